@@ -77,9 +77,14 @@ def next_address(address: WebAddress, location: str, *, is_local: bool) -> WebAd
 
     The permission of a call is for the server that it names; only the change from http to https is followed.
     """
-    found = read_address(urljoin(address.text, location.strip().replace(" ", "%20")))
-    if not is_local:
-        check_literal(found.host)
+    try:
+        found = read_address(urljoin(address.text, location.strip().replace(" ", "%20")))
+        if not is_local:
+            check_literal(found.host)
+    except ValueError:  # brackets that hold no address
+        raise _invalid("the address cannot be read").after_redirect(address.text) from None
+    except FetchFailed as error:
+        raise error.after_redirect(address.text) from None
     is_upgrade = (address.scheme, address.port, found.scheme, found.port) == ("http", 80, "https", 443)
     if found.host != address.host or not (is_upgrade or found[:3] == address[:3]):
         raise FetchFailed(

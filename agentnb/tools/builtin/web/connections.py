@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from agentnb.tools.builtin.web.addresses import check_addresses, refused_host
-from agentnb.tools.builtin.web.errors import not_resolved
+from agentnb.tools.builtin.web.errors import no_certificates, not_resolved
 
 MAX_ADDRESSES = 4
 """Addresses of a host that are tried, one after the other."""
@@ -29,12 +29,19 @@ async def connect(address: str, port: int) -> Any:
     return await AnyIOBackend().connect_tcp(address, port, timeout=CONNECT_SECONDS)
 
 
-def connection_pool(*, is_local: bool) -> Any:
-    """Return an HTTP client that keeps no cookies, reads no proxy from the environment, and judges where it connects."""
-    from httpcore2 import AsyncConnectionPool
+async def connection_pool(*, is_local: bool) -> Any:
+    """Return an HTTP client that keeps no cookies, reads no proxy from the environment, and judges where it connects.
 
+    Raises `FetchFailed` if the certificates to trust cannot be read.
+    """
+    import httpcore2
+
+    try:
+        trusted = await asyncio.to_thread(httpcore2.default_ssl_context)
+    except OSError:
+        raise no_certificates() from None
     backend: Any = _JudgedConnections(is_local)
-    return AsyncConnectionPool(network_backend=backend, http2=False, retries=0)
+    return httpcore2.AsyncConnectionPool(ssl_context=trusted, network_backend=backend, http2=False, retries=0)
 
 
 class _JudgedConnections:
@@ -95,5 +102,5 @@ def tls_problem(error: BaseException) -> str:
     """Return why TLS failed; empty if the error is another one."""
     cause = error.__cause__ or error.__context__
     if isinstance(cause, ssl.SSLCertVerificationError):
-        return cause.verify_message
-    return f"{cause.reason or 'TLS failed'}" if isinstance(cause, ssl.SSLError) else ""
+        return cause.verify_message.rstrip(".")
+    return (cause.reason or "TLS failed").replace("_", " ").lower() if isinstance(cause, ssl.SSLError) else ""

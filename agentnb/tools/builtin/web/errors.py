@@ -15,7 +15,13 @@ class FetchFailed(Exception):
 
     def __init__(self, code: str, problem: str, advice: str) -> None:
         super().__init__(problem)
+        self._parts = (code, problem, advice)
         self.outcome: ToolOutcome = failure(code, problem, advice)
+
+    def after_redirect(self, address: str) -> FetchFailed:
+        """Return the error for the address to which another one redirects."""
+        code, problem, advice = self._parts
+        return FetchFailed(code, f"{address} redirects to another address. {problem}", advice)
 
 
 def status_error(address: str, status: int, retry_after: str) -> FetchFailed:
@@ -29,7 +35,7 @@ def status_error(address: str, status: int, retry_after: str) -> FetchFailed:
         advice = "Look for the right address: fetch the page that links to it, or the start page of the server."
         return FetchFailed("not_found", problem, advice)
     if status in NEEDS_LOGIN:
-        return FetchFailed("forbidden", problem, "It may need a login, which web_fetch has not. Use another page.")
+        return FetchFailed("forbidden", problem, "It may need a login, and web_fetch has none. Use another page.")
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         seconds = f" after {retry_after} seconds" if retry_after.isdecimal() and len(retry_after) < 7 else " later"
         return FetchFailed("rate_limited", problem, f"Try again{seconds}, or use another page.")
@@ -56,6 +62,15 @@ def not_secure(address: str, problem: str) -> FetchFailed:
         "tls_error",
         f"There is no secure connection to {address}: {problem}.",
         "Use another page, or tell the person that the certificate of this server does not hold.",
+    )
+
+
+def no_certificates() -> FetchFailed:
+    """Return the error for certificates to trust that cannot be read."""
+    return FetchFailed(
+        "tls_error",
+        "Nothing was fetched: the certificates that the environment names cannot be read.",
+        "The person can look at the variables SSL_CERT_FILE and SSL_CERT_DIR.",
     )
 
 

@@ -60,7 +60,7 @@ def _with_heading(page: Page, text: str) -> str:
 async def _load(address: WebAddress, is_local: bool) -> Page:
     """Return the page, also if the same server redirects to it."""
     first = address
-    async with connection_pool(is_local=is_local) as pool:
+    async with await connection_pool(is_local=is_local) as pool:
         for _ in range(MAX_REDIRECTS + 1):
             reply = await _reply(pool, address)
             if isinstance(reply, Page):
@@ -78,7 +78,7 @@ async def _reply(pool: Any, address: WebAddress) -> Page | str:
         async with pool.stream("GET", url, headers={"Host": address.server, **HEADERS}) as response:
             reply: Page | str = await _read(response, address)
             return reply
-    except (httpcore2.TimeoutException, httpcore2.NetworkError, OSError) as error:
+    except (httpcore2.TimeoutException, httpcore2.NetworkError) as error:
         if problem := tls_problem(error):
             raise errors.not_secure(address.text, problem) from None
         is_late = isinstance(error, httpcore2.TimeoutException)
