@@ -15,7 +15,7 @@ from agentnb.notebook.names import tool_names
 from agentnb.session.choice import choose_model
 from agentnb.session.session import Session
 from agentnb.tools.agent_tool import AgentTool, offer_of
-from agentnb.tools.builtin.named import tools_by_group
+from agentnb.tools.builtin.named import GROUPS
 
 MAX_USED = 5
 """Models used last, which are offered first."""
@@ -36,8 +36,9 @@ def available_choices(session: Session, variables: Mapping[str, Any], used: Iter
 def _tools_to_offer(variables: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return the tools in variables, and the groups of built-in ones."""
     own = [{"name": name, "about": _about(variables[name])} for name in tool_names(variables)]
-    built_in = {name: tools for name, tools in tools_by_group().items() if name not in {tool["name"] for tool in own}}
-    return [*own, *({"name": name, "about": f"built in: {', '.join(tools)}"} for name, tools in built_in.items())]
+    taken = {tool["name"] for tool in own}
+    built_in = [group for group in GROUPS.values() if group.word not in taken]
+    return [*own, *({"name": group.word, "about": f"built in: {', '.join(group.tool_names)}"} for group in built_in)]
 
 
 def models_to_offer(session: Session, variables: Mapping[str, Any], used: Iterable[str]) -> list[str]:

@@ -13,8 +13,9 @@ from agentnb.models.options import shown
 from agentnb.policies.limits import LIMITS, ON_LIMIT
 from agentnb.policies.limits import SESSION_BUDGET as SESSION_BUDGET_LIMIT
 from agentnb.policies.permissions.rules import RuleList
+from agentnb.tools.builtin.github.group import GitHub
 from agentnb.tools.builtin.group import ToolGroup
-from agentnb.tools.builtin.named import group_class
+from agentnb.tools.builtin.shell.group import Shell
 
 APPROVE_HELP = (
     "what needs your permission where no rule says it; without a mode, calls of tools that declare to write, execute or reach "
@@ -126,7 +127,7 @@ def checked(key: str, text: str) -> str:
         value = _read(key, text, (OTHERS | OF_CELLS)[key], f"Write, for example, {key}={CHOICES[key][-1]}")
         return {True: "yes", False: "no"}.get(value, str(value))
     if key == REPO:
-        group_class("github")(repo=text)  # which says what is wrong with it
+        GitHub(repo=text)  # which says what is wrong with it
     if key in LIMIT_KEYS:
         _read(key, text, LIMIT_KEYS[key].read, f"Write a number, or {key}= for no limit" if may_be_empty(key) else "")
     return text
@@ -143,8 +144,12 @@ def agent_settings(defaults: dict[str, str]) -> dict[str, Any]:
 
 def tool_groups(defaults: dict[str, str]) -> dict[str, ToolGroup]:
     """Return the groups of built-in tools that the defaults have settings for, by word."""
-    settings = {"shell": {"sandbox": defaults[SANDBOX]}, "github": {"repo": defaults[REPO]}}
-    return {word: group_class(word)(**given) for word, given in settings.items() if any(given.values())}
+    groups: dict[str, ToolGroup] = {}
+    if defaults[SANDBOX]:
+        groups[Shell.word] = Shell(sandbox=defaults[SANDBOX])
+    if defaults[REPO]:
+        groups[GitHub.word] = GitHub(repo=defaults[REPO])
+    return groups
 
 
 def workflow_settings(defaults: dict[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:

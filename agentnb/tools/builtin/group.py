@@ -23,6 +23,8 @@ class ToolGroup:
 
     word: ClassVar[str]
     """The group as a person names it."""
+    tool_names: ClassVar[tuple[str, ...]]
+    """The names of its tools, in their order."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {one.name: getattr(self, one.name) for one in fields(self)}  # its tools are made again

@@ -1,18 +1,21 @@
-"""Words for built-in tools: names of groups and of single tools, wherever tools are named.
-
-The modules of the groups are imported when a word of theirs is used.
-"""
+"""Words for built-in tools: names of groups and of single tools, wherever tools are named."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
-from importlib import import_module
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from agentnb.advice import NameOne, Plain
 from agentnb.errors import UnknownTool, near, nearest
+from agentnb.tools.ask_person import ask_person
+from agentnb.tools.builtin.files.group import Files
+from agentnb.tools.builtin.git.group import Git
+from agentnb.tools.builtin.github.group import GitHub
 from agentnb.tools.builtin.group import BuiltinTool, ToolGroup
+from agentnb.tools.builtin.notebook.group import Notebook
+from agentnb.tools.builtin.shell.group import Shell
+from agentnb.tools.builtin.web.group import Web
 from agentnb.tools.function import as_tool
 from agentnb.tools.tool import Tool
 
@@ -20,23 +23,10 @@ LOGGED = "builtin_tools"
 """The key under which the settings of a run hold its built-in tools, if it has any."""
 
 
-class _Home(NamedTuple):
-    """The class of a group, and the names of its tools."""
-
-    module: str
-    kind: str
-    tools: tuple[str, ...]
-
-
-GROUPS: dict[str, _Home] = {
-    "files": _Home("files.group", "Files", ("read_file", "write_file", "edit_file", "list_files", "search_files")),
-    "shell": _Home("shell.group", "Shell", ("bash",)),
-    "git": _Home("git.group", "Git", ("git_status", "git_diff", "git_log", "git_add", "git_commit", "git_branch")),
-    "github": _Home("github.group", "GitHub", ("github_get_issue", "github_list_issues", "github_create_comment")),
-    "web": _Home("web.group", "Web", ("web_fetch",)),
-    "notebook": _Home("notebook.group", "Notebook", ("inspect_variables", "read_cells", "run_python", "think")),
-}
-GROUP_OF = {tool: word for word, home in GROUPS.items() for tool in home.tools}
+CLASSES: tuple[type[ToolGroup], ...] = (Files, Shell, Git, GitHub, Web, Notebook)
+GROUPS: dict[str, type[ToolGroup]] = {group.word: group for group in CLASSES}
+"""The groups by their words."""
+GROUP_OF = {tool: word for word, group in GROUPS.items() for tool in group.tool_names}
 """The group of each built-in tool."""
 ASK_PERSON = "ask_person"
 WORDS = (*GROUPS, *GROUP_OF, ASK_PERSON)
@@ -46,32 +36,16 @@ Groups: TypeAlias = Mapping[str, ToolGroup]
 """Groups with settings of the person's, by word."""
 
 
-def tools_by_group() -> dict[str, tuple[str, ...]]:
-    """Return the names of the tools of each group."""
-    return {word: home.tools for word, home in GROUPS.items()}
-
-
+@cache
 def default_group(word: str) -> ToolGroup:
     """Return the group of this word with its default settings."""
-    return _default_group(word)
-
-
-@cache
-def _default_group(word: str) -> ToolGroup:
-    made: ToolGroup = group_class(word)()
-    return made
-
-
-def group_class(word: str) -> Any:
-    """Return the class of the group of this word, a `ToolGroup`."""
-    home = GROUPS[word]
-    return getattr(import_module(f"agentnb.tools.builtin.{home.module}"), home.kind)
+    return GROUPS[word]()
 
 
 def tools_of_word(word: str, groups: Groups | None = None) -> tuple[Tool, ...]:
     """Return the tools that a word stands for; none for any other word. ``groups``: instead of the defaults."""
     if word == ASK_PERSON:
-        return (as_tool(import_module("agentnb.tools.ask_person").ask_person),)
+        return (as_tool(ask_person),)
     group = word if word in GROUPS else GROUP_OF.get(word)
     if group is None:
         return ()
@@ -99,7 +73,7 @@ def tools_of(value: Any, groups: Groups | None = None) -> tuple[Tool, ...]:
 class KnownSchemas(Mapping[str, dict[str, Any]]):
     """The input schemas of tools of one's own and of all built-in ones, by name.
 
-    The modules of built-in tools are imported when a schema of theirs is read.
+    Built-in tools are made when a schema of theirs is read.
     """
 
     def __init__(self, own: Mapping[str, dict[str, Any]] | None = None) -> None:
@@ -141,7 +115,7 @@ def builtins_again(
     for name in names:
         group, of_group = GROUP_OF.get(name), logged.get(name)
         if name not in known and group is not None and isinstance(of_group, dict):
-            made = group_class(group).of_log(of_group, is_trusted=is_trusted)
+            made = GROUPS[group].of_log(of_group, is_trusted=is_trusted)
             found += [tool for tool in made.tools if tool.spec.name == name]
     return found
 

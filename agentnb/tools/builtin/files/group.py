@@ -19,6 +19,7 @@ class Files(ToolGroup):
     """The tools ``read_file``, ``write_file``, ``edit_file``, ``list_files`` and ``search_files``. They have no settings."""
 
     word = "files"
+    tool_names = ("read_file", "write_file", "edit_file", "list_files", "search_files")
 
     def _make_tools(self) -> tuple[BuiltinTool, ...]:
         reads = partial(BuiltinTool, self, flag="file_read", effects=("read",), path="path")

@@ -22,6 +22,7 @@ class Git(ToolGroup):
     """
 
     word = "git"
+    tool_names = ("git_status", "git_diff", "git_log", "git_add", "git_commit", "git_branch")
 
     def _make_tools(self) -> tuple[BuiltinTool, ...]:
         return (

@@ -41,6 +41,7 @@ class GitHub(ToolGroup):
     """
 
     word = "github"
+    tool_names = ("github_get_issue", "github_list_issues", "github_create_comment")
 
     repo: str = ""
     url: str | None = None

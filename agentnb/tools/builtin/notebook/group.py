@@ -24,6 +24,7 @@ class Notebook(ToolGroup):
     """The tools ``inspect_variables``, ``read_cells``, ``run_python`` and ``think``. They have no settings."""
 
     word = "notebook"
+    tool_names = ("inspect_variables", "read_cells", "run_python", "think")
 
     def _make_tools(self) -> tuple[BuiltinTool, ...]:
         return (

@@ -42,6 +42,7 @@ class Shell(ToolGroup):
     """
 
     word = "shell"
+    tool_names = ("bash",)
     sandbox: str | None = None
     env: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
     timeout: int = 60

@@ -20,6 +20,7 @@ class Web(ToolGroup):
     """
 
     word = "web"
+    tool_names = ("web_fetch",)
 
     local: bool = False
 
