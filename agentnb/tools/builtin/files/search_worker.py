@@ -20,7 +20,7 @@ from typing import Any
 MAX_DEPTH = 60
 MAX_ENTRIES = 100_000
 FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
-GLOB_TOKEN = re.compile(r"\*\*/|/\*\*\Z|\*\*|\[[!^]?[^/][^]/]*\]|\{[^{}]*\}|.", re.DOTALL)
+GLOB_TOKEN = re.compile(r"\*\*/|/\*\*\Z|\*\*|\[(?:[!^][^/]|[^/!^])[^]/]*\]|\{[^{}]*\}|.", re.DOTALL)
 GLOB_MEANING = {"**/": "(?:[^/]+/)*", "/**": "/.+", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 FILE = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
@@ -162,7 +162,7 @@ def _pattern_of(glob: str) -> str:
         elif token[0] == "{":
             pattern += f"(?:{'|'.join(map(_pattern_of, token[1:-1].split(',')))})"
         else:  # [...]
-            inner = token[1:-1].replace("\\", "\\\\").replace("[", "\\[")
+            inner = re.sub(r"[&~|\[\\]|--", lambda sign: re.escape(sign[0]), token[1:-1])
             pattern += f"[{'^' + inner[1:] if inner[0] in '!^' else inner}]"
     return pattern
 
