@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from asserted_sentences import Snapshot
 
-from agentnb.rerun.undo.confined import NotAllowed, Place, opened_place
+from agentnb.rerun.undo.undo_place import NotAllowed, Place, opened_place
 from agentnb.store.before_images.images import digest
 from agentnb.store.before_images.records import ABSENT
 
