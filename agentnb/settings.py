@@ -1,8 +1,10 @@
 """Settings and keys: the only place that reads the environment, and the only holder of keys.
 
+==========================  ==================================================================
 ``AGENTNB_MODEL``           the default model of cells, such as ``simulated:disciplined``
 ``ANTHROPIC_API_KEY``       a key for ``anthropic:`` models
 ``OPENAI_API_KEY``          a key for ``openai:`` and ``openai-responses:`` models
+``GITHUB_TOKEN``            a key for the tools of GitHub
 ``ANTHROPIC_BASE_URL``      URL of ``anthropic:`` models, if not the provider's own
 ``OPENAI_BASE_URL``         URL of ``openai:`` and ``openai-responses:`` models, if not the provider's own
 ``OLLAMA_HOST``             where Ollama listens: a host, ``host:port`` or a URL
@@ -16,6 +18,7 @@
 ``COMPACT_KEEP_RECENT``     messages at its end that compaction keeps unchanged, from 1; 10
 ``TOOLS_ENABLED``           whether agents have their tools; yes
 ``AGENT_MODE``              the approval mode of runs that are given none: read_only, ask, never or auto; none
+==========================  ==================================================================
 
 Addresses and keys that files and logs name must be allowed (`agentnb.models.destinations.allowed_urls`);
 `personal_folder` keeps answers.
@@ -51,7 +54,11 @@ KEY_VARIABLES = {
     "openai-responses": "OPENAI_API_KEY",
 }
 """The variable that holds the key of each provider."""
-_PROVIDERS_VARIABLES = tuple(dict.fromkeys(KEY_VARIABLES.values()))
+TOOL_KEY_VARIABLES = {"github": "GITHUB_TOKEN"}
+"""The variable that holds the key of each service that built-in tools call, by the group of these tools."""
+KEY_NAMES = {**KEY_VARIABLES, **TOOL_KEY_VARIABLES}
+"""The variable of each key that has a short name."""
+_USUAL_VARIABLES = tuple(dict.fromkeys(KEY_NAMES.values()))
 
 URL_VARIABLES = {
     "anthropic": "ANTHROPIC_BASE_URL",
@@ -256,11 +263,11 @@ def key_variable(name: str) -> str:
 
     The error does not repeat the name: it may be the key itself, typed in the wrong place.
     """
-    if name in KEY_VARIABLES:
-        return KEY_VARIABLES[name]
+    if name in KEY_NAMES:
+        return KEY_NAMES[name]
     if _VARIABLE.fullmatch(name) and ("_" in name or not looks_like_a_key(name)):
         return name
-    meant = (NameOne((name.upper(),)),) if name.upper() in key_names() else near(name, KEY_VARIABLES)
+    meant = (NameOne((name.upper(),)),) if name.upper() in key_names() else near(name, KEY_NAMES)
     raise SettingsError("That is not the name of a key", (*meant, Plain("Or write its variable, such as OPENROUTER_API_KEY")))
 
 
@@ -281,7 +288,7 @@ class NotAKey(SettingsError):
 
 
 def find_key(name: str) -> Key | None:
-    """Return the key of a provider, or of this variable; None if there is none.
+    """Return the key of a provider, of a service, or of this variable; None if there is none.
 
     Raise `SettingsError` if the name is invalid, or if the value in the environment or the keyring cannot be a key.
     """
@@ -350,7 +357,7 @@ def redact_values(variables: Mapping[str, str]) -> None:
 
 def has_key(provider: str) -> bool:
     """Return whether this kernel or the environment has a key for this provider or variable. Does not query the keyring."""
-    variable = KEY_VARIABLES.get(provider, provider)
+    variable = KEY_NAMES.get(provider, provider)
     return variable in _held.kept or bool(_VARIABLE.fullmatch(variable) and _environment(variable))
 
 
@@ -360,8 +367,8 @@ def providers_with_key() -> list[str]:
 
 
 def key_names() -> list[str]:
-    """Return the variables of all known keys: those of the providers, then others that were kept or requested."""
-    return list(dict.fromkeys((*_PROVIDERS_VARIABLES, *_held.asked_for.copy())))
+    """Return the variables of all known keys: those of the providers and tools, then others that were kept or requested."""
+    return list(dict.fromkeys((*_USUAL_VARIABLES, *_held.asked_for.copy())))
 
 
 def known() -> KnownSecrets:
@@ -376,7 +383,7 @@ def known_secrets() -> tuple[str, ...]:
 
 def secrets() -> tuple[str, ...]:
     """Return `known_secrets` after reading the variables that hold keys: one may have been set since the last call."""
-    for variable in (*_PROVIDERS_VARIABLES, *_held.asked_for.copy()):
+    for variable in (*_USUAL_VARIABLES, *_held.asked_for.copy()):
         if variable in os.environ:  # quicker than reading what is not set: this runs after each tool call
             _learn(_environment(variable))
     for variable in _held.mentioned.copy():

@@ -62,12 +62,10 @@ def tools_for_file(names: Iterable[str], variables: Mapping[str, Any], groups: G
 
 
 def _tools_called(name: str, variables: Mapping[str, Any], groups: Groups | None) -> Sequence[Any]:
-    if is_dotted(name):
-        return [find_dotted(name, variables)]
-    value = tool_of_variable(variables.get(name), name)
+    value = find_dotted(name, variables) if is_dotted(name) else tool_of_variable(variables.get(name), name)
     if name in WORDS and not _holds_tools(value):
         return tools_of_word(name, groups)
-    if name not in variables:
+    if name not in variables and not is_dotted(name):
         raise UnknownTool(f"There is no tool {name!r} in this notebook", _instead_of(name, variables))
     if not callable(value) and not isinstance(value, list | tuple | ToolGroup):
         as_tool(value, name)  # which says what it is

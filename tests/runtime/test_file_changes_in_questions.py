@@ -64,7 +64,7 @@ def test_edit_is_asked_about_again_when_the_file_has_changed(tmp_path: Path) -> 
     file.write_text("zero\ntwo\n")
     run = answered(live, "approve", "deny")
     again = run.questions[1].question
-    assert again.about is not None and again.about.diff == "--- a.txt\n+++ a.txt\n@@ -1,2 +1,2 @@\n zero\n-two\n+2\n"
+    assert again.about is not None and again.about.diff == DIFF.replace("one", "zero")
     assert codes(run) == [DENIED] and file.read_text() == "zero\ntwo\n"
 
 

@@ -99,6 +99,7 @@ class CellRuns:
         """Show what has begun and is not shown yet."""
         self.cell.decide()
         current_host.set(Host())
+        cell_outputs.end_cell(self._shell)
 
     def run(self, start: Callable[[RunOptions], LiveRun], out: str, options: RunOptions, *, on_stop: str = "") -> Answer | None:
         """Start a run and show it; with a foreground, wait for it and return its answer, if it has one.

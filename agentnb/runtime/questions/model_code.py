@@ -36,23 +36,19 @@ class ModelCode:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Let what this thread does in the block, and the threads that it starts meanwhile, belong to this code."""
-        thread = threading.get_ident()
-        outer, before = _of_thread.get(thread), _current.set(self)
-        _of_thread[thread], self.is_running = self, True
+        before = _current.set(self)
+        _running.append(self)
+        self.is_running = True
         try:
             yield
         finally:
             self.is_running = False
+            _running.remove(self)
             _current.reset(before)
-            if outer is None:
-                del _of_thread[thread]
-            else:
-                _of_thread[thread] = outer
 
 
 _current: ContextVar[ModelCode | None] = ContextVar("model_code", default=None)
-_of_thread: dict[int, ModelCode] = {}
-"""The code that runs, by the thread that runs it: a context may be left."""
+_running: list[ModelCode] = []
 _of_file: WeakValueDictionary[str, ModelCode] = WeakValueDictionary()
 """The code of live runs, by its file name: their elicitations hold it."""
 
@@ -61,7 +57,7 @@ def model_code() -> ModelCode | None:
     """Return the code of a model that calls this, in whatever thread; None for anything else."""
     code = _current.get()
     if code is None and _of_file:
-        code = _of_thread.get(threading.get_ident()) or _on_stack() or _of_unknown_thread()
+        code = _on_stack() or _of_unknown_thread()  # a context can be left
     return None if code is None or code.is_over else code
 
 
@@ -80,7 +76,7 @@ def _of_unknown_thread() -> ModelCode | None:
     """Return the code that runs, if this thread was started behind Python's back."""
     if threading.get_ident() in threading._active and type(threading.current_thread()).__name__ != "_DummyThread":  # type: ignore[attr-defined]
         return None
-    return next(iter(_of_thread.values()), None)
+    return _running[-1] if _running else None
 
 
 @contextmanager

@@ -149,6 +149,11 @@ class Foreground:
             return Outcome(None, KeyboardInterrupt())
         return outcome
 
+    @property
+    def is_in_tool(self) -> bool:
+        """Whether a tool runs on the main thread."""
+        return self._interruptible
+
     def refuse_tools(self) -> None:
         """Start no other tool of the run, and drop the outcome of the running one. Thread-safe."""
         with self._lock:

@@ -31,7 +31,7 @@ def _names_key_file(arguments: Any, work_dir: Path) -> bool:
         return True
     whole = f"{work_dir}/{path}" if path[:1] != "/" else path
     try:
-        if name not in ("", ".", "..") and not stat.S_ISLNK(os.lstat(whole).st_mode):
+        if not stat.S_ISLNK(os.lstat(whole).st_mode):
             return False  # as nearly always, at the price of a single look: this runs for each call
     except (OSError, ValueError):
         pass

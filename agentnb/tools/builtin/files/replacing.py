@@ -105,6 +105,6 @@ def check_mark(text: str, old: bytes | None, place: Place) -> None:
         return
     before = old.decode(errors="replace")
     if redact(before) is not before:
-        problem = f"{place.shown} was not written: it holds a key, which you were shown as {MASK}, and {MASK} is no key"
+        problem = f"{place.shown} was not written: it holds a key, which you see as {MASK}, and {MASK} would replace it"
         advice = "Change only parts without the key with edit_file, or ask the person to change the file."
         raise FileRefused("key_mark", problem, advice)

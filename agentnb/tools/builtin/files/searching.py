@@ -24,7 +24,7 @@ LEFT_OUT = (".git", ".agentnb", ".venv", "node_modules", "__pycache__", ".ipynb_
 """Folders that a search leaves out, unless its path leads into them."""
 MAX_NOTED = 5
 """Names of each kind of left out files in a result."""
-GRACE = 2.0
+GRACE = 5.0
 """Seconds after the end of its time until the process is killed."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from agentnb.tools.builtin.git.filters import filters_of
+from agentnb.tools.builtin.git.index_files import index_copy
 from agentnb.tools.builtin.git.names import confined_path, may_hold_keys
 from agentnb.tools.builtin.git.omissions import filters_note, key_files_note, with_notes
 from agentnb.tools.builtin.git.process import Bounds, CapturedOutput
@@ -28,34 +29,39 @@ async def git_diff(context: ToolContext, staged: bool = False, path: str | msgsp
     repository = await open_repository(context.work_dir)
     place = b"." if isinstance(path, msgspec.UnsetType) else confined_path(path, repository.work_dir)
     options = (*SAFE, "--cached") if staged else SAFE
-    names = await _changed_names(repository, options, place)
-    excluded = [group for group in names if any(map(may_hold_keys, group))]
-    shown = [group for group in names if group not in excluded]
-    note = key_files_note([repository.shown(name) for group in excluded for name in group])
-    if not shown:
-        return with_notes(f"No {'staged' if staged else 'unstaged'} changes{' to show' if excluded else ''}.", note)
-    output = await _diff(repository, options, place, [name for group in excluded for name in group])
+    async with index_copy(repository) as index:
+        variables = {"GIT_INDEX_FILE": str(index)}
+        names = await _changed_names(repository, options, place, variables)
+        excluded = [group for group in names if any(map(may_hold_keys, group))]
+        shown = [group for group in names if group not in excluded]
+        note = key_files_note([repository.shown(name) for group in excluded for name in group])
+        if not shown:
+            return with_notes(f"No {'staged' if staged else 'unstaged'} changes{' to show' if excluded else ''}.", note)
+        output = await _diff(repository, options, place, [name for group in excluded for name in group], variables)
     filters = await filters_of(repository, [repository.below(name) for group in shown for name in group])
     return with_notes(_shown(output), note, filters_note(filters))
 
 
-async def _changed_names(repository: Repository, options: tuple[str, ...], place: bytes) -> list[tuple[bytes, ...]]:
+async def _changed_names(
+    repository: Repository, options: tuple[str, ...], place: bytes, variables: dict[str, str]
+) -> list[tuple[bytes, ...]]:
     """Return the changed files, paths from the top: of a renamed file both."""
-    output = await repository.output("diff", *options, "--name-status", "--no-relative", "-z", "--", place)
+    output = await repository.output("diff", *options, "--name-status", "--no-relative", "-z", "--", place, variables=variables)
     fields = iter(output.split(b"\0")[:-1])
     return [(next(fields), next(fields)) if state[:1] in b"RC" else (next(fields),) for state in fields]
 
 
-async def _diff(repository: Repository, options: tuple[str, ...], place: bytes, excluded: list[bytes]) -> CapturedOutput:
+async def _diff(
+    repository: Repository, options: tuple[str, ...], place: bytes, excluded: list[bytes], variables: dict[str, str]
+) -> CapturedOutput:
     if len(excluded) > MAX_EXCLUDED:
         raise GitRefused(
             "too_much", f"{len(excluded):,} changed files may hold keys by their name.", "Give the path of one file."
         )
     # As long as nothing is excluded, paths are literal by the environment.
     places = [place]
-    variables = {}
     if excluded:
-        variables = {"GIT_LITERAL_PATHSPECS": "0"}
+        variables = variables | {"GIT_LITERAL_PATHSPECS": "0"}
         places = [b":(literal)" + place, *[b":(top,exclude,literal)" + name for name in excluded]]
     result = await repository.run("diff", *options, *PLAIN_FORM, "--", *places, bounds=BOUNDS, variables=variables)
     check_result(result, "diff")

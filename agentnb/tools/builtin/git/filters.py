@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from agentnb.tools.builtin.git.index_files import index_of_commit
 from agentnb.tools.builtin.git.repository import Repository
 
 NO_FILTER = (b"unspecified", b"unset")
@@ -28,9 +28,7 @@ async def filters_of(
 
 async def filters_at(repository: Repository, commit: str, paths: Iterable[bytes]) -> dict[bytes, str]:
     """Return the filters by the attributes of a commit, of those paths that have one."""
-    with tempfile.TemporaryDirectory(prefix="agentnb-git-") as folder:
-        index = Path(folder) / "index"
-        await repository.output("read-tree", commit, is_reading=False, variables={"GIT_INDEX_FILE": str(index)})
+    async with index_of_commit(repository, commit) as index:
         return await filters_of(repository, paths, "--cached", index=index)
 
 

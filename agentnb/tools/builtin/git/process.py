@@ -83,18 +83,7 @@ async def run_process(
 
     Raises `GitRefused` at the time limit, and if it cannot be started.
     """
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            cwd=folder,
-            env=environment,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise GitRefused("git_error", f"git could not be started: {error}") from error
+    process = await _start(command, folder, environment)
     output, error_output = CapturedOutput(bounds), CapturedOutput(Bounds(MAX_ERROR_BYTES))
     try:
         async with asyncio.timeout(seconds):
@@ -109,6 +98,29 @@ async def run_process(
     finally:
         await _end_group(process)
     return ProcessResult(code, output, error_output.head.decode(errors="replace").strip())
+
+
+async def _start(command: Sequence[str | bytes], folder: Path, environment: Mapping[str, str]) -> asyncio.subprocess.Process:
+    """Start a process. If the call is cancelled meanwhile, its whole group is ended; asyncio would end the process alone."""
+    starting = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(
+            *command,
+            cwd=folder,
+            env=environment,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+    )
+    try:
+        return await asyncio.shield(starting)
+    except OSError as error:
+        raise GitRefused("git_error", f"git could not be started: {error}") from error
+    except asyncio.CancelledError:
+        with suppress(OSError):
+            await _end_group(await starting)
+        raise
 
 
 async def _feed(process: asyncio.subprocess.Process, data: bytes) -> None:

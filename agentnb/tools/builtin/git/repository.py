@@ -80,7 +80,8 @@ class Repository:
 
     def shown(self, path: bytes) -> str:
         """Return a path from the top for a model."""
-        return shown_name(self.below(path))
+        is_around = path.endswith(b"/") and self.prefix.startswith(path)  # an untracked folder
+        return "./" if is_around else shown_name(self.below(path))
 
 
 def check_result(result: ProcessResult, action: str) -> None:
@@ -148,7 +149,7 @@ def _check_place(repository: Repository, git_top: Path) -> None:
     if common_dir not in (git_dir, git_dir.parent.parent if git_dir.parent.name == "worktrees" else git_dir):
         raise GitRefused("redirected", "The data of this repository is that of another (commondir).", REDIRECTED)
     for folder in {git_dir, common_dir}:
-        for entry in os.scandir(folder):
+        for entry in list(os.scandir(folder)):
             if entry.is_symlink() and not Path(entry.path).resolve().is_relative_to(folder):
                 raise GitRefused(
                     "redirected", f"A link in .git leads elsewhere: {shown_name(os.fsencode(entry.name))}.", REDIRECTED

@@ -22,14 +22,28 @@ class CellOutputs:
         self._by_number: dict[int, Output] = {}
         self._numbers: dict[str, int] = {}
         """The numbers of cells by the ids of the messages that asked for them."""
+        self._running: list[int] = []
+        """The number of the cell that runs, once for it and for each piece of code that it runs as a cell."""
 
     def begin(self, number: int, message_id: str) -> None:
         """Take the output of a cell that begins, or of code that runs within it as a cell of its own."""
         with self._lock:
+            self._running.append(number)
             self._by_number.setdefault(number, Output())
             self._numbers[message_id] = number
             while len(self._numbers) > MAX_CELLS:
                 self._by_number.pop(self._numbers.pop(next(iter(self._numbers))), None)
+
+    def end(self) -> None:
+        """Note the end of what began last."""
+        with self._lock:
+            del self._running[-1:]
+
+    @property
+    def running(self) -> int | None:
+        """The number of the cell that runs, if one does."""
+        with self._lock:
+            return self._running[0] if self._running else None
 
     def printed(self, message_id: str, text: str) -> None:
         """Append what the cell of this message prints; no-op for others."""
@@ -79,6 +93,13 @@ def begin_cell(shell: Any) -> None:
     """Take the output of the cell that begins now."""
     parent = shell.get_parent() if hasattr(shell, "get_parent") else {}
     take_outputs(shell).begin(shell.execution_count - 1, _id_of(parent.get("header")))
+
+
+def end_cell(shell: Any) -> None:
+    """Note that the cell has ended."""
+    outputs = outputs_of(shell)
+    if outputs is not None:
+        outputs.end()
 
 
 def leave_outputs(shell: Any) -> None:

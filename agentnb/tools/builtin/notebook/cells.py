@@ -80,9 +80,13 @@ def executed_cells(kernel: Kernel) -> list[Cell]:
 
 def _running(kernel: Kernel) -> int | None:
     """Return the number of the cell that runs, if one does."""
+    taken = outputs_of(kernel.shell)
+    if taken is not None:
+        return taken.running
     number: int = kernel.shell.execution_count - 1
     ended = kernel.shell.last_execution_result
-    return None if ended is not None and ended.execution_count == number else number
+    is_over = ended is not None and not ended.info.silent and ended.execution_count == number
+    return None if is_over else number
 
 
 def _output(outputs: Any, error: Any, taken: str | None) -> str:
@@ -118,7 +122,7 @@ def _joined_with(cells: list[Cell], file: NotebookFile) -> list[str]:
     saved = datetime.fromtimestamp(file.saved_at).strftime("%H:%M:%S")
     notes = [f"File: {file.path.name}, saved at {saved}."]
     if unmatched:
-        notes.append(f"{unmatched} code cells of the file were not executed in this kernel as they are there.")
+        notes.append(f"Code cells of the file that were not executed in this kernel as they are there: {unmatched}.")
     if markdown and cells:
         notes.append("Markdown after the last executed cell:\n" + _cut("\n\n".join(markdown), MAX_OUTPUT))
     return notes

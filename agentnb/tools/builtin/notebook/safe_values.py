@@ -40,6 +40,10 @@ _MAPPINGS: dict[type, tuple[str, str]] = {
 _PATHS = frozenset({pathlib.PosixPath, pathlib.WindowsPath, pathlib.PurePosixPath, pathlib.PureWindowsPath})
 _name_of_type = type.__dict__["__qualname__"].__get__
 _namespace_of_type = type.__dict__["__dict__"].__get__
+_module_of_type = type.__dict__["__module__"].__get__
+_flags_of_type = type.__dict__["__flags__"].__get__
+_MADE_BY_PYTHON = 1 << 9
+"""The flag of classes that are no part of a library in C."""
 
 
 def plain_text(value: Any) -> str:
@@ -62,6 +66,8 @@ def name_of_class(kind: type) -> str:
     # Not looked up: that might compare with names of a class of their own.
     names = [*_namespace_of_type(kind).items()]
     module = next((value for key, value in names if type(key) is str and key == "__module__"), None)
+    if module is None and not _flags_of_type(kind) & _MADE_BY_PYTHON:
+        module = _module_of_type(kind)
     return name if type(module) is not str or module in ("builtins", "__main__") else f"{encodable(module)}.{name}"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from agentnb.errors import nearest
+from agentnb.errors import ToolFailed, nearest
 from agentnb.tools.function import FunctionTool
 from agentnb.tools.rendering import as_text
 from agentnb.tools.tool import CodeScope, Tool
@@ -36,7 +36,10 @@ class ToolFunction:
         named = dict(zip(self._names, args, strict=False))
         if twice := named.keys() & kwargs.keys():
             raise TypeError(f"{self.__name__}() got two values for {min(twice)!r}")
-        outcome = self._scope.call(self.__name__, named | kwargs)
+        try:
+            outcome = self._scope.call(self.__name__, named | kwargs)
+        except ToolFailed as error:
+            raise error.with_traceback(None) from None  # the way through the run's event loop says nothing to a model
         return outcome.value if outcome.value is not None or outcome.text == as_text(None) else outcome.text
 
     def __repr__(self) -> str:

@@ -9,7 +9,7 @@ import shutil
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -49,7 +49,7 @@ class Shell(ToolGroup):
 
     def __post_init__(self) -> None:
         if self.sandbox is not None and self.sandbox not in SANDBOXES:
-            raise SettingsError(f"sandbox={self.sandbox!r} of Shell is no sandbox", near(str(self.sandbox), SANDBOXES))
+            raise SettingsError(f"sandbox={self.sandbox!r} of Shell is not a sandbox", near(str(self.sandbox), SANDBOXES))
         if type(self.timeout) is not int or not 1 <= self.timeout <= MAX_SECONDS:
             raise SettingsError(f"timeout={self.timeout!r} of Shell is not a number of seconds", f"Give 1 to {MAX_SECONDS}")
         if type(self.network) is not bool:
@@ -123,7 +123,7 @@ async def _run_command(shell: Shell, work_dir: Path, command: str, seconds: int)
         advice = "If this is wanted, the person can do it in a terminal. Name the files or folders that are meant instead"
         return failure("dangerous_command", f"potentially dangerous command blocked: {pattern}", advice)
     variables = {**settings.program_variables(), **shell.env}
-    words = [shutil.which("bash") or "bash", "-c", command]
+    words = [_bash(settings.program_variables()["PATH"]), "-c", command]
     notes: tuple[str, ...] = ()
     try:
         if shell.sandbox is None:
@@ -145,6 +145,11 @@ async def _run_command(shell: Shell, work_dir: Path, command: str, seconds: int)
             "Check the working directory and the command",
         )
     return _outcome(result, seconds, notes)
+
+
+@cache
+def _bash(path: str) -> str:
+    return shutil.which("bash", path=path) or "bash"
 
 
 def _outcome(result: ProcessResult, seconds: int, notes: tuple[str, ...]) -> ToolOutcome:

@@ -1,4 +1,4 @@
-"""Programs in a session of their own: output in bounded memory, everything killed at the end."""
+"""Programs in a group of their own: output in bounded memory, everything killed at the end."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -45,6 +44,7 @@ async def run_process(
     loop = asyncio.get_running_loop()
     with ExitStack() as stack:
         lifeline = _Lifeline(stack)
+        is_apart = _has_terminal()
         process = subprocess.Popen(  # noqa: ASYNC220  # a millisecond; asyncio's own takes longer
             words,
             cwd=folder,
@@ -53,14 +53,18 @@ async def run_process(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,
-            start_new_session=True,
+            start_new_session=is_apart,
+            process_group=None if is_apart else 0,
             pass_fds=(lifeline.inherited, *descriptors),
         )
         lifeline.close_inherited()
         assert process.stdout is not None and process.stderr is not None
         output, errors = _Stream(process.stdout, loop, stack), _Stream(process.stderr, loop, stack)
+        ended: asyncio.Future[bool] = loop.create_future()
+        _watch_end(process, ended, stack)
+        stack.callback(loop.call_later(seconds, _settle, ended, False).cancel)
         try:
-            is_over = not await _ends_within(seconds, process, loop, stack)
+            is_over = not await ended
         finally:
             _kill(process)
             output.drain()
@@ -133,43 +137,48 @@ class _Stream:
             total += size
 
 
-async def _ends_within(
-    seconds: float, process: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop, stack: ExitStack
-) -> bool:
-    """Wait for the end of the process. It is not reaped: its number stays its own."""
-    ended = asyncio.Event()
+def _watch_end(process: subprocess.Popen[bytes], ended: asyncio.Future[bool], stack: ExitStack) -> None:
+    """Settle the future when the process has ended. It is not reaped: its number stays its own."""
+    loop = ended.get_loop()
     try:
         descriptor = os.pidfd_open(process.pid)
     except (AttributeError, OSError):  # not Linux, or forbidden here
-        threading.Thread(target=_wait_and_call, args=(process, loop, ended.set), daemon=True).start()
-    else:
-        stack.callback(os.close, descriptor)
-        loop.add_reader(descriptor, partial(_set_once, ended, loop, descriptor))
-        stack.callback(loop.remove_reader, descriptor)
-    try:
-        await asyncio.wait_for(ended.wait(), seconds)
-    except TimeoutError:
-        return False
-    return True
+        threading.Thread(target=_wait_and_settle, args=(process, ended), daemon=True).start()
+        return
+    stack.callback(os.close, descriptor)
+    loop.add_reader(descriptor, _settle, ended, True)
+    stack.callback(loop.remove_reader, descriptor)
 
 
-def _set_once(ended: asyncio.Event, loop: asyncio.AbstractEventLoop, descriptor: int) -> None:
-    ended.set()
-    loop.remove_reader(descriptor)
+def _settle(future: asyncio.Future[bool], value: bool) -> None:
+    if not future.done():
+        future.set_result(value)
 
 
-def _wait_and_call(process: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+def _wait_and_settle(process: subprocess.Popen[bytes], ended: asyncio.Future[bool]) -> None:
     if hasattr(os, "waitid"):
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     else:
         process.wait()
     with suppress(RuntimeError):  # the loop is closed
-        loop.call_soon_threadsafe(call)
+        ended.get_loop().call_soon_threadsafe(_settle, ended, True)
+
+
+def _has_terminal() -> bool:
+    """Return whether a program could read from the terminal of this process, where a question of its own would wait for ever.
+
+    Then it needs a session of its own, which a busy machine gives its first turn late; else a group will do.
+    """
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
     """Kill the process, its group, and what descends from it while it lives."""
-    others = () if process.returncode is not None else descendants_of(process.pid)
+    others = descendants_of(process.pid)
     with suppress(ProcessLookupError, PermissionError):  # all have ended
         os.killpg(process.pid, signal.SIGKILL)
     _kill_all(others)

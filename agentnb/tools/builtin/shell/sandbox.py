@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import select
 import shutil
 import subprocess
 import sys
@@ -28,6 +30,8 @@ WALLS = (*NAMESPACES, "--cap-drop", "ALL", "--new-session", "--die-with-parent")
 SYSTEM = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
 GIT_SETTINGS = r"^(user\.(name|email)|safe\.directory)$"
 PROBE_SECONDS = 10
+END_SECONDS = 1.0
+MAX_INFO_BYTES = 4096
 
 
 class Wrapped(NamedTuple):
@@ -72,7 +76,12 @@ class Sandbox:
             git = ("--ro-bind-data", str(person), str(self._home / ".gitconfig")) if self._git_settings else ()
             arguments = [*self._walls, *SYSTEM, *self._view.words(Path(empty)), *git, "--chdir", str(self._work_dir)]
             listed = _descriptor_of("\0".join(arguments) + "\0", stack)
-            yield Wrapped([self._program, "--args", str(listed), "--", *words], (listed, person))
+            told, telling = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+            stack.callback(os.close, telling)
+            stack.callback(os.close, told)
+            stack.callback(_wait_for_end, told)
+            command = [self._program, "--info-fd", str(telling), "--args", str(listed), "--", *words]
+            yield Wrapped(command, (listed, person, telling))
 
 
 def _program(work_dir: Path) -> str:
@@ -121,6 +130,17 @@ def _descriptor_of(text: str, stack: ExitStack) -> int:
     os.write(number, os.fsencode(text))
     os.lseek(number, 0, os.SEEK_SET)
     return number
+
+
+def _wait_for_end(told: int) -> None:
+    """Wait until the first process of the sandbox is gone, and with it all others: bubblewrap itself ends a moment earlier."""
+    try:
+        number = json.loads(os.read(told, MAX_INFO_BYTES))["child-pid"]
+        process = os.pidfd_open(number)
+    except (OSError, ValueError):  # it was never there, or is gone
+        return
+    select.select([process], [], [], END_SECONDS)
+    os.close(process)
 
 
 def _git_settings(work_dir: Path, variables: Mapping[str, str]) -> str:

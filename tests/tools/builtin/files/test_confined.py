@@ -139,6 +139,21 @@ def test_link_that_is_swapped_in_after_the_check_is_never_followed(
                     assert SECRET not in outcome.text and {p.name: p.read_text() for p in desk.outside.iterdir()} == outside
 
 
+def test_pipe_that_is_swapped_in_after_the_check_blocks_nothing(
+    subtests: pytest.Subtests, desk: FileDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def swap() -> None:
+        (desk.folder / "a.txt").unlink()
+        os.mkfifo(desk.folder / "a.txt")
+
+    for name in ("read_file", "write_file", "edit_file"):
+        with subtests.test(name), monkeypatch.context() as patch:
+            (desk.folder / "a.txt").unlink(missing_ok=True)
+            desk.put({"a.txt": "outside"})
+            patch.setattr(os, "open", swapping("a.txt", swap, os.open))
+            assert desk.code(name, path="a.txt", **TOOLS[name]) == "not_regular"
+
+
 def test_folder_that_is_swapped_in_before_the_replacement_is_never_written(
     desk: FileDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

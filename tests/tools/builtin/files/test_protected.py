@@ -55,6 +55,8 @@ def test_protected_places_are_not_written(subtests: pytest.Subtests, desk: FileD
     (desk.folder / "link").symlink_to(".git")
     (desk.folder / "to_config").symlink_to(".git/config")
     (desk.folder / "runs").symlink_to(".agentnb/runs")
+    (desk.folder / "tree").mkdir()
+    (desk.folder / "tree" / ".git").symlink_to("../sub")
     before = desk.tree()
     paths = [
         ".git/config",
@@ -74,7 +76,7 @@ def test_protected_places_are_not_written(subtests: pytest.Subtests, desk: FileD
         "new/.git",
         "new/.git/config",
     ]
-    paths += ["sub/../.git/config", ".git/../.git/x", "git~1/config"]
+    paths += ["sub/../.git/config", ".git/../.git/x", "git~1/config", "tree/.git/config"]
     for path in paths:
         for name, arguments in {"write_file": {"content": "x"}, "edit_file": {"old": "core", "new": "x"}}.items():
             with subtests.test(f"{name} {path}"):

@@ -76,7 +76,7 @@ def test_bounds_cut_the_result_and_say_so(desk: FileDesk, limit: Any, snapshot: 
 
 def test_pattern_without_end_is_ended(desk: FileDesk, limit: Any, snapshot: Snapshot) -> None:
     desk.put({"a.txt": "found aaa\n", "b.txt": "a" * 60 + "!\n"})
-    limit(seconds=0.3)
+    limit(seconds=0.5)
     assert desk.text("search_files", pattern="found|(a+)+$") == snapshot
 
 

@@ -20,6 +20,7 @@ import pytest
 from shell_calls import call_bash, has_ended, skip_without_sandbox
 
 from agentnb.runtime.workers.worker_calls import call_in_thread
+from agentnb.tools.builtin.shell import sandbox_view
 from agentnb.tools.builtin.shell.group import Shell
 from agentnb.tools.tool import ToolContext
 
@@ -185,11 +186,12 @@ def test_the_network_is_out_of_reach(work: Path) -> None:
 def test_sockets_of_the_kernel_are_out_of_reach(work: Path, tmp_path: Path, subtests: pytest.Subtests) -> None:
     top = repository(tmp_path / "home" / "top")
     part = top / "part"
-    part.mkdir()
+    (part / "node_modules").mkdir(parents=True)
     for case, address in {
         "among temporary files": str(tmp_path / "s"),
         "in the folder": str(part / "s"),
         "in the repository": str(top / "s"),
+        "among packages": str(part / "node_modules" / "s"),
         "abstract": f"\0agentnb-{uuid.uuid4().hex}",
     }.items():
         with subtests.test(case), listening(socket.AF_UNIX, address):
@@ -197,6 +199,13 @@ def test_sockets_of_the_kernel_are_out_of_reach(work: Path, tmp_path: Path, subt
             command = f"{PYTHON} -c '{connect.replace(chr(39), chr(34))}'"
             assert tried(part, command, OPEN) == "connected\n"
             assert "connected\n" not in tried(part, command)
+
+
+def test_a_socket_of_another_container_in_the_folder_is_out_of_reach(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox_view, "SOCKETS", Path("/dev/null"))  # the list of another network has it
+    with listening(socket.AF_UNIX, str(work / "s")):
+        connect = 'import socket; socket.socket(socket.AF_UNIX).connect("s"); print("connected")'
+        assert "connected\n" not in tried(work, f"{PYTHON} -c '{connect}'")
 
 
 def test_the_key_of_the_kernel_is_hidden(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,12 +262,14 @@ def test_a_store_cannot_be_made(work: Path) -> None:
     assert contents(work) == {} and not (work / ".agentnb").exists()
 
 
-def test_a_file_of_git_shows_no_other_folder(work: Path) -> None:
-    other = work.parent / "other"
-    other.mkdir()
-    for name in ("HEAD", "secret.txt"):
-        (other / name).write_text(SECRET)
+def test_a_file_of_git_shows_no_other_folder(work: Path, subtests: pytest.Subtests) -> None:
+    other = repository(work.parent / "other")
+    subprocess.run("git commit -q --allow-empty -m x; git worktree add -q ../tree", shell=True, cwd=other, check=True)
+    (other / ".git" / "secret.txt").write_text(SECRET)
+    (other / ".git" / "worktrees" / "tree" / "secret.txt").write_text(SECRET)
     (work / "part").mkdir()
-    (work / ".git").write_text(f"gitdir: {other}\n")
-    tried(work / "part", f"touch {other}/x")
-    assert SECRET not in tried(work / "part", f"cat {other}/secret.txt") and not (other / "x").exists()
+    for case, target in {"a repository": other / ".git", "a worktree": other / ".git" / "worktrees" / "tree"}.items():
+        with subtests.test(case):
+            (work / ".git").write_text(f"gitdir: {target}\n")
+            assert SECRET not in tried(work / "part", f"cat {target}/secret.txt; touch {target}/x")
+            assert not (target / "x").exists()

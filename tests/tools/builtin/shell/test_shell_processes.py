@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pty
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import shell_calls
 from shell_calls import call_bash, has_ended
 
 from agentnb.runtime.workers.worker_calls import call_in_thread
@@ -83,10 +86,24 @@ def test_a_stop_kills_the_command(tmp_path: Path) -> None:
     assert has_ended(asyncio.run(stopped()))
 
 
-def test_a_command_begins_in_a_session_of_its_own(tmp_path: Path) -> None:
-    number, group, session = call_bash(SHELL, tmp_path, "ps -o pid=,pgid=,sid= -p $$").text.split()
-    assert number == group == session
-    assert int(session) != os.getsid(0)
+def test_a_command_begins_in_a_group_of_its_own(tmp_path: Path) -> None:
+    number, group = call_bash(SHELL, tmp_path, "ps -o pid=,pgid= -p $$").text.split()
+    assert number == group
+    assert int(group) != os.getpgid(0)
+
+
+def test_a_command_has_no_terminal_to_ask_at(tmp_path: Path) -> None:
+    program = "import os; from pathlib import Path; terminal = os.open(os.ttyname(0), os.O_RDWR)\n"  # now it is the caller's
+    program += "from shell_calls import Shell, call_bash; call = call_bash(Shell(), Path.cwd(), 'read answer < /dev/tty')\n"
+    program += "os.close(os.open('/dev/tty', os.O_RDWR)); print(call.text)"
+    variables = {**os.environ, "PYTHONPATH": str(Path(shell_calls.__file__).parent)}
+    own, terminal = pty.openpty()
+    done = subprocess.run(
+        [sys.executable, "-c", program], stdin=terminal, stdout=-1, env=variables, start_new_session=True, check=True
+    )
+    os.close(own)
+    os.close(terminal)
+    assert b"No such device or address" in done.stdout
 
 
 def test_descriptors_of_the_kernel_do_not_leak(tmp_path: Path) -> None:

@@ -1,0 +1,87 @@
+"""Processes of git: bounded output, time limit, and no process left after a stop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from agentnb.tools.builtin.git.process import Bounds, CapturedOutput, run_process
+from agentnb.tools.builtin.git.refusal import GitRefused
+
+ENVIRONMENT: Mapping[str, str] = {"PATH": os.environ["PATH"]}
+HERE = Path()
+WITH_CHILD = "exec 3>alive; sh -c 'echo go >&3; exec sleep 1000' & wait"
+CLEANS_UP = f"trap 'touch cleaned; exit' TERM; {WITH_CHILD}"
+"""A script that holds the pipe ``alive`` open, as does its child."""
+IGNORES = f"trap '' TERM; {WITH_CHILD}"
+
+
+def test_output_keeps_its_beginning_and_its_end() -> None:
+    output = CapturedOutput(Bounds(3, 2))
+    for chunk in (b"ab", b"cd", b"x" * 300_000, b"yz"):
+        output.add(chunk)
+    assert (bytes(output.head), output.tail, output.omitted_bytes) == (b"abc", b"yz", 300_001)
+    whole = CapturedOutput(Bounds(3, 2))
+    whole.add(b"abcde")
+    assert (bytes(whole.head), whole.tail, whole.omitted_bytes) == (b"abc", b"de", 0)
+
+
+def test_a_process_returns_its_code_and_output() -> None:
+    script = "cat; echo down >&2; exit 3"
+    result = asyncio.run(run_process(["sh", "-c", script], HERE, ENVIRONMENT, b"up"))
+    assert (result.code, bytes(result.output.head), result.error) == (3, b"up", "down")
+
+
+def test_input_that_is_not_read_does_no_harm() -> None:
+    result = asyncio.run(run_process(["true"], HERE, ENVIRONMENT, b"x" * 1_000_000))
+    assert result.code == 0
+
+
+def test_a_program_that_does_not_start_is_refused() -> None:
+    with pytest.raises(GitRefused) as refused:
+        asyncio.run(run_process([str(HERE.absolute() / "nothing")], HERE, ENVIRONMENT))
+    assert refused.value.outcome.error_code == "git_error"
+
+
+def read_pipe(pipe: int) -> bytes:
+    """Wait for what a pipe has next: nothing, once no process holds its other end."""
+    os.set_blocking(pipe, True)
+    return os.read(pipe, 10)
+
+
+async def stop_when_running(script: str) -> None:
+    pipe = os.open("alive", os.O_RDONLY | os.O_NONBLOCK)
+    task = asyncio.create_task(run_process(["sh", "-c", script], HERE, ENVIRONMENT))
+    while not (first := await asyncio.to_thread(read_pipe, pipe)):
+        await asyncio.sleep(0)  # nobody has opened the pipe yet
+    assert first == b"go\n"
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await asyncio.to_thread(read_pipe, pipe) == b"", "the whole group has ended"
+    os.close(pipe)
+
+
+def test_a_stop_ends_the_whole_group_and_lets_it_clean_up() -> None:
+    os.mkfifo("alive")
+    asyncio.run(stop_when_running(CLEANS_UP))
+    assert Path("cleaned").exists()
+
+
+def test_a_process_that_ignores_a_stop_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentnb.tools.builtin.git.process.SECONDS_TO_CLEAN_UP", 0.01)
+    os.mkfifo("alive")
+    asyncio.run(stop_when_running(IGNORES))
+
+
+def test_the_time_limit_ends_the_whole_group() -> None:
+    os.mkfifo("alive")
+    pipe = os.open("alive", os.O_RDWR)
+    with pytest.raises(GitRefused) as refused:
+        asyncio.run(run_process(["sh", "-c", CLEANS_UP], HERE, ENVIRONMENT, seconds=0.01))
+    assert refused.value.outcome.error_code == "timeout"
+    os.close(pipe)
