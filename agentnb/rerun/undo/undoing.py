@@ -17,8 +17,8 @@ from agentnb.errors import SettingsError, StoreError
 from agentnb.policies.permissions.file_rules import denied_write
 from agentnb.policies.permissions.permissions import Permissions
 from agentnb.policies.permissions.rules import RuleList
-from agentnb.rerun.undo.confined import NotAllowed, Place, opened_place
 from agentnb.rerun.undo.plan import Action, FilePlan, WhyNot, plan_file
+from agentnb.rerun.undo.undo_place import NotAllowed, Place, opened_place
 from agentnb.store.before_images.images import folder_of_run, listed_changes, note_undone, read_image
 from agentnb.store.before_images.records import FileChanged
 from agentnb.store.own_logs import is_own

@@ -61,7 +61,6 @@ def test_files_go_back_to_their_bytes_and_permissions(desk: Desk, snapshot: Snap
     assert undo_text(report) == snapshot(RUN=run.id)
 
 
-@pytest.mark.req("R2.18")
 def test_tools_of_the_group_are_undone(desk: Desk) -> None:
     desk.write("a.py", "one = 1\r\ntwo = 2\r\n", 0o751)
     calls = [
@@ -279,7 +278,7 @@ def test_disk_that_refuses_leaves_the_file_and_says_why(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("agentnb.rerun.undo.confined.os.fchmod", full)
+        patch.setattr("agentnb.rerun.undo.undo_place.os.fchmod", full)
         report = undo(desk, run)
         assert undo_text(report) == snapshot(RUN=run.id) and desk.contents() == {"a.txt": "new"}
     assert outcomes(undo(desk, run)) == {"a.txt": ("restore", None)}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from asserted_sentences import Snapshot
 
-from agentnb.rerun.undo.confined import NotAllowed, Place, opened_place
+from agentnb.rerun.undo.undo_place import NotAllowed, Place, opened_place
 from agentnb.store.before_images.images import digest
 from agentnb.store.before_images.records import ABSENT
 
@@ -74,11 +74,16 @@ def test_paths_that_are_not_written_are_refused(work: Path, subtests: pytest.Sub
     assert (work.parent / "outside" / "a.txt").read_text() == "mine"
 
 
-def test_working_folder_that_is_a_link_now_is_refused(work: Path) -> None:
-    work.rename(work.parent / "moved")
-    linked(work, work.parent / "outside")
-    with pytest.raises(NotAllowed), opened_place(work / "a.txt", work, work / "runs"):
-        pass
+def test_working_folder_behind_a_link_now_is_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    (tmp_path / "outside" / "work").mkdir(parents=True)
+    for name in ("itself", "the folder around it"):
+        with subtests.test(name):
+            work = tmp_path / name / "work"
+            link = work if name == "itself" else work.parent
+            link.parent.mkdir(exist_ok=True)
+            linked(link, tmp_path / "outside")
+            with pytest.raises(NotAllowed), opened_place(work / "a.txt", work, work / "runs"):
+                pass
 
 
 def test_what_is_no_file_is_refused(work: Path, subtests: pytest.Subtests) -> None:
