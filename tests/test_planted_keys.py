@@ -586,7 +586,7 @@ def listed_tool(bench: Bench) -> None:
         return token
 
     with redirect_stdout(io.StringIO()) as printed:
-        tools(cast(Any, None), cast(Any, SimpleNamespace(user_ns={"fetch": fetch})), "fetch")
+        tools(Session(), cast(Any, SimpleNamespace(user_ns={"fetch": fetch})), "fetch")
     bench.see("printed", printed.getvalue())
 
 

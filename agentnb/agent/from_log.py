@@ -101,7 +101,9 @@ def with_builtins(run: Run, given: Iterable[Any]) -> tuple[Tool, ...]:
     tools = tuple([tool for value in given for tool in tools_of(value)])
     wanted = run.own_tools if run.kind == "agent" else [*(run.settings.get(LOGGED) or ())]
     names = [tool.spec.name for tool in tools]
-    return (*tools, *builtins_again(run.settings, wanted, is_trusted=is_trusted(run), given=names))
+    found = (*tools, *builtins_again(run.settings, wanted, is_trusted=is_trusted(run), given=names))
+    order = {name: place for place, name in enumerate(wanted)}  # that of the requests: another one loses caches of prompts
+    return tuple(sorted(found, key=lambda tool: order.get(tool.spec.name, len(order))))
 
 
 def names_of_tools(run: Run) -> list[str]:

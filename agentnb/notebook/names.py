@@ -83,7 +83,7 @@ def _instead_of(name: str, variables: Mapping[str, Any]) -> Advised:
     """Return the advice for the name of a tool that no variable has."""
     if proposed := proposed_names(name, variables):
         return f"Name it with its variable: -t {' or '.join(proposed)}"
-    return near_tools(name, tool_names(variables)) or "Define the function first"
+    return near_tools(name, tool_names(variables), Plain("Define the function first"))
 
 
 def find_gates(names: Iterable[str], variables: Mapping[str, Any]) -> list[Callable[..., Any]]:

@@ -51,4 +51,4 @@ def test_workflows_name_built_in_tools(kernel: Any) -> None:
     kernel.run("open('notes.txt', 'w').write('low water')")
     cell = "%%workflow -o out\nworkflow:\n  - {type: tool, name: read_file, args: {path: notes.txt}}"
     assert kernel.run(cell).status == "ok"
-    assert kernel.value("out.text") == "'low water'"
+    assert kernel.value("out.text") == "low water"

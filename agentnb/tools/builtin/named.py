@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
+from importlib import import_module
 from typing import Any, TypeAlias
 
-from agentnb.advice import NameOne, Plain
+from agentnb.advice import AnyAdvice, Plain
 from agentnb.errors import UnknownTool, near, nearest
-from agentnb.tools.ask_person import ask_person
 from agentnb.tools.builtin.files.group import Files
 from agentnb.tools.builtin.git.group import Git
 from agentnb.tools.builtin.github.group import GitHub
@@ -29,6 +29,8 @@ GROUPS: dict[str, type[ToolGroup]] = {group.word: group for group in CLASSES}
 GROUP_OF = {tool: word for word, group in GROUPS.items() for tool in group.tool_names}
 """The group of each built-in tool."""
 ASK_PERSON = "ask_person"
+LATE = {ASK_PERSON: "agentnb.tools.ask_person"}
+"""Imported when it is named: making it reads its docstring, which needs a library."""
 WORDS = (*GROUPS, *GROUP_OF, ASK_PERSON)
 """All words for built-in tools."""
 
@@ -45,7 +47,7 @@ def default_group(word: str) -> ToolGroup:
 def tools_of_word(word: str, groups: Groups | None = None) -> tuple[Tool, ...]:
     """Return the tools that a word stands for; none for any other word. ``groups``: instead of the defaults."""
     if word == ASK_PERSON:
-        return (as_tool(ask_person),)
+        return (as_tool(getattr(import_module(LATE[word]), word)),)
     group = word if word in GROUPS else GROUP_OF.get(word)
     if group is None:
         return ()
@@ -125,10 +127,12 @@ def own_tools(names: Collection[str] | None) -> list[str]:
     return [name for name in names or () if name not in GROUP_OF and name != ASK_PERSON]
 
 
-def near_tools(name: str, own: Iterable[str]) -> tuple[NameOne, ...]:
-    """Return the advice to name a tool that is like ``name``, of one's own or built in, else one's own; empty without any."""
+def near_tools(name: str, own: Iterable[str], otherwise: AnyAdvice) -> tuple[AnyAdvice, ...]:
+    """Return the advice to name a tool that is like ``name``, of one's own or built in. ``otherwise``: if there is none."""
     names = [*own]
-    return nearest(name, (*names, *WORDS)) or near(name, names)
+    if names:
+        return nearest(name, (*names, *WORDS)) or near(name, names)
+    return (*nearest(name, WORDS), otherwise)
 
 
 def _hint(word: str) -> Plain:

@@ -76,9 +76,8 @@ def _check_names(
                     problems.add(places.line(step.path, "context", step.line), f"{where}: context: {what}", hint)
     elif isinstance(step, ToolStep) and tools is not None and step.tool not in tools:
         line, what = places.line(step.path, "name", step.line), f'{where}: there is no tool "{step.tool}"'
-        problems.add(
-            line, what, lambda: near_tools(step.tool, own_tools(tools)) or GiveTools(lead="Give the workflow its tools")
-        )
+        otherwise = GiveTools(lead="Give the workflow its tools")
+        problems.add(line, what, lambda: near_tools(step.tool, own_tools(tools), otherwise))
     elif isinstance(step, ToolStep) and isinstance(tools, Mapping):
         line = places.line(step.path, "args", step.line)
         for what in _wrong_arguments(step.args, tools[step.tool]):

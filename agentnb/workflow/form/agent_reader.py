@@ -79,7 +79,7 @@ def _folder(source: str) -> str | None:
 
 
 def _known_tools(tool: str, tools: Collection[str] | None) -> Advised:
-    return near_tools(tool, own_tools(tools)) or GiveTools(lead="Give the workflow its tools")
+    return near_tools(tool, own_tools(tools), GiveTools(lead="Give the workflow its tools"))
 
 
 def _checked(fields: Fields, key: str, check: Callable[[str], Any]) -> str | None:

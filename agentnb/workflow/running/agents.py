@@ -74,7 +74,7 @@ class WorkflowAgents:
         found = self.toolbox.get(name)
         if found is None:
             known = [one.spec.name for one in self.toolbox]
-            hint = near_tools(name, known) or GiveTools(lead="Give the workflow its tools")
+            hint = near_tools(name, known, GiveTools(lead="Give the workflow its tools"))
             raise UnknownTool(f"There is no tool {name}", hint)
         return found
 

@@ -101,4 +101,4 @@ class ActionTable:
 
     def _advice(self, name: str) -> Advised:
         known = [*self.actions, *(one.spec.name for one in self.tools)]
-        return near_tools(name, known) or GiveTools((tool_name(name),), lead="Give it as a tool")
+        return near_tools(name, known, GiveTools((tool_name(name),), lead="Give it as a tool"))

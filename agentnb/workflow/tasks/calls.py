@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
+from agentnb.advice import Plain
 from agentnb.core.questions import TEXT
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.core.step_retry import Retry
@@ -69,7 +70,7 @@ class Calls:
         tool = self._table.tool(name)
         if tool is None:
             known = [one.spec.name for one in self._table.tools]
-            raise UnknownTool(f"There is no tool {name}", near_tools(name, known) or "Give the run its tools: tools=[f]")
+            raise UnknownTool(f"There is no tool {name}", near_tools(name, known, Plain("Give the run its tools: tools=[f]")))
         return await self._tools.call(tool, arguments, attempt)
 
     async def _call_tool(self, around: Place, key: str, name: str, arguments: dict[str, Any], retries: int = 0) -> ToolAnswer:

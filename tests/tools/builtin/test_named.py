@@ -44,8 +44,8 @@ def test_built_in_tools_have_the_names_and_schemas_of_the_example(subtests: pyte
 
 
 def test_words_stand_for_groups_and_for_single_tools() -> None:
-    for word, tools in GROUPS.items():
-        assert tuple(names(word)) == tools.tools
+    for word, group in GROUPS.items():
+        assert tuple(names(word)) == group.tool_names
     assert all(names(word) == [word] for word in GROUP_OF)
     assert names("ask_person", "think", "files")[:3] == ["ask_person", "think", "read_file"]
     assert tools_of_word("sales.describe") == tools_of_word("fils") == ()
