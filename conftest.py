@@ -21,7 +21,7 @@ gc.disable()  # importing all tests makes millions of objects that stay: `pytest
 
 SDK_VARIABLES = ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE", "ANTHROPIC_CUSTOM_HEADERS", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
 """What the SDKs read on their own."""
-KEYS = ("AGENTNB_MODEL", *settings.KEY_VARIABLES.values(), *settings.URL_VARIABLES.values(), *SDK_VARIABLES)
+KEYS = ("AGENTNB_MODEL", *settings.KEY_NAMES.values(), *settings.URL_VARIABLES.values(), *SDK_VARIABLES)
 HOMES = (
     "HOME",
     "USERPROFILE",

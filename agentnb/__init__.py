@@ -68,6 +68,9 @@ if TYPE_CHECKING:
     from agentnb.store.labels import labels as labels
     from agentnb.store.store import Store as Store
     from agentnb.tools.ask_person import ask_person as ask_person
+    from agentnb.tools.builtin.github.group import GitHub as GitHub
+    from agentnb.tools.builtin.shell.group import Shell as Shell
+    from agentnb.tools.builtin.web.group import Web as Web
     from agentnb.tools.function import tool as tool
     from agentnb.tools.todos.board import TodoBoard as TodoBoard
     from agentnb.workflow.workflow import Workflow as Workflow
@@ -85,6 +88,7 @@ _NAMES = {
     "Experiment": "agentnb.experiments.experiment",
     "Extension": "agentnb.agent.extension",
     "Finding": "agentnb.detect.finding",
+    "GitHub": "agentnb.tools.builtin.github.group",
     "Guidance": "agentnb.core.guidance",
     "GuidanceSet": "agentnb.guidance.sets",
     "History": "agentnb.context.history",
@@ -96,11 +100,13 @@ _NAMES = {
     "Run": "agentnb.detect.run",
     "RunOptions": "agentnb.runtime.host.run_options",
     "StepOrchestrator": "agentnb.runtime.steps.step_orchestrator",
+    "Shell": "agentnb.tools.builtin.shell.group",
     "Stop": "agentnb.policies.verdict",
     "Store": "agentnb.store.store",
     "Todo": "agentnb.core.todos",
     "TodoBoard": "agentnb.tools.todos.board",
     "ToolCall": "agentnb.core.messages",
+    "Web": "agentnb.tools.builtin.web.group",
     "Workflow": "agentnb.workflow.workflow",
     "ask_person": "agentnb.tools.ask_person",
     "browse": "agentnb.notebook.browser",

@@ -4,6 +4,7 @@
 ``AGENTNB_MODEL``           the default model of cells, such as ``simulated:disciplined``
 ``ANTHROPIC_API_KEY``       a key for ``anthropic:`` models
 ``OPENAI_API_KEY``          a key for ``openai:`` and ``openai-responses:`` models
+``GITHUB_TOKEN``            a key for the tools of GitHub
 ``ANTHROPIC_BASE_URL``      URL of ``anthropic:`` models, if not the provider's own
 ``OPENAI_BASE_URL``         URL of ``openai:`` and ``openai-responses:`` models, if not the provider's own
 ``OLLAMA_HOST``             where Ollama listens: a host, ``host:port`` or a URL
@@ -35,6 +36,8 @@ from __future__ import annotations
 import os
 import re
 import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -51,7 +54,11 @@ KEY_VARIABLES = {
     "openai-responses": "OPENAI_API_KEY",
 }
 """The variable that holds the key of each provider."""
-_PROVIDERS_VARIABLES = tuple(dict.fromkeys(KEY_VARIABLES.values()))
+TOOL_KEY_VARIABLES = {"github": "GITHUB_TOKEN"}
+"""The variable that holds the key of each service that built-in tools call, by the group of these tools."""
+KEY_NAMES = {**KEY_VARIABLES, **TOOL_KEY_VARIABLES}
+"""The variable of each key that has a short name."""
+_USUAL_VARIABLES = tuple(dict.fromkeys(KEY_NAMES.values()))
 
 URL_VARIABLES = {
     "anthropic": "ANTHROPIC_BASE_URL",
@@ -61,6 +68,11 @@ URL_VARIABLES = {
     "compatible": "AGENTNB_COMPATIBLE_URL",
 }
 """The variable that holds the URL of each provider's models."""
+
+_FOLDER_VARIABLES = (
+    *("TMPDIR", "TEMP", "TMP", "IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_DATA_DIR", "JUPYTER_CONFIG_DIR"),
+    *("XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"),
+)
 
 KERNEL, ENVIRONMENT, KEYRING = "this kernel", "the environment", "the keyring"
 """The places where a key is searched for, in order."""
@@ -84,7 +96,7 @@ OLLAMA_PORT = 11434
 Usual = TypeVar("Usual", int, None)
 _KEY_BEGINNING = re.compile(r"(sk-|sk_|gsk_|ghp_|gho_|github_pat_|xai-|AIza|hf_|pplx-)[A-Za-z0-9_-]{8}")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
-_NAMES_A_SECRET = re.compile("KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH")
+_NAMES_A_SECRET = re.compile("KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH(?!OR)|AUTHORIZ")
 
 
 class Key:
@@ -160,6 +172,17 @@ def personal_folder() -> Path:
     return platformdirs.user_data_path("agentnb")
 
 
+def program_variables() -> dict[str, str]:
+    """Return the environment of programs that tools start: ``PATH`` and ``HOME``, and no key."""
+    return {"PATH": os.environ.get("PATH") or os.defpath, "HOME": str(Path.home())}
+
+
+def folders_of_variables() -> tuple[Path, ...]:
+    """Return the folders that the environment names for the person's own, temporary and running things."""
+    texts = map(_environment, _FOLDER_VARIABLES)
+    return (Path.home(), *(Path(text) for text in texts if text.startswith("/")))
+
+
 def default_model() -> str | None:
     """Return the model named by ``AGENTNB_MODEL``, or None."""
     return _environment("AGENTNB_MODEL") or None
@@ -218,16 +241,33 @@ def agent_mode() -> str:
     return word
 
 
+PERMITTING = ("AGENT_MODE", "AGENTNB_ALLOW_URLS")
+"""Variables of the environment that can permit something."""
+
+
+@contextmanager
+def permissions_kept() -> Iterator[None]:
+    """Put the variables that can permit something back after the block, which runs code of a model."""
+    before = {name: os.environ.get(name) for name in PERMITTING}
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
 def key_variable(name: str) -> str:
     """Return the variable of a provider, or the name itself if it could name a variable; raise `SettingsError` if it could not.
 
     The error does not repeat the name: it may be the key itself, typed in the wrong place.
     """
-    if name in KEY_VARIABLES:
-        return KEY_VARIABLES[name]
+    if name in KEY_NAMES:
+        return KEY_NAMES[name]
     if _VARIABLE.fullmatch(name) and ("_" in name or not looks_like_a_key(name)):
         return name
-    meant = (NameOne((name.upper(),)),) if name.upper() in key_names() else near(name, KEY_VARIABLES)
+    meant = (NameOne((name.upper(),)),) if name.upper() in key_names() else near(name, KEY_NAMES)
     raise SettingsError("That is not the name of a key", (*meant, Plain("Or write its variable, such as OPENROUTER_API_KEY")))
 
 
@@ -248,7 +288,7 @@ class NotAKey(SettingsError):
 
 
 def find_key(name: str) -> Key | None:
-    """Return the key of a provider, or of this variable; None if there is none.
+    """Return the key of a provider, of a service, or of this variable; None if there is none.
 
     Raise `SettingsError` if the name is invalid, or if the value in the environment or the keyring cannot be a key.
     """
@@ -304,9 +344,20 @@ def expect_key(variable: str) -> None:
         _learn_mentioned(variable)
 
 
+def redact_values(variables: Mapping[str, str]) -> None:
+    """Redact from now on the values that are keys, by the name of the variable or by their look.
+
+    ``variables``: those that a person gives to a tool. The path of a file is no key.
+    """
+    for name, text in variables.items():
+        is_path = _is_path(text) and os.path.exists(os.path.expanduser(text))  # noqa: PTH110, PTH111  # of any text
+        if not is_path and (_NAMES_A_SECRET.search(name.upper()) or (looks_like_a_key(text) and not _problem(text))):
+            _learn(text.strip())
+
+
 def has_key(provider: str) -> bool:
     """Return whether this kernel or the environment has a key for this provider or variable. Does not query the keyring."""
-    variable = KEY_VARIABLES.get(provider, provider)
+    variable = KEY_NAMES.get(provider, provider)
     return variable in _held.kept or bool(_VARIABLE.fullmatch(variable) and _environment(variable))
 
 
@@ -316,8 +367,8 @@ def providers_with_key() -> list[str]:
 
 
 def key_names() -> list[str]:
-    """Return the variables of all known keys: those of the providers, then others that were kept or requested."""
-    return list(dict.fromkeys((*_PROVIDERS_VARIABLES, *_held.asked_for.copy())))
+    """Return the variables of all known keys: those of the providers and tools, then others that were kept or requested."""
+    return list(dict.fromkeys((*_USUAL_VARIABLES, *_held.asked_for.copy())))
 
 
 def known() -> KnownSecrets:
@@ -332,7 +383,7 @@ def known_secrets() -> tuple[str, ...]:
 
 def secrets() -> tuple[str, ...]:
     """Return `known_secrets` after reading the variables that hold keys: one may have been set since the last call."""
-    for variable in (*_PROVIDERS_VARIABLES, *_held.asked_for.copy()):
+    for variable in (*_USUAL_VARIABLES, *_held.asked_for.copy()):
         if variable in os.environ:  # quicker than reading what is not set: this runs after each tool call
             _learn(_environment(variable))
     for variable in _held.mentioned.copy():
@@ -393,9 +444,12 @@ def _learn(*texts: str) -> None:
 
 def _learn_mentioned(variable: str) -> None:
     text = _environment(variable)
-    is_path = text.startswith(("/", "~", ".")) or text[1:2] == ":"
-    if not is_path and (looks_like_a_key(text) or _NAMES_A_SECRET.search(variable)) and not _problem(text):
+    if not _is_path(text) and (looks_like_a_key(text) or _NAMES_A_SECRET.search(variable)) and not _problem(text):
         _learn(text)
+
+
+def _is_path(text: str) -> bool:
+    return text.startswith(("/", "~", ".")) or text[1:2] == ":"
 
 
 def _environment(variable: str) -> str:

@@ -26,7 +26,7 @@ from agentnb.notebook.workflow_magic import WorkflowMagics
 from agentnb.policies.limits import SESSION_BUDGET
 from agentnb.rerun.replay_result import Replay
 from agentnb.rerun.run_values import NAMES
-from agentnb.session.defaults import CHOICES, LIMIT_KEYS, at_first
+from agentnb.session.defaults import CHOICES, GROUP_HELP, LIMIT_KEYS, at_first
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference.md"
 HEAD = """# Reference
@@ -125,7 +125,11 @@ def _commands() -> list[tuple[str, str]]:
 
 def _defaults() -> list[tuple[str, str, str]]:
     helps = {action.option_strings[-1][2:]: action.help for action in AgentMagics.agent_cell.parser._actions}
-    helps |= {SESSION_BUDGET.name.replace("_", "-"): SESSION_BUDGET.help, "instructions": helps["no-instructions"]}
+    helps |= {
+        SESSION_BUDGET.name.replace("_", "-"): SESSION_BUDGET.help,
+        "instructions": helps["no-instructions"],
+        **GROUP_HELP,
+    }
     rows = []
     for key, value in at_first().items():
         choices = "" if key not in CHOICES or "(default" in str(helps[key]) else f": {', '.join(CHOICES[key])}"

@@ -281,7 +281,7 @@ def test_a_key_in_the_place_of_its_name_is_not_repeated(subtests: pytest.Subtest
 def test_any_variable_can_name_a_key(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(name, SECRET)
     assert revealed(name) == SECRET and settings.has_key(name)
-    assert settings.key_names() == ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", name]
+    assert settings.key_names() == ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GITHUB_TOKEN", name]
 
 
 # Secrets

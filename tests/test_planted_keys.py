@@ -40,6 +40,7 @@ from agentnb.display.card.live_card import LiveCard
 from agentnb.display.card.page import page_html
 from agentnb.display.card.text import run_text
 from agentnb.display.lists.history import history_text
+from agentnb.display.lists.undo_text import undo_text
 from agentnb.errors import ModelError, SettingsError, TraceError
 from agentnb.models.model import Reply, Retry
 from agentnb.models.scripted import ScriptedModel
@@ -51,6 +52,7 @@ from agentnb.notebook.magic_errors import one_line_errors
 from agentnb.notebook.panel import Panel
 from agentnb.policies import Continue, Stop
 from agentnb.policies.gates.verdicts import Block
+from agentnb.rerun.undo.undoing import undo_run
 from agentnb.runtime.host.live import LiveRun
 from agentnb.testing import LoopbackServer, Misbehaviour, Status
 from agentnb.testing.replies.lines import as_answer
@@ -549,7 +551,25 @@ def listed_tool(bench: Bench) -> None:
     bench.see("printed", printed.getvalue())
 
 
+def file_before_a_change(bench: Bench) -> None:
+    """The file that a call is to change holds a key, as do its name and the new content; another one gets it meanwhile."""
+    work = bench.folder / "work"
+    work.mkdir()
+
+    async def edit(context: ToolContext) -> str:
+        """Edit."""
+        for name, before, after in ((KEY, b"old", b"new"), ("a", KEY.encode(), b"new"), ("b", b"old", KEY.encode())):
+            context.keep_before(work / name, before, after)
+        return KEY
+
+    run = bench.run(ToolCall("edit"), "Done.", tools=[edit], work_dir=work)
+    (folder,) = (bench.folder / "runs").glob(".before-*")
+    bench.see("before-images", *[file.read_text() for file in folder.iterdir()])
+    bench.see("undo", undo_text(undo_run(bench.store, run.id)))
+
+
 DOORS: dict[str, Callable[[Bench], object]] = {
+    "file: before it is changed": file_before_a_change,
     "result: text": gives(f"key: {KEY}"),
     "result: plain data": gives({"key": KEY, KEY: [KEY]}),
     "result: escaped as in JSON": gives(f'{{"key": "{ESCAPED}", "deep": "{{\\"key\\": \\"{ESCAPED}\\"}}"}}'),

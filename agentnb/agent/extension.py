@@ -16,7 +16,7 @@ from agentnb.guidance.guides import Guide
 from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.gates import Gate, OnCopy
 from agentnb.policies.verdict import Policy
-from agentnb.tools.function import as_tool
+from agentnb.tools.builtin.named import tools_of
 
 _PARTS = ("policies", "guides", "gates", "detectors", "limits")
 
@@ -47,7 +47,7 @@ class Extension:
             raise SettingsError(f"name={self.name!r} is not the name of an extension", 'Write Extension(name="plans")')
         self._check_parts()
         object.__setattr__(self, "settings", plain_data(dict(self.settings)))
-        object.__setattr__(self, "tools", tuple([as_tool(one) for one in self.tools]))
+        object.__setattr__(self, "tools", tuple([tool for value in self.tools for tool in tools_of(value)]))
 
     def _check_parts(self) -> None:
         """Raise `SettingsError` for a part of the wrong kind."""

@@ -24,7 +24,8 @@ from agentnb.policies.limits import OF_FILE, Limits
 from agentnb.policies.named import NAMED, OWN_POLICY, PolicySet, policy_as_logged
 from agentnb.runtime.budget import OWN
 from agentnb.runtime.runs.gate_names import check_gates, had_told
-from agentnb.tools.function import as_tool
+from agentnb.tools.builtin.named import LOGGED, builtins_again, tools_of
+from agentnb.tools.tool import Tool
 
 NO_POLICY_YET, NO_GUIDANCE_YET = {"name": "minimal"}, {"set": "off"}
 """Settings of runs by the first versions, which had no policy and no guidance."""
@@ -47,7 +48,7 @@ def agent_of(
     """
     if run.kind != "agent":
         raise SettingsError(f"Run {run.id} is a {run.kind}, not an agent's run", "Give what made it: recover(run, agent=...)")
-    given, guarded = tuple(tools), tuple(gates)
+    given, guarded = with_builtins(run, tools), tuple(gates)
     _check_tools(run, given)
     check_gates(run, guarded)
     check_extensions(run, instead.get("extensions", ()))
@@ -95,6 +96,14 @@ def is_trusted(run: Run) -> bool:
     return run.gives_consent and not any(isinstance(event, RunRecovered) and event.consent for event in run.events)
 
 
+def with_builtins(run: Run, given: Iterable[Any]) -> tuple[Tool, ...]:
+    """Return the tools of these items, and the built-in ones of the run that are not among them, made from its log."""
+    tools = tuple([tool for value in given for tool in tools_of(value)])
+    wanted = run.own_tools if run.kind == "agent" else [*(run.settings.get(LOGGED) or ())]
+    names = [tool.spec.name for tool in tools]
+    return (*tools, *builtins_again(run.settings, wanted, is_trusted=is_trusted(run), given=names))
+
+
 def names_of_tools(run: Run) -> list[str]:
     """Return the names of the tools that the run was given, without the todo tool and those of extensions."""
     return run.own_tools
@@ -111,8 +120,8 @@ def has_guidance_texts(run: Run) -> bool:
     return isinstance(first, RunStarted) and first.schema >= WITH_GUIDANCE_TEXTS and "guidance" in first.settings
 
 
-def _check_tools(run: Run, given: tuple[Any, ...]) -> None:
-    missing = missing_tools(run, {as_tool(value).spec.name for value in given})
+def _check_tools(run: Run, given: Iterable[Tool]) -> None:
+    missing = missing_tools(run, {tool.spec.name for tool in given})
     if missing:
         had, them = had_told(run, "tool", missing)
         raise UnknownTool(

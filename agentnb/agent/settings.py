@@ -28,6 +28,7 @@ from agentnb.policies.permissions.rules import RuleList
 from agentnb.runtime.questions.answerers import Approve, check_approve
 from agentnb.runtime.runs.gate_names import name_of_gate
 from agentnb.tools.agent_tool import ToolOffer, first_sentence, neutral_description
+from agentnb.tools.builtin.named import logged_builtins
 from agentnb.tools.read_result import READ_TOOL
 from agentnb.tools.todos.board import Board, is_board
 from agentnb.tools.toolbox import Toolbox
@@ -133,6 +134,7 @@ class AgentSettings:
             **({} if self.output_form is None else {"output": self.output_form.as_logged}),
             **({"gates": [name_of_gate(gate) for gate in self.gates]} if self.gates else {}),
             **({"extensions": [one.as_logged for one in self.extensions]} if self.extensions else {}),
+            **logged_builtins(self.toolbox),
             **({MODEL_FROM: PERSON} if person_chose_destination(self.model) else {}),
         }
 

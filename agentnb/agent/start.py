@@ -110,7 +110,8 @@ class AgentParts:
         self._model = make_model(self.agent.model)
 
     def check(self, pending: PendingRun[Any]) -> None:
-        """Raise `SettingsError` if a budget cannot be enforced because the model's price is unknown."""
+        """Raise `SettingsError` if a built-in tool cannot work here, or if a budget needs a price that is unknown."""
+        self.toolbox.check_usable()
         if pending.budget.has_limit():
             assert self._model is not None, "it is made first"
             check_has_price(self._model, self.agent, pending.budget)
@@ -320,6 +321,7 @@ def system_prompt(agent: AgentSettings, toolbox: Toolbox, folder: Path) -> str:
         prompt_file("system") if agent.system is None else agent.system.strip(),
         repo_instructions(folder).section if agent.instructions else "",
         "" if len(toolbox) else prompt_file("no_tools"),
+        prompt_file("foreign_text") if toolbox.has_builtins else "",
         *[one.prompt.strip() for one in agent.extensions],
         "" if agent.output_form is None else agent.output_form.prompt,
     )

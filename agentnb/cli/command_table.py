@@ -9,6 +9,7 @@ from agentnb.cli.commands.experiment import EXPERIMENT
 from agentnb.cli.commands.recorded_runs import RECORDED
 from agentnb.cli.commands.recover import RECOVER
 from agentnb.cli.commands.schema import SCHEMA
+from agentnb.cli.commands.undo import UNDO
 from agentnb.cli.commands.validate import VALIDATE
 
 COMMANDS: dict[str, Command] = {
@@ -18,5 +19,6 @@ COMMANDS: dict[str, Command] = {
     "experiment": EXPERIMENT,
     "answer": ANSWER,
     "recover": RECOVER,
+    "undo": UNDO,
     "schema": SCHEMA,
 }

@@ -9,9 +9,10 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
-from agentnb.errors import SettingsError, UnknownTool, near
+from agentnb.advice import Plain
+from agentnb.errors import SettingsError, UnknownTool, near, nearest
 from agentnb.tools.agent_tool import tool_of_variable
-from agentnb.tools.function import as_tool
+from agentnb.tools.builtin.named import WORDS, tools_of, tools_of_word
 
 STDIN = "-"
 """The prompt that stands for standard input."""
@@ -37,19 +38,23 @@ def _standard_input() -> str:
 
 
 def find_tools(names: Iterable[str]) -> list[Any]:
-    """Return the tools that ``MODULE:NAME`` names; several may be joined with commas, and a list stands for its items.
+    """Return the tools of these names: ``MODULE:NAME``, or built-in ones, such as ``files``.
+
+    Several may be joined with commas, and a list stands for its items.
 
     Modules are found in the current folder too. An agent or workflow without a name of its own is called as the variable.
     Raises `SettingsError` for what cannot be imported or is not a tool.
     """
     found: list[Any] = []
     for name in (part.strip() for group in names for part in group.split(",")):
-        if name:
+        if name in WORDS:
+            found += [one for one in tools_of_word(name) if one not in found]
+        elif name:
             value = tool_of_variable(_import("--tools", name), name.rpartition(":")[2].rpartition(".")[2])
             several = value if isinstance(value, list | tuple) else [value]
             found += [one for one in several if one not in found]
     for one in found:
-        as_tool(one)  # which says what is wrong with it
+        tools_of(one)  # which says what is wrong with it
     return found
 
 
@@ -99,9 +104,10 @@ def _import(option: str, name: str) -> Any:
     """Return the object that ``MODULE:NAME`` names."""
     module, colon, path = name.partition(":")
     if not (module and colon and path):
-        kind = "tool" if option == "--tools" else "gate"
+        kind, words = ("tool", WORDS) if option == "--tools" else ("gate", ())
         raise UnknownTool(
-            f"{option} {name}: there is no {kind} of that name", f"Write MODULE:NAME, such as {option} my_tools:fetch"
+            f"{option} {name}: there is no {kind} of that name",
+            (*nearest(name, words), Plain(f"Write MODULE:NAME, such as {option} my_tools:fetch")),
         )
     value = _module(module, option)
     for part in path.split("."):

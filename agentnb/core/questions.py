@@ -89,12 +89,15 @@ class JudgedCall(msgspec.Struct, frozen=True, omit_defaults=True):
     """The digest of that file before the change."""
     grants: tuple[GrantOffer, ...] = ()
     """The grants that the answer may give, the narrowest reach first."""
+    cannot_undo: bool = False
+    """Whether the change of the file cannot be undone, because a known key is in the file or in its new content."""
 
     def is_same(self, other: JudgedCall | None) -> bool:
         """Return whether another question has the same subject; its grants may differ, and its log may be an older one."""
         if other is None or other.effects not in (self.effects, None):  # None before schema 6
             return False
-        return replace(self, effects=None, grants=(), diff="") == replace(other, effects=None, grants=(), diff="")
+        shown = {"effects": None, "grants": (), "diff": "", "cannot_undo": False}
+        return replace(self, **shown) == replace(other, **shown)
 
 
 class WaitingOnUser(msgspec.Struct, frozen=True, omit_defaults=True):

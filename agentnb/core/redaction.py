@@ -63,6 +63,13 @@ def redact(value: T, secrets: tuple[str, ...] | None = None) -> T:
     return _walked(value, _finder(secrets).masked) if secrets else value
 
 
+def holds_key(data: bytes) -> bool:
+    """Return whether a known key is in the content of a file, in a spelling that `redact` masks or in wide characters."""
+    secrets = settings.secrets()
+    text = data.replace(b"\0", b"").decode("utf-8", "surrogateescape") if secrets else ""
+    return redact(text, secrets) is not text
+
+
 class FileRedactor:
     """Redacts data from a file, which may hold keys that its writer did not know.
 

@@ -46,7 +46,7 @@ def make_agent(
     settings["history"] = find_history(settings["history"], variables)
     agent = Agent(
         find_model(name, variables),
-        tools=find_tools(chosen.tools, variables),
+        tools=find_tools(chosen.tools, variables, session.tool_groups()),
         guidance=find_guidance(chosen.guidance or defaults["guidance"], session, variables),
         policy=in_workflow_mode(policy) if chosen.workflow_mode else policy,
         gates=find_gates(chosen.gates, variables),

@@ -15,6 +15,7 @@ from agentnb.notebook.names import tool_names
 from agentnb.session.choice import choose_model
 from agentnb.session.session import Session
 from agentnb.tools.agent_tool import AgentTool, offer_of
+from agentnb.tools.builtin.named import tools_by_group
 
 MAX_USED = 5
 """Models used last, which are offered first."""
@@ -26,10 +27,17 @@ def available_choices(session: Session, variables: Mapping[str, Any], used: Iter
     return {
         "models": models_to_offer(session, known, used),
         "model": _without_choice(session),
-        "tools": [{"name": name, "about": _about(known[name])} for name in tool_names(known)],
+        "tools": _tools_to_offer(known),
         "guidance": guidance_to_offer(session, known),
         "default_guidance": session.defaults["guidance"],
     }
+
+
+def _tools_to_offer(variables: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return the tools in variables, and the groups of built-in ones."""
+    own = [{"name": name, "about": _about(variables[name])} for name in tool_names(variables)]
+    built_in = {name: tools for name, tools in tools_by_group().items() if name not in {tool["name"] for tool in own}}
+    return [*own, *({"name": name, "about": f"built in: {', '.join(tools)}"} for name, tools in built_in.items())]
 
 
 def models_to_offer(session: Session, variables: Mapping[str, Any], used: Iterable[str]) -> list[str]:

@@ -25,12 +25,15 @@ from agentnb.notebook.commands.replay import replay_words_after
 from agentnb.notebook.commands.stop import ALL
 from agentnb.notebook.commands.todos import CHANGES
 from agentnb.notebook.commands.traces import words_after
+from agentnb.notebook.commands.undo import undoable
+from agentnb.notebook.lookup.dotted_names import dotted_names
 from agentnb.notebook.names import gate_names, input_names, output_names, run_names, tool_names
 from agentnb.policies.limits import ON_LIMIT
 from agentnb.policies.named import NAMED as POLICIES
 from agentnb.rerun.run_values import NAMES
 from agentnb.session.defaults import CHOICES, ON_STOP
 from agentnb.session.session import Session
+from agentnb.tools.builtin.named import WORDS
 
 SHORT = {"-m": "--model", "-g": "--guidance", "-p": "--policy", "-i": "--inputs"}
 MAX_IDS = 20
@@ -52,9 +55,9 @@ def matcher(
         words = before.split(" ")
         fragment = words[-1]
         if len(words) > 1 and words[0] in known and context.cursor_line == 0:
-            found = _cell_words(words[1:-1], known[words[0]], session, shell.user_ns)
+            found = _cell_words(words[1:-1], known[words[0]], session, shell.user_ns, fragment)
         elif len(words) > 1 and words[0] == "%agent":
-            found = _line_words(words[1:-1], session, shell.user_ns)
+            found = _line_words(words[1:-1], session, shell.user_ns, fragment)
         elif len(words) > 1 and words[0] == "%traces":
             found = words_after(words[1:-1], fragment)
         elif len(words) > 1 and words[0] == "%replay":
@@ -67,10 +70,10 @@ def matcher(
     return agentnb_matcher  # type: ignore[no-any-return]  # the decorator is untyped
 
 
-def _cell_words(before: list[str], options: list[str], session: Session, variables: dict[str, Any]) -> list[str]:
+def _cell_words(before: list[str], options: list[str], session: Session, variables: dict[str, Any], fragment: str) -> list[str]:
     option = next((word for word in reversed(before) if word.startswith("-")), "")
     if option in ("-t", "--tools"):
-        return [name for name in tool_names(variables) if name not in before] + options
+        return [name for name in _tools(variables, fragment) if name not in before] + options
     if option == "--gate" and before[-1] == option:
         return gate_names(variables)
     values: dict[str, Callable[[], list[str]]] = {
@@ -90,6 +93,11 @@ def _cell_words(before: list[str], options: list[str], session: Session, variabl
     return values[long]() if long in values and before[-1] == option else options
 
 
+def _tools(variables: dict[str, Any], fragment: str) -> list[str]:
+    """Return the names of tools; behind a dot, those of the functions of what is before it."""
+    return dotted_names(fragment, variables) if "." in fragment else [*tool_names(variables), *WORDS]
+
+
 def _is_a(kind: type) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, kind)
 
@@ -99,11 +107,11 @@ def _held(variables: dict[str, Any], fits: Callable[[Any], bool]) -> list[str]:
     return [name for name, value in variables.items() if fits(value) and not name.startswith("_")]
 
 
-def _line_words(before: list[str], session: Session, variables: dict[str, Any]) -> list[str]:
+def _line_words(before: list[str], session: Session, variables: dict[str, Any], fragment: str) -> list[str]:
     if not before:
         return list(COMMANDS)
     after: dict[str, Callable[[], list[str]]] = {
-        "tools": lambda: tool_names(variables),
+        "tools": lambda: _tools(variables, fragment),
         "guidance": lambda: [*BUILT_IN, *session.sets],
         "todos": lambda: ["add", *CHANGES],
         "key": lambda: [*OPTIONS] if len(before) > 1 else names_to_offer(),
@@ -120,14 +128,15 @@ def _line_words(before: list[str], session: Session, variables: dict[str, Any]) 
         ],
         "delete": lambda: [*DELETE_OPTIONS, *session.store.ids()[::-1]],
         "load": lambda: session.store.ids()[::-1],
-        "recover": lambda: _recover_words(before[1:], session, variables),
+        "undo": lambda: undoable(session),
+        "recover": lambda: _recover_words(before[1:], session, variables, fragment),
         "defaults": lambda: _defaults(session),
     }
     return after[before[0]]() if before[0] in after else []
 
 
-def _recover_words(before: list[str], session: Session, variables: dict[str, Any]) -> list[str]:
-    found = _cell_words(before, RECOVER_OPTIONS, session, variables)
+def _recover_words(before: list[str], session: Session, variables: dict[str, Any], fragment: str) -> list[str]:
+    found = _cell_words(before, RECOVER_OPTIONS, session, variables, fragment)
     return found if before else [*islice(session.interrupted(), MAX_IDS), *found]
 
 

@@ -47,6 +47,7 @@ from agentnb.rerun.replay_result import Replay
 from agentnb.runtime.host.host import Host, current_host
 from agentnb.runtime.host.live import LiveRun
 from agentnb.session.session import Session
+from agentnb.tools.builtin.notebook import cell_outputs
 from agentnb.workflow.workflow import Workflow
 
 _SESSION = "_agentnb_session"
@@ -212,6 +213,7 @@ def unload(shell: InteractiveShell) -> None:
     current_host.set(Host())
     replay_buttons().close()
     call_streams.uninstall()
+    cell_outputs.leave_outputs(shell)
     if RENDERER in vars(AgentnbError):
         delattr(AgentnbError, RENDERER)
     for transformer in getattr(shell, _TRANSFORMERS, []):

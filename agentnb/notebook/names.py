@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from importlib import import_module
 from typing import Any, get_origin
 
 from msgspec.structs import replace
 
-from agentnb.advice import NameOne, Plain, advised
+from agentnb.advice import Advised, NameOne, Plain, advised
 from agentnb.agent.agent import Agent
 from agentnb.agent.from_log import names_of_tools
 from agentnb.agent.output import Output
@@ -21,14 +20,15 @@ from agentnb.display.texts.notebook_commands import is_variable
 from agentnb.errors import InvalidTool, SettingsError, UnknownModel, UnknownTool, near
 from agentnb.models.model import Model
 from agentnb.models.registry import is_model, why_no_model
+from agentnb.notebook.lookup.dotted_names import find_dotted, is_dotted, proposed_names, typed_names
 from agentnb.runtime.runs.gate_names import name_of_gate, names_of_gates
 from agentnb.tools.agent_tool import AgentTool, offer_of, tool_of_variable
+from agentnb.tools.builtin.group import ToolGroup
+from agentnb.tools.builtin.named import ASK_PERSON, WORDS, Groups, near_tools, tools_of, tools_of_word
 from agentnb.tools.function import as_tool
+from agentnb.tools.tool import Tool
 from agentnb.workflow.files.text_inputs import EXAMPLE as INPUTS_EXAMPLE
 from agentnb.workflow.files.text_inputs import read_inputs
-
-BUILT_IN_TOOLS = {"ask_person": "agentnb.tools.ask_person"}
-"""agentnb's own tools, with their modules: a run may have had one that this notebook has not imported yet."""
 
 
 def words_of(groups: Iterable[Iterable[str]] | None) -> list[str]:
@@ -41,22 +41,49 @@ def unquoted(name: str | None) -> str:
     return (name or "").strip("\"'")
 
 
-def find_tools(names: Iterable[str], variables: Mapping[str, Any]) -> list[Any]:
-    """Return the functions, agents and workflows of these names; the name of a list stands for its items.
+def find_tools(names: Iterable[str], variables: Mapping[str, Any], groups: Groups | None = None) -> list[Any]:
+    """Return the functions, agents and workflows of these names, and built-in tools; the name of a list stands for its items.
 
-    An agent or workflow without a name of its own is called as the variable. Raises `UnknownTool` for an undefined name.
+    A variable that holds a tool wins over a word for built-in ones. ``groups``: the groups with settings of the session's.
+    An agent or workflow without a name of its own is called as the variable. A dotted name stands for a method of an object, or
+    for a function of a module. Raises `UnknownTool` for an undefined name.
     """
     found: list[Any] = []
     for name in dict.fromkeys(names):
-        if name not in variables:
-            raise UnknownTool(
-                f"There is no tool {name!r} in this notebook", near(name, tool_names(variables)) or "Define the function first"
-            )
-        value = tool_of_variable(variables[name], name)
-        if not callable(value) and not isinstance(value, list | tuple):
-            as_tool(value, name)  # which says what it is
-        found += [one for one in (value if isinstance(value, list | tuple) else [value]) if one not in found]
+        found += [tool for tool in _tools_called(name, variables, groups) if tool not in found]
     return found
+
+
+def tools_for_file(names: Iterable[str], variables: Mapping[str, Any], groups: Groups) -> list[Any]:
+    """Return the tools that a workflow may name: those of these names, and those of groups with settings of the session's."""
+    tools = find_tools(names, variables, groups)
+    taken = {tool.spec.name for value in tools for tool in tools_of(value)}
+    return [*tools, *[tool for group in groups.values() for tool in group.tools if tool.spec.name not in taken]]
+
+
+def _tools_called(name: str, variables: Mapping[str, Any], groups: Groups | None) -> Sequence[Any]:
+    value = find_dotted(name, variables) if is_dotted(name) else tool_of_variable(variables.get(name), name)
+    if name in WORDS and not _holds_tools(value):
+        return tools_of_word(name, groups)
+    if name not in variables and not is_dotted(name):
+        raise UnknownTool(f"There is no tool {name!r} in this notebook", _instead_of(name, variables))
+    if not callable(value) and not isinstance(value, list | tuple | ToolGroup):
+        as_tool(value, name)  # which says what it is
+    return value if isinstance(value, list | tuple) else [value]
+
+
+def _holds_tools(value: Any) -> bool:
+    """Return whether a variable holds a tool, or a list of tools."""
+    if isinstance(value, list | tuple):
+        return bool(value) and all(map(_holds_tools, value))
+    return bool(_tools_in(value))
+
+
+def _instead_of(name: str, variables: Mapping[str, Any]) -> Advised:
+    """Return the advice for the name of a tool that no variable has."""
+    if proposed := proposed_names(name, variables):
+        return f"Name it with its variable: -t {' or '.join(proposed)}"
+    return near_tools(name, tool_names(variables)) or "Define the function first"
 
 
 def find_gates(names: Iterable[str], variables: Mapping[str, Any]) -> list[Callable[..., Any]]:
@@ -192,9 +219,10 @@ def tools_again(names: Iterable[str], given: Iterable[Any], variables: Mapping[s
 
     Tools found nowhere are left out.
     """
-    found = {as_tool(value).spec.name: value for value in given}
+    found: dict[str, Any] = {tool.spec.name: tool for value in given for tool in tools_of(value)}
     for name in names:
-        here = next((value for value in _may_be_called(name, variables) if _is_called(value, name)), None)
+        known = (tool for value in _may_be_called(name, variables) for tool in _tools_in(value))
+        here = next((tool for tool in known if tool.spec.name == name), None)
         if here is not None:
             found.setdefault(name, here)
     return found
@@ -203,14 +231,8 @@ def tools_again(names: Iterable[str], given: Iterable[Any], variables: Mapping[s
 def _may_be_called(name: str, variables: Mapping[str, Any]) -> Iterator[Any]:
     known = dict(variables)
     named = (tool_of_variable(known.get(one), one) for one in (name, *tool_names(known)))
-    values = [*named, *_built_in(name)]
+    values = [*named, *(tools_of_word(name) if name == ASK_PERSON else ())]
     return (one for value in values for one in _flat(value))
-
-
-def _built_in(name: str) -> Iterator[Any]:
-    """Yield agentnb's own tool of this name; loaded only on demand, because reading its docstring needs a library."""
-    if name in BUILT_IN_TOOLS:
-        yield getattr(import_module(BUILT_IN_TOOLS[name]), name)
 
 
 def _flat(value: Any) -> Iterator[Any]:
@@ -221,10 +243,11 @@ def _flat(value: Any) -> Iterator[Any]:
         yield value
 
 
-def _is_called(value: Any, name: str) -> bool:
+def _tools_in(value: Any) -> tuple[Tool, ...]:
+    """Return the tools of a value; none if it cannot be one, or is a text."""
     with suppress(InvalidTool):
-        return bool(as_tool(value).spec.name == name)
-    return False
+        return () if isinstance(value, str) else tools_of(value)
+    return ()
 
 
 def _models_here(name: str, models: list[str]) -> tuple[NameOne, ...]:
@@ -264,6 +287,8 @@ def tools_before(before: Run, agent: Agent) -> str:
     names = names_of_tools(before)
     if not names or len(agent.toolbox):
         return ""
+    typed = typed_names(before.invocation.tools, names) if before.invocation is not None else {}
+    names = [typed.get(name, name) for name in names]
     return f"The continued run had tools, and this cell names none. To use them again: -t {' '.join(names)}"
 
 
@@ -271,4 +296,5 @@ def _may_be_tool(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return bool(value) and all(_may_be_tool(item) for item in value)
     written_here = inspect.isfunction(value) and getattr(value, "__module__", "") == "__main__"
-    return written_here or hasattr(value, "__agentnb_tool__") or isinstance(value, AgentTool) or offer_of(value) is not None
+    is_tool = isinstance(value, AgentTool | ToolGroup) or hasattr(value, "__agentnb_tool__")
+    return written_here or is_tool or offer_of(value) is not None

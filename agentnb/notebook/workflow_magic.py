@@ -31,7 +31,7 @@ from agentnb.notebook.names import (
     find_gates,
     find_inputs,
     find_model,
-    find_tools,
+    tools_for_file,
     unquoted,
     words_of,
 )
@@ -159,7 +159,7 @@ class WorkflowMagics(Magics):
             raise SettingsError("This cell has no workflow", "Write it in YAML below the %%workflow line")
         variables = self.shell.user_ns
         agents = find_agents(variables)
-        tools = find_tools(words_of(options.tools), variables)
+        tools = tools_for_file(words_of(options.tools), variables, self.session.tool_groups())
         lines = f"\n{text}\n"  # with a line for the magic's own, so that problems have the lines that the cell shows
         found = Workflow.from_yaml(lines, strict=options.strict, agents=agents, tools=tools, inputs=options.inputs).as_typed()
         # A variable that happens to have the name of an agent of the file is not meant.

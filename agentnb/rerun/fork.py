@@ -12,7 +12,7 @@ from msgspec import structs
 
 from agentnb import settings
 from agentnb.agent.agent import Agent
-from agentnb.agent.from_log import limits_of_file, logged_model
+from agentnb.agent.from_log import limits_of_file, logged_model, with_builtins
 from agentnb.agent.output import Output
 from agentnb.agent.start import AgentParts, forked_run
 from agentnb.context.history import as_sent_then
@@ -76,7 +76,8 @@ async def fork(
     ``at_round`` counts from 1, as in tables; one more than there are rounds goes on behind the last. The policy decides first
     whether there is such a round: a fork at which it stops has none. What is not given is as the run's log has it, else
     ``matrix``. ``tools``: ``recorded`` serves the recorded results while the calls match, runs a tool of ``fallback`` for any
-    other call, and refuses it without one; or the functions to run. A run of another product can be forked too; its ``model``
+    other call, and refuses it without one; or the tools to run, exactly these. Beside a ``fallback``, built-in tools of the run
+    are found by themselves. A run of another product can be forked too; its ``model``
     must be given. Of a run that does not give consent (`Run.gives_consent`) the fork has no answers, so that gates ask again,
     and its approval mode is at least ``ask`` where functions may run, unless the options have a mode or ``trust_log``.
     Keywords are options of the run, as for `Agent.run`. `run.forked_from` says what it is a fork of, and
@@ -152,7 +153,7 @@ def pending_of(
 ) -> PendingRun[AgentParts]:
     """Return the fork, about to start; ``changes`` as for `variant_of`. ``is_fork``: whether it says what it is a fork of."""
     options = options or RunOptions()
-    fallback = tuple(fallback)
+    fallback = with_builtins(run, given) if (given := tuple(fallback)) else ()
     variant = variant_of(run, **changes, is_live=is_fork)
     before = _numbered(map(variant.vary, _before(run, at_round)))
     todos = Run.from_events(before).todos
@@ -160,7 +161,7 @@ def pending_of(
     keeps_todos = bool(logged.get("todos", todos or any(tool.name == TODO_TOOL for tool in run.tools)))
     agent = Agent(
         _model(run, model),
-        tools=_tools(run, at_round, tools, fallback),
+        tools=_tools(run, at_round, tools, fallback, is_fork=is_fork),
         system=run.system,
         guidance=variant.words,
         policy=variant.policy,
@@ -214,12 +215,13 @@ def _numbered(events: Iterable[AnyEvent | None]) -> list[AnyEvent]:
     return [structs.replace(event, seq=seq) for seq, event in enumerate(kept)]
 
 
-def _tools(run: Run, at_round: int, tools: Any, fallback: Iterable[Any]) -> list[Any]:
+def _tools(run: Run, at_round: int, tools: Any, fallback: Iterable[Any], *, is_fork: bool) -> list[Any]:
+    """Return the tools; a fork has exactly those given, so that it can do without one."""
     if tools == RECORDED:
         return [*recorded_tools(run, at_round - 1, fallback)]
     if isinstance(tools, str) or not isinstance(tools, Iterable):
         raise SettingsError(f"tools={tools!r} is not a list of tools", 'Write tools=[my_function], or tools="recorded"')
-    return [*tools]
+    return [*tools] if is_fork else [*with_builtins(run, tools)]
 
 
 def _pending(

@@ -12,7 +12,8 @@ from agentnb.core.run.call_window import call_key
 from agentnb.core.run.rounds import NOT_RUN, CallRecord, WorkflowRound
 from agentnb.core.todos import TODO_TOOL
 from agentnb.detect.run import Run
-from agentnb.tools.function import as_tool
+from agentnb.tools.builtin.named import tools_of
+from agentnb.tools.subject import Flag, Subject, flag_of, subject_of
 from agentnb.tools.tool import Effect, Tool, ToolContext, ToolOutcome, failure
 
 NOT_RECORDED = "not_recorded"
@@ -61,6 +62,26 @@ class RecordedTool:
             return cast("frozenset[Effect] | None", getattr(self._behind, "effects", None))
         return cast("frozenset[Effect] | None", frozenset(self.spec.effects) or None)
 
+    @property
+    def flag(self) -> Flag | None:
+        """The permission that the tool behind it needs."""
+        return flag_of(self._behind)
+
+    @property
+    def subject(self) -> Subject | None:
+        """The subject of the tool behind it."""
+        return subject_of(self._behind)
+
+    @property
+    def nature(self) -> Any:
+        """The nature of calls of the tool behind it, as `nature_of` reads it."""
+        return getattr(self._behind, "nature", None)
+
+    @property
+    def new_text(self) -> Any:
+        """The change of a file by the tool behind it, as the question about a call shows it."""
+        return getattr(self._behind, "new_text", None)
+
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
         """Return the recorded outcome of this call."""
         record = self._results.take(self.spec.name, arguments)
@@ -80,7 +101,7 @@ def recorded_tools(run: Run, from_round: int = 0, behind: Iterable[Any] = ()) ->
     A tool behind that the run did not have is returned as it is.
     """
     results = RecordedResults(run, from_round)
-    live: Mapping[str, Tool] = {tool.spec.name: tool for tool in map(as_tool, behind)}
+    live: Mapping[str, Tool] = {tool.spec.name: tool for value in behind for tool in tools_of(value)}
     specs = [spec for spec in run.tools if spec.name != TODO_TOOL]
     named = {spec.name for spec in specs}
     recorded: list[Tool] = [RecordedTool(spec, results, live.get(spec.name)) for spec in specs]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -22,7 +22,7 @@ from agentnb.core.log.events import (
     Totals,
     Warned,
 )
-from agentnb.core.log.stores import RunStore, Watcher, Writer
+from agentnb.core.log.stores import FileBefore, RunStore, Watcher, Writer
 from agentnb.core.messages import Text
 from agentnb.core.redaction import StreamRedactor, redact
 from agentnb.core.todos import has_open
@@ -34,6 +34,7 @@ AnEvent = TypeVar("AnEvent", bound=Event)
 Logged = TypeVar("Logged", bound=AnyEvent)
 _now = datetime.now
 ROOM = FreeDisk()
+ROOM_FOR_COPY = "Copies are kept so that changes can be undone. See that the folder of the run log can be written and has room"
 LEFT_ALONE = "The run is still in memory: keep it with save_trace(run, PATH), and see what else writes to its folder"
 """Advice for a log that cannot be written: to a writer that failed, and to one that found another file in its place."""
 
@@ -59,6 +60,7 @@ class EventLog:
         self.parent_id = parent_id
         self._seq = len(self.run.events)
         self._writer: Writer | None = None
+        self._keep_before: Callable[[FileBefore], None] | None = None
         self._closed = False
         self._untold: AnyEvent | None = None
         self._watchers = list(watchers)
@@ -89,6 +91,27 @@ class EventLog:
     def keep_in(self, writer: Writer) -> None:
         """Store every event with this writer from now on."""
         self._writer = writer
+        self._keep_before = getattr(writer, "keep_before", None)
+
+    @property
+    def keeps_files(self) -> bool:
+        """Whether files are kept as they are before calls change them."""
+        return self._keep_before is not None
+
+    def keep_before(self, file: FileBefore) -> None:
+        """Keep a file as it is before a call changes it, if the log is stored. From any thread.
+
+        Raises `StoreError` if that fails: then the file must not be changed.
+        """
+        if self._closed:
+            raise asyncio.CancelledError
+        if self._keep_before is None:
+            return
+        try:
+            self._keep_before(file)
+        except OSError as error:
+            what = f"{file.path.name} was not changed: agentnb could not keep a copy of it: {error.strerror or error}"
+            raise StoreError(what, ROOM_FOR_COPY) from error
 
     def totals(self) -> Totals | None:
         """Return what the events so far add up to, for the end of a log whose writer knows its size; None for any other."""

@@ -13,6 +13,8 @@ from agentnb.models.options import shown
 from agentnb.policies.limits import LIMITS, ON_LIMIT
 from agentnb.policies.limits import SESSION_BUDGET as SESSION_BUDGET_LIMIT
 from agentnb.policies.permissions.rules import RuleList
+from agentnb.tools.builtin.group import ToolGroup
+from agentnb.tools.builtin.named import group_class
 
 APPROVE_HELP = (
     "what needs your permission where no rule says it; without a mode, calls of tools that declare to write, execute or reach "
@@ -25,10 +27,17 @@ RULE_HELP = (
     "'bash(git status *)=allow'; of several the first that fits decides, but a denial always holds; repeatable"
 )
 """What the help says about ``--rule``."""
+GROUP_HELP = {
+    "sandbox": "the wall around commands of bash, as Shell(sandbox=); none without",
+    "repo": "the repository of the GitHub tools, owner/name, as GitHub(repo=); that of origin without",
+}
+"""What the reference says about the defaults of built-in tools."""
 Reader = Callable[[str], Any]
 """Parses a text into a value; raises ValueError with what is wrong with the text."""
 SESSION_BUDGET = SESSION_BUDGET_LIMIT.name.replace("_", "-")
 SWITCH = ("yes", "no")
+SANDBOXES = ("bwrap",)
+"""The sandboxes of ``bash``."""
 ON_STOP = ("raise", "continue")
 """What a cell does when you stop the run it waits for: raise, so that Run All stops too, or end normally."""
 
@@ -53,6 +62,11 @@ def typed_rules(texts: Iterable[str]) -> RuleList | None:
     return RuleList.typed(texts) or None
 
 
+def sandbox(text: str) -> str:
+    """Parse the sandbox of ``bash``."""
+    return _one_of(SANDBOXES, text)
+
+
 def history(text: str) -> str:
     """Parse the name of a history."""
     return _one_of(tuple(HISTORIES), text)
@@ -73,8 +87,8 @@ OTHERS: dict[str, Reader] = {
     "instructions": yes_or_no,
     "unpriced": yes_or_no,
 }
-APPROVE = "approve"
-OF_CELLS: dict[str, Reader] = {"on-stop": on_stop, APPROVE: approval_mode}
+APPROVE, SANDBOX, REPO = "approve", "sandbox", "repo"
+OF_CELLS: dict[str, Reader] = {"on-stop": on_stop, APPROVE: approval_mode, SANDBOX: sandbox}
 """The keys that are not settings of an agent: `Host` holds the approval mode, also for runs that Python code starts."""
 OF_WHOLE_WORKFLOWS = ("budget", "max_seconds")
 """The limits that hold for all agents of a workflow together."""
@@ -85,6 +99,7 @@ CHOICES = {
     "instructions": SWITCH,
     "unpriced": SWITCH,
     APPROVE: MODES,
+    SANDBOX: SANDBOXES,
 }
 """The allowed values of the keys that have only a few."""
 
@@ -95,12 +110,12 @@ def at_first() -> dict[str, str]:
     found |= {"history": "auto", "instructions": "yes"}
     limits = [key for key in LIMIT_KEYS if key not in (*found, SESSION_BUDGET)]
     found |= dict.fromkeys(limits, "") | {"on-limit": "stop", "on-stop": "raise", "unpriced": "no"}
-    return found | {APPROVE: "", SESSION_BUDGET: ""}
+    return found | {APPROVE: "", SANDBOX: "", REPO: "", SESSION_BUDGET: ""}
 
 
 def may_be_empty(key: str) -> bool:
-    """Return whether this key sets what a run need not have: a limit, or an approval mode."""
-    return key == APPROVE or (key in LIMIT_KEYS and not LIMIT_KEYS[key].is_required)
+    """Return whether this key sets what a run need not have: a limit, an approval mode, a sandbox or a repository."""
+    return key in (APPROVE, SANDBOX, REPO) or (key in LIMIT_KEYS and not LIMIT_KEYS[key].is_required)
 
 
 def checked(key: str, text: str) -> str:
@@ -110,6 +125,8 @@ def checked(key: str, text: str) -> str:
     if key in CHOICES:
         value = _read(key, text, (OTHERS | OF_CELLS)[key], f"Write, for example, {key}={CHOICES[key][-1]}")
         return {True: "yes", False: "no"}.get(value, str(value))
+    if key == REPO:
+        group_class("github")(repo=text)  # which says what is wrong with it
     if key in LIMIT_KEYS:
         _read(key, text, LIMIT_KEYS[key].read, f"Write a number, or {key}= for no limit" if may_be_empty(key) else "")
     return text
@@ -122,6 +139,12 @@ def agent_settings(defaults: dict[str, str]) -> dict[str, Any]:
         for name, limit in LIMITS.items()
     }
     return limits | {key.replace("-", "_"): reader(defaults[key]) for key, reader in OTHERS.items()}
+
+
+def tool_groups(defaults: dict[str, str]) -> dict[str, ToolGroup]:
+    """Return the groups of built-in tools that the defaults have settings for, by word."""
+    settings = {"shell": {"sandbox": defaults[SANDBOX]}, "github": {"repo": defaults[REPO]}}
+    return {word: group_class(word)(**given) for word, given in settings.items() if any(given.values())}
 
 
 def workflow_settings(defaults: dict[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:

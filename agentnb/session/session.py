@@ -28,11 +28,22 @@ from agentnb.runtime.host.host import Host, current_host, hosted
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.questions.grants import SessionGrants
+from agentnb.runtime.questions.model_code import check_person
 from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.runtime.threads import LoopThread
 from agentnb.session.default_store import default_store
-from agentnb.session.defaults import APPROVE, LIMIT_KEYS, SESSION_BUDGET, agent_settings, at_first, checked, workflow_settings
+from agentnb.session.defaults import (
+    APPROVE,
+    LIMIT_KEYS,
+    SESSION_BUDGET,
+    agent_settings,
+    at_first,
+    checked,
+    tool_groups,
+    workflow_settings,
+)
 from agentnb.store.store import Store
+from agentnb.tools.builtin.group import ToolGroup
 from agentnb.tools.todos.board import Board, TodoBoard
 
 SWEEP = 2
@@ -372,6 +383,7 @@ class Session:
         The key may be written with underscores, as the settings of an `Agent` are. ``is_variable``: the value is the name of a
         variable that holds a model.
         """
+        check_person("Changing a default")
         key = key.replace("_", "-")
         if key not in self.defaults:
             raise SettingsError(f"There is no default {key!r}", near(key, self.defaults))
@@ -389,6 +401,10 @@ class Session:
     def agent_settings(self) -> dict[str, Any]:
         """Return the defaults as `Agent` arguments, except model, guidance and policy."""
         return agent_settings(self.defaults)
+
+    def tool_groups(self) -> dict[str, ToolGroup]:
+        """Return the groups of built-in tools that the defaults have settings for, by word."""
+        return tool_groups(self.defaults)
 
     def workflow_settings(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the defaults that were changed: limits of a whole workflow, and settings of the agents that it declares."""

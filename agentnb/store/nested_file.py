@@ -12,8 +12,10 @@ from typing import Any
 
 from agentnb.core.forks import after_fork
 from agentnb.core.log.events import AnyEvent, RunStarted
+from agentnb.core.log.stores import FileBefore
 from agentnb.core.log.wire import decode
 from agentnb.errors import TraceError
+from agentnb.store.before_images.keeping import BeforeImages
 from agentnb.store.own_logs import log_marks
 from agentnb.store.regular_files import opened
 from agentnb.store.run_file import APPEND, CREATE, RunFile, check_size, hold, is_being_written, lock, released, write_event
@@ -77,6 +79,7 @@ class NestedFile:
         self._own: RunFile | None = None
         """Writes the log if it has a lock of its own."""
         self._marks = log_marks()
+        self._images: BeforeImages | None = None
         descriptor = os.open(path, CREATE, 0o600)
         with _open_files.lock:
             _open_files.put(self, descriptor)
@@ -113,6 +116,14 @@ class NestedFile:
             self._own = RunFile(
                 self.path, sync_rounds=self._sync_rounds, opened=descriptor, is_locked=is_locked, marks=self._marks
             )
+
+    def keep_before(self, file: FileBefore) -> None:
+        """Keep a file as it is before a call of the run changes it. Thread-safe; raises OSError if that fails."""
+        if not self._open:
+            raise OSError(errno.EBADF, f"{self.path} was closed")
+        with _open_files.lock:
+            images = self._images = self._images or BeforeImages(self.path, sync=self._sync_rounds)
+        images.keep(file)
 
     def close(self) -> None:
         """Close the file. Does nothing the second time."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from time import sleep
 from typing import BinaryIO
@@ -13,7 +14,10 @@ from weakref import WeakSet, WeakValueDictionary
 
 from agentnb.core.forks import after_fork
 from agentnb.core.log.events import AnyEvent, RoundFinished, RunFinished, RunRecovered, RunSuspended
+from agentnb.core.log.stores import FileBefore
 from agentnb.core.log.wire import decode_lines, encode
+from agentnb.store.before_images.images import folder_of_run
+from agentnb.store.before_images.keeping import BeforeImages
 from agentnb.store.own_logs import LogMarks, log_marks
 from agentnb.store.regular_files import BINARY, check_file
 
@@ -92,12 +96,15 @@ def _lock_of_a_dead_process(descriptor: int) -> bool:
 def delete_log(path: str | Path, nested: Iterable[str | Path] = ()) -> int:
     """Delete a log that no process writes, and before it the ``nested`` ones that its lock stands for; return their bytes.
 
+    The before-images of each go with it.
+
     Raises OSError, such as BlockingIOError if a process is writing it.
     """
     descriptor = os.open(path, os.O_RDWR | BINARY)
     try:
         is_locked = _lock_of_a_dead_process(descriptor)
         freed = os.fstat(descriptor).st_size + sum(map(delete_log, nested))
+        freed += folder_of_run(Path(path).parent, Path(path).stem).delete()
         if is_locked:
             Path(path).unlink()
     finally:
@@ -105,6 +112,20 @@ def delete_log(path: str | Path, nested: Iterable[str | Path] = ()) -> int:
     if not is_locked:  # Windows deletes no open file
         Path(path).unlink()
     return freed
+
+
+@contextmanager
+def held_still(paths: Iterable[str | Path]) -> Iterator[None]:
+    """Keep logs that no process writes from being resumed meanwhile, where files have locks.
+
+    Raises OSError, such as BlockingIOError if a process is writing one.
+    """
+    with ExitStack() as stack:
+        for path in paths:
+            descriptor = os.open(path, os.O_RDWR | BINARY)
+            stack.callback(os.close, descriptor)
+            _lock_of_a_dead_process(descriptor)
+        yield
 
 
 _open_files: WeakSet[RunFile] = WeakSet()
@@ -162,6 +183,7 @@ class RunFile:
         self._sync_rounds = sync_rounds
         self._on_close = on_close
         self._open = True
+        self._images: BeforeImages | None = None
         self._nested = 0
         """Open logs of nested runs for which the lock of this one stands."""
         _open_files.add(self)
@@ -208,6 +230,14 @@ class RunFile:
         self._size += write_event(self._descriptor, event, self._size, self.path, self._sync_rounds, self._marks)
         if self._later_marks is not None:
             self._later_marks.read((encode(event),))
+
+    def keep_before(self, file: FileBefore) -> None:
+        """Keep a file as it is before a call of the run changes it. Thread-safe; raises OSError if that fails."""
+        if not self._open:
+            raise OSError(errno.EBADF, f"{self.path} was closed")
+        with _holding:
+            images = self._images = self._images or BeforeImages(self.path, sync=self._sync_rounds)
+        images.keep(file)
 
     def close(self) -> None:
         """Close the file; its lock stays until the logs of nested runs are closed too. Does nothing the second time."""

@@ -22,6 +22,7 @@ from agentnb.core.log.wire import TooDeep, decode_log
 from agentnb.detect.agent_runs import how_to_continue
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError, TraceError, near
+from agentnb.store.before_images.images import folder_of_run
 from agentnb.store.bounds import MAX_HELD_BYTES, MAX_STREAMED_BYTES, check_log
 from agentnb.store.folder_cache import stamp_of
 from agentnb.store.known_summaries import KnownSummaries
@@ -194,14 +195,14 @@ class Store:
         return run
 
     def size(self, run_id: str) -> int:
-        """Return the bytes of this run's log; 0 if it is gone."""
+        """Return the bytes of this run's log and its before-images; 0 if it is gone."""
         try:
-            return self.path(run_id).stat().st_size
+            return self.path(run_id).stat().st_size + folder_of_run(self.folder, run_id).size
         except OSError:
             return 0
 
     def delete(self, run_id: str, nested: Iterable[str] = ()) -> int:
-        """Delete the log of a run that no process writes, and those ``nested`` in it; return how many bytes that frees.
+        """Delete the log and before-images of a run that no process writes, and of those ``nested``; return the freed bytes.
 
         Raises `StoreError` if it is live, or cannot be deleted.
         """

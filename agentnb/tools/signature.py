@@ -9,21 +9,29 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import re
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from types import WrapperDescriptorType
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
 from agentnb.core.schema.json_schema import UnusableSchema, schema_errors
 from agentnb.core.schema.whole_numbers import whole_numbers
 from agentnb.errors import InvalidTool, with_names
+from agentnb.tools.library.hints import UNREADABLE, read_hints
+from agentnb.tools.library.json_types import INEXPRESSIBLE, is_type, json_part, left_out, path_schema
+from agentnb.tools.library.origin import is_of_library
+from agentnb.tools.library.short_texts import short_description, shortened
 from agentnb.tools.tool import ToolContext, ToolOutcome, failure
 
 MAX_SHOWN = 200
 """Characters shown to a model of arguments that are not an object."""
+_MODULES = re.compile(r"~|(?<!['\w])(?:[A-Za-z_]\w*\.)+(?=\w)")
+_REFERENCE = re.compile(r"ForwardRef\('([^']*)'\)")
 
 
 class ArgumentsRefused(Exception):
@@ -80,35 +88,37 @@ def read_signature(function: Callable[..., Any], name: str) -> Signature:
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError) as error:
-        raise InvalidTool(f"The signature of {name} cannot be read: {error}", "Wrap it in a function of your own") from error
-    description, told = _read_docstring(function)
-    hints = _hints(function, name)
-    gaps = [] if description else ["no docstring: the model knows the tool by its name alone"]
+        raise InvalidTool(f"The signature of {name} cannot be read: {error}", _wrapped(name, "value")) from error
+    is_library = is_of_library(called)
+    docstring = _read_docstring(function, is_short=is_library)
+    hints = read_hints(called, name, is_library=is_library)
+    gaps = [] if docstring.description else ["no docstring: the model knows the tool by its name alone"]
     fields: list[tuple[str, Any, Any]] = []
     defaults: dict[str, Any] = {}
     context_name = None
     for parameter in parameters:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            gaps.append(f"{parameter} is not offered to the model")
+            gaps.append(f"{parameter.name if is_library else parameter} is not offered to the model")
             continue
         hint = hints.get(parameter.name, Any)
         if hint is ToolContext:
             context_name = parameter.name
             continue
-        if hint is Any:
-            gaps.append(f"{parameter.name} has no type hint: any value passes")
-        if parameter.name not in told:
-            gaps.append(f"{parameter.name} is not described in the docstring")
-        _check_hint(name, parameter.name, hint)
-        fields.append(_field(parameter, hint, told.get(parameter.name)))
         if parameter.default is not parameter.empty:
             defaults[parameter.name] = parameter.default
+        offered = _offered(parameter, hint, name, gaps, is_library=is_library)
+        if offered is INEXPRESSIBLE:
+            continue
+        if parameter.name not in docstring.told:
+            gaps.append(f"{parameter.name} is not described in the docstring")
+        hints[parameter.name] = offered
+        fields.append(_field(parameter, offered, docstring.of_parameter(parameter.name, offered)))
     fields.sort(key=lambda field: field[2] is not msgspec.NODEFAULT)  # msgspec wants the required ones first
     struct, schema = _struct_and_schema(name, fields)
     _add_defaults(schema, defaults, [parameter.name for parameter in parameters])
     _order_choices(schema["properties"], hints)
     positional = tuple(p.name for p in parameters if p.kind is p.POSITIONAL_ONLY)
-    return Signature(description, schema, struct, positional, defaults, context_name, tuple(gaps))
+    return Signature(docstring.description, schema, struct, positional, defaults, context_name, tuple(gaps))
 
 
 def _field(parameter: inspect.Parameter, hint: Any, told: str | None) -> tuple[str, Any, Any]:
@@ -118,22 +128,40 @@ def _field(parameter: inspect.Parameter, hint: Any, told: str | None) -> tuple[s
     return parameter.name, described | msgspec.UnsetType if described is not Any else Any, msgspec.UNSET
 
 
-def _check_hint(name: str, parameter: str, hint: Any) -> None:
-    try:
-        msgspec.json.schema(hint, schema_hook=_path_schema)
-    except (TypeError, RuntimeError) as error:
-        raise InvalidTool(
-            f"{name} expects {parameter}: {_shown(hint)}, which a model cannot write as JSON",
-            "Let it take a name or plain data and look the rest up itself",
-        ) from error
+def _offered(parameter: inspect.Parameter, hint: Any, name: str, gaps: list[str], *, is_library: bool) -> Any:
+    """Return the type of a parameter as a model may give it, and note in ``gaps`` what it may not.
+
+    `INEXPRESSIBLE` if the function's default is all there is. Raises `InvalidTool` if there is no default then, or if the hint
+    of a function of the person's own is not a type.
+    """
+    if hint is Any or hint is UNREADABLE:
+        gaps.append(f"{parameter.name} has no type hint{' that can be read' if hint is UNREADABLE else ''}: any value passes")
+        return Any
+    part = json_part(hint, any_for_object=is_library)
+    if part is INEXPRESSIBLE:
+        if parameter.default is parameter.empty or not (is_library or is_type(hint)):
+            raise InvalidTool(
+                f"{name} expects {parameter.name}: {_shown(hint)}, which a model cannot write as JSON",
+                _wrapped(name, parameter.name)
+                if is_library
+                else "Let it take a name or plain data and look the rest up itself",
+            )
+        gaps.append(f"{parameter.name} is not offered to the model, which cannot write {_shown(hint)} as JSON")
+    elif part is not hint and (members := left_out(hint, any_for_object=is_library)):
+        gaps.append(f"{parameter.name} is offered without {', '.join(map(_shown, members))}, which JSON cannot express")
+    return part
+
+
+def _wrapped(name: str, parameter: str) -> str:
+    """Return how to wrap a function that cannot be a tool itself."""
+    example = f"def my_{name}({parameter}: str): return {name}(...)"
+    return f"Wrap it in a function of your own that takes a name or plain data and looks the rest up: {example}"
 
 
 def _struct_and_schema(name: str, fields: list[tuple[str, Any, Any]]) -> tuple[type[msgspec.Struct], dict[str, Any]]:
     # A name that no type of a parameter could have.
     struct = msgspec.defstruct(f"arguments_of_{name}", fields, forbid_unknown_fields=True, kw_only=True)
-    (reference,), components = msgspec.json.schema_components(
-        (struct,), ref_template="#/$defs/{name}", schema_hook=_path_schema
-    )
+    (reference,), components = msgspec.json.schema_components((struct,), ref_template="#/$defs/{name}", schema_hook=path_schema)
     schema = components.pop(reference["$ref"].rpartition("/")[2])
     schema.pop("title", None)
     if components:
@@ -155,13 +183,6 @@ def _order_choices(properties: dict[str, Any], hints: dict[str, Any]) -> None:
         written = typing.get_args(hints.get(name))
         if typing.get_origin(hints.get(name)) is typing.Literal and "enum" in described:
             described["enum"] = list(written)
-
-
-def _path_schema(hint: Any) -> dict[str, Any]:
-    """Return the schema of a path: text to a model, and the only type of Python's own that msgspec does not know."""
-    if hint is Path:
-        return {"type": "string"}
-    raise NotImplementedError  # which msgspec turns into its own error for a type that it does not know
 
 
 def _as_path(hint: Any, value: Any) -> Path:
@@ -186,32 +207,50 @@ def _called(function: Callable[..., Any]) -> Any:
     return function if inspect.isroutine(function) else type(function).__call__
 
 
-def _read_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
+class _Docstring(NamedTuple):
+    """A docstring, read."""
+
+    description: str
+    told: dict[str, str]
+    """The descriptions of parameters, by name."""
+    types: dict[str, str]
+    """The types of parameters, in words, by name."""
+
+    def of_parameter(self, name: str, hint: Any) -> str | None:
+        """Return the description of a parameter; if it has no type hint, with its type in words."""
+        words = [self.types.get(name, "") if hint is Any else "", self.told.get(name, "")]
+        return ": ".join(filter(None, words)) or None
+
+
+def _read_docstring(function: Callable[..., Any], *, is_short: bool) -> _Docstring:
+    """Read a docstring; ``is_short``: no more of it than every request can hold."""
     from docstring_parser import parse
 
+    code = _called(function)
     # Not the object's own docstring: for a partial or a callable object that is the one of its class.
-    parsed = parse(inspect.getdoc(_called(function)) or "")
-    parts = [part.strip() for part in (parsed.short_description, parsed.long_description) if part]
-    told = {
-        name: parameter.description
+    parsed = parse(inspect.getdoc(function if isinstance(code, WrapperDescriptorType) else code) or "")
+    description = "\n\n".join([part.strip() for part in (parsed.short_description, parsed.long_description) if part])
+    described = [
+        (name, parameter)
         for parameter in parsed.params
-        if parameter.description
         for name in parameter.arg_name.split(", ")  # NumPy's style lets parameters share a line
-    }
-    return "\n\n".join(parts), told
-
-
-def _hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
-    try:
-        return typing.get_type_hints(_called(function), include_extras=True)
-    except (NameError, TypeError, AttributeError, SyntaxError) as error:
-        raise InvalidTool(f"A type hint of {name} cannot be read: {error}", "Import or define the type first") from error
+    ]
+    told = {name: one.description for name, one in described if one.description}
+    types = {name: one.type_name for name, one in described if one.type_name}
+    if is_short:
+        description = short_description(description)
+        told = {name: shortened(text) for name, text in told.items()}
+        types = {name: shortened(text) for name, text in types.items()}
+    return _Docstring(description, told, types)
 
 
 def _shown(hint: Any) -> str:
+    """Return a type as a person would write it, without the modules of its parts."""
     if typing.get_origin(hint) is Annotated:
         hint = typing.get_args(hint)[0]
-    return hint.__name__ if isinstance(hint, type) else str(hint)
+    if isinstance(hint, type) and not typing.get_args(hint):
+        return hint.__name__
+    return _MODULES.sub("", _REFERENCE.sub(r"\1", str(hint)))
 
 
 def refused_arguments(name: str, arguments: Any, schema: dict[str, Any], otherwise: str = "") -> ToolOutcome:

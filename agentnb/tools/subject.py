@@ -66,6 +66,24 @@ def value_of_subject(tool: Any, arguments: Any) -> str | None:
     return found if isinstance(found, str) else None
 
 
+def shows_change(tool: Any) -> bool:
+    """Return whether the text of a file after a call of a tool is known before the call: a question shows the change."""
+    subject = subject_of(tool)
+    return subject is not None and (bool(subject.content) or getattr(tool, "new_text", None) is not None)
+
+
+def text_after(tool: Any, arguments: Any, before: str | None) -> str | None:
+    """Return the text of the file after a call of a tool that `shows_change`; None if the call fails.
+
+    ``before``: its text as it is, None if there is no file.
+    """
+    subject, new_text = subject_of(tool), getattr(tool, "new_text", None)
+    if subject is None or not isinstance(arguments, dict):
+        return None
+    after = arguments.get(subject.content) if new_text is None else new_text(arguments, before)
+    return after if isinstance(after, str) else None
+
+
 def flag_of(tool: Any) -> Flag | None:
     """Return the permission that a tool needs; None if it needs none."""
     return getattr(tool, "flag", None)

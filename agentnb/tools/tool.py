@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -15,6 +15,7 @@ from agentnb.core.questions import QuestionKind
 from agentnb.core.request import ROLES, ToolRole, ToolSpec
 from agentnb.errors import InvalidTool, NobodyToAsk, SettingsError
 
+T = TypeVar("T")
 Effect: TypeAlias = Literal["read", "write", "execute", "network"]
 """What a tool does to the world."""
 
@@ -33,6 +34,27 @@ class Asker(Protocol):
 
     def ask_sync(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind) -> Any:
         """Ask and block the calling thread until there is an answer."""
+
+
+class CodeScope(Protocol):
+    """The surroundings of code that a model wrote while a call runs it."""
+
+    filename: str
+    """The name of its source in tracebacks: the code is compiled under it, and by it its functions are known as the model's."""
+    tools: tuple[Tool, ...]
+    """The tools that the run offers."""
+
+    def is_inside(self) -> bool:
+        """Return whether this code calls, in whatever thread; not a tool that it calls, nor a run that it begins."""
+
+    def call(self, name: str, arguments: dict[str, Any]) -> ToolOutcome:
+        """Call a tool of the run, as `ToolContext.call_sync`. Raises `ToolFailed` also when the call has ended."""
+
+
+Code: TypeAlias = Callable[[CodeScope], "ToolOutcome"]
+"""Runs code that a model wrote."""
+Schedule: TypeAlias = Callable[[Callable[[], None]], None]
+"""Has the event loop of the main thread call a function; thread-safe."""
 
 
 class Inside(Protocol):
@@ -55,6 +77,9 @@ class Inside(Protocol):
 
     def call_sync(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome:
         """Call a tool like `call`, and block the calling thread until the call has ended."""
+
+    async def run_code(self, call_id: str, code: Code, schedule: Schedule) -> ToolOutcome:
+        """Run code of a model on the main thread, where what only the person decides is refused."""
 
     async def start_run(self, runnable: Any, prompt: Any) -> Any:
         """Begin a nested run and wait for its end."""
@@ -81,7 +106,8 @@ class ToolContext(msgspec.Struct, frozen=True):
     def keep_before(self, path: Path, before: bytes | None, after: bytes) -> None:
         """Keep a file as it is before this call changes it, so that the person can undo the change. Blocks; from any thread.
 
-        ``path``: absolute, links followed. ``before``: its bytes, None for a new file; ``after``: those to be written.
+        ``path``: absolute, links followed. ``before``: its bytes, None for a new file; ``after``: those to be written. Raises
+        `StoreError` if that fails, and `asyncio.CancelledError` if the call was given up: the file must not be changed then.
         """
         if self.inside is not None:
             self.inside.keep_before(self.call_id, path, before, after)
@@ -101,6 +127,14 @@ class ToolContext(msgspec.Struct, frozen=True):
         If that is the main thread, plain tools that are called meanwhile run in other threads.
         """
         return self._inside().call_sync(self.call_id, name, {} if arguments is None else arguments)
+
+    async def run_code(self, code: Code, schedule: Schedule) -> ToolOutcome:
+        """Run code that the model wrote, on the main thread. For tools that do so.
+
+        There, what speaks for the person is refused: to answer, to allow calls, to change defaults. If no run waits on the main
+        thread, ``schedule`` gets the code to run between two cells. Raises `ToolFailed` if the main thread cannot be had.
+        """
+        return await self._inside().run_code(self.call_id, code, schedule)
 
     async def start_run(self, runnable: Any, prompt: Any) -> Any:
         """Begin a nested run of this agent, workflow or orchestration, wait for its end and return it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from types import FunctionType
 from typing import Any
 
 from agentnb.advice import advised, in_python
@@ -11,7 +12,7 @@ from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
 from agentnb.errors import InvalidTool, near
 from agentnb.tools.agent_tool import AgentTool
 from agentnb.tools.builtin.group import BuiltinTool
-from agentnb.tools.builtin.named import tools_of
+from agentnb.tools.builtin.named import tools_of, tools_of_word
 from agentnb.tools.tool import Tool, ToolOutcome, failure
 
 
@@ -30,9 +31,7 @@ class Toolbox:
         """Add a tool. Raises `InvalidTool` if its name is taken or its schema is nested too deep."""
         name = tool.spec.name
         if name in self._tools:
-            has_agent = any(isinstance(one, AgentTool) for one in (tool, self._tools[name]))
-            how = 'tool(researcher, name="...")' if has_agent else '@tool(name="...")'
-            raise InvalidTool(f'tool "{name}" already registered', f"Give one of them another name with {how}")
+            raise InvalidTool(f'tool "{name}" already registered', _how_to_rename(tool, self._tools[name]))
         if is_too_deep(tool.spec.input_schema):
             what = f"The schema of tool {name} is nested deeper than {MAX_DEPTH} levels"
             raise InvalidTool(what, "Let it take a text, such as JSON, where its arguments are that deep")
@@ -52,6 +51,30 @@ class Toolbox:
         other._tools = self._tools | {tool.spec.name: tool}
         other.specs = self.specs
         return other
+
+    def with_words(self, words: Iterable[str]) -> Toolbox:
+        """Return a toolbox with these tools and the built-in ones that the words stand for, but for names that are taken."""
+        other = Toolbox()
+        other._tools, other.specs = dict(self._tools), self.specs
+        for tool in [tool for word in words if word not in self._tools for tool in tools_of_word(word)]:
+            if tool.spec.name not in other._tools:
+                other.register(tool)
+        return other
+
+    def of_word(self, word: str) -> tuple[Tool, ...]:
+        """Return the tools that a word of a file stands for: the one of this name, else those of a group of built-in tools.
+
+        Tools that are here replace built-in ones of their names.
+        """
+        own = self._tools.get(word)
+        if own is not None:
+            return (own,)
+        return tuple([self._tools.get(tool.spec.name, tool) for tool in tools_of_word(word)])
+
+    @property
+    def has_builtins(self) -> bool:
+        """Whether it has built-in tools, which read files, pages and the output of commands."""
+        return any(isinstance(tool, BuiltinTool) for tool in self)
 
     def check_usable(self) -> None:
         """Raise `SettingsError`, with what to install or set, if a built-in tool cannot work here."""
@@ -73,3 +96,11 @@ class Toolbox:
         """Return the error result for an unknown tool."""
         advice = near(name, [spec.name for spec in self.specs]) or advised("There are no tools: answer with text.")
         return failure("unknown_tool", f"tool not found: {name}. {in_python(advice)}")
+
+
+def _how_to_rename(*tools: Tool) -> str:
+    if any(isinstance(tool, AgentTool) for tool in tools):
+        return 'Give one of them another name with tool(researcher, name="...")'
+    if any(not isinstance(getattr(tool, "function", None), FunctionType) for tool in tools):  # such as a bound method
+        return "Wrap one of them in a function of another name"
+    return 'Give one of them another name with @tool(name="...")'

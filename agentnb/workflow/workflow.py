@@ -10,7 +10,7 @@ from typing import Any, TypedDict, Unpack
 
 from agentnb.advice import ListRuns
 from agentnb.agent.agent import Agent
-from agentnb.agent.from_log import is_trusted
+from agentnb.agent.from_log import is_trusted, with_builtins
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, near
@@ -24,16 +24,16 @@ from agentnb.runtime.questions.elicitation import Elicitation
 from agentnb.runtime.runs.lifecycle import Lifecycle
 from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.tools.agent_tool import ToolOffer, neutral_description
-from agentnb.tools.function import as_tool
+from agentnb.tools.builtin.named import KnownSchemas, logged_builtins
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.checks.checks import check_made_in_python
-from agentnb.workflow.files.declared_files import mark_typed, model_names, names_of_tool_steps, tool_names, without_folders
+from agentnb.workflow.files.declared_files import mark_typed, model_names, tool_names, without_folders
 from agentnb.workflow.files.files import file_text, path_beside
 from agentnb.workflow.files.logged_workflow import keep_workflow, logged_files
 from agentnb.workflow.files.workflow_reader import read_workflow
 from agentnb.workflow.form.problems import Problem
 from agentnb.workflow.form.spec import AgentStep, Step, WorkflowSpec, WorkflowStep
-from agentnb.workflow.form.step_tree import walk_all
+from agentnb.workflow.form.step_tree import names_of_tool_steps, walk_all
 from agentnb.workflow.graph.declared_graph import WorkflowDefinition, declared_graph
 from agentnb.workflow.graph.mermaid import mermaid
 from agentnb.workflow.graph.node_states import node_states
@@ -111,11 +111,12 @@ class Workflow:
         given, path = tuple(tools or ()), _path(text_or_path)
         text = str(text_or_path) if path is None else file_text(path)
         source = "" if path is None else str(path)
-        check = ActionTable(Toolbox([as_tool(one) for one in given])).note if checks_actions else None
+        toolbox = Toolbox(given)
+        check = ActionTable(toolbox.with_words(KnownSchemas())).note if checks_actions else None
         if is_task_file(text):
             file = read_task_file(text, source, strict=strict, inputs=inputs, check_actions=check)
             return cls.of_declared(file, agents, given)
-        schemas = {spec.name: spec.input_schema for spec in (as_tool(one).spec for one in given)}
+        schemas = KnownSchemas({spec.name: spec.input_schema for spec in toolbox.specs})
         names = None if tools is None else schemas if checks_actions else tuple(schemas)
         known: dict[str, Any] = {"agents": tuple(agents or ()), "tools": names, "check_actions": check}
         spec = read_workflow(text, source, strict=strict, with_files=True, **known)
@@ -130,14 +131,14 @@ class Workflow:
         logged = run.settings.get("workflow")
         if not isinstance(logged, dict) or not isinstance(logged.get("text"), str):
             raise SettingsError(f"Run {run.id} did not run a workflow from YAML", ListRuns(rest=" lists runs"))
-        text, source = logged["text"], str(logged.get("source") or "")
+        text, source, tools = logged["text"], str(logged.get("source") or ""), with_builtins(run, tools)
         if is_task_file(text):
-            return cls.of_declared(read_task_file(text, source, inputs=run.settings.get("inputs") or ()), agents, tuple(tools))
+            return cls.of_declared(read_task_file(text, source, inputs=run.settings.get("inputs") or ()), agents, tools)
         names, files = check_agents_again(run, agents or {}), logged_files(run.settings)
         spec = read_workflow(text, source, agents=names, inputs=None, with_files=files is not None, texts=files)
         if not is_trusted(run):
-            return cls(without_folders(spec), agents, tuple(tools))
-        workflow = cls(spec, agents, tuple(tools))
+            return cls(without_folders(spec), agents, tools)
+        workflow = cls(spec, agents, tools)
         return workflow.as_typed() if logged.get("from") == CELL else workflow
 
     @classmethod
@@ -258,7 +259,7 @@ class Workflow:
             return WorkflowEngine(lifecycle, elicitation, start)
 
         logged = self._logged(values, rerun_from, of, len(earlier)) | needed_again(**models)
-        logged |= settings or {}
+        logged |= {**logged_builtins(made.toolbox), **(settings or {})}
         return Orchestration(make=make, name=self._name, settings=logged, check=check, begins_with=of, **limits)
 
     def _price_check(self, made: WorkflowAgents, inner: Iterable[Orchestration]) -> Callable[[Budget], None]:

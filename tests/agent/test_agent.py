@@ -60,7 +60,7 @@ def test_settings_that_cannot_work_are_refused_at_once_and_clearly(subtests: pyt
         ({"model": ScriptedModel}, UnknownModel, "not a model"),
         ({"tools": "add"}, SettingsError, "not a list"),
         ({"tools": add}, SettingsError, "not a list"),
-        ({"tools": ["files"]}, UnknownTool, "files"),
+        ({"tools": ["fils"]}, UnknownTool, "files"),
         ({"tools": [3]}, InvalidTool, "An int was given, not a tool. Pass a function"),
         ({"tools": [yields]}, InvalidTool, "yields"),
         ({"tools": [add, add]}, InvalidTool, 'tool "add" already registered'),

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
+import pandas as pd
 import pytest
 from asserted_sentences import Snapshot
 
@@ -112,6 +113,23 @@ def test_a_worker_without_the_notebook_runs_the_agent_and_its_tools(notebook: di
     worker = subprocess.run([sys.executable, "-c", WORKER], input=data, capture_output=True, timeout=60, check=False)
     assert worker.returncode == 0, worker.stderr.decode()
     assert json.loads(worker.stdout) == ["completed", "Bay has 6", "24", "Place(name='Bay', rows=[1], size=2)", "__main__"]
+
+
+def test_method_travels_with_its_object_by_value() -> None:
+    frame = pd.DataFrame({"amount": [1, 2, 6], "describe": [0, 0, 0]})
+    calls = [ToolCall("describe", {}), ToolCall("loads", {"s": "[1]"})]
+    data = portable(Agent(ScriptedModel([calls, "Done."]), tools=[frame.describe, json.loads], guidance="off", todos=False))
+    worker = subprocess.run([sys.executable, "-c", WORKER], input=data, capture_output=True, timeout=60, check=False)
+    assert worker.returncode == 0, worker.stderr.decode()
+    status, described, loaded, *_ = json.loads(worker.stdout)
+    assert (status, loaded) == ("completed", "[1]") and "8 x 2" in described
+
+
+def test_method_of_an_object_that_holds_a_key_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    frame = pd.DataFrame({"note": [KEY]})
+    with pytest.raises(SettingsError, match="holds a key"):
+        portable(Agent(ScriptedModel([]), tools=[frame.describe]))
 
 
 def test_what_arrives_has_the_same_settings_and_tools(notebook: dict[str, Any]) -> None:

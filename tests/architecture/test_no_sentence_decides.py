@@ -38,8 +38,12 @@ COMMAND = re.compile(
     r"|\bagentnb (?:exec|runs|show|recover|answer|table|validate)\b"
 )
 """A magic, or a command of a shell."""
-NAMES_COMMANDS = {"core/log/older_logs.py", "display/texts/notebook_commands.py"}
-"""The sentences of older logs; the table of the card, whose HTML is made in display."""
+NAMES_COMMANDS = {
+    "core/log/older_logs.py",
+    "display/texts/notebook_commands.py",
+    "tools/builtin/github/api_errors.py",
+}
+"""The sentences of older logs; the table of the card, whose HTML is made in display; what a model passes on to the person."""
 ROOMS_BELOW_SESSION = (
     "core",
     "models",

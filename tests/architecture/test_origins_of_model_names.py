@@ -15,6 +15,7 @@ ALLOWED = {
         "limits_of_file: is_trusted",
         "logged_model: FileModelName",
         "logged_model: is_trusted",
+        "with_builtins: is_trusted",
     ],
     "agent/portable.py": ["_model_again: endpoint_of"],  # with the origin that the model had
     "cli/resumed_runs.py": ["_started_with: is_trusted"],  # of modules with tools, not of a model

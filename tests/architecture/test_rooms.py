@@ -112,6 +112,7 @@ def test_prompts_are_markdown_files() -> None:
         "claimed_call",
         "compaction",
         "final_answer",
+        "foreign_text",
         "output",
         "output_refused",
     }

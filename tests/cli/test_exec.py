@@ -308,6 +308,7 @@ def test_what_cannot_run_is_told_with_exit_code_2_and_nothing_ran(cli: Call, sub
         (two, *given, " "): "The prompt is blank",
         (two, *given, "-m", "nobody:x"): "nobody",
         (two, "--tools", "look"): "Write MODULE:NAME",
+        (two, "--tools", "json.loads"): "Write MODULE:NAME",
         (two, "--tools", f"{tools}:lock"): "Did you mean look?",
         (two, "--tools", "not_there:look"): "the module not_there cannot be imported: ModuleNotFoundError",
         (two, "--tools", f"{broken}:look"): "cannot be imported: ValueError: no luck",
@@ -380,3 +381,16 @@ def test_no_key_is_shown(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
         cli("validate", path),
     ):
         assert key not in done.out + done.err and "[key]" in done.out + done.err
+
+
+def test_built_in_tools_are_named_by_their_words(cli: Call) -> None:
+    Path("notes.txt").write_text("low water")
+    path = written("read.yaml", "workflow: [{type: tool, name: read_file, args: {path: notes.txt}}]\n")
+    assert "low water" in cli("exec", path).out
+    agents = "agents: {a: {tools: [files], replies: [Done.]}}\nworkflow: [{type: agent, name: a}]\n"
+    for options in ((), ("--tools", "files,git_log")):
+        assert cli("exec", written("agent.yaml", agents), "Read.", *options).code == 0
+    refused = cli("exec", written("near.yaml", agents.replace("files", "fils")), "Read.")
+    assert refused.code == 2 and "files" in refused.err
+    unknown = cli("exec", path, "--tools", "fils")
+    assert unknown.code == 2 and "files" in unknown.err and "MODULE:NAME" in unknown.err

@@ -50,10 +50,11 @@ def approval(
     approvals: tuple[str, ...] = (),
     command: str = "",
     diff: str = "",
+    cannot_undo: bool = False,
 ) -> AskedQuestion:
     """An open question about a call."""
     text = msgspec.json.encode(arguments).decode()
-    about = JudgedCall(tool, text, "ask", command=command, diff=diff, grants=grants)
+    about = JudgedCall(tool, text, "ask", command=command, diff=diff, grants=grants, cannot_undo=cannot_undo)
     question = WaitingOnUser("approval", f"May {tool} run?", approval_schema(approvals, schema, grants), "q1", "c1", about)
     return AskedQuestion(question=question, round=3)
 

@@ -51,6 +51,16 @@ def test_diff_is_coloured_by_line_and_keeps_its_signs() -> None:
     ]
 
 
+def test_change_that_cannot_be_undone_is_said_before_the_change(snapshot: Snapshot) -> None:
+    lasting, other = (approval({"path": "a.py"}, tool="write", diff=DIFF, cannot_undo=one) for one in (True, False))
+    note, *rest = call_text(lasting.question).split("\n")
+    assert note == snapshot and "\n".join(rest) == call_text(other.question)
+    for live in (True, False):
+        html = words(question_html(lasting, live=live))
+        assert html.index(note) < html.index("write changes a file")
+        assert "undone" not in words(question_html(other, live=live))
+
+
 def test_argument_that_the_diff_holds_is_not_repeated() -> None:
     diff = "--- /dev/null\n+++ b/a.py\n@@ -0,0 +1,2 @@\n+one\n+two\n"
     (case,) = [approval({"path": "a.py", "content": "one\ntwo\n"}, tool="write", diff=diff)]

@@ -74,8 +74,8 @@ def test_without_tools_the_advice_is_to_answer_with_text() -> None:
 
 @pytest.mark.req("R2.6")
 def test_a_name_instead_of_a_function_is_refused_clearly() -> None:
-    with pytest.raises(UnknownTool, match="'files'"):
-        Toolbox(["files"])
+    with pytest.raises(UnknownTool, match="'fils'"):
+        Toolbox(["fils"])
 
 
 def test_a_known_tool_runs_without_being_advertised() -> None:

@@ -3,18 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from agentnb.core.log.events import AnyEvent, Delta
 
 Watcher: TypeAlias = Callable[[AnyEvent | Delta], Any]
 """A callback for each event after it was stored, and for each delta. Its return value is ignored."""
 
+MAX_KEPT_FILE_BYTES = 10_000_000
+"""The largest file that is kept before it is changed."""
+
+
+class FileBefore(NamedTuple):
+    """A file as it is before a tool call changes it."""
+
+    call_id: str
+    work_dir: Path
+    """The folder of the run's tools."""
+    path: Path
+    """Absolute, links followed."""
+    before: bytes | None
+    """Its content; None for a new file."""
+    after: bytes
+    """The content to be written."""
+
 
 class Writer(Protocol):
     """Storage for the events of one run.
 
-    If it has a ``size``, the bytes of the log so far, the run ends with a `Totals` for lists of runs.
+    If it has a ``size``, the bytes of the log so far, the run ends with a `Totals` for lists of runs. If it has a method
+    ``keep_before``, that keeps a `FileBefore` durably before it returns, from any thread; it raises OSError if it cannot.
     """
 
     def append(self, event: AnyEvent) -> None:

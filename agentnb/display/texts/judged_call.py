@@ -17,6 +17,7 @@ MAX_WITH_CALL = 600
 """Characters of the longest question that shows a whole call by itself: a longer one may be cut where it is shown."""
 MAX_INDENT = 40
 """Spaces at the beginning of a line of a file that are left as they are."""
+CANNOT_UNDO = "This change cannot be undone: the file has a key in it, and agentnb keeps no copies of keys."
 CallPartKind: TypeAlias = Literal["command", "diff", "arguments"]
 
 
@@ -50,9 +51,15 @@ def call_parts(question: WaitingOnUser) -> list[CallPart]:
     return [part for part in (command, diff, arguments) if part.text]
 
 
+def undo_note(question: WaitingOnUser) -> str:
+    """Return the note that the change cannot be undone; empty if it can, or is none."""
+    return CANNOT_UNDO if question.about is not None and question.about.cannot_undo else ""
+
+
 def call_text(question: WaitingOnUser) -> str:
     """Return the whole call that a question is about; empty if there is none, or if the question holds all of it."""
-    return "\n".join(part.text if not part.title else f"{part.title}:{_block(part.text)}" for part in call_parts(question))
+    parts = [part.text if not part.title else f"{part.title}:{_block(part.text)}" for part in call_parts(question)]
+    return "\n".join(filter(None, [undo_note(question), *parts]))
 
 
 def _arguments(about: JudgedCall) -> str:

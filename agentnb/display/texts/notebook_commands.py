@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from agentnb import advice as a
 from agentnb.errors import AgentnbError
 from agentnb.policies.limits import LIMITS, SESSION_BUDGET
-from agentnb.settings import KEY_VARIABLES
+from agentnb.settings import KEY_NAMES
 
 MAX_OF_NAMES = 400
 """Characters of the names after an option of a command; of more, the command says what belongs there."""
@@ -104,7 +104,7 @@ def _replay(advice: a.ReplayRun) -> str:
 
 
 def _key(advice: a.SetKey) -> str:
-    names = {variable: provider for provider, variable in reversed(KEY_VARIABLES.items())}
+    names = {variable: provider for provider, variable in reversed(KEY_NAMES.items())}
     return f"%agent key {names.get(advice.variable, advice.variable)}"
 
 

@@ -18,6 +18,7 @@ from agentnb.experiments.planning.checks import within
 from agentnb.experiments.planning.tasks import TRACES
 from agentnb.experiments.planning.variants import PROMPT
 from agentnb.guidance.sets import GuidanceSet
+from agentnb.tools.builtin.named import WORDS
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, ScalarNode, plain, read_yaml
 
@@ -147,7 +148,9 @@ def _functions(key: str, node: Node, names: Names) -> list[Any]:
     """Return functions by their names; the name of a list stands for its items."""
     found: list[Any] = []
     for one in _items(node):
-        value = names.variable(plain(one), one.line, key.removesuffix("s"), callable, hint=DEFINE_IT)
+        name = plain(one)
+        is_word = key == "tools" and name in WORDS and name not in names.variables
+        value = name if is_word else names.variable(name, one.line, key.removesuffix("s"), callable, hint=DEFINE_IT)
         found += value if isinstance(value, list | tuple) else [value]
     return found
 

@@ -12,7 +12,7 @@ import msgspec
 
 from agentnb.agent.agent import Agent
 from agentnb.tools.agent_tool import AgentTool
-from agentnb.tools.function import as_tool
+from agentnb.tools.builtin.named import tools_of
 from agentnb.workflow.workflow import Workflow
 
 HASH_LETTERS = 16
@@ -41,6 +41,8 @@ def source_of(value: Any, seen: tuple[int, ...] = ()) -> str:
     if isinstance(value, partial):
         return f"{source_of(value.func, seen)} {[source_of(one, seen) for one in (*value.args, *value.keywords.items())]}"
     function: Any = inspect.unwrap(getattr(value, "function", value))
+    if isinstance(function, types.MethodType):
+        return f"{type(function.__self__).__qualname__} {source_of(function.__func__, seen)}"
     if not isinstance(function, types.FunctionType):
         kind = type(function)
         return repr(function) if isinstance(function, PLAIN) else f"{kind.__module__}.{kind.__qualname__}"
@@ -75,7 +77,8 @@ def _content_of_runnable(runnable: Any, seen: tuple[int, ...]) -> str:
     if isinstance(runnable, Agent):
         return f"{content_of_agent(runnable)} {[source_of(tool, inside) for tool in runnable.toolbox]}"
     if isinstance(runnable, Workflow):
-        return f"{content_of_workflow(runnable)} {[source_of(as_tool(tool), inside) for tool in runnable.tools]}"
+        tools = (tool for value in runnable.tools for tool in tools_of(value))
+        return f"{content_of_workflow(runnable)} {[source_of(tool, inside) for tool in tools]}"
     return source_of(runnable, inside)
 
 

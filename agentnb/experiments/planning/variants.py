@@ -15,7 +15,7 @@ from agentnb.models.model import Model
 from agentnb.models.seeds import seeded, takes_seed
 from agentnb.policies.limits import LIMITS
 from agentnb.policies.named import PolicySet
-from agentnb.tools.function import as_tool
+from agentnb.tools.builtin.named import tools_of
 from agentnb.workflow.workflow import Workflow
 
 OWN_MODEL = ""
@@ -111,7 +111,7 @@ def _by_name(given: Any, problems: list[str]) -> dict[str, Any]:
 
 def _variant(name: str, what: Any, base: Any, model: str | Model | None) -> Variant:
     if isinstance(what, Workflow):
-        texts = [*(what.tool_names), *[source_of(as_tool(one)) for one in what.tools]]
+        texts = [*(what.tool_names), *[source_of(tool) for value in what.tools for tool in tools_of(value)]]
         return Variant(name, what, content=content_of_workflow(what), tools=content_hash(texts))
     changes, template = _changes(what)
     if isinstance(what, Agent):

@@ -2,71 +2,46 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from io import TextIOBase
+from collections.abc import Callable
 from typing import Any
 
 from agentnb.runtime.questions.elicitation import current_call
+from agentnb.tools.builtin.notebook.streams import DivertedStream
 
 NAMES = ("stdout", "stderr")
 
 
-class CallStream(TextIOBase):
+class CallStream(DivertedStream):
     """A stream in front of another: takes what a tool prints in a call that is shown, and passes everything else on."""
 
-    def __init__(self, stream: Any) -> None:
-        self.stream = stream
-        """The stream of the kernel."""
-        self._process = os.getpid()
+    def __init__(self, stream: Any, note: Callable[[Any, str], None]) -> None:
+        """``note`` learns what is passed on."""
+        super().__init__(stream, self._take_for_call)
+        self._note = note
 
-    def write(self, text: str) -> int:
-        """Write to the call that this code runs in, or else to the stream."""
+    def _take_for_call(self, text: str) -> bool:
         call = current_call.get()
-        # A forked process has a copy of the call, of which this one learns nothing.
-        if call is None or type(text) is not str or os.getpid() != self._process or not call.printed(text):
-            self.stream.write(text)
-        return len(text)
-
-    def writelines(self, lines: Any) -> None:
-        """Write each of the texts."""
-        for line in lines:
-            self.write(line)
-
-    def flush(self) -> None:
-        """Flush the stream."""
-        self.stream.flush()
-
-    def close(self) -> None:
-        """Leave the stream open: it is the kernel's."""
-
-    def writable(self) -> bool:
-        """Return that it can be written to."""
-        return True
-
-    def isatty(self) -> bool:
-        """Return what the stream says."""
-        return bool(self.stream.isatty())
-
-    def fileno(self) -> int:
-        """Return the file descriptor of the stream, to which other processes write."""
-        return int(self.stream.fileno())
-
-    @property
-    def encoding(self) -> str:  # type: ignore[override]  # that of the stream
-        """The encoding of the stream."""
-        return str(self.stream.encoding)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.stream, name)
+        if call is not None and call.printed(text):
+            return True
+        self._note(self.stream, text)
+        return False
 
 
-def install() -> None:
-    """Put a `CallStream` in front of both streams, where none is yet."""
+def install(note: Callable[[Any, str], None]) -> None:
+    """Put a `CallStream` in front of both streams, where none is yet. ``note`` learns what cells print to a stream."""
     for name in NAMES:
         stream = getattr(sys, name)
-        if stream is not None and not isinstance(stream, CallStream):
-            setattr(sys, name, CallStream(stream))
+        if stream is not None and not _is_installed(stream):
+            setattr(sys, name, CallStream(stream, note))
+
+
+def _is_installed(stream: Any) -> bool:
+    while isinstance(stream, DivertedStream):
+        if isinstance(stream, CallStream):
+            return True
+        stream = stream.stream
+    return False
 
 
 def uninstall() -> None:

@@ -6,6 +6,7 @@ import builtins
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from agentnb.advice import StopRun
@@ -30,6 +31,7 @@ from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.workers.foreground import RunInterrupted
 from agentnb.session.session import Session
+from agentnb.tools.builtin.notebook import cell_outputs
 
 MAX_OF_A_REASON = 200
 """Characters of the reason in the line of an error; the card has all of it."""
@@ -90,12 +92,14 @@ class CellRuns:
         self.cell = CellHost(self._shell, self.session, self.open_widgets)
         current_host.set(self.cell.host())
         if getattr(self._shell, "kernel", None) is not None:
-            call_streams.install()
+            cell_outputs.begin_cell(self._shell)
+            call_streams.install(partial(cell_outputs.note_printed, self._shell))
 
     def end_cell(self) -> None:
         """Show what has begun and is not shown yet."""
         self.cell.decide()
         current_host.set(Host())
+        cell_outputs.end_cell(self._shell)
 
     def run(self, start: Callable[[RunOptions], LiveRun], out: str, options: RunOptions, *, on_stop: str = "") -> Answer | None:
         """Start a run and show it; with a foreground, wait for it and return its answer, if it has one.

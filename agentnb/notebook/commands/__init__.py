@@ -25,10 +25,14 @@ from agentnb.notebook.commands.recover import recover_run
 from agentnb.notebook.commands.status import default_lines, status_lines
 from agentnb.notebook.commands.stop import steered, stop_command
 from agentnb.notebook.commands.todos import change_todos, todo_text
+from agentnb.notebook.commands.undo import undo_command
 from agentnb.notebook.dry import tool_text
-from agentnb.notebook.names import find_model, find_tools, tool_names
+from agentnb.notebook.names import find_model, find_tools, tool_names, words_of
 from agentnb.session.session import Session
-from agentnb.tools.function import FunctionTool, as_tool
+from agentnb.tools.builtin.group import BuiltinTool
+from agentnb.tools.builtin.named import ASK_PERSON, GROUPS
+from agentnb.tools.function import FunctionTool
+from agentnb.tools.toolbox import Toolbox
 
 
 def command(session: Session, shell: InteractiveShell, line: str) -> Any:
@@ -126,15 +130,15 @@ def models(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 
 def tools(session: Session, shell: InteractiveShell, rest: str) -> None:
-    """[NAME ...]: list the functions, agents and workflows that can be tools; with names, show them as the model sees them"""
+    """[NAME ...]: list what can be a tool; with names of functions or of built-in tools, show them as the model sees them"""
     if not rest:
         found = tool_names(shell.user_ns)
         print("\n".join(found) if found else "There are no functions in this notebook yet. Define one, then: %%agent -t NAME")
+        print(f"Built in: {', '.join((*GROUPS, ASK_PERSON))}. To see them: %agent tools files")
         return
-    for value in find_tools(_words(rest), shell.user_ns):
-        tool = as_tool(value)
+    for tool in Toolbox(find_tools(words_of([_words(rest)]), shell.user_ns, session.tool_groups())):
         print(tool_text(redact(tool.spec)))
-        if isinstance(tool, FunctionTool):
+        if isinstance(tool, FunctionTool) and not isinstance(tool, BuiltinTool):
             gaps = tool.signature.gaps
             print("\n".join(f"Missing: {gap}" for gap in gaps) if gaps else "The docstring is complete.")
 
@@ -165,6 +169,11 @@ def history(session: Session, shell: InteractiveShell, rest: str) -> None:
 def delete(session: Session, shell: InteractiveShell, rest: str) -> None:
     """ID ... | --older-than 30d | --failed: delete runs, after showing what it frees and asking; live and waiting ones stay"""
     print(delete_command(session, shell, _words(rest)))
+
+
+def undo(session: Session, shell: InteractiveShell, rest: str) -> None:
+    """[ID]: put back the files that the newest run, or that one, changed with write_file and edit_file"""
+    print(undo_command(session, rest))
 
 
 def load(session: Session, shell: InteractiveShell, rest: str) -> Run:
@@ -205,6 +214,7 @@ COMMANDS: dict[str, Callable[[Session, InteractiveShell, str], Any]] = {
     "history": history,
     "load": load,
     "delete": delete,
+    "undo": undo,
     "recover": recover,
 }
 VERBATIM = frozenset({"say", "answer", "todos", "key", "permissions"})

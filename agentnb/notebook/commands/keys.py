@@ -22,11 +22,11 @@ SHOWN = (
 
 def names_to_offer() -> list[str]:
     """Return the names of keys for tab completion."""
-    return [*settings.KEY_VARIABLES, *settings.key_names()]
+    return [*settings.KEY_NAMES, *settings.key_names()]
 
 
 def key_lines() -> list[str]:
-    """Return a line for each known key: its variable, where it comes from, and which models it is for."""
+    """Return a line for each known key: its variable, where it comes from, and which models or tools it is for."""
     lines = [f"{variable:<20} {_whence(variable):<22} {_users(variable)}".rstrip() for variable in settings.key_names()]
     return [*lines, "To enter one without showing it: %agent key NAME"]
 
@@ -73,7 +73,8 @@ def _kept(name: str, variable: str, *, in_keyring: bool) -> str:
 
 
 def _asked(name: str, variable: str) -> str:
-    what = variable if name == variable else f"{variable}, for {name}: models"
+    users = f"{name} tools" if name in settings.TOOL_KEY_VARIABLES else f"{name}: models"
+    what = variable if name == variable else f"{variable}, for {users}"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", getpass.GetPassWarning)  # getpass would show what is typed
@@ -98,6 +99,8 @@ def _forgotten(variable: str) -> str:
 
 
 def _next(variable: str) -> str:
+    if variable in settings.TOOL_KEY_VARIABLES.values():
+        return f"Next: %%agent -t {_tool_groups(variable)[0]}"
     provider = _providers(variable)[:1]
     if not provider:
         return "See all: %agent key"
@@ -116,5 +119,10 @@ def _providers(variable: str) -> list[str]:
     return [provider for provider, known in settings.KEY_VARIABLES.items() if known == variable]
 
 
+def _tool_groups(variable: str) -> list[str]:
+    return [group for group, known in settings.TOOL_KEY_VARIABLES.items() if known == variable]
+
+
 def _users(variable: str) -> str:
-    return ", ".join(f"{provider}:" for provider in _providers(variable))
+    models, tools = _providers(variable), _tool_groups(variable)
+    return ", ".join([*[f"{provider}:" for provider in models], *[f"{group} tools" for group in tools]])

@@ -23,6 +23,7 @@ from agentnb.notebook.cells.extension_options import extensions_again
 from agentnb.notebook.cells.limit_options import allow_url_option
 from agentnb.notebook.commands.guidance import find_guidance
 from agentnb.notebook.frontend import asker, is_attended
+from agentnb.notebook.lookup.dotted_names import proposed_names, typed_names
 from agentnb.notebook.magic_errors import parsed
 from agentnb.notebook.names import (
     check_variable,
@@ -41,6 +42,7 @@ from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.runtime.workers.foreground import Foreground
 from agentnb.session.recovery import is_workflow, workflow_again
 from agentnb.session.session import Session
+from agentnb.tools.builtin.named import LOGGED, WORDS
 from agentnb.workflow.files.declared_files import tool_names_of_files
 from agentnb.workflow.files.logged_workflow import logged_workflow
 from agentnb.workflow.form.spec import WorkflowSpec
@@ -188,13 +190,22 @@ def _workflow(session: Session, variables: Mapping[str, Any], options: Namespace
 def _tools(options: Namespace, variables: Mapping[str, Any], run: Run, names: Sequence[str]) -> dict[str, Any]:
     """Return the tools of these names, and those that were typed; raise `UnknownTool` for missing ones."""
     tools = tools_again(names, find_tools(words_of(options.tools), variables), variables)
-    if missing := [name for name in names if name not in tools]:
+    builtin = WORDS if is_workflow(run) else run.settings.get(LOGGED) or ()
+    if missing := [name for name in names if name not in tools and name not in builtin]:
         had, them = had_told(run, "tool", missing)
-        raise UnknownTool(
-            f"{had}, which this notebook does not define",
-            f"Define {them}, then: %agent recover {run.id}",
-        )
+        raise UnknownTool(f"{had}, which this notebook does not define", _named_again(run, missing, them, variables))
     return tools
+
+
+def _named_again(run: Run, missing: Sequence[str], them: str, variables: Mapping[str, Any]) -> str:
+    """Return what to type for tools that are missing. Methods are named as they were typed, or as they are called here."""
+    by = run.invocation if run.gives_consent else None
+    names = {tool: names[0] for tool in missing if (names := proposed_names(tool, variables))}
+    names |= typed_names(by.tools, missing) if by is not None and by.surface == "notebook" else {}
+    variables_of_methods = dict.fromkeys(name.partition(".")[0] for name in names.values())
+    undefined = [name for name in variables_of_methods if name not in variables]
+    lead = f"Name {them}" if len(names) == len(missing) and not undefined else f"Define {', '.join(undefined) or them}, then"
+    return f"{lead}: %agent recover {run.id}{' -t ' if names else ''}{' '.join(names.values())}"
 
 
 def _gates(options: Namespace, variables: Mapping[str, Any], run: Run) -> list[Any]:

@@ -114,7 +114,6 @@ class Form extends Part {
     const focused = this.root.contains(document.activeElement) ? document.activeElement.value : undefined;
     if (fill(this.find("[data-tools]"), tools, box) && focused) this.find(`[data-tools] input[value="${CSS.escape(focused)}"]`)?.focus();
     for (const tick of this.ticks()) tick.checked = (chosen.tools ?? []).includes(tick.value);
-    this.find("[data-no-tools]").hidden = tools.length > 0;
   }
 
   ticks() {
@@ -226,8 +225,7 @@ const FORM = `
     <div class="agentnb-panel-field"><label for="ID-guidance">Guidance</label><select id="ID-guidance"></select></div>
   </div>
   <fieldset class="agentnb-panel-field"><legend>Tools</legend>
-    <div class="agentnb-panel-tools" data-tools></div>
-    <span class="agentnb-panel-quiet" data-no-tools hidden>No functions in this notebook yet. Define one in a cell, and it is offered here.</span></fieldset>
+    <div class="agentnb-panel-tools" data-tools></div></fieldset>
   <div class="agentnb-panel-start">
     <button type="button" class="agentnb-button agentnb-primary" data-start aria-keyshortcuts="Control+Enter">Start</button>
     <span class="agentnb-panel-quiet">Ctrl+Enter</span>

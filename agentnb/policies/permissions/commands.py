@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import re
-import shlex
 from typing import NamedTuple
 
 from agentnb.policies.permissions.globs import star_glob
+from agentnb.tools.builtin.shell.syntax import OPERATORS, QUOTED, RESERVED, simple_commands, tokens_of
 
 NEVER_SIMPLE = re.compile(r"[;&|<>`\x00-\x08\x0a-\x1f\x7f]|\$[({\[]")
 """Signs of more than one simple command: operators, substitutions, redirections, ends of lines."""
 EXPANDS = re.compile(r"[$`]|\\\n|[<>][(|]|&>|(?:^|[\s;&|()])#|\{[^{}]*(?:,|\.\.)")
 """Signs outside of single quotes by which the shell makes a command of something else."""
-QUOTED = re.compile(r"'[^']*'|\\.|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 DESCRIPTOR = re.compile(rf"{QUOTED.pattern}|(?<![^\s;&|()<>])\d+(?=[<>])", re.DOTALL)
 """A quotation, or the number of a descriptor before a redirection."""
 INDEXED = re.compile(r"\[[^\]]*[$`]")
 """An index that the shell may compute, also within single quotes."""
 PLAIN = re.compile(r"[\w ./:@%+,=-]*")
 """Commands whose words are what stands between blanks."""
-OPERATORS = ";&|()\n"
-ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 _INTERPRETERS = """
     ash bash bun csh cscript dash deno elixir fish gawk awk groovy ipython irb julia ksh lua mawk node nodejs osascript perl
     php powershell pwsh python pypy R rbash Rscript ruby scala sed sh sqlite3 tclsh tcsh ts-node vim vi ex ed zsh
@@ -36,11 +33,6 @@ _STARTERS = """
 """
 STARTERS = frozenset(_STARTERS.split())
 """Programs and words of the shell that start other programs."""
-_RESERVED = """
-    ! { } [[ case do done elif else esac fi for function if in select then until while
-"""
-RESERVED = frozenset(_RESERVED.split())
-"""Words that begin a structure of the shell."""
 _RUNS_MORE = """
     exec x run bisect submodule difftool mergetool foreach filter-branch
 """
@@ -78,11 +70,11 @@ def parts_of(command: str) -> Parts:
     is_whole = is_whole and not INDEXED.search(command)
     command, given = DESCRIPTOR.sub(lambda found: "" if found[0].isdigit() else found[0], command), command
     try:
-        tokens = command.split() if PLAIN.fullmatch(command) else _tokens(command)
+        tokens = command.split() if PLAIN.fullmatch(command) else tokens_of(command)
     except ValueError:  # a quotation that does not end
         return Parts((given,), is_whole=False)
     texts = [given.strip()]
-    for words in _simple_commands(tokens):
+    for words in simple_commands(tokens):
         texts.append(" ".join(words))
         program = words[0].rpartition("/")[2]
         texts.append(" ".join([program, *words[1:]]))
@@ -122,26 +114,3 @@ def _unquoted(found: re.Match[str]) -> str:
     if text.startswith("\\"):
         return text if text == "\\\n" else ""
     return re.sub(r"\\[$`]", "", text)
-
-
-def _tokens(command: str) -> list[str]:
-    """Return the words and operators of a command; raise `ValueError` for a quotation that does not end."""
-    lexer = shlex.shlex(command, posix=True, punctuation_chars=OPERATORS + "<>")
-    lexer.whitespace, lexer.commenters, lexer.whitespace_split = " \t\r", "", True
-    return list(lexer)
-
-
-def _simple_commands(tokens: list[str]) -> list[list[str]]:
-    """Return the words of each simple command, without assignments before it and without redirections."""
-    found: list[list[str]] = [[]]
-    is_target = False
-    for token in tokens:
-        if token and all(sign in OPERATORS + "<>" for sign in token):
-            is_target = "<" in token or ">" in token
-            if not is_target or any(sign in OPERATORS for sign in token.replace("&", "")):
-                found.append([])
-        elif is_target:
-            is_target = False
-        elif found[-1] or not ASSIGNMENT.match(token):
-            found[-1].append(token)
-    return [words for words in found if words]

@@ -14,7 +14,7 @@ from agentnb.policies.permissions.approval_mode import declared_effects
 from agentnb.policies.permissions.matching import CallSubject, RuleMatcher
 from agentnb.policies.permissions.permissions import NOT_ALLOWED, Judgement, Permissions, ToolPermissions
 from agentnb.policies.permissions.rules import Rule
-from agentnb.tools.subject import kind_of_subject, subject_of
+from agentnb.tools.subject import kind_of_subject, shows_change
 from agentnb.tools.tool import Tool
 
 MAX_SHOWN = 300
@@ -54,8 +54,7 @@ class PermissionGate:
             return None
         is_firm = judged.rule is not None or self._permissions.is_nested
         ask = AskEachTime if judged.is_unclear else FirmAsk if is_firm else AskByRules
-        subject = subject_of(tool)
-        is_shown = subject is not None and (subject.kind == "command" or subject.content)  # beside the question
+        is_shown = kind_of_subject(tool) == "command" or shows_change(tool)  # beside the question
         arguments = "" if is_shown else f" with {shown(call.arguments)}"
         return ask(f"May {call.name} run{arguments}?\n{_why(judged, tool)}", ASKED_BY_RULES)
 

@@ -31,7 +31,7 @@ from agentnb.policies.gates import Ask, as_copy
 from agentnb.policies.gates.verdicts import AskByRules
 from agentnb.policies.permissions.approval_mode import declared_effects
 from agentnb.policies.permissions.offered_grants import grants_about
-from agentnb.runtime.calls.file_change import file_change, file_digest
+from agentnb.runtime.calls.file_change import file_change, file_digest, holds_known_key
 from agentnb.runtime.questions.answerers import AnswerQuestion, Approve, Program, QuestionSuspended, Unanswered
 from agentnb.runtime.questions.elicitation import Elicitation
 from agentnb.runtime.workers.worker_calls import call_in_thread
@@ -42,14 +42,20 @@ OWN_RULE = "approval"
 """The rule of questions of gates that name none."""
 KEEPS_CHANGING = "The file changes each time before there is an answer."
 CHANGED_SINCE = "The file has changed since you were asked."
+KEY_FILE = "The change is not shown, as the name of the file says that it may hold keys."
 NOT_ALLOWED = "The person did not allow it."
 NOBODY = "It needs the person's permission, and there is nobody to ask: no person is attached to this run."
 NEVER_ASKED = f"It needs the person's permission, and this run asks for none (approve={NEVER})."
 NOT_OBTAINED = "It needs the person's permission, which could not be obtained: what decides for them failed."
 
 
-def approval_question(ask: Ask, call: ToolCall, tool: Tool, work_dir: Path, *, has_session: bool = False) -> WaitingOnUser:
-    """Return the question of a gate about a call of this tool. ``has_session``: whether a session can remember a grant."""
+def approval_question(
+    ask: Ask, call: ToolCall, tool: Tool, work_dir: Path, *, has_session: bool = False, keeps_files: bool = False
+) -> WaitingOnUser:
+    """Return the question of a gate about a call of this tool. ``has_session``: whether a session can remember a grant.
+
+    ``keeps_files``: whether files are kept as they are before calls change them.
+    """
     effects = ", ".join(sorted(declared_effects(tool) or ()))
     is_of_rules = isinstance(ask, AskByRules)
     may_remember = isinstance(ask, AskByRules) and not ask.is_unclear
@@ -58,10 +64,12 @@ def approval_question(ask: Ask, call: ToolCall, tool: Tool, work_dir: Path, *, h
     change = file_change(tool, call.arguments, work_dir)
     shown = {"command": encodable(command), "diff": encodable(change.diff), "before": change.before, "grants": grants}
     rule = OWN_RULE if ask.rule == ASKED_BY_RULES and not is_of_rules else ask.rule or OWN_RULE
-    about = judged_call(call, rule, effects, **shown)
+    cannot_undo = keeps_files and holds_known_key(tool, call.arguments, work_dir)
+    about = judged_call(call, rule, effects, cannot_undo=cannot_undo, **shown)
     approvals = (*ask.approvals, *((ALWAYS,) if grants else ()))
     schema = approval_schema(approvals, tool.spec.input_schema, about.grants)
-    return new_question("approval", ask.question, schema, call.id, about)
+    message = f"{ask.question}\n{KEY_FILE}" if change.may_hold_keys else ask.question
+    return new_question("approval", message, schema, call.id, about)
 
 
 def is_outdated(question: WaitingOnUser, call: ToolCall, tool: Tool | None, work_dir: Path) -> bool:
@@ -70,10 +78,14 @@ def is_outdated(question: WaitingOnUser, call: ToolCall, tool: Tool | None, work
     return bool(shown) and shown != file_digest(tool, call.arguments, work_dir)
 
 
-def asked_anew(question: WaitingOnUser, call: ToolCall, tool: Tool, work_dir: Path) -> WaitingOnUser:
+def asked_anew(
+    question: WaitingOnUser, call: ToolCall, tool: Tool, work_dir: Path, *, keeps_files: bool = False
+) -> WaitingOnUser:
     """Return the question with the change of the file as it would be now."""
     change = file_change(tool, call.arguments, work_dir)
-    about = question.about and replace(question.about, diff=redact(encodable(change.diff)), before=change.before)
+    cannot_undo = keeps_files and holds_known_key(tool, call.arguments, work_dir)
+    shown = {"diff": redact(encodable(change.diff)), "before": change.before, "cannot_undo": cannot_undo}
+    about = question.about and replace(question.about, **shown)
     return replace(question, message=f"{CHANGED_SINCE}\n{question.message}", about=about, id="")
 
 

@@ -6,11 +6,13 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Container, Coroutine
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 from weakref import WeakMethod
 
 from agentnb.core.log.events import NestedStart, Progress
+from agentnb.core.log.stores import FileBefore
 from agentnb.core.messages import encodable
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.errors import SettingsError, ToolFailed
@@ -18,8 +20,13 @@ from agentnb.runtime.calls.prints import CallPrints
 from agentnb.runtime.calls.progress import CallProgress
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host.host import main_thread_is_held
+from agentnb.runtime.questions.elicitation import CallElicitor, current_call
+from agentnb.runtime.questions.model_code import ModelCode, leave_code
 from agentnb.runtime.threads import running_loop, wait_until_over
-from agentnb.tools.tool import ToolOutcome
+from agentnb.runtime.workers.main_thread import call_on_main_thread
+from agentnb.runtime.workers.tool_threads import call_around, follow_threads
+from agentnb.settings import permissions_kept
+from agentnb.tools.tool import CallSync, Code, Schedule, Tool, ToolOutcome
 
 T = TypeVar("T")
 StartRun: TypeAlias = Callable[[Any, Any], Awaitable[Any]]
@@ -39,6 +46,7 @@ class Reported(NamedTuple):
 
 
 NOTHING_REPORTED = Reported()
+_ELSEWHERE = object()
 
 
 @dataclass(slots=True)
@@ -63,9 +71,21 @@ async def cannot_start(runnable: Any, prompt: Any) -> Any:
 class ContextServices:
     """The services of a run for all its calls, on the event loop of the run. Nearly all calls use none of them."""
 
-    def __init__(self, log: EventLog, running: Container[str], call: CallInside, start_run: StartRun) -> None:
-        """``running``: the ids of the calls that have begun and not ended; ``call``: a method."""
+    def __init__(
+        self,
+        log: EventLog,
+        running: Container[str],
+        call: CallInside,
+        start_run: StartRun,
+        call_sync: CallSync,
+        tools: Callable[[], tuple[Tool, ...]],
+        work_dir: Path,
+    ) -> None:
+        """``running``: the ids of the calls that have begun and not ended; ``call``: a method; ``tools``: those on offer."""
         self._log = log
+        self._call_sync = call_sync
+        self._tools = tools
+        self._work_dir = work_dir
         self._running = running
         self._call = WeakMethod(call)  # else the calls of a run would keep each other, and it, in memory after its end
         self._start_run = start_run
@@ -104,7 +124,10 @@ class ContextServices:
                 reports.nested.append(NestedStart(run_id, encodable(agent)))
 
     def keep_before(self, call_id: str, path: Path, before: bytes | None, after: bytes) -> None:
-        """Keep a file as it is before this call changes it, from any thread."""
+        """Keep a file as it is before this call changes it, from any thread. Raises if it must not be changed."""
+        if call_id not in self._running:  # it was given up: its result says so
+            raise asyncio.CancelledError("The call has ended")
+        self._log.keep_before(FileBefore(call_id, self._work_dir, path, before, after))
 
     def close(self, call_id: str) -> Reported:
         """Take no more reports of this call, which has ended, and return what is kept of them."""
@@ -140,6 +163,7 @@ class ContextServices:
         holds_main_thread = threading.current_thread() is threading.main_thread()
 
         async def called() -> ToolOutcome:
+            leave_code()  # a tool is the person's
             if holds_main_thread:
                 main_thread_is_held.set(True)
             return await self.call(call_id, name, arguments)
@@ -147,6 +171,37 @@ class ContextServices:
         return wait_until_over(
             asyncio.run_coroutine_threadsafe(called(), self._running_loop), lambda: call_id not in self._running
         )
+
+    async def run_code(self, call_id: str, code: Code, schedule: Schedule) -> ToolOutcome:
+        """Run code of a model on the main thread, where what only the person decides is refused."""
+        if main_thread_is_held.get():
+            raise ToolFailed("The code of another call runs, and waits for this one", "Call it by itself, not from code")
+        call = current_call.get()
+        assert call is not None, "a call runs"
+        follow_threads()
+        work = partial(self._as_code, RunningCode(self, call_id, call), code)
+
+        def here() -> Any:
+            return work() if threading.current_thread() is threading.main_thread() else _ELSEWHERE
+
+        outcome = await self._call_sync(here, False)
+        if outcome is _ELSEWHERE:
+            outcome = await call_on_main_thread(work, schedule)
+        return outcome  # type: ignore[no-any-return]  # what `code` returns
+
+    def _as_code(self, scope: RunningCode, code: Code) -> ToolOutcome:
+        with permissions_kept(), scope.code.running():
+            return code(scope)
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools that the run offers now."""
+        return self._tools()
+
+    @property
+    def holds_loop(self) -> bool:
+        """Whether this thread is that of the run's event loop."""
+        return running_loop() is self._running_loop
 
     async def start_run(self, runnable: Any, prompt: Any) -> Any:
         """Begin a nested run and wait for its end."""
@@ -160,3 +215,28 @@ class ContextServices:
         if asyncio.get_running_loop() is self._running_loop:
             return await work
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._running_loop))
+
+
+class RunningCode:
+    """Code of a model while its call runs it: the surroundings that its tool gives it."""
+
+    def __init__(self, services: ContextServices, call_id: str, call: CallElicitor) -> None:
+        self._services = services
+        self._call_id = call_id
+        self._call = call
+        self.code: ModelCode = call.begin_code()
+        self.filename = self.code.filename
+        self.tools = services.tools
+
+    def is_inside(self) -> bool:
+        """Return whether this code calls, in whatever thread; not a tool that it calls, nor a run that it begins."""
+        return self.code.is_running and call_around() is self._call
+
+    def call(self, name: str, arguments: dict[str, Any]) -> ToolOutcome:
+        """Call a tool of the run. Raises `ToolFailed` if it fails, is blocked, or cannot be called from here."""
+        if not self.code.is_running:
+            raise ToolFailed(f"{name} can be called no more: the code that had it has ended", "Call it in new code")
+        if self._services.holds_loop:
+            what = f"{name} cannot be called from code in this run, whose event loop waits for the code"
+            raise ToolFailed(what, "Call it by itself")
+        return self._services.call_sync(self._call_id, name, arguments)

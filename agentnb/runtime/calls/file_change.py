@@ -10,8 +10,13 @@ from difflib import unified_diff
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from agentnb.policies.permissions.places import resolved_path
-from agentnb.tools.subject import subject_of, value_of_subject
+from agentnb.core.log.stores import MAX_KEPT_FILE_BYTES
+from agentnb.core.redaction import holds_key
+from agentnb.core.run.approvals import arguments_as_json
+from agentnb.tools.builtin.files.confined import Place, first_bytes, opened_file, opened_folder, place_of
+from agentnb.tools.builtin.files.refusals import FileRefused
+from agentnb.tools.builtin.key_files import is_key_file
+from agentnb.tools.subject import flag_of, kind_of_subject, shows_change, text_after, value_of_subject
 from agentnb.tools.tool import Tool
 
 MAX_BYTES = 1_000_000
@@ -26,6 +31,9 @@ class FileChange(NamedTuple):
     before: str = ""
     """The digest of the file and its place as it was looked at; empty if the call writes no file that can be looked at."""
 
+    may_hold_keys: bool = False
+    """Whether the name of the file says that it may hold keys: then no diff is made."""
+
 
 NO_CHANGE = FileChange()
 
@@ -35,58 +43,72 @@ def file_change(tool: Tool | None, arguments: Any, work_dir: Path) -> FileChange
 
     Of a file elsewhere nothing is read: the diff goes into the log, and the model may name any path.
     """
-    subject, path = subject_of(tool), _path(tool, arguments, work_dir)
-    if subject is None or not subject.content or path is None:
+    place = _place(tool, arguments, work_dir) if shows_change(tool) else None
+    if place is None:
         return NO_CHANGE
-    data, before = _read(path)
-    old_data = data or b""
-    content = arguments.get(subject.content)
-    if not isinstance(content, str) or max(len(content), len(old_data)) > MAX_BYTES:
+    data, before = _read(place)
+    if is_key_file(place.names[-1]) or is_key_file(os.path.basename(place.shown)):  # noqa: PTH119
+        return FileChange(before=before, may_hold_keys=True)
+    if data is not None and len(data) > MAX_BYTES:
         return FileChange(before=before)
     try:
-        old = old_data.decode()
+        old = None if data is None else data.decode()
     except UnicodeDecodeError:
         return FileChange(before=before)
-    name = str(path.relative_to(work_dir.resolve()))
-    lines = unified_diff(_lines(old), _lines(content), "/dev/null" if data is None else name, name)
+    new = text_after(tool, arguments, old)
+    if new is None or len(new) > MAX_BYTES:
+        return FileChange(before=before)
+    lines = unified_diff(_lines(old or ""), _lines(new), "/dev/null" if old is None else place.relative, place.relative)
     return FileChange("".join(_ended(lines)), before)
+
+
+def holds_known_key(tool: Tool | None, arguments: Any, work_dir: Path) -> bool:
+    """Return whether a call that writes a file in the working folder has a known key before it or in what it writes."""
+    place = _place(tool, arguments, work_dir) if flag_of(tool) == "file_write" else None
+    if place is None:
+        return False
+    found = _first_bytes(place, MAX_KEPT_FILE_BYTES)
+    return holds_key(b"" if found is None else found[0]) or holds_key(arguments_as_json(arguments).encode())
 
 
 def file_digest(tool: Tool | None, arguments: Any, work_dir: Path) -> str:
     """Return the digest of the file that a call writes as it is now; empty as in `FileChange`."""
-    path = _path(tool, arguments, work_dir)
-    return "" if path is None else _read(path)[1]
+    place = _place(tool, arguments, work_dir)
+    return "" if place is None else _read(place)[1]
 
 
-def _path(tool: Tool | None, arguments: Any, work_dir: Path) -> Path | None:
-    """Return the path that a call writes, if it is in the working folder and no device, pipe or folder."""
-    subject = subject_of(tool)
+def _place(tool: Tool | None, arguments: Any, work_dir: Path) -> Place | None:
+    """Return the place that a call writes, if it is in the working folder and no device, pipe or folder."""
     value = value_of_subject(tool, arguments)
-    if subject is None or subject.kind != "path" or value is None:
-        return None
-    folder = work_dir.resolve()
-    path = resolved_path(value, folder)
-    if path is None or not path.is_relative_to(folder):
+    if kind_of_subject(tool) != "path" or value is None:
         return None
     try:
-        return path if stat.S_ISREG(path.stat().st_mode) else None
+        place = place_of(value, work_dir)
+        return place if place.names and stat.S_ISREG(os.lstat(place.real).st_mode) else None
     except FileNotFoundError:
-        return path
-    except OSError:
+        return place
+    except (FileRefused, OSError):
         return None
 
 
-def _read(path: Path) -> tuple[bytes | None, str]:
+def _read(place: Place) -> tuple[bytes | None, str]:
     """Return a file, at most one byte more than what is compared, None if it cannot be read; and its digest."""
-    place = f"{path}\0".encode("utf-8", "surrogateescape")
+    path = f"{place.real}\0".encode("utf-8", "surrogateescape")
+    found = _first_bytes(place, MAX_BYTES + 1)
+    if found is None:
+        return None, hashlib.sha256(b"absent " + path).hexdigest()
+    data, status = found
+    rest = f" {status.st_size} {status.st_mtime_ns}" if len(data) > MAX_BYTES else ""
+    return data, hashlib.sha256(path + data + rest.encode()).hexdigest()
+
+
+def _first_bytes(place: Place, most: int) -> tuple[bytes, os.stat_result] | None:
+    """Return the beginning of a file, and its status; None if it cannot be read."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe put there meanwhile must not block
-    except OSError:
-        return None, hashlib.sha256(b"absent " + place).hexdigest()
-    with os.fdopen(descriptor, "rb") as file:
-        data, found = file.read(MAX_BYTES + 1), os.fstat(descriptor)
-    rest = f" {found.st_size} {found.st_mtime_ns}" if len(data) > MAX_BYTES else ""
-    return data, hashlib.sha256(place + data + rest.encode()).hexdigest()
+        with opened_folder(place, len(place.names) - 1) as folder, opened_file(folder, place) as (file, status):
+            return first_bytes(file, most), status
+    except (FileRefused, OSError):
+        return None
 
 
 def _lines(text: str) -> list[str]:

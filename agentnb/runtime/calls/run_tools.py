@@ -19,6 +19,10 @@ class RunTools:
         """Return the tool of this name, or None."""
         return self._toolbox.get(name)
 
+    def offered(self) -> tuple[Tool, ...]:
+        """Return the tools that the next request offers."""
+        return tuple(filter(None, [self._toolbox.get(spec.name) for spec in self._toolbox.specs]))
+
     def not_found(self, name: str) -> ToolOutcome:
         """Return the error result for an unknown tool."""
         return self._toolbox.not_found(name)

@@ -117,7 +117,9 @@ class ToolCalls:
         self._gates = services.gates
         self._todos = services.todos or TodoSync(None, log)
         self._unanswered: set[str] = set()
-        self._inside = ContextServices(log, self._unanswered, self._call_inside, services.start_run)
+        self._inside = ContextServices(
+            log, self._unanswered, self._call_inside, services.start_run, services.call_sync, tools.offered, services.work_dir
+        )
         self._runner = ToolRunner(log, services.work_dir, services.call_sync, services.elicitation, self._inside)
         self._elicitation = services.elicitation
         self._approval = Approval(log.run, services.elicitation, services.call_sync)
@@ -290,7 +292,8 @@ class ToolCalls:
         """Return the question of a gate about a call, if one asks; log that the call waits, unless it was asked before."""
         question = None
         if verdict is not None and tool is not None and not self._refusal(call, tool):
-            question = approval_question(verdict, call, tool, self._work_dir, has_session=self._grants.has_session)
+            known = {"has_session": self._grants.has_session, "keeps_files": self._log.keeps_files}
+            question = approval_question(verdict, call, tool, self._work_dir, **known)
         book = self._elicitation.book
         if question is None or book.expected(question) is None:
             book.drop_permission(call.id)
@@ -317,7 +320,7 @@ class ToolCalls:
             is_made = decision is not None and decision.approved
             if not is_made or tool is None or not is_outdated(question, call, tool, self._work_dir):
                 break
-            question = asked_anew(question, call, tool, self._work_dir)
+            question = asked_anew(question, call, tool, self._work_dir, keeps_files=self._log.keeps_files)
             decision = await self._approval.ask(call, question, suspends=suspends)
         else:
             decision = Decision(False, KEEPS_CHANGING)

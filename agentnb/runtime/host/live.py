@@ -16,6 +16,7 @@ from agentnb.core.run.approvals import waiting_for_approval
 from agentnb.detect.agent_runs import how_to_continue, works_in_steps
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
+from agentnb.runtime.questions.model_code import check_person
 from agentnb.runtime.threads import AwakeForInterrupts
 from agentnb.runtime.workers.foreground import Foreground
 
@@ -23,7 +24,8 @@ from agentnb.runtime.workers.foreground import Foreground
 class LiveRun:
     """A run in the background: look at ``run`` while it grows, steer it, ``await`` its end.
 
-    All methods except `result` and `wait_in_foreground` return at once, and may be called from any thread and any cell.
+    All methods except `result` and `wait_in_foreground` return at once, and may be called from any thread and any cell. What
+    speaks for the person, such as `answer`, raises `SettingsError` in the code of a model.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class LiveRun:
 
     def resume(self) -> None:
         """Continue a paused run."""
+        check_person("Resuming a run")
         self._put("resume")
 
     def suspend(self, *, nobody_here: bool = False) -> None:
@@ -101,6 +104,7 @@ class LiveRun:
         """
         if not text.strip():
             raise SettingsError("There is nothing to say", "Give it a text: live.say(TEXT)")
+        check_person("Speaking to a run")
         if works_in_steps(self.run):
             raise SettingsError(f"Run {self.run_id} is a {self.run.kind}, which reads no messages", "To change it, stop it")
         self._put("say", text)
@@ -128,6 +132,7 @@ class LiveRun:
 
         Raises `SettingsError` if there is no such grant, or if it was given for the session or in the run around this one.
         """
+        check_person("Taking back a grant")
         grant = next((one for one in self.run.grants if one.grant_id == grant_id), None)
         if grant is None or grant.reach == "session" or grant.given_in:
             own = ", ".join(one.grant_id for one in self.run.grants if one.reach == "run" and not one.given_in) or "none"
@@ -174,6 +179,7 @@ class LiveRun:
         return found
 
     def _put_answer(self, answer: Answer) -> None:
+        check_person("Answering a question")
         self._answered.add(answer.question_id)
         self._inbox.put("answer", answer=answer)
 

@@ -20,6 +20,7 @@ from agentnb.policies.permissions.rules import RuleList
 from agentnb.runtime.budget import SPENDING, Spending
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.questions.answerers import AnswerQuestion, Approve, check_approve
+from agentnb.runtime.questions.model_code import check_person
 from agentnb.runtime.threads import LoopThread
 from agentnb.runtime.workers.foreground import Foreground
 from agentnb.tools.todos.board import Board
@@ -100,6 +101,7 @@ class RunOptions:
     def __post_init__(self) -> None:
         # Nearly all runs give none of these: to look first takes half the time.
         if self.allow_urls != ():
+            check_person("Allowing an address")
             object.__setattr__(self, "allow_urls", allow_urls(self.allow_urls))
         if self.store is not None and not callable(getattr(self.store, "open", None)):
             raise SettingsError(f"store={self.store!r} is not a store", 'Make one: Store("runs")')

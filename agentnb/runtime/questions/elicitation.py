@@ -22,6 +22,7 @@ from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.questions.answerers import Approve, Program, QuestionSuspended, value_of
 from agentnb.runtime.questions.call_clock import CallClock
 from agentnb.runtime.questions.grants import ReachingGrants, SessionGrants
+from agentnb.runtime.questions.model_code import ModelCode
 from agentnb.runtime.questions.question_book import QuestionBook
 from agentnb.runtime.questions.question_ids import QuestionIds
 from agentnb.runtime.threads import Work, is_running, running_loop, wait_until_over
@@ -78,6 +79,8 @@ class Elicitation:
         self._open: dict[str, asyncio.Future[Answer]] = {}
         self._may_wait: set[str] = set()
         """Ids of the questions that may stay open when the run is suspended."""
+        self.codes: list[ModelCode] = []
+        """The code that models wrote and calls have run, of this run and of those within it."""
         self.is_closed = False
         """Whether the run is ending and asks nothing more."""
 
@@ -161,6 +164,12 @@ class Elicitation:
         self.is_closed = True
         for question_id in tuple(self._open):
             self.withdraw(question_id)
+
+    def end_code(self) -> None:
+        """Let the code of models that ran in this run belong to it no longer: it has ended, as have those around it."""
+        for code in self.codes:
+            code.is_over = True
+        self.codes.clear()
 
     def leave(self) -> None:
         """Ask nobody any more. Open questions that may wait for somebody stay open; who asks another gets `NobodyToAsk`."""
@@ -270,6 +279,14 @@ class CallElicitor(CallClock):
     async def forward(self, question: WaitingOnUser, *, may_wait: bool) -> Answer:
         """Ask the person this question of a run that the call awaits, on any event loop; ``may_wait`` as in `ask_question`."""
         return await self._on_loop(self._forward(question, may_wait=may_wait))
+
+    def begin_code(self) -> ModelCode:
+        """Return the code of a model that the call is about to run."""
+        code, outermost = ModelCode(self), self.elicitation
+        while outermost.around is not None:
+            outermost = outermost.around.elicitation
+        outermost.codes.append(code)
+        return code
 
     def began(self, run_id: str, agent: str) -> None:
         """Note a run that the call begins, from any thread."""

@@ -7,6 +7,7 @@ from uuid import uuid4
 
 from agentnb.core.log.work_events import GrantGiven, GrantWithdrawn
 from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.questions.model_code import check_person
 
 
 class SessionGrants:
@@ -17,7 +18,15 @@ class SessionGrants:
         """Name of the tool, rule, and who allowed it, by the id of the grant."""
 
     def give(self, tool: str, by: str = "person", *, rule: str = "") -> str:
-        """Allow the calls of a tool that fit a rule, else all, also in runs that are live, and return the id of the grant."""
+        """Allow the calls of a tool that fit a rule, else all, also in runs that are live, and return the id of the grant.
+
+        Raises `SettingsError` in the code of a model.
+        """
+        check_person("Allowing calls")
+        return self.take(tool, by, rule=rule)
+
+    def take(self, tool: str, by: str, *, rule: str = "") -> str:
+        """Keep a grant that the answer to a question gives, and return its id."""
         grant_id = f"session-{uuid4().hex[:12]}"  # no other session has it: logs keep the grants of sessions that are over
         self._given[grant_id] = (tool, rule, by)
         return grant_id

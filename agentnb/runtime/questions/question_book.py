@@ -68,7 +68,7 @@ class QuestionBook:
             tool, by = question.about.tool, fields.get("by", "person")
             rule = given.rule if given.rule != tool else ""
             if given.reach == "session" and self._session is not None:
-                grant_id = self._session.give(tool, by, rule=rule)
+                grant_id = self._session.take(tool, by, rule=rule)
             else:
                 grant_id = question_id
             reach = "run" if grant_id == question_id else "session"

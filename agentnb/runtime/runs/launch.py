@@ -38,6 +38,7 @@ from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunOptions, folder_of
 from agentnb.runtime.questions.answerers import Approve
 from agentnb.runtime.questions.elicitation import Elicitation, current_call
+from agentnb.runtime.questions.model_code import check_person, model_code
 from agentnb.runtime.runs.lifecycle import Lifecycle, Orchestrator, RunServices
 from agentnb.runtime.runs.terminal_line import progress_watcher
 from agentnb.runtime.threads import AwakeForInterrupts, LoopThread
@@ -146,7 +147,7 @@ class PendingRun(Generic[PartsT]):
     ) -> None:
         """``recovered``: the interrupted run to resume, whose log ``writer`` has open at its end, or the head of a fork."""
         self.parts = parts
-        self.options = completed(options, is_resumed=recovered is not None)
+        self.options = _without_person(completed(options, is_resumed=recovered is not None))
         self.recovered = recovered
         around = self._around = call_around()
         self.consent: Consent = ""
@@ -345,6 +346,20 @@ def in_foreground(start: Callable[[RunOptions], LiveRun], options: RunOptions) -
     can_ask = current_host.get().can_ask if options.can_ask is None else options.can_ask  # the caller gets no handle
     with foreground.own_interrupts():
         return start(replace(options, foreground=foreground, can_ask=can_ask)).wait_in_foreground()
+
+
+def _without_person(options: RunOptions) -> RunOptions:
+    """Return the options of a run that may begin in the code of a model: there, nobody but the run around it asks the person.
+
+    Raises `SettingsError` if that code would answer in the person's place.
+    """
+    if model_code() is None:
+        return options
+    if options.answer is not None or options.answers:
+        check_person("Answering a question")
+    if options.trust_log:
+        check_person("Trusting a log")
+    return replace(options, can_ask=False)
 
 
 def _permissions(parts: RunParts, options: RunOptions, logged: Permissions, *, is_nested: bool) -> Permissions:

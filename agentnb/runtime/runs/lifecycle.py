@@ -431,6 +431,7 @@ class Lifecycle:
 
     def _leave(self) -> None:
         self._over = self.budget.closed = True
+        self.services.elicitation.end_code()
         self.clock.stop()
         self.log.close()
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from agentnb.runtime.budget import Budget, current_budget
 from agentnb.runtime.questions.elicitation import CallElicitor, current_call
-from agentnb.runtime.threads import TICK, PendingOutcome, attempt, in_worker, time_limit
+from agentnb.runtime.threads import TICK, Outcome, PendingOutcome, attempt, in_worker, time_limit
 from agentnb.runtime.workers.worker_calls import call_in_thread, worker_call
 
 T = TypeVar("T")
@@ -133,6 +133,26 @@ class Foreground:
                 self._stop_once()
                 raise RunInterrupted(closed=_ends_soon(future, self._grace))
         return future.result()
+
+    def run_here(self, function: Callable[[], Any], stop: Callable[[], None]) -> Outcome:
+        """Run one plain function on this thread, where nobody waits for its run. ``stop``: stops the run."""
+        with self.own_interrupts():
+            self._waited, self._stop = True, stop
+            try:
+                if not self._may_begin():
+                    return Outcome(None, KeyboardInterrupt())
+                outcome = attempt(partial(self._in_tool, function))
+            finally:
+                self._tool_ended()
+        if self._interrupted:
+            self._stop_once()
+            return Outcome(None, KeyboardInterrupt())
+        return outcome
+
+    @property
+    def is_in_tool(self) -> bool:
+        """Whether a tool runs on the main thread."""
+        return self._interruptible
 
     def refuse_tools(self) -> None:
         """Start no other tool of the run, and drop the outcome of the running one. Thread-safe."""

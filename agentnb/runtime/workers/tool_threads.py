@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from agentnb.core.forks import after_fork
 from agentnb.runtime.questions.elicitation import CallElicitor, current_call
+from agentnb.runtime.questions.model_code import ModelCode, as_code, model_code
 
 T = TypeVar("T")
 
@@ -25,7 +26,10 @@ _started_by: ContextVar[CallElicitor | None] = ContextVar("started_by", default=
 
 def call_around() -> CallElicitor | None:
     """Return the tool call whose approval mode holds here: the one that runs, or the one that started this thread."""
-    return current_call.get() or _started_by.get()
+    call = current_call.get() or _started_by.get()
+    if call is None and (code := model_code()) is not None:  # which has left its context
+        call = code.call
+    return call
 
 
 @cache
@@ -37,22 +41,23 @@ def follow_threads() -> None:
     @wraps(start)
     def noted_start(thread: threading.Thread) -> None:
         if (call := call_around()) is not None:
-            thread.run = partial(_run_as, call, thread.run)  # type: ignore[method-assign]
+            thread.run = partial(_run_as, call, model_code(), thread.run)  # type: ignore[method-assign]
         start(thread)
 
     @wraps(submit)
     def noted_submit(pool: ThreadPoolExecutor, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         # Also outside of tools: a thread of the pool may have been started by one.
-        return submit(pool, _run_as, call_around(), work, *args, **kwargs)
+        return submit(pool, _run_as, call_around(), model_code(), work, *args, **kwargs)
 
     threading.Thread.start = noted_start  # type: ignore[method-assign,assignment]
     ThreadPoolExecutor.submit = noted_submit  # type: ignore[method-assign,assignment]
 
 
-def _run_as(call: CallElicitor | None, work: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
+def _run_as(call: CallElicitor | None, code: ModelCode | None, work: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
     before = _started_by.set(call)
     try:
-        return work(*args, **kwargs)
+        with as_code(code):
+            return work(*args, **kwargs)
     finally:
         _started_by.reset(before)
 

@@ -24,6 +24,9 @@ class ToolGroup:
     word: ClassVar[str]
     """The group as a person names it."""
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {one.name: getattr(self, one.name) for one in fields(self)}  # its tools are made again
+
     @cached_property
     def tools(self) -> tuple[BuiltinTool, ...]:
         """Its tools, in a fixed order."""

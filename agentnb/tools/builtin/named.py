@@ -5,13 +5,13 @@ The modules of the groups are imported when a word of theirs is used.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
-from agentnb.advice import Plain
-from agentnb.errors import UnknownTool, near
+from agentnb.advice import NameOne, Plain
+from agentnb.errors import UnknownTool, near, nearest
 from agentnb.tools.builtin.group import BuiltinTool, ToolGroup
 from agentnb.tools.function import as_tool
 from agentnb.tools.tool import Tool
@@ -42,8 +42,13 @@ ASK_PERSON = "ask_person"
 WORDS = (*GROUPS, *GROUP_OF, ASK_PERSON)
 """All words for built-in tools."""
 
-Groups = Mapping[str, ToolGroup]
+Groups: TypeAlias = Mapping[str, ToolGroup]
 """Groups with settings of the person's, by word."""
+
+
+def tools_by_group() -> dict[str, tuple[str, ...]]:
+    """Return the names of the tools of each group."""
+    return {word: home.tools for word, home in GROUPS.items()}
 
 
 def default_group(word: str) -> ToolGroup:
@@ -57,11 +62,10 @@ def _default_group(word: str) -> ToolGroup:
     return made
 
 
-def group_class(word: str) -> type[ToolGroup]:
-    """Return the class of the group of this word."""
+def group_class(word: str) -> Any:
+    """Return the class of the group of this word, a `ToolGroup`."""
     home = GROUPS[word]
-    found: type[ToolGroup] = getattr(import_module(f"agentnb.tools.builtin.{home.module}"), home.kind)
-    return found
+    return getattr(import_module(f"agentnb.tools.builtin.{home.module}"), home.kind)
 
 
 def tools_of_word(word: str, groups: Groups | None = None) -> tuple[Tool, ...]:
@@ -84,12 +88,36 @@ def tools_of(value: Any, groups: Groups | None = None) -> tuple[Tool, ...]:
         found = tools_of_word(value, groups)
         if not found:
             raise UnknownTool(
-                f"tools= holds the text {value!r}, which names no built-in tool", (*near(value, WORDS), _hint(value))
+                f"tools= holds the text {value!r}, not a function or a built-in tool", (*nearest(value, WORDS), _hint(value))
             )
         return found
     if isinstance(value, ToolGroup):
         return value.tools
     return (as_tool(value),)
+
+
+class KnownSchemas(Mapping[str, dict[str, Any]]):
+    """The input schemas of tools of one's own and of all built-in ones, by name.
+
+    The modules of built-in tools are imported when a schema of theirs is read.
+    """
+
+    def __init__(self, own: Mapping[str, dict[str, Any]] | None = None) -> None:
+        self._own = own or {}
+
+    def __getitem__(self, name: str) -> dict[str, Any]:
+        if name in self._own or name not in self:
+            return self._own[name]
+        return tools_of_word(name)[0].spec.input_schema
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys((*self._own, *GROUP_OF, ASK_PERSON)))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._own or name in GROUP_OF or name == ASK_PERSON
 
 
 def logged_builtins(tools: Iterable[Tool]) -> dict[str, Any]:
@@ -116,6 +144,17 @@ def builtins_again(
             made = group_class(group).of_log(of_group, is_trusted=is_trusted)
             found += [tool for tool in made.tools if tool.spec.name == name]
     return found
+
+
+def own_tools(names: Collection[str] | None) -> list[str]:
+    """Return the names without those of built-in tools."""
+    return [name for name in names or () if name not in GROUP_OF and name != ASK_PERSON]
+
+
+def near_tools(name: str, own: Iterable[str]) -> tuple[NameOne, ...]:
+    """Return the advice to name a tool that is like ``name``, of one's own or built in, else one's own; empty without any."""
+    names = [*own]
+    return nearest(name, (*names, *WORDS)) or near(name, names)
 
 
 def _hint(word: str) -> Plain:

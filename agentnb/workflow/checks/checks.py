@@ -10,6 +10,7 @@ from typing import Any
 from agentnb.advice import GiveAgent, GiveTools
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.errors import near
+from agentnb.tools.builtin.named import near_tools, own_tools
 from agentnb.tools.signature import problems as argument_problems
 from agentnb.workflow.checks.flow_checks import FlowChecks
 from agentnb.workflow.checks.reference_checks import ReferenceChecks
@@ -75,7 +76,9 @@ def _check_names(
                     problems.add(places.line(step.path, "context", step.line), f"{where}: context: {what}", hint)
     elif isinstance(step, ToolStep) and tools is not None and step.tool not in tools:
         line, what = places.line(step.path, "name", step.line), f'{where}: there is no tool "{step.tool}"'
-        problems.add(line, what, lambda: near(step.tool, tools) or GiveTools(lead="Give the workflow its tools"))
+        problems.add(
+            line, what, lambda: near_tools(step.tool, own_tools(tools)) or GiveTools(lead="Give the workflow its tools")
+        )
     elif isinstance(step, ToolStep) and isinstance(tools, Mapping):
         line = places.line(step.path, "args", step.line)
         for what in _wrong_arguments(step.args, tools[step.tool]):

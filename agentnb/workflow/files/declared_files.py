@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from agentnb.models.destinations.destination import FileModelName
-from agentnb.workflow.form.spec import Step, ToolStep, WorkflowSpec
-from agentnb.workflow.form.step_tree import walk_all
+from agentnb.workflow.form.spec import WorkflowSpec
+from agentnb.workflow.form.step_tree import names_of_tool_steps, walk_all
 from agentnb.workflow.graph.declared_graph import WorkflowDefinition
 from agentnb.workflow.tasks.spec import TaskFile
 
@@ -61,8 +61,3 @@ def tool_names(declared: WorkflowDefinition) -> tuple[str, ...]:
 def tool_names_of_files(declared: WorkflowDefinition) -> tuple[str, ...]:
     """Return the names of the tools that a workflow needs and those that it runs as files, each once."""
     return tuple(dict.fromkeys(name for file in with_files(declared) for name in tool_names(file)))
-
-
-def names_of_tool_steps(steps: Iterable[Step]) -> list[str]:
-    """Return the names of the tools that these steps call."""
-    return [step.tool for step in steps if isinstance(step, ToolStep)]

@@ -8,12 +8,13 @@ from typing import Any
 
 from agentnb.advice import Advised, GiveTools
 from agentnb.core.schema.json_schema import checked_schema
-from agentnb.errors import SettingsError, near
+from agentnb.errors import SettingsError
 from agentnb.guidance import find_set
 from agentnb.models.destinations.destination import FileModelName
 from agentnb.models.registry import check_model
 from agentnb.policies.limits import LIMITS, ON_LIMIT
 from agentnb.policies.named import find_policy
+from agentnb.tools.builtin.named import GROUPS, near_tools, own_tools
 from agentnb.workflow.form.fields import Fields
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.source_map import SourceMap
@@ -53,7 +54,7 @@ def _agent(fields: Fields, name: str, line: int, tools: Collection[str] | None, 
     places.add_use(name, "instruction", fields.given("instruction"), is_of_agent=True)
     names = fields.texts("tools") or ()
     for tool in names if tools is not None else ():
-        if tool not in tools:  # type: ignore[operator]  # it is not None
+        if tool not in tools and tool not in GROUPS:  # type: ignore[operator]  # it is not None
             fields.problems.add(
                 fields.line_of("tools"), f'{fields.where}: there is no tool "{tool}"', _known_tools(tool, tools)
             )
@@ -78,7 +79,7 @@ def _folder(source: str) -> str | None:
 
 
 def _known_tools(tool: str, tools: Collection[str] | None) -> Advised:
-    return near(tool, tools or ()) or GiveTools(lead="Give the workflow its tools")
+    return near_tools(tool, own_tools(tools)) or GiveTools(lead="Give the workflow its tools")
 
 
 def _checked(fields: Fields, key: str, check: Callable[[str], Any]) -> str | None:

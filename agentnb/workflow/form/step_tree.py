@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from agentnb.workflow.form.spec import AgentStep, ConditionStep, GotoStep, MapStep, ParallelStep, Step
+from agentnb.workflow.form.spec import AgentStep, ConditionStep, GotoStep, MapStep, ParallelStep, Step, ToolStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,3 +142,8 @@ def _located(steps: tuple[Step, ...], around: tuple[Located, ...]) -> Iterator[L
         yield located
         for inner in lists_in(step):
             yield from _located(inner, (*around, located))
+
+
+def names_of_tool_steps(steps: Iterable[Step]) -> list[str]:
+    """Return the names of the tools that these steps call."""
+    return [step.tool for step in steps if isinstance(step, ToolStep)]

@@ -11,17 +11,18 @@ from typing import Any
 from agentnb.advice import GiveTools
 from agentnb.agent.agent import Agent
 from agentnb.agent.price_check import check_has_price
-from agentnb.errors import MissingKey, SettingsError, UnknownTool, near
+from agentnb.errors import MissingKey, SettingsError, UnknownTool
 from agentnb.models.model import Model
 from agentnb.models.registry import make_model
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.budget import OWN, Budget
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.steps.step_failures import error_for
-from agentnb.tools.function import as_tool
+from agentnb.tools.builtin.named import near_tools
 from agentnb.tools.tool import Tool
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.form.spec import AgentSpec, AgentStep, WorkflowSpec
+from agentnb.workflow.form.step_tree import names_of_tool_steps, walk_all
 from agentnb.workflow.running.replies_used import replies_used
 from agentnb.workflow.running.step_gates import gates_of
 from agentnb.workflow.templates.templates import Scope, rendered_text
@@ -48,7 +49,7 @@ class WorkflowAgents:
         self._is_typed, specs = spec.is_typed, spec.agents
         self._specs = specs
         self._given = given
-        self.toolbox = Toolbox([as_tool(one) for one in tools])
+        self.toolbox = Toolbox(tools).with_words(_words(spec))
         self._model = model
         self._replies = {} if replies is None else replies
         self._is_scripted = replies is not None
@@ -73,9 +74,13 @@ class WorkflowAgents:
         found = self.toolbox.get(name)
         if found is None:
             known = [one.spec.name for one in self.toolbox]
-            hint = near(name, known) or GiveTools(lead="Give the workflow its tools")
+            hint = near_tools(name, known) or GiveTools(lead="Give the workflow its tools")
             raise UnknownTool(f"There is no tool {name}", hint)
         return found
+
+    def _tools_of(self, word: str) -> tuple[Tool, ...]:
+        """Return the tools that an agent of the file names with a word."""
+        return self.toolbox.of_word(word) or (self.tool(word),)
 
     def check_prices(self, steps: Iterable[AgentStep], budget: Budget) -> None:
         """Raise `SettingsError` if what the model of an agent costs is not known, but is limited: by the run or the agent."""
@@ -124,7 +129,7 @@ class WorkflowAgents:
             model = ScriptedModel((), name=f"scripted:{spec.name}")
         named = {"guidance": spec.guidance, "policy": spec.policy, "output": spec.structured_output}
         given = {key: value for key, value in named.items() if value is not None}
-        tools = [self.tool(name) for name in spec.tools]
+        tools = [tool for word in spec.tools for tool in self._tools_of(word)]
         return Agent(
             model,
             tools=tools,
@@ -147,6 +152,11 @@ class WorkflowAgents:
             self._scripts[key] = _script(key, self._replies[key])
             self._scripts[key].used = self._used[key]
         return self._scripts[key]
+
+
+def _words(spec: WorkflowSpec) -> list[str]:
+    """Return the names of tools that the steps and agents of a file use."""
+    return [*names_of_tool_steps(walk_all(spec.steps)), *(name for one in spec.agents.values() for name in one.tools)]
 
 
 def _script(name: str, replies: Sequence[Any]) -> ScriptedModel:

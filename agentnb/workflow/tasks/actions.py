@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from agentnb.advice import Advised, GiveTools
 from agentnb.detect.run import Run
-from agentnb.errors import near
+from agentnb.tools.builtin.named import near_tools
 from agentnb.tools.tool import Tool
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.form.problems import Problems
@@ -101,4 +101,4 @@ class ActionTable:
 
     def _advice(self, name: str) -> Advised:
         known = [*self.actions, *(one.spec.name for one in self.tools)]
-        return near(name, known) if known else GiveTools((tool_name(name),), lead="Give it as a tool")
+        return near_tools(name, known) or GiveTools((tool_name(name),), lead="Give it as a tool")

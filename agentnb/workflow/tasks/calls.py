@@ -10,12 +10,13 @@ from agentnb.core.questions import TEXT
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.core.step_retry import Retry
 from agentnb.detect.run import Run
-from agentnb.errors import Declined, UnknownTool, near
+from agentnb.errors import Declined, UnknownTool
 from agentnb.policies.gates import Gate
 from agentnb.runtime.steps.attempt import Attempt, Place
 from agentnb.runtime.steps.nested_runs import Runnable
 from agentnb.runtime.steps.step_failures import FailedStep
 from agentnb.runtime.steps.step_runner import StepRunner
+from agentnb.tools.builtin.named import near_tools
 from agentnb.workflow.running.step_gates import gates_of
 from agentnb.workflow.running.step_questions import StepQuestions
 from agentnb.workflow.running.tool_steps import ToolSteps
@@ -68,7 +69,7 @@ class Calls:
         tool = self._table.tool(name)
         if tool is None:
             known = [one.spec.name for one in self._table.tools]
-            raise UnknownTool(f"There is no tool {name}", near(name, known) or "Give the run its tools: tools=[f]")
+            raise UnknownTool(f"There is no tool {name}", near_tools(name, known) or "Give the run its tools: tools=[f]")
         return await self._tools.call(tool, arguments, attempt)
 
     async def _call_tool(self, around: Place, key: str, name: str, arguments: dict[str, Any], retries: int = 0) -> ToolAnswer:

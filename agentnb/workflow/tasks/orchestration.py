@@ -13,7 +13,7 @@ from agentnb.runtime.questions.elicitation import Elicitation
 from agentnb.runtime.runs.gate_names import name_of_gate
 from agentnb.runtime.runs.lifecycle import Lifecycle
 from agentnb.runtime.runs.orchestration import Orchestration
-from agentnb.tools.function import as_tool
+from agentnb.tools.builtin.named import logged_builtins
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.tasks.actions import Action, ActionTable
 from agentnb.workflow.tasks.engine import TaskEngine, TaskStart
@@ -37,7 +37,7 @@ def task_orchestration(
     input that the file does not name, and `WorkflowProblems` for actions that are neither in the table nor a tool.
     """
     values = _values(file, inputs)
-    table = ActionTable(Toolbox([as_tool(one) for one in tools]), actions or {})
+    table = ActionTable(_toolbox(file, tools), actions or {})
     table.check(file)
     check_destinations([(models or {}).get("model")])
 
@@ -51,9 +51,15 @@ def task_orchestration(
         "inputs": plain_data(dict(inputs), "The inputs"),
         "variables": values,
         **({"gates": gates} if gates else {}),
+        **logged_builtins(table.tools),
         **(settings or {}),
     }
     return Orchestration(make=make, name=name, settings=logged, **(file.limits if limits is None else limits))
+
+
+def _toolbox(file: TaskFile, tools: Iterable[Any]) -> Toolbox:
+    """Return these tools, and the built-in ones that the file names."""
+    return Toolbox(tools).with_words([*file.tool_names, *file.approval.allow, *file.approval.block])
 
 
 def _values(file: TaskFile, inputs: Mapping[str, Any]) -> dict[str, Any]:

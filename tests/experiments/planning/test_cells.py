@@ -58,3 +58,18 @@ def test_cell_changes_with_the_source_of_its_tools() -> None:
     changed = {cell.key for cell in schedule(agent={"tools": [check_line]})}
     assert not keys & changed
     assert {cell.key for cell in schedule(agent={"tools": [globals()["check_line"]]})} == keys
+
+
+def test_cell_changes_with_the_method_that_is_its_tool() -> None:
+    class Plant:
+        def check_line(self, name: str) -> str:
+            """Check a line of the plant."""
+            return f"{name} is well"
+
+    class Other:
+        def check_line(self, name: str) -> str:
+            """Check a line of the plant."""
+            return f"{name} is ill"
+
+    keys = [{cell.key for cell in schedule(agent={"tools": [kind().check_line]})} for kind in (Plant, Other, Plant)]
+    assert keys[0] == keys[2] and not keys[0] & keys[1]

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from property_settings import examples
 
 from agentnb import tool
-from agentnb.policies.permissions import commands
 from agentnb.policies.permissions.approval_mode import NO_MODE
+from agentnb.policies.permissions.commands import PLAIN
 from agentnb.policies.permissions.matching import CallSubject, RuleMatcher
 from agentnb.policies.permissions.permissions import Permissions
 from agentnb.policies.permissions.rules import VERDICTS, Rule, RuleList
+from agentnb.tools.builtin.shell.syntax import tokens_of
 from agentnb.tools.function import as_tool
 
 HERE = Path("/work")
@@ -75,5 +76,5 @@ def test_question_names_the_rule_that_matched() -> None:
 
 @pytest.mark.parametrize("command", ["git status", " a  b ", "", "A=1 b", "/bin/rm -r x,y", "a=b", "ü ß", "x:y@z%1"])
 def test_plain_commands_have_the_words_of_the_shell(command: str) -> None:
-    assert commands.PLAIN.fullmatch(command)
-    assert command.split() == commands._tokens(command)
+    assert PLAIN.fullmatch(command)
+    assert command.split() == tokens_of(command)

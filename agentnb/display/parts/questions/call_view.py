@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agentnb.core.questions import WaitingOnUser
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
-from agentnb.display.texts.judged_call import CallPart, call_parts
+from agentnb.display.texts.judged_call import CallPart, call_parts, undo_note
 
 FILL = "question"
 """The action that fills the fold of a long part, and the beginning of its key."""
@@ -21,7 +21,9 @@ _LINES = {"+": "line-added", "-": "line-removed", "@": "line-place", "\\": "line
 
 def call_html(question: WaitingOnUser, index: int, *, live: bool, whole: bool) -> list[Html]:
     """Return the call that is asked about in a round; of its long parts the beginning, and all in a fold."""
-    return [_part(question, part, index, live=live, whole=whole) for part in call_parts(question)]
+    parts = [_part(question, part, index, live=live, whole=whole) for part in call_parts(question)]
+    note = undo_note(question)
+    return [tag("div", "question-text", words(note)), *parts] if note else parts
 
 
 def call_part_html(question: WaitingOnUser, kind: str) -> Html:

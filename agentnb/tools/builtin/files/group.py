@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
-from agentnb.tools.builtin.files.reading import read_file
+from agentnb.tools.builtin.files.confined import check_descriptors
+from agentnb.tools.builtin.files.editing import edit_file, edited_text
+from agentnb.tools.builtin.files.nature import nature_of_reading, nature_of_writing
+from agentnb.tools.builtin.files.reading import list_files, read_file
+from agentnb.tools.builtin.files.searching import search_files
+from agentnb.tools.builtin.files.writing import write_file, written_text
 from agentnb.tools.builtin.group import BuiltinTool, ToolGroup
 
 
@@ -15,4 +21,16 @@ class Files(ToolGroup):
     word = "files"
 
     def _make_tools(self) -> tuple[BuiltinTool, ...]:
-        return (BuiltinTool(self, read_file, flag="file_read", effects=("read",), path="path"),)
+        reads = partial(BuiltinTool, self, flag="file_read", effects=("read",), path="path")
+        writes = partial(BuiltinTool, self, flag="file_write", effects=("write",), path="path", nature=nature_of_writing)
+        return (
+            reads(read_file, nature=nature_of_reading),
+            writes(write_file, content="content", new_text=written_text),
+            writes(edit_file, new_text=edited_text),
+            reads(list_files),
+            reads(search_files),
+        )
+
+    def check_usable(self) -> None:
+        """Raise `SettingsError` where paths cannot be confined."""
+        check_descriptors()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from agentnb.tools.builtin.files.key_files import is_key_file
 from agentnb.tools.builtin.git.refusal import GitRefused
+from agentnb.tools.builtin.key_files import is_key_file
 
 
 def shown_name(path: bytes) -> str:

@@ -1,0 +1,23 @@
+"""``agentnb undo``: puts back the files that a run changed."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from agentnb.cli.command import Command, argument, text_of
+from agentnb.display.lists.undo_text import undo_text
+from agentnb.rerun.undo.undoing import undo_run
+from agentnb.session.recovery import place_of
+
+
+def undo(given: Namespace) -> str:
+    """Put back the files that a run changed with write_file and edit_file; one that has changed since is not touched."""
+    store, name = place_of(given.run)
+    return undo_text(undo_run(store, store.find(name))) + "\n"
+
+
+UNDO = Command(
+    undo,
+    (argument("run", metavar="ID|FILE", type=text_of, help="the id of a run here (its end is enough), or its log"),),
+    "agentnb undo 1507efae80",
+)

@@ -1,0 +1,70 @@
+"""The outcome of an undo in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import msgspec
+
+from agentnb.core.messages import ToolCall
+from agentnb.display.texts.labels import clean, counted, first_line
+from agentnb.rerun.undo.undoing import UndoneFile, UndoReport, Why
+
+MAX_CALLS, MAX_CALL = 10, 100
+"""Calls that are listed, and characters of each."""
+DONE = {"restore": "Put back", "delete": "Deleted, as the run created it", "none": "As it was before the run"}
+WHY: dict[Why, str] = {
+    "changed_since": "it has changed since",
+    "changed_between": "something else changed it between the changes of the run",
+    "too_large": "it was too large for a copy",
+    "run_full": "the copies of this run had reached their limit",
+    "holds_key": "it held a known key, and agentnb keeps no copies of keys",
+    "not_allowed": "agentnb does not write there",
+    "denied": "a rule of the run denies it",
+    "failed": "it could not be written",
+}
+"""Why changes to a file stay."""
+
+
+def undo_text(report: UndoReport) -> str:
+    """Return the files that were put back or deleted, those that were not touched and why, and what else stays."""
+    return "\n".join(clean(line) for line in _lines(report))
+
+
+def _lines(report: UndoReport) -> Iterator[str]:
+    if not report.files:
+        nothing = (
+            "Nothing is left to undo in run"
+            if report.has_changed_files
+            else "No file was changed by write_file or edit_file in run"
+        )
+        yield f"{nothing} {report.run_id}"
+    else:
+        yield f"Run {report.run_id}:"
+        yield from map(_file, report.files)
+    if report.foreign:
+        yield f"Left out: {counted(report.foreign, 'change')} that your agentnb did not list"
+    if report.calls and (report.files or not report.has_changed_files):
+        yield from _calls(report.calls)
+
+
+def _file(file: UndoneFile) -> str:
+    name = first_line(file.path, MAX_CALL)
+    if file.why_not is None:
+        return f"  {DONE[file.action]}: {name}"
+    why = WHY[file.why_not] + (f": {file.detail}" if file.detail else "")
+    if file.action == "none":
+        return f"  Not touched: {name} ({why})"
+    return f"  {DONE[file.action]}: {name}, but not its first changes ({why})"
+
+
+def _calls(calls: tuple[ToolCall, ...]) -> Iterator[str]:
+    names = Counter(call.name for call in calls)
+    tools = ", ".join(f"{name} ({count})" if len(names) > 1 else name for name, count in names.items())
+    yield f"What {tools} did is not undone: {counted(len(calls), 'call')}"
+    for call in calls[:MAX_CALLS]:
+        arguments = msgspec.json.encode(call.arguments).decode() if call.arguments else ""
+        yield f"  {first_line(f'{call.name} {arguments}', MAX_CALL)}"
+    if len(calls) > MAX_CALLS:
+        yield f"  and {len(calls) - MAX_CALLS:,} more"

@@ -1,0 +1,35 @@
+"""``%agent undo``: puts back the files that a run changed with ``write_file`` and ``edit_file``."""
+
+from __future__ import annotations
+
+from agentnb.advice import StopRun
+from agentnb.display.lists.undo_text import undo_text
+from agentnb.errors import SettingsError, StoreError
+from agentnb.notebook.commands.history import families_known_here
+from agentnb.rerun.undo.undoing import has_file_changes, undo_run
+from agentnb.session.session import Session
+
+
+def undo_command(session: Session, rest: str) -> str:
+    """Undo the run that is named, or the newest of this notebook that changed files; return what was done."""
+    run_id = session.store.find(rest) if rest else _newest(session)
+    if run_id in [live.run_id for live in session.running()]:
+        raise StoreError(f"Run {run_id} is running", StopRun(run_id, lead="Stop it first"))
+    return undo_text(undo_run(session.store, run_id))
+
+
+def undoable(session: Session) -> list[str]:
+    """Return the ids of the runs that changed files, newest first."""
+    return [run_id for run_id in session.store.ids()[::-1] if has_file_changes(session.store, run_id)]
+
+
+def _newest(session: Session) -> str:
+    """Return the id of the newest run of this notebook that changed files, itself or by runs nested in it."""
+    changed = set(undoable(session))
+    families = families_known_here(session) if changed else ()
+    for family in families:
+        is_here = family[0].notebook in ("", session.notebook)
+        if is_here and not changed.isdisjoint(run.id for run in family):
+            return family[0].id
+    what = "No run of this notebook changed a file with write_file or edit_file"
+    raise SettingsError(what, "For a run of another one: %agent undo ID; %agent history lists the runs")

@@ -1,0 +1,1 @@
+"""Values of the notebook that are named with dots."""

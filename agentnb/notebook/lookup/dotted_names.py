@@ -1,0 +1,208 @@
+"""Tools by dotted names of variables, such as ``sales.describe`` and ``pd.read_csv``.
+
+Looking a name up runs no code of the objects on its way: neither properties nor ``__getattr__``.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from agentnb.advice import Advised, Plain
+from agentnb.errors import UnknownTool, near, nearest
+from agentnb.tools.agent_tool import tool_of_variable
+
+MISSING = object()
+"""Stands for an attribute that is not there, or that only code knows."""
+PLAIN = (str, bytes, int, float, complex, list, tuple, dict, set, frozenset, type, type(None))
+"""Types of values whose methods are not proposed: nearly every notebook has such variables."""
+MAX_PROPOSED = 3
+METHODS = (types.FunctionType, type(functools.lru_cache(len)))
+_DOTTED = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)+")
+
+
+class NeedsCode(Exception):
+    """An attribute whose value only code of its class knows, such as a property."""
+
+
+class NeedsObject(Exception):
+    """A method of a class, which a call needs an object for."""
+
+
+def is_dotted(name: str) -> bool:
+    """Return whether the name is a dotted name."""
+    return _DOTTED.fullmatch(name) is not None
+
+
+def find_dotted(name: str, variables: Mapping[str, Any]) -> Any:
+    """Return the tool of this dotted name. Raises `UnknownTool` with what to name instead."""
+    path, *parts = name.split(".")
+    value = variables.get(path, MISSING)
+    if value is MISSING:
+        known = [variable for variable in variables if not variable.startswith("_")]
+        raise _unknown(name, f"the variable {path} is not defined", near(path, known) or "Define it first")
+    for part in parts:
+        value = _part(name, path, value, part, variables)
+        path = f"{path}.{part}"
+    if not (callable(value) or _is_a(value, list | tuple) or inspect.getattr_static(value, "run", None)):
+        raise _unknown(name, f"it is of type {type(value).__name__}", "Name a function or a method")
+    return tool_of_variable(value, parts[-1])
+
+
+def _part(name: str, path: str, value: Any, part: str, variables: Mapping[str, Any]) -> Any:
+    """Return the part of a dotted name behind ``path``, which has this value."""
+    if part.startswith("_"):
+        raise _unknown(name, f"{part} is private", _in_variable(path, part))
+    try:
+        attribute = static_attribute(value, part)
+    except NeedsCode as error:
+        what = f"{part} is of type {error}, whose code is not run to look up a tool"
+        raise _unknown(name, what, _in_variable(path, part)) from None
+    except NeedsObject:
+        objects = [f"{variable}.{part}" for variable, held in _public(variables) if _is_a(held, value)]
+        hint = f"Name it with an object: {(objects or ['my_object.' + part])[0]}"
+        raise _unknown(name, f"{part} is a method of a class, which needs an object", hint) from None
+    if attribute is MISSING:
+        raise _unknown(name, f"{path} has no {part}", _instead(path, part, value))
+    return attribute
+
+
+def _unknown(name: str, why: str, advice: Advised) -> UnknownTool:
+    return UnknownTool(f"There is no tool {name!r}: {why}", advice)
+
+
+def _public(variables: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    return [(name, value) for name, value in list(variables.items()) if not name.startswith("_")]
+
+
+def _is_a(value: Any, kinds: Any) -> bool:
+    """Return whether a value is of these types, without reading its ``__class__``, which may be a property."""
+    return issubclass(type(value), kinds)
+
+
+def static_attribute(value: Any, name: str) -> Any:
+    """Return the attribute of an object or module, a method bound to it, without running code of theirs; else `MISSING`.
+
+    Raises `NeedsCode` for properties and the like, `NeedsObject` for methods of a class.
+    """
+    if _is_a(value, types.ModuleType):
+        return _variables_of(value).get(name, MISSING)
+    held = inspect.getattr_static(value, name, MISSING)
+    if _is_a(value, type):
+        if type(held) in (*METHODS, types.MethodDescriptorType):
+            raise NeedsObject
+        return _of_class(held, value)
+    is_its_own = held is not inspect.getattr_static(type(value), name, MISSING)
+    return held if is_its_own else _bound(held, value)
+
+
+def _bound(held: Any, value: Any) -> Any:
+    """Return what an attribute of the class of an object is to the object."""
+    if type(held) in METHODS:
+        return types.MethodType(held, value)
+    if type(held) is types.MethodDescriptorType:
+        return held.__get__(value)
+    return _of_slot(held, value) if type(held) is types.MemberDescriptorType else _of_class(held, type(value))
+
+
+def _of_class(held: Any, kind: type) -> Any:
+    """Return what an attribute of a class is to the class."""
+    if type(held) is types.ClassMethodDescriptorType:
+        return held.__get__(None, kind)
+    if type(held) in (staticmethod, classmethod):
+        function = held.__func__
+        if not _is_a(function, (*METHODS, types.BuiltinFunctionType)):  # a property, which `__get__` would run
+            raise NeedsCode(type(function).__name__)
+        return function if type(held) is staticmethod else types.MethodType(function, kind)
+    if not _is_a(held, types.BuiltinFunctionType) and inspect.getattr_static(type(held), "__get__", MISSING) is not MISSING:
+        raise NeedsCode(type(held).__name__)
+    return held
+
+
+def _variables_of(module: types.ModuleType) -> dict[str, Any]:
+    """Return the variables of a module, also of one whose class has a ``__getattribute__`` of its own."""
+    slot: Any = vars(types.ModuleType)["__dict__"]
+    variables: dict[str, Any] = slot.__get__(module)
+    return variables
+
+
+def _of_slot(held: types.MemberDescriptorType, value: Any) -> Any:
+    try:
+        return held.__get__(value)
+    except AttributeError:
+        return MISSING
+
+
+def dotted_names(beginning: str, variables: Mapping[str, Any]) -> list[str]:
+    """Return the dotted names of functions, methods and modules that continue this beginning, which ends behind a dot."""
+    path, _, beginning = beginning.rpartition(".")
+    value = _held(variables, path)
+    if value is MISSING:
+        return []
+    return [f"{path}.{name}" for name in _names_in(value) if name.startswith(beginning)]
+
+
+def proposed_names(name: str, variables: Mapping[str, Any]) -> list[str]:
+    """Return dotted names of functions of this name: of objects and modules in variables of the notebook."""
+    if not name.isidentifier() or name.startswith("_"):
+        return []
+    names = (f"{variable}.{name}" for variable, value in _public(variables) if _has_function(value, name))
+    return [*islice(names, MAX_PROPOSED)]
+
+
+def _has_function(value: Any, name: str) -> bool:
+    return not _is_a(value, PLAIN) and _is_function(_attribute(value, name))
+
+
+def _is_function(value: Any) -> bool:
+    return callable(value) and not _is_a(value, type)
+
+
+def typed_names(typed: Iterable[str], names: Iterable[str]) -> dict[str, str]:
+    """Return the dotted names among those that were typed for a run, by the names of its tools."""
+    ends = {word.rpartition(".")[2]: word for word in typed if is_dotted(word)}
+    return {name: ends[name] for name in names if name in ends}
+
+
+def _names_in(value: Any) -> Iterator[str]:
+    """Yield the public names of functions and methods of an object, and of modules in a module."""
+    is_module, is_class = _is_a(value, types.ModuleType), _is_a(value, type)
+    names = [*_variables_of(value)] if is_module else type.__dir__(value if is_class else type(value))
+    for name in names:
+        attribute = MISSING if name.startswith("_") else _attribute(value, name)
+        if _is_function(attribute) or (is_module and _is_a(attribute, types.ModuleType)):
+            yield name
+
+
+def _attribute(value: Any, name: str) -> Any:
+    try:
+        return static_attribute(value, name)
+    except (NeedsCode, NeedsObject):
+        return MISSING
+
+
+def _held(variables: Mapping[str, Any], path: str) -> Any:
+    """Return the value at the end of a dotted path; `MISSING` if only code knows it."""
+    first, *parts = path.split(".")
+    value = variables.get(first, MISSING)
+    for part in parts:
+        value = MISSING if value is MISSING or part.startswith("_") else _attribute(value, part)
+    return value
+
+
+def _in_variable(path: str, part: str, lead: str = "Assign it") -> Plain:
+    name = part.lstrip("_") or "value"
+    return Plain(text=f"{lead} to a variable in a cell, and name that: {name} = {path}.{part}")
+
+
+def _instead(path: str, part: str, value: Any) -> Advised:
+    """Return the advice for an attribute that is not there: names like it, and where it might be."""
+    similar = nearest(part, [*_names_in(value)])
+    if not _is_a(value, types.ModuleType):
+        return (*similar, _in_variable(path, part, "If Python can read it, assign it"))
+    return similar or f"If it is a module, import it first: import {value.__name__}.{part}"

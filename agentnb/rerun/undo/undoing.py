@@ -1,0 +1,176 @@
+"""Undoing the changes that a run, and the runs nested in it, made to files with ``write_file`` and ``edit_file``."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeAlias
+
+from agentnb.advice import StopRun
+from agentnb.core.log.events import ToolStarted
+from agentnb.core.messages import ToolCall
+from agentnb.detect.run import Run
+from agentnb.errors import SettingsError, StoreError
+from agentnb.policies.permissions.file_rules import denied_write
+from agentnb.policies.permissions.permissions import Permissions
+from agentnb.policies.permissions.rules import RuleList
+from agentnb.rerun.undo.confined import NotAllowed, Place, opened_place
+from agentnb.rerun.undo.plan import Action, FilePlan, WhyNot, plan_file
+from agentnb.store.before_images.images import folder_of_run, listed_changes, note_undone, read_image
+from agentnb.store.before_images.records import FileChanged
+from agentnb.store.own_logs import is_own
+from agentnb.store.run_file import held_still
+from agentnb.store.store import Store
+
+FILE_TOOLS = frozenset({"write_file", "edit_file"})
+_LASTING = frozenset({"execute", "write"})
+"""Effects that are still there after an undo."""
+LASTING_TOOLS = frozenset({"bash", "git_add", "git_commit", "git_branch", "github_create_comment", "run_python"})
+"""Built-in tools with lasting effects: the log of a workflow does not hold what its tools declare."""
+Why: TypeAlias = WhyNot | Literal["not_allowed", "denied", "failed"]
+"""Why changes stay. ``not_allowed``: agentnb does not write there; ``denied``: a rule of the run forbids it; ``failed``: the
+system does."""
+
+
+class UndoneFile(NamedTuple):
+    """The outcome for one file."""
+
+    path: str
+    """Relative to the folder that the run worked in."""
+    action: Action
+    why_not: Why | None = None
+    """Why changes of the run to it stay; None if none do."""
+    detail: str = ""
+    """The rule or the error."""
+
+
+@dataclass(frozen=True, slots=True)
+class UndoReport:
+    """The outcome of an undo."""
+
+    run_id: str
+    files: tuple[UndoneFile, ...]
+    """Those that had changes to undo, the last changed first."""
+    calls: tuple[ToolCall, ...]
+    """Calls of other tools, whose effects stay."""
+    has_changed_files: bool
+    """Whether the run ever changed files."""
+    foreign: int
+    """Changes in its lists that this person's agentnb did not write; they are left out."""
+
+
+def has_file_changes(store: Store, run_id: str) -> bool:
+    """Return whether a run, without those nested in it, has listed changes to files."""
+    return folder_of_run(store.folder, run_id).exists
+
+
+def undo_run(store: Store, run_id: str) -> UndoReport:
+    """Put back the files that a run and those nested in it changed, as far as nothing else has changed them since.
+
+    Raises `StoreError` for a live run, `SettingsError` if the log is not the person's own.
+    """
+    outer, family = _relatives(store, run_id)
+    try:
+        with held_still(map(store.path, (*outer, *family))):
+            return _undone(store, run_id, family)
+    except BlockingIOError as error:
+        raise StoreError(f"Run {run_id} is running", StopRun((*outer, run_id)[0], lead="Stop it first")) from error
+    except OSError as error:
+        raise StoreError(
+            f"Run {run_id} cannot be undone: {error.strerror or error}", "See that its log can be written"
+        ) from error
+
+
+def _relatives(store: Store, run_id: str) -> tuple[list[str], list[str]]:
+    """Return the ids of the runs that a run is nested in, the outermost first; and its own, followed by those nested in it."""
+    parents = {summary.id: summary.parent_id for summary in store.each_summary()}
+    outer: list[str] = []
+    parent = parents.get(run_id)
+    while parent is not None and parent in parents and parent not in (run_id, *outer):
+        outer.insert(0, parent)
+        parent = parents[parent]
+    family = [run_id]
+    for member in family:  # it grows meanwhile
+        family += [child for child, parent in parents.items() if parent == member and child not in family]
+    return outer, family
+
+
+def _undone(store: Store, run_id: str, family: Sequence[str]) -> UndoReport:
+    pending: list[FileChanged] = []
+    rules: dict[str, tuple[RuleList, ...]] = {}
+    calls: list[ToolCall] = []
+    has_changed, foreign = False, 0
+    for member in family:
+        run = store.load(member)
+        listed = listed_changes(store.folder, member)
+        calls += lasting_calls(run, {change.call_id for change in listed.changes})
+        if (listed.changes or listed.foreign or member == run_id) and not is_own(store.path(member), run):
+            _refuse(member)
+        pending += listed.pending
+        has_changed, foreign = has_changed or bool(listed.changes), foreign + listed.foreign
+        rules[member] = Permissions.logged(run.settings, loosens=False).layers
+    pending.sort(key=lambda change: (change.at, change.number))
+    by_path: dict[str, list[FileChanged]] = {}
+    for change in pending:
+        by_path.setdefault(change.path, []).append(change)
+    newest_first = sorted(by_path.values(), key=lambda changes: changes[-1].at, reverse=True)
+    files = tuple([_undo_file(store, changes, rules[changes[-1].run_id]) for changes in newest_first])
+    return UndoReport(run_id, files, tuple(calls), has_changed, foreign)
+
+
+def _refuse(run_id: str) -> None:
+    what = f"The log of run {run_id} was not written by your agentnb, and neither were its copies of files"
+    raise SettingsError(what, "Nothing is undone. Compare the files yourself, as with git diff")
+
+
+def lasting_calls(run: Run, listed: Container[str] = ()) -> Iterator[ToolCall]:
+    """Yield the calls of a run that may have changed more than an undo puts back, but for those of the ``listed`` ids."""
+    declared = {tool.name: tool.effects for tool in run.tools}
+    for event in run.events:
+        if not isinstance(event, ToolStarted) or event.call.name in FILE_TOOLS or event.call.id in listed:
+            continue
+        call = event.call
+        if (_LASTING & {*declared.get(call.name, ())} or call.name in LASTING_TOOLS) and not _only_lists(call):
+            yield call
+
+
+def _only_lists(call: ToolCall) -> bool:
+    """Return whether a call lists branches, which changes nothing."""
+    return call.name == "git_branch" and isinstance(call.arguments, dict) and call.arguments.get("action") == "list"
+
+
+def _undo_file(store: Store, changes: Sequence[FileChanged], rules: Iterable[RuleList]) -> UndoneFile:
+    """Put one file back. ``changes``: those not undone yet, oldest first."""
+    path, work_dir = Path(changes[-1].path), Path(changes[-1].work_dir)
+    shown = str(path.relative_to(work_dir)) if path.is_relative_to(work_dir) else str(path)
+    try:
+        with opened_place(path, work_dir, store.folder) as place:
+            rule = denied_write(rules, path, work_dir)
+            if rule:
+                return UndoneFile(shown, "none", "denied", rule)
+            plan = plan_file(changes, place.digest())
+            _carry_out(store, plan, place)
+    except NotAllowed as error:
+        return UndoneFile(shown, "none", "not_allowed", str(error))
+    except OSError as error:
+        return UndoneFile(shown, "none", "failed", error.strerror or str(error))
+    _note(store, plan)
+    return UndoneFile(shown, plan.action, plan.why_not)
+
+
+def _carry_out(store: Store, plan: FilePlan, place: Place) -> None:
+    if plan.action == "delete":
+        place.remove()
+    elif plan.source is not None:
+        place.put(read_image(store.folder, plan.source), plan.source.mode)
+
+
+def _note(store: Store, plan: FilePlan) -> None:
+    """Note the undone changes in the lists of their runs. If that fails, the file itself says that they are undone."""
+    in_order = sorted(plan.undone, key=lambda change: change.run_id)
+    for run_id, changes in groupby(in_order, key=lambda change: change.run_id):
+        with suppress(OSError):
+            note_undone(store.folder, run_id, [change.number for change in changes])

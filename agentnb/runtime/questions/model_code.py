@@ -1,0 +1,102 @@
+"""Code that a model wrote and one of its calls runs: what only the person decides is refused in it.
+
+That is a courtesy among honest code, no wall: code in this process can reach into its memory.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from itertools import count
+from types import FrameType
+from typing import Any
+from weakref import WeakValueDictionary
+
+from agentnb.errors import SettingsError
+
+_numbers = count(1)
+
+
+class ModelCode:
+    """The code of one call. Its functions, and the threads that it starts, belong to it until the outermost run has ended."""
+
+    def __init__(self, call: Any) -> None:
+        """``call``: the elicitor of the call that runs it."""
+        self.call = call
+        self.filename = f"<run_python {next(_numbers)}>"
+        """The name of its source in tracebacks, by which its functions are known."""
+        self.is_running = False
+        self.is_over = False
+        """Whether the outermost run around it has ended."""
+        _of_file[self.filename] = self
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Let what this thread does in the block, and the threads that it starts meanwhile, belong to this code."""
+        before = _current.set(self)
+        _running.append(self)
+        self.is_running = True
+        try:
+            yield
+        finally:
+            self.is_running = False
+            _running.remove(self)
+            _current.reset(before)
+
+
+_current: ContextVar[ModelCode | None] = ContextVar("model_code", default=None)
+_running: list[ModelCode] = []
+_of_file: WeakValueDictionary[str, ModelCode] = WeakValueDictionary()
+"""The code of live runs, by its file name: their elicitations hold it."""
+
+
+def model_code() -> ModelCode | None:
+    """Return the code of a model that calls this, in whatever thread; None for anything else."""
+    code = _current.get()
+    if code is None and _of_file:
+        code = _on_stack() or _of_unknown_thread()  # a context can be left
+    return None if code is None or code.is_over else code
+
+
+def _on_stack() -> ModelCode | None:
+    """Return the code of a model of which a function is calling."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code = _of_file.get(frame.f_code.co_filename)
+        if code is not None:
+            return code
+        frame = frame.f_back
+    return None
+
+
+def _of_unknown_thread() -> ModelCode | None:
+    """Return the code that runs, if this thread was started behind Python's back."""
+    if threading.get_ident() in threading._active and type(threading.current_thread()).__name__ != "_DummyThread":  # type: ignore[attr-defined]
+        return None
+    return _running[-1] if _running else None
+
+
+@contextmanager
+def as_code(code: ModelCode | None) -> Iterator[None]:
+    """Let this thread, which the code has started, belong to it."""
+    before = _current.set(code)
+    try:
+        yield
+    finally:
+        _current.reset(before)
+
+
+def leave_code() -> None:
+    """Let what follows in this context no longer belong to the code that caused it: a tool that it called."""
+    _current.set(None)
+
+
+def check_person(act: str) -> None:
+    """Raise `SettingsError` if the code of a model does what only the person may. ``act``: such as "Answering a question"."""
+    if model_code() is not None:
+        raise SettingsError(
+            f"{act} is up to the person: code that a model runs cannot do it", "Say in the reply what is needed"
+        )

@@ -1,0 +1,73 @@
+"""The main thread, for a tool of a run that nobody waits for there: in a notebook, between two cells."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from agentnb.core.inbox import current_inbox
+from agentnb.errors import ToolFailed
+from agentnb.runtime.threads import TICK, PendingOutcome
+from agentnb.runtime.workers.foreground import Foreground
+from agentnb.tools.tool import Schedule
+
+WAIT = 60.0
+"""Seconds that a call waits for the main thread."""
+BUSY = (
+    "The main thread is busy: a cell has been running for {:g} seconds",
+    "Call it again later, or do without it",
+)
+
+
+async def call_on_main_thread(function: Callable[[], Any], schedule: Schedule, *, wait: float = WAIT) -> Any:
+    """Run a function on the main thread as soon as no cell runs there; an interrupt stops the run, as for any plain tool.
+
+    Raises `ToolFailed` if the main thread does not become free in ``wait`` seconds.
+    """
+    foreground, inbox = Foreground(), current_inbox.get()
+
+    def stop() -> None:
+        if inbox is not None:
+            inbox.put("stop", "interrupted")
+
+    if threading.current_thread() is threading.main_thread():  # whose event loop is that of the run
+        outcome = foreground.run_here(function, lambda: None)
+        if isinstance(outcome.error, KeyboardInterrupt):  # raised in a task, it would end the event loop of the kernel
+            _interrupt_cell()
+            await asyncio.sleep(TICK)  # which ends here if that cancels the run
+            stop()
+            raise asyncio.CancelledError("The run was stopped")
+        return outcome.get()
+    loop, noted, answer = asyncio.get_running_loop(), asyncio.Event(), PendingOutcome()
+    begun = threading.Event()
+
+    def work() -> Any:
+        begun.set()
+        loop.call_soon_threadsafe(noted.set)
+        return function()
+
+    schedule(lambda: answer.set(foreground.run_here(work, stop)))  # in the context of the call
+    try:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait):
+                await noted.wait()
+        if not noted.is_set():
+            foreground.refuse_tools()
+            if not (foreground.is_in_tool or begun.is_set()):  # else it began at the last moment
+                raise ToolFailed(BUSY[0].format(wait), BUSY[1])
+        return (await answer.future).get()
+    except asyncio.CancelledError:
+        foreground.end_tool()
+        raise
+
+
+def _interrupt_cell() -> None:
+    """Interrupt also the code that awaits the run on this event loop, if whoever runs the loop heeds interrupts there."""
+    handler = signal.getsignal(signal.SIGINT)
+    raises = handler is signal.default_int_handler or isinstance(getattr(handler, "__self__", None), Foreground)
+    if callable(handler) and not raises:
+        signal.raise_signal(signal.SIGINT)

@@ -1,0 +1,96 @@
+"""Editing files: a text that occurs once is replaced."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from agentnb.core.redaction import MASK
+from agentnb.tools.builtin.files.confined import Place, as_text, place_of
+from agentnb.tools.builtin.files.refusals import FileRefused
+from agentnb.tools.builtin.files.replacing import check_mark, replace_file
+from agentnb.tools.builtin.files.writing import encoded
+from agentnb.tools.tool import ToolContext, ToolOutcome
+
+MAX_COUNTED = 1_000
+"""Occurrences of a text that are counted."""
+MAX_LINES_NAMED = 5
+"""Occurrences whose lines are named."""
+
+
+async def edit_file(context: ToolContext, path: str, old: str, new: str) -> str | ToolOutcome:
+    """Replace a text in a file in the working directory. The text has to occur exactly once.
+
+    :param path: Path relative to the working directory
+    :param old: The exact text to replace, with its spaces and line ends; enough lines of it to be the only one
+    :param new: The text in its place
+    """
+    return await asyncio.to_thread(_edit, context, path, old, new)
+
+
+def edited_text(arguments: Mapping[str, Any], before: str | None) -> str | None:
+    """Return the text of a file after a call of ``edit_file``; None if the call fails."""
+    old, new = arguments.get("old"), arguments.get("new")
+    if before is None or not isinstance(old, str) or not isinstance(new, str) or len(_starts(before, old, 2)) != 1:
+        return None
+    return before.replace(old, new)
+
+
+def _edit(context: ToolContext, path: str, old: str, new: str) -> str | ToolOutcome:
+    try:
+        encoded(new, "new")
+        place, line = place_of(path, context.work_dir), 0
+
+        def new_bytes(data: bytes | None) -> bytes:
+            nonlocal line
+            check_mark(new, data, place)
+            before = as_text(data or b"", path)
+            start = _only_start(before, old, new, place)
+            line = before.count("\n", 0, start) + 1
+            return f"{before[:start]}{new}{before[start + len(old) :]}".encode()
+
+        replace_file(context, place, new_bytes, create=False)
+        return f"Successfully edited {path} at line {line}"
+    except FileRefused as refused:
+        return refused.outcome
+
+
+def _only_start(text: str, old: str, new: str, place: Place) -> int:
+    """Return where the text to replace begins. Raises `FileRefused` unless it occurs once."""
+    if not old or old == new:
+        problem = "old is empty" if not old else "old and new are the same"
+        advice = "Give a text of the file as old. write_file writes a whole file."
+        raise FileRefused("no_change", f"{place.shown} was not changed: {problem}", advice)
+    starts = _starts(text, old, MAX_COUNTED + 1)
+    if not starts:
+        problem = f"{place.shown} was not changed: old is there 0 times"
+        raise FileRefused("no_match", problem, _advice_on_missing(text, old))
+    if len(starts) > 1:
+        count = f"more than {MAX_COUNTED:,}" if len(starts) > MAX_COUNTED else str(len(starts))
+        lines = dict.fromkeys(str(text.count("\n", 0, start) + 1) for start in starts[:MAX_LINES_NAMED])
+        more = " and further lines" if len(starts) > MAX_LINES_NAMED else ""
+        advice = f"It begins at line {', '.join(lines)}{more}. Give more lines around the place you mean."
+        raise FileRefused("not_unique", f"{place.shown} was not changed: old is there {count} times", advice)
+    return starts[0]
+
+
+def _starts(text: str, part: str, most: int) -> list[int]:
+    """Return where a text begins in another, also overlapping; at most so many."""
+    starts: list[int] = []
+    start = text.find(part) if part else -1
+    while start >= 0 and len(starts) < most:
+        starts.append(start)
+        start = text.find(part, start + 1)
+    return starts
+
+
+def _advice_on_missing(text: str, old: str) -> str:
+    if MASK in old:
+        return f"{MASK} is shown to you in place of a key, the file holds another text there: give a part without it."
+    if "\r\n" in text and old.replace("\r\n", "\n") in text.replace("\r\n", "\n"):
+        return "The lines of the file end with \\r\\n: write these in old and new."
+    words, known = " ".join(old.split()), " ".join(text.split())
+    if words and words in known:
+        return "It is there with other spaces or line ends: copy it exactly from what read_file returns."
+    return "Read the file again with read_file, then copy the text exactly."

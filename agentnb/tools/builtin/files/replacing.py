@@ -1,0 +1,110 @@
+"""Files are replaced whole: the new bytes are written beside the old file, which then takes their place in one step."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from secrets import token_hex
+from typing import NamedTuple
+
+from agentnb.core.redaction import MASK, redact
+from agentnb.tools.builtin.files import refusals
+from agentnb.tools.builtin.files.confined import Place, all_bytes, opened_file, opened_folder
+from agentnb.tools.builtin.files.protected import check_names, folder_check
+from agentnb.tools.builtin.files.refusals import FileRefused
+from agentnb.tools.tool import ToolContext
+
+NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+
+
+class _Old(NamedTuple):
+    """A file before it is replaced."""
+
+    data: bytes
+    status: os.stat_result
+
+
+def replace_file(
+    context: ToolContext, place: Place, new_bytes: Callable[[bytes | None], bytes], *, create: bool = True
+) -> bytes:
+    """Replace a file with what ``new_bytes`` makes of its bytes (None: there is no file), and return that.
+
+    ``create``: whether a missing file, and missing folders, are made. Raises `FileRefused`.
+    """
+    if not place.names:
+        raise refusals.not_regular(stat.S_IFDIR, place.shown)
+    check_names(place)
+    depth = len(place.names) - 1
+    with (
+        refusals.refusing(place.shown),
+        opened_folder(place, depth, create=create, visit=folder_check(place)) as folder,
+    ):
+        old = _old_file(folder, place, create=create)
+        data = new_bytes(None if old is None else old.data)
+        _put(context, folder, place, old, data)
+    return data
+
+
+def _old_file(folder: int, place: Place, *, create: bool) -> _Old | None:
+    """Return the file before it is replaced; None if there is none and it may be made."""
+    if create and _status(folder, place) is None:
+        return None
+    with opened_file(folder, place) as (file, status):
+        if not status.st_mode & 0o222 or not os.access(place.names[-1], os.W_OK, dir_fd=folder):
+            advice = "Leave it as it is, or write to another path; the person can make it writable."
+            raise FileRefused("read_only", f"{place.shown} is read-only", advice)
+        return _Old(all_bytes(file, status, place), status)
+
+
+def _put(context: ToolContext, folder: int, place: Place, old: _Old | None, data: bytes) -> None:
+    name, temporary = place.names[-1], f".{token_hex(8)}.tmp"
+    file = os.open(temporary, NEW, 0o666 if old is None else 0o600, dir_fd=folder)
+    try:
+        try:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(file, rest) :]
+            if old is not None:
+                os.fchmod(file, stat.S_IMODE(old.status.st_mode))
+        finally:
+            os.close(file)
+        context.keep_before(Path(place.real), None if old is None else old.data, data)
+        _check_unchanged(folder, place, old)
+        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary, dir_fd=folder)
+        raise
+
+
+def _check_unchanged(folder: int, place: Place, old: _Old | None) -> None:
+    """Raise `FileRefused` if the file is not the one that was read."""
+    now = _status(folder, place)
+    if (None if now is None else _version(now)) != (None if old is None else _version(old.status)):
+        problem = f"{place.shown} was not written: another program has changed it meanwhile"
+        raise FileRefused("changed_meanwhile", problem, "Read it again, then change it.")
+
+
+def _version(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_mode
+
+
+def _status(folder: int, place: Place) -> os.stat_result | None:
+    try:
+        return os.stat(place.names[-1], dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def check_mark(text: str, old: bytes | None, place: Place) -> None:
+    """Raise `FileRefused` for a text with our mark for keys, if the file holds a key that the mark would replace."""
+    if MASK not in text or old is None:
+        return
+    before = old.decode(errors="replace")
+    if redact(before) is not before:
+        problem = f"{place.shown} was not written: it holds a key, which you see as {MASK}, and {MASK} would replace it"
+        advice = "Change only parts without the key with edit_file, or ask the person to change the file."
+        raise FileRefused("key_mark", problem, advice)

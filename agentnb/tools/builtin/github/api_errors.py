@@ -1,0 +1,128 @@
+"""Reasons why a call of GitHub failed, for the model. Here stand the commands that it passes on to the person."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Any
+
+from agentnb.core.redaction import redact
+from agentnb.tools.tool import ToolOutcome, failure
+
+ENTER_TOKEN = "The person can enter a token with %agent key github, or set the variable GITHUB_TOKEN."
+MAX_MESSAGE = 300
+"""Characters of GitHub's own words in an error."""
+
+
+class GitHubFailed(Exception):
+    """A call of GitHub failed."""
+
+    def __init__(self, code: str, problem: str, advice: str) -> None:
+        super().__init__(code)
+        self.outcome: ToolOutcome = failure(code, redact(problem), advice)
+
+
+def no_token() -> GitHubFailed:
+    """Return the error for a comment without a token."""
+    return GitHubFailed("no_key", "Commenting needs a GitHub token, and there is none. Nothing was written.", ENTER_TOKEN)
+
+
+def unusable_token(problem: str) -> GitHubFailed:
+    """Return the error for a variable that holds something else than a token."""
+    return GitHubFailed("no_key", f"GitHub was not called: {problem}.", ENTER_TOKEN)
+
+
+def no_repository(problem: str) -> GitHubFailed:
+    """Return the error for a call that names no repository where none is set."""
+    return GitHubFailed(
+        "no_repository",
+        f"No repository is named. {problem}",
+        'Pass owner and repo. The person can set one for all calls: GitHub(repo="owner/name"), or %agent defaults '
+        "repo=owner/name.",
+    )
+
+
+def invalid_repository(problem: str) -> GitHubFailed:
+    """Return the error for arguments that name no repository."""
+    return GitHubFailed("invalid_arguments", problem, "Pass owner and repo as in https://github.com/owner/repo.")
+
+
+def too_slow(seconds: float) -> GitHubFailed:
+    """Return the error for an answer that does not come."""
+    return GitHubFailed(
+        "timeout",
+        f"GitHub did not answer within {seconds:g} seconds.",
+        "Try once more. Before you write a comment again, look whether it is there.",
+    )
+
+
+def unreachable(host: str, problem: str) -> GitHubFailed:
+    """Return the error for a server that cannot be reached."""
+    return GitHubFailed("unreachable", f"{host} could not be reached: {problem}.", "Try once more, or work without GitHub.")
+
+
+def behind_proxy(host: str) -> GitHubFailed:
+    """Return the error for a local server that the environment would have called through a proxy."""
+    return GitHubFailed(
+        "unreachable",
+        f"{host} was not called: the environment names a proxy for it, which would see the token.",
+        f"The person can exempt it: NO_PROXY={host}.",
+    )
+
+
+def unexpected(problem: str) -> GitHubFailed:
+    """Return the error for an answer that is not as GitHub's API describes it."""
+    return GitHubFailed(
+        "unexpected_answer",
+        f"GitHub's answer cannot be used: {problem}.",
+        "Check owner and repo: the repository may have moved. The person can check url= of GitHub.",
+    )
+
+
+def moved(old: str, new: str) -> GitHubFailed:
+    """Return the error for the list of a repository that has another name now."""
+    owner, _, name = new.partition("/")
+    return GitHubFailed("moved", f"{old} has moved to {new}.", f"Call it again with owner={owner!r} and repo={name!r}.")
+
+
+def refused(status: int, data: Any, headers: Mapping[str, str], *, has_token: bool) -> GitHubFailed:
+    """Return the error for a status that GitHub answered."""
+    words = data.get("message") if isinstance(data, dict) else None
+    message = f": {' '.join(words.split())[:MAX_MESSAGE]}" if isinstance(words, str) and words else ""
+    problem = f"GitHub answered {status}{message}"
+    if _is_rate_limit(status, headers):
+        more = "" if has_token else f" {ENTER_TOKEN} With a token, the limit is higher."
+        return GitHubFailed("rate_limited", problem, f"{_again(headers)}{more}")
+    if status == HTTPStatus.UNAUTHORIZED:
+        return GitHubFailed("unauthorized", problem, f"The token does not hold. {ENTER_TOKEN}")
+    if status == HTTPStatus.FORBIDDEN:
+        return GitHubFailed("forbidden", problem, "The token may not do this. Tell the person, or work without it.")
+    if status in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
+        private = "or is private, and the token has no access" if has_token else f"or is private. {ENTER_TOKEN}"
+        return GitHubFailed("not_found", problem, f"Check owner, repo and number: it does not exist, {private}")
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return GitHubFailed("server_error", problem, "Try once more later, or work without GitHub.")
+    return GitHubFailed("refused", problem, "Change the arguments, or work without it.")
+
+
+def _is_rate_limit(status: int, headers: Mapping[str, str]) -> bool:
+    is_spent = headers.get("x-ratelimit-remaining") == "0" or "retry-after" in headers
+    return status == HTTPStatus.TOO_MANY_REQUESTS or (status == HTTPStatus.FORBIDDEN and is_spent)
+
+
+def _again(headers: Mapping[str, str]) -> str:
+    """Return when to try again."""
+    seconds = _number(headers.get("retry-after"))
+    at = _number(headers.get("x-ratelimit-reset"))
+    if seconds is None and at is not None:
+        seconds = max(0, at - int(time.time()))
+    if seconds is None:
+        return "Wait a few minutes before the next call."
+    clock = datetime.fromtimestamp(time.time() + seconds, UTC).strftime("%H:%M UTC")
+    return f"The next call can succeed in {seconds} seconds, at {clock}."
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdecimal() and len(text) < 12 else None

@@ -1,0 +1,34 @@
+"""Files that hold keys by their name: reading them is asked about, searches and diffs leave them out.
+
+| names | but not |
+|---|---|
+| ``.env``, ``.env.*``, ``*.env``, ``.envrc`` | ``.env.example``, ``.sample``, ``.template``, ``.dist`` |
+| ``*.pem``, ``*.key``, ``*.p12``, ``*.pfx``, ``*.ppk``, ``*.jks``, ``*.keystore``, ``*.kdbx`` | |
+| ``id_*`` (of SSH) | ``*.pub``, and tables, texts and code, such as ``id_list.csv`` |
+| ``credentials*``, ``.git-credentials``, ``client_secret*``, ``secrets.toml`` (and yaml, yml, json, ini) | code and texts |
+| ``.netrc``, ``_netrc``, ``.pypirc``, ``.npmrc``, ``.pgpass``, ``.htpasswd``, ``.dockercfg``, ``.s3cfg``, ``.boto`` | |
+
+Letter case makes no difference.
+"""
+
+from __future__ import annotations
+
+import re
+
+PATTERN = (
+    r"(?:"
+    r"\.env(?:\.(?!(?:.*\.)?(?:example|sample|template|dist)\Z).*)?|.*\.env|\.envrc"
+    r"|.*\.(?:pem|key|p12|pfx|ppk|jks|keystore|kdbx)"
+    r"|id_(?!.*\.(?:pub|csv|tsv|parquet|xlsx|json|jsonl|txt|md|rst|py|ipynb|r|sql)\Z).*"
+    r"|(?:credentials|client_secret)(?!.*\.(?:md|rst|py|ipynb|r|sql)\Z).*|\.git-credentials"
+    r"|secrets\.(?:toml|ya?ml|json|ini)"
+    r"|[._]netrc|\.pypirc|\.npmrc|\.pgpass|\.htpasswd|\.dockercfg|\.s3cfg|\.boto"
+    r")\Z"
+)
+"""The names as a regular expression, in any letter case, for programs that do not import agentnb."""
+_is_key_name = re.compile(PATTERN, re.IGNORECASE | re.DOTALL).match
+
+
+def is_key_file(name: str) -> bool:
+    """Return whether a file of this name may hold keys. ``name``: the last part of its path, links followed."""
+    return _is_key_name(name) is not None

@@ -1,0 +1,196 @@
+"""The output of code while a call runs it: what it prints and displays, and its figures, within bounds."""
+
+from __future__ import annotations
+
+import binascii
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any
+
+from agentnb.core.messages import Image, Text, encodable
+from agentnb.core.redaction import redact
+from agentnb.tools.builtin.notebook.streams import DivertedStream
+from agentnb.tools.pictures import picture_of
+
+MAX_TEXT = 20_000
+"""Characters kept of the text: the first and the last half."""
+MAX_PICTURES = 10
+LEFT_OUT = "\n[{:,} characters left out]\n"
+PICTURES = ("image/png", "image/jpeg")
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_OVERWRITTEN = re.compile(r"[^\r\n]*\r(?=[^\r\n])")
+
+
+class Output:
+    """The text and the pictures of one call. Thread-safe: the code may start threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()  # a finalizer may print meanwhile
+        self._pieces: list[str] = []
+        self._size = self._dropped = 0
+        self._head = ""
+        self._displays: dict[str, str] = {}
+        """The texts of displays that may be updated, by their ids."""
+        self.pictures: list[Text | Image] = []
+        self._picture_count = 0
+
+    def write(self, text: str) -> bool:
+        """Append a text; returns True."""
+        with self._lock:
+            self._pieces.append(text)
+            self._size += len(text)
+            if self._size > 4 * MAX_TEXT:  # seldom, so that many short texts cost little
+                self._shorten()
+        return True
+
+    def display(self, data: Mapping[str, Any], display_id: str = "", *, is_update: bool = False) -> None:
+        """Append a display, as text and picture; the update of one that was captured replaces its text."""
+        text = data.get("text/plain")
+        kinds = ", ".join(sorted(kind for kind in data if type(kind) is str))
+        text = text if isinstance(text, str) else f"[a display of {kinds}]"
+        picture = next(filter(None, (_decoded(data.get(kind)) for kind in PICTURES)), None)
+        with self._lock:
+            if is_update and display_id in self._displays:
+                before, self._displays[display_id] = self._displays[display_id], text
+                self._pieces = ["".join(self._pieces).replace(before, text, 1)]
+                return
+            if display_id:
+                self._displays[display_id] = text
+        if picture is None:
+            self.write(f"{text}\n")
+        else:
+            self.draw(picture, text)
+
+    def draw(self, value: Any, words: str = "") -> None:
+        """Append the picture of a value, such as a figure; nothing if it has none."""
+        picture = picture_of(value)
+        if picture is None:
+            return
+        with self._lock:
+            self._picture_count += 1
+            number = self._picture_count
+        first, *rest = picture.parts(words)
+        told = first.text if isinstance(first, Text) else words
+        if number > MAX_PICTURES:
+            self.write(f"[picture {number} left out: {told}]\n")
+            return
+        self.write(f"[picture {number}]\n")
+        with self._lock:
+            self.pictures += [Text(f"picture {number}: {encodable(told)}"), *rest]
+
+    def clear(self) -> None:
+        """Drop what was captured so far, as ``clear_output`` does."""
+        with self._lock:
+            self._pieces, self._size, self._dropped, self._head = [], 0, 0, ""
+            self._displays, self.pictures = {}, []
+
+    @property
+    def text(self) -> str:
+        """The text so far, as a terminal shows it, in the middle cut to `MAX_TEXT`."""
+        with self._lock:
+            whole, head, dropped = _as_shown("".join(self._pieces)), self._head, self._dropped
+        if not dropped and len(whole) <= MAX_TEXT:
+            return encodable(whole)
+        head, whole, dropped = _split(head, whole, dropped)
+        return encodable(f"{head}{LEFT_OUT.format(dropped)}{whole}")
+
+    def _shorten(self) -> None:
+        text = _as_shown("".join(self._pieces))
+        if len(text) > 2 * MAX_TEXT:
+            self._head, text, self._dropped = _split(self._head, text, self._dropped)
+        self._pieces, self._size = [text], len(text)
+
+
+def _split(head: str, text: str, dropped: int) -> tuple[str, str, int]:
+    """Return the beginning, the end, and how many characters were left out between them."""
+    text = redact(text)  # before it is cut: part of a key would not be found
+    if not dropped:
+        head, text = text[: MAX_TEXT // 2], text[MAX_TEXT // 2 :]
+    cut = max(0, len(text) - MAX_TEXT // 2)
+    return head, text[cut:], dropped + cut
+
+
+def without_escapes(text: str) -> str:
+    """Return the text without colours and other controls of terminals."""
+    return _ESCAPES.sub("", text)
+
+
+def _as_shown(text: str) -> str:
+    """Return the text as a terminal shows it, without colours: of a line written again and again, the last."""
+    text = without_escapes(text).replace("\r\n", "\n")
+    return _OVERWRITTEN.sub("", text) if "\r" in text else text
+
+
+def _decoded(data: Any) -> bytes | None:
+    """Return the bytes of a picture in a display, which may be base64; None for anything else."""
+    try:
+        found = binascii.a2b_base64(data) if isinstance(data, str) else data
+    except ValueError:
+        return None
+    return found if isinstance(found, bytes) else None
+
+
+@contextmanager
+def captured(shell: Any, output: Output, is_inside: Callable[[], bool]) -> Iterator[None]:
+    """Let the output take what code prints and displays in the block, wherever ``is_inside``; the rest goes where it went."""
+    with ExitStack() as stack:
+        for name in ("stdout", "stderr"):
+            stack.enter_context(_stream(name, output, is_inside))
+        stack.enter_context(_publisher(shell.display_pub, output, is_inside))
+        yield
+
+
+@contextmanager
+def _stream(name: str, output: Output, is_inside: Callable[[], bool]) -> Iterator[None]:
+    before = getattr(sys, name)
+    if before is None:
+        yield
+        return
+    diverted = DivertedStream(before, lambda text: is_inside() and output.write(text))
+    setattr(sys, name, diverted)
+    try:
+        yield
+    finally:
+        _remove(name, diverted)
+
+
+def _remove(name: str, diverted: DivertedStream) -> None:
+    """Take a stream out of the chain: another may have been put in front of it meanwhile."""
+    stream = getattr(sys, name)
+    if stream is diverted:
+        setattr(sys, name, diverted.stream)
+        return
+    while isinstance(stream, DivertedStream):
+        if stream.stream is diverted:
+            stream.stream = diverted.stream
+            return
+        stream = stream.stream
+
+
+@contextmanager
+def _publisher(publisher: Any, output: Output, is_inside: Callable[[], bool]) -> Iterator[None]:
+    """Replace two methods of IPython's publisher: its own hooks see one thread only, and the code may start others."""
+    publish, clear = publisher.publish, publisher.clear_output
+    own = {name: vars(publisher)[name] for name in ("publish", "clear_output") if name in vars(publisher)}
+
+    def publish_inside(data: Any, metadata: Any = None, *args: Any, **rest: Any) -> None:
+        if is_inside():
+            display_id = (rest.get("transient") or {}).get("display_id", "")
+            output.display(data, display_id, is_update=bool(rest.get("update")))
+        else:
+            publish(data, metadata, *args, **rest)
+
+    def clear_inside(wait: bool = False) -> None:
+        (output.clear if is_inside() else partial(clear, wait))()
+
+    publisher.publish, publisher.clear_output = publish_inside, clear_inside
+    try:
+        yield
+    finally:
+        for name in ("publish", "clear_output"):
+            vars(publisher).pop(name, None)
+        vars(publisher).update(own)

@@ -1,0 +1,122 @@
+"""The text output of cells while they run: what they print and display, which the kernel itself keeps only in part."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from agentnb.tools.builtin.notebook.bundles import text_of_bundle
+from agentnb.tools.builtin.notebook.capture import Output
+
+MAX_CELLS = 300
+"""Cells whose output is kept: the last."""
+_ATTRIBUTE = "_agentnb_cell_outputs"
+
+
+class CellOutputs:
+    """The output of the executed cells of one kernel, within bounds. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_number: dict[int, Output] = {}
+        self._numbers: dict[str, int] = {}
+        """The numbers of cells by the ids of the messages that asked for them."""
+        self._running: list[int] = []
+        """The number of the cell that runs, once for it and for each piece of code that it runs as a cell."""
+
+    def begin(self, number: int, message_id: str) -> None:
+        """Take the output of a cell that begins, or of code that runs within it as a cell of its own."""
+        with self._lock:
+            self._running.append(number)
+            self._by_number.setdefault(number, Output())
+            self._numbers[message_id] = number
+            while len(self._numbers) > MAX_CELLS:
+                self._by_number.pop(self._numbers.pop(next(iter(self._numbers))), None)
+
+    def end(self) -> None:
+        """Note the end of what began last."""
+        with self._lock:
+            del self._running[-1:]
+
+    @property
+    def running(self) -> int | None:
+        """The number of the cell that runs, if one does."""
+        with self._lock:
+            return self._running[0] if self._running else None
+
+    def printed(self, message_id: str, text: str) -> None:
+        """Append what the cell of this message prints; no-op for others."""
+        output = self._output(message_id)
+        if output is not None:
+            output.write(text)
+
+    def displayed(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Append the text of a display, from its message, and return the message: a hook of ipykernel's publisher."""
+        output, content = self._output(_id_of(message.get("parent_header"))), message.get("content", {})
+        data = content.get("data")
+        if output is not None and isinstance(data, dict):
+            display_id = str(content.get("transient", {}).get("display_id", ""))
+            is_update = message.get("msg_type") == "update_display_data"
+            output.display({"text/plain": text_of_bundle(data)}, display_id, is_update=is_update)
+        return message
+
+    def texts(self) -> dict[int, str]:
+        """Return the output of the cells by their numbers."""
+        with self._lock:
+            outputs = dict(self._by_number)
+        return {number: output.text for number, output in outputs.items()}
+
+    def _output(self, message_id: str) -> Output | None:
+        with self._lock:
+            return self._by_number.get(self._numbers.get(message_id, 0))
+
+
+def outputs_of(shell: Any) -> CellOutputs | None:
+    """Return the output of the cells of a kernel, if it is taken."""
+    found: CellOutputs | None = getattr(shell, _ATTRIBUTE, None)
+    return found
+
+
+def take_outputs(shell: Any) -> CellOutputs:
+    """Take the output of the cells of a kernel from now on; once."""
+    outputs = outputs_of(shell)
+    if outputs is None:
+        outputs = CellOutputs()
+        setattr(shell, _ATTRIBUTE, outputs)
+        if hasattr(shell.display_pub, "register_hook"):  # other kernels have none
+            shell.display_pub.register_hook(outputs.displayed)  # of this thread, the main one
+    return outputs
+
+
+def begin_cell(shell: Any) -> None:
+    """Take the output of the cell that begins now."""
+    parent = shell.get_parent() if hasattr(shell, "get_parent") else {}
+    take_outputs(shell).begin(shell.execution_count - 1, _id_of(parent.get("header")))
+
+
+def end_cell(shell: Any) -> None:
+    """Note that the cell has ended."""
+    outputs = outputs_of(shell)
+    if outputs is not None:
+        outputs.end()
+
+
+def leave_outputs(shell: Any) -> None:
+    """Take no more output; that of earlier cells is dropped."""
+    outputs = outputs_of(shell)
+    if outputs is not None:
+        if hasattr(shell.display_pub, "unregister_hook"):
+            shell.display_pub.unregister_hook(outputs.displayed)
+        delattr(shell, _ATTRIBUTE)
+
+
+def note_printed(shell: Any, stream: Any, text: str) -> None:
+    """Append what a cell prints to a stream of the kernel, which knows whose it is."""
+    outputs = outputs_of(shell)
+    if outputs is not None:
+        outputs.printed(_id_of(getattr(stream, "parent_header", None)), text)
+
+
+def _id_of(header: Any) -> str:
+    return str(header.get("msg_id", "")) if isinstance(header, Mapping) else ""

@@ -1,0 +1,138 @@
+"""The executed cells of the notebook as text: their code and results from the kernel, the rest from the saved file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from agentnb.core.messages import encodable
+from agentnb.core.redaction import redact
+from agentnb.tools.builtin.notebook.bundles import text_of_bundle
+from agentnb.tools.builtin.notebook.capture import without_escapes
+from agentnb.tools.builtin.notebook.cell_outputs import outputs_of
+from agentnb.tools.builtin.notebook.kernel import Kernel
+from agentnb.tools.builtin.notebook.notebook_file import NotebookFile, read_notebook_file
+
+MAX_CODE = 4_000
+"""Characters of the code of a cell."""
+MAX_OUTPUT = 2_000
+"""Characters of the output of a cell, and of a text in Markdown."""
+MAX_ALL = 30_000
+"""Characters of all cells: the last."""
+
+
+@dataclass
+class Cell:
+    """A cell that was executed."""
+
+    number: int
+    code: str
+    output: str = ""
+    is_running: bool = False
+    markdown: list[str] = field(default_factory=list)
+    """The Markdown between the code before it and it."""
+
+    def lines(self) -> Iterator[str]:
+        """Yield the cell for a model."""
+        for text in self.markdown:
+            yield f"Markdown:\n{_cut(text, MAX_OUTPUT)}"
+        yield f"[{self.number}]{' (running now)' if self.is_running else ''}\n{_cut(self.code, MAX_CODE)}"
+        if self.output.strip():
+            yield f"[{self.number}] output:\n{_cut(self.output.strip(chr(10)), MAX_OUTPUT)}"
+
+
+def cells_text(kernel: Kernel, *, last: int, wanted: re.Pattern[str] | None) -> str:
+    """Return the last executed cells, only those in which the pattern is found if there is one."""
+    cells, file = executed_cells(kernel), read_notebook_file(kernel.variables)
+    notes = [] if file is None else _joined_with(cells, file)
+    shown = [text for cell in cells if (text := "\n".join(cell.lines())) and (wanted is None or wanted.search(text))]
+    left_out = len(shown) - last
+    told, size = list[str](), 0
+    for text in reversed(shown[-last:]):
+        size += len(text)
+        if told and size > MAX_ALL:
+            left_out = len(shown) - len(told)
+            break
+        told.append(text)
+    if left_out > 0:
+        notes.append(f"{left_out:,} earlier cells are left out.")
+    if not told:
+        told = ["No executed cell fits." if wanted else "No cell was executed yet."]
+    return "\n\n".join([*notes, *told[::-1]])
+
+
+def executed_cells(kernel: Kernel) -> list[Cell]:
+    """Return the cells that the kernel has executed, in order, with what it keeps of their output."""
+    history = kernel.shell.history_manager
+    outputs, errors, taken = history.outputs, history.exceptions, outputs_of(kernel.shell)
+    texts = {} if taken is None else taken.texts()
+    running = _running(kernel)
+    codes = enumerate([*history.input_hist_raw])
+    return [
+        Cell(number, code, _output(outputs.get(number, ()), errors.get(number), texts.get(number)), number == running)
+        for number, code in codes
+        if number and type(code) is str and code.strip()
+    ]
+
+
+def _running(kernel: Kernel) -> int | None:
+    """Return the number of the cell that runs, if one does."""
+    taken = outputs_of(kernel.shell)
+    if taken is not None:
+        return taken.running
+    number: int = kernel.shell.execution_count - 1
+    ended = kernel.shell.last_execution_result
+    is_over = ended is not None and not ended.info.silent and ended.execution_count == number
+    return None if is_over else number
+
+
+def _output(outputs: Any, error: Any, taken: str | None) -> str:
+    """Return the output of a cell, from what the kernel keeps of it and, of a cell whose output was ``taken``, from that."""
+    results = [one for one in [*outputs] if taken is None or one.output_type == "execute_result"]
+    texts = [taken or "", *[_text_of(one.output_type, one.bundle) for one in results]]
+    if isinstance(error, dict):
+        texts.append(without_escapes("\n".join(map(str, error.get("traceback") or [error.get("evalue", "")]))))
+    return "\n".join(text.rstrip("\n") for text in texts if text)
+
+
+def _text_of(kind: str, bundle: Any) -> str:
+    if kind in ("out_stream", "err_stream"):
+        return without_escapes("".join(bundle.get("stream", ())))
+    return text_of_bundle(bundle)
+
+
+def _joined_with(cells: list[Cell], file: NotebookFile) -> list[str]:
+    """Add Markdown and output of the file to the cells that it holds as they were executed; return notes about the file."""
+    by_number = {cell.number: cell for cell in cells}
+    markdown: list[str] = []
+    unmatched = 0
+    for one in file.cells:
+        if one.kind == "markdown":
+            markdown.append(one.source)
+            continue
+        cell = by_number.get(one.number or 0)
+        if cell is not None and cell.code.strip() == one.source.strip():
+            cell.markdown, markdown = markdown, []
+            cell.output = cell.output or one.output
+        else:
+            unmatched += bool(one.source.strip())
+    saved = datetime.fromtimestamp(file.saved_at).strftime("%H:%M:%S")
+    notes = [f"File: {file.path.name}, saved at {saved}."]
+    if unmatched:
+        notes.append(f"Code cells of the file that were not executed in this kernel as they are there: {unmatched}.")
+    if markdown and cells:
+        notes.append("Markdown after the last executed cell:\n" + _cut("\n\n".join(markdown), MAX_OUTPUT))
+    return notes
+
+
+def _cut(text: str, most: int) -> str:
+    """Return the text, in the middle cut to so many characters."""
+    text = encodable(text)
+    if len(text) <= most:
+        return text
+    text = redact(text)  # before it is cut: part of a key would not be found
+    cut = len(text) - most
+    return f"{text[: most // 2]}\n[{cut:,} characters left out]\n{text[-most // 2 :]}" if cut > 0 else text

@@ -1,0 +1,141 @@
+"""Variables of the notebook as text: an overview of all, or more of some."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import Any
+
+from agentnb.advice import in_python
+from agentnb.core.redaction import redact
+from agentnb.errors import near
+from agentnb.tools.builtin.notebook import tables
+from agentnb.tools.builtin.notebook.kernel import Kernel
+from agentnb.tools.builtin.notebook.safe_values import (
+    cut,
+    is_mapping,
+    is_sequence,
+    items_of,
+    name_of_class,
+    name_of_type,
+    short_text,
+    size_of,
+    unknown,
+)
+
+MAX_LISTED = 200
+"""Variables in an overview."""
+MAX_LINE = 600
+MAX_ITEMS = 20
+"""Items of a container that are shown one by one."""
+MAX_VALUE = 2_000
+"""Characters of a value that was asked for by name."""
+MAX_ALL = 30_000
+"""Characters in all."""
+
+
+def overview(kernel: Kernel) -> str:
+    """Return a line for each variable of the person's own."""
+    variables = kernel.snapshot()
+    names = own_names(kernel, variables)
+    lines = [f"{name}: {_line(variables[name])}" for name in names[:MAX_LISTED]]
+    if len(names) > MAX_LISTED:
+        lines.append(f"and {len(names) - MAX_LISTED:,} more: {cut(', '.join(names[MAX_LISTED:]), MAX_VALUE)}")
+    return _bounded("\n".join(lines) or "The notebook has no variables yet")
+
+
+def details(kernel: Kernel, names: Iterable[str]) -> tuple[str, list[str]]:
+    """Return more about each of these variables, and the names that there are not."""
+    variables, told, missing = kernel.snapshot(), list[str](), list[str]()
+    for name in dict.fromkeys(names):
+        if name in variables:
+            told.append(f"{name}: {_details(variables[name])}")
+        else:
+            missing.append(name)
+    return _bounded("\n\n".join(told)), missing
+
+
+def missing_text(kernel: Kernel, missing: Iterable[str]) -> str:
+    """Return the line about names that are no variables."""
+    known = own_names(kernel, kernel.snapshot())
+    return "\n".join(f"There is no variable {name!r}. {in_python(near(name, known))}".rstrip() for name in missing)
+
+
+def own_names(kernel: Kernel, variables: Mapping[str, Any]) -> list[str]:
+    """Return the names of the person's variables: not IPython's, not modules, none that begins with an underscore."""
+    hidden = kernel.hidden
+    mine = [name for name, value in variables.items() if type(value) is not types.ModuleType]
+    return [name for name in mine if not name.startswith("_") and name not in hidden]
+
+
+def _line(value: Any) -> str:
+    kind = name_of_type(value)
+    try:
+        if tables.is_table(value):
+            return cut(f"{kind}, {tables.table_line(value)}", MAX_LINE)
+    except Exception:  # an odd table, or one that a thread changes meanwhile
+        return _unread(value)
+    if issubclass(type(value), type):
+        return cut(f"class {name_of_class(value)}", MAX_LINE)
+    size = size_of(value)
+    length = "" if size is None else f", length {size:,}"
+    return cut(f"{kind}{length}{_shown_beside(value)}", MAX_LINE)
+
+
+def _shown_beside(value: Any) -> str:
+    """Return the value for the overview; nothing for one of a class that is not known, whose name is there."""
+    try:
+        text = short_text(value)
+    except Exception:  # a container that a thread changes meanwhile
+        return ""
+    return "" if text == f"<{name_of_type(value)}>" else f" = {text}"
+
+
+def _details(value: Any) -> str:
+    try:
+        return "\n".join([_head(value), *_body(value)]).rstrip()
+    except Exception:  # as above
+        return _unread(value)
+
+
+def _body(value: Any) -> list[str]:
+    """Return the lines below the first: rows, items, a documentation, a text."""
+    if tables.is_table(value):
+        return [tables.table_head(value)]
+    if is_mapping(value):
+        pairs = islice(items_of(value), MAX_ITEMS)
+        return [*[f"  {short_text(key, 80, 1)}: {_item(one)}" for key, one in pairs], *_more(value)]
+    if is_sequence(value):
+        return [*[f"  {_item(one)}" for one in islice(iter(value), MAX_ITEMS)], *_more(value)]
+    if type(value) is types.FunctionType:
+        doc = value.__doc__
+        return [doc[:MAX_VALUE]] if type(doc) is str else []
+    if type(value) is str:
+        text = redact(value[: 10 * MAX_VALUE])  # before it is cut: part of a key would not be found
+        return [f"{text[:MAX_VALUE]}{'...' if len(text) > MAX_VALUE else ''}"]
+    return []
+
+
+def _head(value: Any) -> str:
+    size = size_of(value)
+    return _line(value) if size is None or type(value) is range else f"{name_of_type(value)}, length {size:,}"
+
+
+def _item(value: Any) -> str:
+    return _line(value) if tables.is_table(value) else short_text(value, 200, 3, 10)
+
+
+def _more(value: Any) -> list[str]:
+    count = size_of(value) or 0
+    return [f"  ... {count - MAX_ITEMS:,} more"] if count > MAX_ITEMS else []
+
+
+def _unread(value: Any) -> str:
+    return f"{unknown(value)}, which could not be read"
+
+
+def _bounded(text: str) -> str:
+    if len(text) <= MAX_ALL:
+        return text
+    return f"{text[:MAX_ALL].rpartition(chr(10))[0]}\n[the rest is left out: ask for fewer variables by name]"

@@ -1,0 +1,1 @@
+"""The tool for shell commands, and its sandbox."""

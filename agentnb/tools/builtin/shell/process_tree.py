@@ -1,0 +1,77 @@
+"""Processes that a program has started, from ``/proc``. None are known where there is no ``/proc``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from pathlib import Path
+
+PROCESSES = Path("/proc")
+
+
+def descendants_of(number: int) -> tuple[int, ...]:
+    """Return the processes that descend from a living process."""
+    found: list[int] = []
+    todo = [number]
+    while todo:
+        children = _children_of(todo.pop())
+        found += children
+        todo += children
+    return tuple(found)
+
+
+def _children_of(number: int) -> list[int]:
+    numbers: list[int] = []
+    for thread in _names(f"{number}/task"):
+        numbers += map(int, _text(f"{number}/task/{thread}/children").split())
+    return numbers
+
+
+def holders_of(pipes: Collection[int]) -> tuple[int, ...]:
+    """Return the other processes that can write to one of these pipes, by the numbers of the pipes.
+
+    Children of this process are left out: they are forks that another thread makes at this moment. As the first process of a
+    container it also has the orphans as children.
+    """
+    names, own = {f"pipe:[{pipe}]" for pipe in pipes}, os.getpid()
+    others = (int(name) for name in _names("") if name.isdigit() and int(name) != own)
+    found = (number for number in others if _holds(number, names))
+    return tuple(number for number in found if own == 1 or _parent_of(number) != own)
+
+
+def _holds(number: int, pipes: set[str]) -> bool:
+    return any(_target(f"{number}/fd/{name}") in pipes and _writes(number, name) for name in _names(f"{number}/fd"))
+
+
+def _writes(number: int, descriptor: str) -> bool:
+    lines = _text(f"{number}/fdinfo/{descriptor}").splitlines()
+    flags = next((line.split()[1] for line in lines if line.startswith("flags:")), "0")
+    return int(flags, 8) & os.O_ACCMODE != os.O_RDONLY
+
+
+def _parent_of(number: int) -> int:
+    fields = _text(f"{number}/stat").rpartition(")")[2].split()
+    return int(fields[1]) if fields else 0
+
+
+def _names(folder: str) -> list[str]:
+    """Return the names in a folder of ``/proc``; none if the process has ended, or is somebody else's."""
+    try:
+        with os.scandir(PROCESSES / folder) as entries:
+            return [entry.name for entry in entries]
+    except OSError:
+        return []
+
+
+def _text(path: str) -> str:
+    try:
+        return (PROCESSES / path).read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def _target(link: str) -> str:
+    try:
+        return str((PROCESSES / link).readlink())
+    except OSError:
+        return ""

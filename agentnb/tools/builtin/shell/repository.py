@@ -1,0 +1,82 @@
+"""The git repository around a folder, and what of it a sandbox must not change.
+
+A ``.git`` file may name any folder. It counts only if that folder is a worktree's that points back to it, or a submodule's of a
+repository around it: neither can be made from inside a sandbox.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+MAX_CONFIG_BYTES = 1_000_000
+
+
+class Repository(NamedTuple):
+    """A repository. ``shared``: its folder of git; ``own``: that of this worktree, if it is another."""
+
+    root: Path
+    shared: Path
+    own: Path
+
+
+class Guarded(NamedTuple):
+    """A path that must stay as it is.
+
+    ``missing``: where there is nothing, the text of the file that keeps something else from being made; None for a folder.
+    """
+
+    path: Path
+    missing: str | None = None
+
+
+def repository_around(folder: Path) -> Repository | None:
+    """Return the repository that holds a folder, links followed."""
+    for root in (folder, *folder.parents):
+        mark = root / ".git"
+        if mark.is_symlink():
+            continue
+        if (mark / "HEAD").is_file():
+            return Repository(root, mark, mark)
+        if mark.is_file() and (found := _of_file(root, mark)):
+            return found
+    return None
+
+
+def _of_file(root: Path, mark: Path) -> Repository | None:
+    """Return the repository that a ``.git`` file names."""
+    text = _text_of(mark).strip()
+    if not text.startswith("gitdir:"):
+        return None
+    own = (root / text.removeprefix("gitdir:").strip()).resolve()
+    if not (own / "HEAD").is_file():
+        return None
+    shared = own.parent.parent
+    if own.parent.name == "worktrees" and (own / "gitdir").is_file():
+        points_back = Path(_text_of(own / "gitdir").strip()).resolve() == mark
+        return Repository(root, shared, own) if points_back and (shared / "HEAD").is_file() else None
+    is_module = any((outer / ".git" / "modules") in own.parents for outer in root.parents)
+    return Repository(root, own, own) if is_module else None
+
+
+def guarded_parts(repository: Repository) -> Iterator[Guarded]:
+    """Return what git runs or follows: configuration, hooks, other repositories inside, and the way to the shared folder."""
+    shared, own = repository.shared, repository.own
+    yield Guarded(shared / "config", "")
+    yield Guarded(shared / "hooks")
+    yield Guarded(shared / "commondir", ".\n")  # git would read the configuration where it points
+    names = ["config.worktree"] if "worktreeconfig" in _text_of(shared / "config").lower() else []
+    for folder in {shared, own}:
+        yield from (Guarded(folder / name, "") for name in names)
+    others = [shared / "modules", *([shared / "worktrees"] if own == shared else [])]
+    others += [own / "gitdir", own / "commondir"] if own != shared else []
+    yield from (Guarded(path) for path in others if path.exists())
+
+
+def _text_of(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(MAX_CONFIG_BYTES).decode(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,187 @@
+"""The files that a command in a sandbox sees: what is hidden, what can be written, what is empty."""
+
+from __future__ import annotations
+
+import json
+import os
+import site
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from agentnb import settings
+from agentnb.errors import SettingsError
+from agentnb.tools.builtin.shell.folder_walk import MAX_ENTRIES, walk
+from agentnb.tools.builtin.shell.repository import Guarded, Repository, guarded_parts, repository_around
+
+HIDDEN = ("/home", "/root", "/run", "/tmp", "/var/tmp", "/var/run")
+SOCKETS = Path("/proc/net/unix")
+PROCESSES = Path("/proc")
+WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
+MAX_LINKS = 20
+MAX_CONNECTION_BYTES = 10_000
+
+
+class SandboxView:
+    """The mounts of a sandbox. A mount holds within its folder; mounts further inside win."""
+
+    def __init__(self, work_dir: Path, *, has_network: bool) -> None:
+        self.notes: list[str] = []
+        self.guarded: list[Guarded] = []
+        self._mounts: dict[Path, tuple[str, ...]] = {}
+        self._covered: set[Path] = set()
+        for folder in _hidden_folders():
+            self._mounts[folder] = ("--tmpfs", str(folder))
+        if work_dir in self._mounts or work_dir == Path("/"):
+            raise SettingsError(
+                f"The sandbox hides {work_dir}, which is the working directory",
+                "Ask the person to work in a folder of the project instead, below it or elsewhere",
+            )
+        self._show_python()
+        if has_network and (resolver := Path("/etc/resolv.conf").resolve()).is_file():
+            self._show(resolver)
+        self._show_work(work_dir)
+        self._keep_python(work_dir)
+        self._covered.update(_sockets(), _connection_files())
+
+    def words(self, empty: Path) -> list[str]:
+        """Return the mounts as arguments of bubblewrap, outer ones first. ``empty``: an empty file."""
+        mounts = [words for _, words in sorted(self._mounts.items(), key=lambda item: len(item[0].parts))]
+        mounts += [("--ro-bind", path, path) for path in _kernel_settings()]
+        mounts += [("--ro-bind", str(part.path), str(part.path)) for part in self.guarded]
+        mounts += [("--ro-bind", str(empty), str(path)) for path in sorted(self._covered) if not self._is_hidden(path)]
+        return [word for words in mounts for word in words]
+
+    def hides(self, folder: Path) -> bool:
+        """Return whether this very folder is hidden: empty, and writable for a command."""
+        return self._mounts.get(folder, ("",))[0] == "--tmpfs"
+
+    def _show_work(self, work_dir: Path) -> None:
+        """Show the working folder to write and the repository around it to read, and cover what stands in them."""
+        repository = repository_around(work_dir)
+        if repository is not None and not self._may_show(repository.root):
+            repository = None
+        roots = [work_dir]
+        if repository is not None:
+            roots.append(repository.root)
+            self._show(repository.root)
+        self._show(work_dir, writable=True)
+        findings = walk(roots)
+        if not findings.is_whole:
+            self.notes.append(f"Files of keys were covered among the first {MAX_ENTRIES:,} files of the folder only.")
+        self._covered.update(findings.covered)
+        if repository is not None:
+            self._show_git(repository)
+        for root in findings.repositories:
+            inner = Repository(root, root / ".git", root / ".git")
+            if work_dir in root.parents and inner != repository:
+                self.guarded += [part for part in guarded_parts(inner) if part.path.exists() and not part.path.is_symlink()]
+        mark = work_dir / ".git"
+        if mark not in self._mounts:
+            self._guard(Guarded(mark))
+        self._guard(Guarded(work_dir / ".agentnb"))
+
+    def _show_git(self, repository: Repository) -> None:
+        """Show the folders of git to write, as mounts of their own so that they cannot be moved away."""
+        for folder in dict.fromkeys((repository.shared, repository.own)):
+            self._show(folder, writable=True)
+        for part in guarded_parts(repository):
+            self._guard(part)
+
+    def _show_python(self) -> None:
+        """Show the kernel's Python where it lies in a hidden folder, and the links on the way to it."""
+        for path in _python_folders():
+            if self._may_show(path) and self._is_hidden(path):
+                self._show(path)
+        link = Path(sys.executable)
+        for _ in range(MAX_LINKS):
+            if not link.is_symlink():
+                break
+            target = link.readlink()
+            if self._is_hidden(link):
+                self._mounts[link] = ("--symlink", str(target), str(link))
+            link = Path(os.path.normpath(link.parent / target))
+
+    def _keep_python(self, work_dir: Path) -> None:
+        """Make the kernel's Python read-only where it lies in the working folder: the kernel runs what is written there."""
+        for path in _python_folders():
+            if work_dir in path.parents:
+                for folder in list(path.parents)[
+                    : list(path.parents).index(work_dir)
+                ]:  # mounts, so that they cannot be moved away
+                    self._mounts.setdefault(folder, ("--bind", str(folder), str(folder)))
+                self._show(path)
+
+    def _show(self, path: Path, *, writable: bool = False) -> None:
+        self._mounts[path] = ("--bind" if writable else "--ro-bind", str(path), str(path))
+
+    def _guard(self, part: Guarded) -> None:
+        if part.path.is_symlink():
+            raise SettingsError(
+                f"The sandbox cannot protect {part.path}, which is a link", "Ask the person to put the real thing in its place"
+            )
+        self.guarded.append(part)
+
+    def _may_show(self, folder: Path) -> bool:
+        """Return whether to show this folder shows nothing that is hidden as a whole."""
+        return folder != Path("/") and not self.hides(folder)
+
+    def _is_hidden(self, path: Path) -> bool:
+        nearest = next((parent for parent in (path, *path.parents) if parent in self._mounts), None)
+        return nearest is not None and self.hides(nearest)
+
+
+def _python_folders() -> tuple[Path, ...]:
+    """Return the folders of the kernel's Python, as named and with links followed."""
+    folders = [sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix]
+    folders += [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
+    forms = (form for folder in folders for form in (Path(folder), Path(folder).resolve()))
+    return tuple(dict.fromkeys(form for form in forms if form.is_dir()))
+
+
+def _hidden_folders() -> Iterator[Path]:
+    """Return the homes, the folders of temporary files and of sockets that there are."""
+    named = (*map(Path, HIDDEN), *settings.folders_of_variables(), settings.personal_folder(), Path(tempfile.gettempdir()))
+    for folder in named:
+        path = folder.resolve()
+        if path.is_dir() and path != Path("/"):
+            yield path
+
+
+def _kernel_settings() -> Iterator[str]:
+    """Return what in ``/proc`` changes the machine. Root writes there without any capability, so it is made read-only."""
+    with os.scandir(PROCESSES) as entries:
+        for entry in entries:
+            if entry.name.isdigit() or entry.is_symlink():
+                continue
+            if entry.is_dir() or entry.stat().st_mode & WRITABLE:
+                yield entry.path
+
+
+def _sockets() -> Iterator[Path]:
+    """Return the sockets of this machine that have a path: what is read-only can still be connected to."""
+    try:
+        lines = SOCKETS.read_text(errors="replace").splitlines()[1:]
+    except OSError:
+        return
+    for path in {columns[7] for line in lines if len(columns := line.split(maxsplit=7)) == 8}:
+        try:
+            if path.startswith("/") and stat.S_ISSOCK(os.lstat(path).st_mode):
+                yield Path(path).resolve()
+        except OSError:  # no longer there, or out of reach for a command too
+            continue
+
+
+def _connection_files() -> Iterator[Path]:
+    """Return the file with the key of this kernel, which its command line names."""
+    for argument in sys.argv[1:]:
+        path = Path(argument.rpartition("=")[2])
+        try:
+            if path.suffix == ".json" and path.stat().st_size <= MAX_CONNECTION_BYTES:
+                content = json.loads(path.read_bytes())
+                if isinstance(content, dict) and {"shell_port", "key"} <= set(content):
+                    yield path.resolve()
+        except (OSError, ValueError):
+            continue

@@ -1,0 +1,1 @@
+"""The tool for pages of the web."""

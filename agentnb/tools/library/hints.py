@@ -1,0 +1,77 @@
+"""Type hints of functions. Those of libraries often name types that only type checkers import."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import sys
+import typing
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+from importlib.util import resolve_name
+from textwrap import dedent
+from typing import Any
+
+from agentnb.errors import InvalidTool
+
+UNREADABLE = object()
+"""A type hint of a library that cannot be evaluated here."""
+_FOR_CHECKERS = re.compile(r"^if (?:typing\.)?TYPE_CHECKING:[^\n]*\n((?:(?:[ \t][^\n]*)?\n)+)", re.MULTILINE)
+
+
+def read_hints(code: Any, name: str, *, is_library: bool) -> dict[str, Any]:
+    """Return the type hints of a function by parameter; in functions of libraries, `UNREADABLE` for those of unknown types.
+
+    Raises `InvalidTool` if a hint of any other function cannot be read.
+    """
+    try:
+        return typing.get_type_hints(code, include_extras=True)
+    except Exception as error:  # a hint is code: it may raise anything
+        if not is_library:
+            if not isinstance(error, NameError | TypeError | AttributeError | SyntaxError):
+                raise
+            raise InvalidTool(f"A type hint of {name} cannot be read: {error}", "Import or define the type first") from error
+    variables = getattr(code, "__globals__", {})
+    names = _names_for_checkers(str(variables.get("__name__")))
+    return {parameter: _evaluated(hint, variables, names) for parameter, hint in code.__annotations__.items()}
+
+
+def _evaluated(hint: Any, variables: dict[str, Any], names: dict[str, Any]) -> Any:
+    """Return the type that a hint in quotation marks stands for, as `typing.get_type_hints` would."""
+    if not isinstance(hint, str):
+        return hint
+    try:
+        return eval(hint, variables, names)  # code of an imported module, which `typing` would evaluate too
+    except Exception:  # as above
+        return UNREADABLE
+
+
+@cache
+def _names_for_checkers(module: str) -> dict[str, Any]:
+    """Return what a module imports for type checkers, as far as it has been imported for other reasons. Nothing is run."""
+    names: dict[str, Any] = {}
+    try:
+        source = inspect.getsource(sys.modules[module])
+    except (KeyError, OSError, TypeError):
+        return names
+    for block in _FOR_CHECKERS.findall(source):
+        with suppress(SyntaxError):
+            for statement in ast.parse(dedent(block)).body:
+                names.update(_imported(statement, module))
+    return names
+
+
+def _imported(statement: ast.stmt, module: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(statement, ast.Import):
+        for alias in statement.names:
+            path = alias.name if alias.asname else alias.name.partition(".")[0]
+            if path in sys.modules:
+                yield alias.asname or path, sys.modules[path]
+    elif isinstance(statement, ast.ImportFrom):
+        package = getattr(sys.modules[module], "__package__", None) or ""
+        with suppress(ImportError):
+            source = sys.modules.get(resolve_name("." * statement.level + (statement.module or ""), package))
+            held = {} if source is None else vars(source)
+            yield from ((alias.asname or alias.name, held[alias.name]) for alias in statement.names if alias.name in held)

@@ -1,0 +1,71 @@
+"""Runs with built-in tools: what they log, and how they are found again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentnb import Agent, Run, Store, ToolCall, fork_sync, portable, reproduce_sync
+from agentnb.agent.from_log import agent_of
+from agentnb.agent.portable import from_portable
+from agentnb.errors import UnknownTool
+from agentnb.models import ScriptedModel
+
+MARK = "## Text that tools read"
+
+
+def add(a: int) -> int:
+    """Add one."""
+    return a + 1
+
+
+def both_tools(store: Store | None = None) -> Run:
+    """Return a run that called a function and a built-in tool."""
+    Path("notes.txt").write_text("low water\n")
+    calls = ScriptedModel([ToolCall("add", {"a": 1}), ToolCall("read_file", {"path": "notes.txt"}), "Done."])
+    return Agent(calls, tools=["files", add, "think"]).run_sync("Read.", store=store)
+
+
+def test_a_run_is_rebuilt_from_its_log_with_its_built_in_tools(tmp_path: Path) -> None:
+    run = both_tools(Store(tmp_path / "runs"))
+    assert run.rounds[1].results[0].text == "low water\n"
+    loaded = Store(tmp_path / "runs").load(run.id)
+    again = agent_of(loaded, tools=[add], model=ScriptedModel(["Done."]))
+    assert {tool.spec.name for tool in again.toolbox} == set(run.own_tools)
+    with pytest.raises(UnknownTool, match="add"):
+        agent_of(loaded, model=ScriptedModel(["Done."]))
+
+
+def test_a_function_named_like_a_built_in_tool_is_not_replaced() -> None:
+    def read_file(path: str) -> str:
+        """Mine."""
+        return "mine"
+
+    model = ScriptedModel([ToolCall("read_file", {"path": "a"}), "Done."])
+    run = Agent(model, tools=[read_file]).run_sync("Read.")
+    with pytest.raises(UnknownTool, match="read_file"):
+        agent_of(run, model=ScriptedModel(["Done."]))
+
+
+def test_a_reproduced_run_finds_its_built_in_tools() -> None:
+    assert reproduce_sync(both_tools(), tools=[add]).text == "Done."
+
+
+def test_a_fork_finds_built_in_tools_beside_a_fallback_only() -> None:
+    run = both_tools()
+    live = fork_sync(run, 1, model=ScriptedModel([ToolCall("list_files", {}), "Done."]), fallback=[add])
+    assert live.rounds[0].results[0].text == "notes.txt"
+    exact = fork_sync(run, 1, model=ScriptedModel(["Done."]), tools=[add])
+    assert exact.own_tools == ["add"]
+
+
+def test_a_portable_agent_keeps_its_built_in_tools() -> None:
+    agent = Agent("simulated:disciplined", tools=["files", "git_log"])
+    assert [tool.spec for tool in from_portable(portable(agent)).toolbox] == [tool.spec for tool in agent.toolbox]
+
+
+def test_the_system_prompt_says_that_what_tools_read_is_data() -> None:
+    with_files, without = Agent("simulated:disciplined", tools=["read_file"]), Agent("simulated:disciplined", tools=[add])
+    assert MARK in with_files.first_request("Read.").system
+    assert MARK not in without.first_request("Read.").system

@@ -1,0 +1,141 @@
+"""Files of a working folder are put back through descriptors, and nothing outside of it is written."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from asserted_sentences import Snapshot
+
+from agentnb.rerun.undo.confined import NotAllowed, Place, opened_place
+from agentnb.store.before_images.images import digest
+from agentnb.store.before_images.records import ABSENT
+
+Put = Callable[[Path], Path]
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """A working folder beside which there is a file of the person's."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "a.txt").write_text("mine")
+    work = tmp_path / "work"
+    for folder in (work / "data", work / ".git", work / "sub" / ".Git", work / "runs", work / ".agentnb"):
+        folder.mkdir(parents=True)
+    return work
+
+
+def linked(path: Path, target: Path) -> Path:
+    path.symlink_to(target)
+    return path
+
+
+def bare(repository: Path) -> Path:
+    (repository / "objects").mkdir(parents=True)
+    (repository / "refs").mkdir()
+    (repository / "HEAD").write_text("ref: refs/heads/main")
+    return repository
+
+
+def git_file(tree: Path, target: Path) -> Path:
+    """A file of git that leads to a folder, which lies beside it."""
+    (target / ".git").write_text("gitdir: .")
+    return target
+
+
+REFUSED: dict[str, Put] = {
+    "outside": lambda work: work.parent / "outside" / "a.txt",
+    "through dots": lambda work: work / ".." / "outside" / "a.txt",
+    "relative": lambda _: Path("a.txt"),
+    "the folder itself": lambda work: work,
+    "git": lambda work: work / ".git" / "config",
+    "git in another spelling": lambda work: work / "sub" / ".GIT" / "hooks" / "x",
+    "git with a dot": lambda work: work / ".git." / "config",
+    "a file of a worktree": lambda work: work / "sub" / ".git",
+    "short name of Windows": lambda work: work / "GIT~1" / "config",
+    "a bare repository": lambda work: bare(work / "repo") / "hooks" / "x",
+    "the target of a .git file": lambda work: git_file(work / "tree", work / "data") / "config",
+    "the store": lambda work: work / "runs" / "r.jsonl",
+    "agentnb": lambda work: work / ".agentnb" / "x",
+    "a folder that is a link": lambda work: linked(work / "link", work.parent / "outside") / "a.txt",
+    "a link to a folder within": lambda work: linked(work / "link2", work / "data") / "a.txt",
+    "a file for a folder": lambda work: (work / "file").write_text("x") and work / "file" / "a.txt",
+}
+
+
+def test_paths_that_are_not_written_are_refused(work: Path, subtests: pytest.Subtests, snapshot: Snapshot) -> None:
+    for name, put in REFUSED.items():
+        with subtests.test(name), pytest.raises(NotAllowed) as refused, opened_place(put(work), work, work / "runs"):
+            pass
+        assert str(refused.value) == snapshot(name)
+    assert (work.parent / "outside" / "a.txt").read_text() == "mine"
+
+
+def test_working_folder_that_is_a_link_now_is_refused(work: Path) -> None:
+    work.rename(work.parent / "moved")
+    linked(work, work.parent / "outside")
+    with pytest.raises(NotAllowed), opened_place(work / "a.txt", work, work / "runs"):
+        pass
+
+
+def test_what_is_no_file_is_refused(work: Path, subtests: pytest.Subtests) -> None:
+    (work / "folder").mkdir()
+    os.mkfifo(work / "pipe")
+    linked(work / "link", work.parent / "outside" / "a.txt")
+    for name in ("folder", "pipe", "link"):
+        with subtests.test(name), opened_place(work / name, work, work / "runs") as place:
+            with pytest.raises((NotAllowed, IsADirectoryError)):
+                place.digest()
+
+
+def test_folder_swapped_for_a_link_while_open_leads_nowhere(work: Path) -> None:
+    (work / "data" / "a.txt").write_text("old")
+    with opened_place(work / "data" / "a.txt", work, work / "runs") as place:
+        assert place.digest() == digest(b"old")
+        (work / "data").rename(work / "moved")
+        linked(work / "data", work.parent / "outside")
+        place.put(b"new", 0o600)
+    assert (work / "moved" / "a.txt").read_text() == "new" and (work.parent / "outside" / "a.txt").read_text() == "mine"
+
+
+def test_file_swapped_for_a_link_while_open_is_replaced_itself(work: Path) -> None:
+    with opened_place(work / "a.txt", work, work / "runs") as place:
+        linked(work / "a.txt", work.parent / "outside" / "a.txt")
+        place.put(b"new", 0o600)
+    assert not (work / "a.txt").is_symlink() and (work.parent / "outside" / "a.txt").read_text() == "mine"
+
+
+def test_file_gets_its_bytes_and_permissions_and_nothing_else_stays(work: Path, subtests: pytest.Subtests) -> None:
+    path = work / "data" / "run.sh"
+    path.write_text("new")
+    path.chmod(0o700)
+    for mode, expected in {0o754: 0o754, 0o4777: 0o777, None: 0o777}.items():
+        with subtests.test(mode=mode), opened_place(path, work, work / "runs") as place:
+            place.put(b"\x00\xff\r\n", mode)
+            assert path.read_bytes() == b"\x00\xff\r\n" and stat.S_IMODE(path.stat().st_mode) == expected
+    assert [file.name for file in (work / "data").iterdir()] == ["run.sh"]
+
+
+def test_failed_write_leaves_the_file_as_it_was(work: Path) -> None:
+    path = work / "data" / "a.txt"
+    path.write_text("new")
+    with opened_place(path, work, work / "runs") as place, pytest.raises(TypeError):
+        place.put(None, 0o600)  # type: ignore[arg-type]  # what no file takes
+    assert path.read_text() == "new" and [file.name for file in (work / "data").iterdir()] == ["a.txt"]
+
+
+def test_read_only_file_is_left_alone(work: Path) -> None:
+    (work / "a.txt").write_text("new")
+    (work / "a.txt").chmod(0o444)
+    with opened_place(work / "a.txt", work, work / "runs") as place, pytest.raises(NotAllowed):
+        place.digest()
+
+
+def test_missing_folder_means_missing_file(work: Path, subtests: pytest.Subtests) -> None:
+    gone = work.parent / "gone"
+    for path, folder in ((work / "no" / "such" / "a.txt", work), (gone / "a.txt", gone)):
+        with subtests.test(str(path)), opened_place(path, folder, work / "runs") as place:
+            assert isinstance(place, Place) and place.digest() == ABSENT

@@ -1,0 +1,40 @@
+"""The nature of calls about files: those that may hold keys are asked about."""
+
+from __future__ import annotations
+
+import pytest
+from file_desk import FileDesk
+
+from agentnb.tools.subject import nature_of
+
+SENSITIVE = [
+    ".env",
+    "sub/.env",
+    "./.env",
+    "to_env",
+    "to_env/",
+    "to_env/.",
+    "link/.env",
+    "id_rsa",
+    "new/server.pem",
+    "twice",
+    "sub/../to_env",
+]
+SENSITIVE += ["nothing/../to_env", "plain.txt/../to_env"]
+ORDINARY = ["plain.txt", "sub/plain.txt", "nothing.txt", ".", "", "..", "to_plain", ".env.example", "a\0b", "\ud800", "n" * 300]
+
+
+def test_key_files_are_sensitive_by_whatever_path(subtests: pytest.Subtests, desk: FileDesk) -> None:
+    desk.put({".env": "A=1\n", "sub/.env": "A=1\n", "plain.txt": "", "sub/plain.txt": "", "id_rsa": "", ".env.example": ""})
+    for link, target in {"to_env": ".env", "link": "sub", "twice": "to_env", "to_plain": "plain.txt"}.items():
+        (desk.folder / link).symlink_to(target)
+    ordinary = {"read_file": "reads", "write_file": "changes", "edit_file": "changes"}
+    for name, nature in ordinary.items():
+        for expected, paths in (("sensitive", SENSITIVE), (nature, ORDINARY)):
+            for path in paths:
+                for written in (path, f"{desk.folder}/{path}"):
+                    with subtests.test(f"{name} {written[-20:]!a}"):
+                        assert nature_of(desk.tools[name], {"path": written}, desk.folder) == expected
+        for arguments in (None, {}, {"path": 3}, "x"):
+            assert nature_of(desk.tools[name], arguments, desk.folder) == nature
+    assert nature_of(desk.tools["list_files"], {}, desk.folder) is None

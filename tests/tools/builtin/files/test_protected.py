@@ -1,0 +1,138 @@
+"""Nothing is written into git directories and the store of runs, however they are named or reached."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from asserted_sentences import Snapshot
+from file_desk import FileDesk
+
+from agentnb.tools.builtin.files.protected import is_protected_name
+from agentnb.tools.tool import ToolContext
+
+PROTECTED = [
+    ".git",
+    ".GIT",
+    ".Git",
+    ".git ",
+    ".git.",
+    ".git. .",
+    ".g\u200cit",
+    "git~1",
+    "GIT~1",
+    "git~23",
+    ".git:x",
+    ".agentnb",
+    ".AgentNB.",
+]
+PROTECTED += ["agentn~1", ".git::$INDEX_ALLOCATION"]
+FREE = [".gitignore", ".gitattributes", ".github", "git", "agentnb", "x.git", "git~", "git~1x", ".agentnb2", ". git", ".git~"]
+
+
+def git(folder: Path, *arguments: str) -> None:
+    """Run git without the settings of the machine."""
+    environment = {"PATH": os.environ["PATH"], "GIT_CONFIG_NOSYSTEM": "1", "HOME": str(folder)}
+    subprocess.run(
+        ["git", "-C", str(folder), "-c", "init.defaultBranch=main", *arguments],
+        check=True,
+        capture_output=True,
+        env=environment,
+    )
+
+
+def test_spellings_of_protected_names(subtests: pytest.Subtests) -> None:
+    for expected, names in ((True, PROTECTED), (False, FREE)):
+        for name in names:
+            with subtests.test(repr(name)):
+                assert is_protected_name(name) is expected
+
+
+def test_protected_places_are_not_written(subtests: pytest.Subtests, desk: FileDesk, snapshot: Snapshot) -> None:
+    desk.put({".git/config": "[core]\n", ".agentnb/runs/r.jsonl": "{}\n", "sub/.git/config": "[core]\n", "a.txt": "a\n"})
+    (desk.folder / "link").symlink_to(".git")
+    (desk.folder / "to_config").symlink_to(".git/config")
+    (desk.folder / "runs").symlink_to(".agentnb/runs")
+    (desk.folder / "tree").mkdir()
+    (desk.folder / "tree" / ".git").symlink_to("../sub")
+    before = desk.tree()
+    paths = [
+        ".git/config",
+        ".git/hooks/pre-commit",
+        ".git",
+        ".GIT/config",
+        ".git /config",
+        "sub/.git/config",
+        "link/config",
+        "to_config",
+    ]
+    paths += [
+        ".agentnb/runs/r.jsonl",
+        "runs/new.jsonl",
+        ".agentnb/x",
+        f"{desk.folder}/.git/config",
+        "new/.git",
+        "new/.git/config",
+    ]
+    paths += ["sub/../.git/config", ".git/../.git/x", "git~1/config", "tree/.git/config"]
+    for path in paths:
+        for name, arguments in {"write_file": {"content": "x"}, "edit_file": {"old": "core", "new": "x"}}.items():
+            with subtests.test(f"{name} {path}"):
+                assert desk.code(name, path=path, **arguments) == "protected_path"
+    assert desk.call("write_file", path=".git/config", content="x").text == snapshot
+    assert desk.tree() == before and not (desk.folder / "new").exists()
+    desk.text("read_file", path=".git/config")
+    desk.text("write_file", path=".gitignore", content="*.pyc\n")
+
+
+@pytest.mark.parametrize("kind", ["separate", "linked", "worktree", "submodule", "bare", "swapped"])
+def test_real_git_directory_under_another_name_is_not_written(desk: FileDesk, kind: str) -> None:
+    work = desk.folder
+    if kind == "separate":
+        git(work, "init", "--separate-git-dir=store")
+    elif kind == "linked":
+        git(work, "init")
+        (work / ".git").rename(work / "store")
+        (work / ".git").symlink_to("store")
+    elif kind == "bare":
+        git(work, "init", "--bare", "store")
+    elif kind == "submodule":  # a git directory that lacks its HEAD, named by a file
+        desk.put({"store/config": "x", ".git": "gitdir: store\n"})
+    elif kind == "swapped":  # that of a worktree by its layout alone
+        desk.put({"store/HEAD": "ref: refs/heads/main\n", "store/commondir": "../common\n"})
+    else:
+        git(work, "init", "main")
+        git(work / "main", "-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "--allow-empty", "-m", "first")
+        git(work / "main", "worktree", "add", "../tree")
+        (work / "main" / ".git").rename(work / "store")
+        (work / "tree" / ".git").write_text(f"gitdir: {work}/store/worktrees/tree\n")
+    before = desk.tree()
+    for path in ("store/config", "store/hooks/pre-commit", "store/new/x", "store/HEAD"):
+        assert desk.code("write_file", path=path, content="x") == "protected_path", path
+    for path in ("tree/.git", ".git"):
+        assert desk.code("write_file", path=path, content="gitdir: elsewhere\n") == "protected_path"
+    assert desk.tree() == before
+    desk.text("write_file", path="other/HEAD", content="a word")
+    desk.text("write_file", path="other/objects/x", content="a word")
+    desk.text("write_file", path="free.txt", content="x")
+
+
+def test_odd_git_files_hold_up_nothing(subtests: pytest.Subtests, desk: FileDesk) -> None:
+    for name, text in {"empty": "", "bytes": b"\xff\0", "zero": "gitdir: a\0b\n", "elsewhere": "gitdir: /nowhere\n"}.items():
+        with subtests.test(name):
+            desk.put({".git": text})
+            desk.text("write_file", path="a.txt", content=name)
+    (desk.folder / ".git").unlink()
+    os.mkfifo(desk.folder / ".git")
+    desk.text("write_file", path="a.txt", content="beside a pipe")
+
+
+def test_working_directory_in_a_git_directory_is_not_written(desk: FileDesk) -> None:
+    desk.put({".git/hooks/x": "x", ".agentnb/runs/x": "x"})
+    for folder in (".git/hooks", ".agentnb", ".agentnb/runs"):
+        context = ToolContext("r-1", "c", desk.folder / folder, desk.context.run_plain)
+        desk.context = context
+        assert desk.code("write_file", path="x", content="y") == "protected_path"
+        desk.context = ToolContext("r-1", "c", desk.folder, context.run_plain)

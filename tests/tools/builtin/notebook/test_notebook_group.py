@@ -1,0 +1,65 @@
+"""The group ``notebook`` outside a notebook: what works, what is refused, what a model is told."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+
+import pytest
+from asserted_sentences import Snapshot
+from run_checks import results
+
+from agentnb import Agent, ToolCall
+from agentnb.errors import SettingsError
+from agentnb.models import ScriptedModel
+from agentnb.tools.builtin.named import tools_of
+from agentnb.tools.function import FunctionTool
+from agentnb.tools.subject import flag_of
+
+
+def test_tools_of_the_kernel_are_refused_where_there_is_none(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
+    for word in ("notebook", "inspect_variables", "read_cells", "run_python"):
+        with subtests.test(word):
+            agent = Agent(ScriptedModel(["Done."]), tools=[word], todos=False)
+            with pytest.raises(SettingsError, match=f"{word}|inspect_variables"):
+                agent.run_sync("go")
+    with pytest.raises(SettingsError, check=snapshot.worded):
+        Agent(ScriptedModel(["Done."]), tools=["run_python"], todos=False).run_sync("go")
+
+
+def test_a_thought_is_kept_in_the_log_and_works_anywhere() -> None:
+    model = ScriptedModel([ToolCall("think", {"thought": "First the data."}), "Done."])
+    run = Agent(model, tools=["think"], todos=False).run_sync("go", approve="read_only")
+    assert results(run)[0].text == "Noted." and run.rounds[0].calls[0].arguments == {"thought": "First the data."}
+    (think,) = tools_of("think")
+    assert (think.spec.role, think.effects, flag_of(think)) == ("planning", frozenset(), None)
+
+
+def test_tools_say_what_they_do_and_need(subtests: pytest.Subtests) -> None:
+    needs = {
+        "inspect_variables": ({"read"}, None, True),
+        "read_cells": ({"read"}, None, True),
+        "run_python": ({"execute"}, "bash", False),
+        "think": (set(), None, False),
+    }
+    found = tools_of("notebook")
+    assert [tool.spec.name for tool in found] == [*needs]
+    for tool in found:
+        with subtests.test(tool.spec.name):
+            assert isinstance(tool, FunctionTool) and tool.signature.gaps == () and tool.timeout is None
+            assert (set(tool.effects or ()), flag_of(tool), tool.parallel_safe) == needs[tool.spec.name]
+            assert pickle.loads(pickle.dumps(tool)).spec == tool.spec
+    (cells,) = tools_of("read_cells")
+    last = cells.spec.input_schema["properties"]["last"]
+    assert (last["minimum"], last["maximum"], last["default"]) == (1, 200, 20)
+    assert cells.spec.input_schema.get("required", []) == []
+
+
+def test_its_modules_load_neither_ipython_nor_pandas() -> None:
+    code = (
+        "import sys; from agentnb.tools.builtin.named import tools_of; tools_of('notebook');"
+        "print([name for name in ('IPython', 'pandas', 'numpy', 'matplotlib', 'ipykernel') if name in sys.modules])"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == "[]"
