@@ -12,7 +12,7 @@ from agentnb.tools.builtin.git.filters import filters_of
 from agentnb.tools.builtin.git.names import confined_path, exists, is_below, listed, may_hold_keys, shown_name
 from agentnb.tools.builtin.git.omissions import INDEX_HOOKS, hooks_note, key_files_note, with_notes
 from agentnb.tools.builtin.git.refusal import GitRefused, returns_refusals
-from agentnb.tools.builtin.git.repository import Repository, open_repository
+from agentnb.tools.builtin.git.repository import Repository, check_result, open_repository
 from agentnb.tools.builtin.key_files import is_key_file
 from agentnb.tools.subject import CallNature
 from agentnb.tools.tool import ToolContext
@@ -70,15 +70,23 @@ async def _check_known(repository: Repository, paths: list[bytes]) -> None:
     """Raise `GitRefused` if git ignores a path, or if it does not exist. ``paths``: those without changes."""
     if not paths:
         return
-    ignored = await repository.run("check-ignore", "-z", "--stdin", stdin=b"".join(path + b"\0" for path in paths))
-    if names := [shown_name(name) for name in repository.names(bytes(ignored.output.head))]:
+    if names := [shown_name(path) for path in await _ignored(repository, paths)]:
         advice = "Leave them out, or change .gitignore first."
         raise GitRefused("ignored", f"Nothing was staged: .gitignore excludes {listed(names)}.", advice)
     missing = [path for path in paths if not exists(repository.work_dir, path)]
     if unknown := [shown_name(path) for path in missing if not await repository.output("ls-files", "-z", "--", path)]:
-        raise GitRefused(
-            "not_found", f"Nothing was staged: {listed(unknown)}: no such file.", "git_status lists the changed files."
-        )
+        problem = f"Nothing was staged, as these paths do not exist: {listed(unknown)}."
+        raise GitRefused("not_found", problem, "git_status lists the changed files.")
+
+
+async def _ignored(repository: Repository, paths: list[bytes]) -> list[bytes]:
+    """Return those paths that git ignores."""
+    # It refuses literal paths; nothing is special in one that begins with a dot.
+    stdin = b"".join(b"./" + path + b"\0" for path in paths)
+    result = await repository.run("check-ignore", "-z", "--stdin", stdin=stdin, variables={"GIT_LITERAL_PATHSPECS": "0"})
+    if result.code not in (0, 1):  # 1: it ignores none
+        check_result(result, "check-ignore")
+    return [path.removeprefix(b"./") for path in repository.names(bytes(result.output.head))]
 
 
 def _letter(change: Change) -> str:

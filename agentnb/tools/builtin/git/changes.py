@@ -103,13 +103,13 @@ def _change(record: bytes, following: Iterator[bytes]) -> Change:
     return Change(states[0], states[1], parts[-1], origin, kind == b"u")
 
 
-def shown_change(repository: Repository, change: Change) -> str:
-    """Return a line for a change: its two states, and its path from the working folder."""
+def shown_paths(repository: Repository, change: Change) -> str:
+    """Return the path of a change from the working folder, and that before it was renamed."""
     before = f"{repository.shown(change.origin)} -> " if change.origin else ""
-    return f"{change.in_index}{change.in_folder} {before}{repository.shown(change.path)}"
+    return before + repository.shown(change.path)
 
 
 def shown_lines(repository: Repository, changes: list[Change], most: int) -> list[str]:
     """Return a line for each of these changes, and one for those above ``most``."""
-    lines = [shown_change(repository, change) for change in changes[:most]]
+    lines = [f"{change.in_index}{change.in_folder} {shown_paths(repository, change)}" for change in changes[:most]]
     return lines + ([f"[{len(changes) - most:,} more files]"] if len(changes) > most else [])

@@ -7,12 +7,11 @@ from typing import Annotated
 import msgspec
 
 from agentnb.core.messages import encodable
-from agentnb.tools.builtin.git.changes import Status, read_status
-from agentnb.tools.builtin.git.config import GitConfig
+from agentnb.tools.builtin.git.changes import Status, read_status, shown_paths
 from agentnb.tools.builtin.git.names import listed
 from agentnb.tools.builtin.git.omissions import COMMIT_HOOKS, hooks_note, signing_note, with_notes
 from agentnb.tools.builtin.git.refusal import GitRefused, returns_refusals
-from agentnb.tools.builtin.git.repository import Repository, open_repository
+from agentnb.tools.builtin.git.repository import GitConfig, Repository, open_repository
 from agentnb.tools.tool import ToolContext
 
 MAX_SHOWN = 50
@@ -36,7 +35,7 @@ async def git_commit(context: ToolContext, message: Annotated[str, msgspec.Meta(
     await repository.output(*arguments, stdin=message.encode(), is_reading=False, variables=identity)
     commit = (await repository.output("rev-parse", "--short", "HEAD")).decode().strip()
     staged = [change for change in status.changes if change.is_staged]
-    lines = [f"{change.in_index} {repository.shown(change.path)}" for change in staged[:MAX_SHOWN]]
+    lines = [f"{change.in_index} {shown_paths(repository, change)}" for change in staged[:MAX_SHOWN]]
     more = [f"[{len(staged) - MAX_SHOWN:,} more files]"] if len(staged) > MAX_SHOWN else []
     subject = message.strip().partition("\n")[0]
     heading = f"[{status.branch or 'detached HEAD'} {commit}] {subject}"

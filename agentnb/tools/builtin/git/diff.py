@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
 import msgspec
 
 from agentnb.tools.builtin.git.filters import filters_of
-from agentnb.tools.builtin.git.index_files import index_copy
 from agentnb.tools.builtin.git.names import confined_path, may_hold_keys
 from agentnb.tools.builtin.git.omissions import filters_note, key_files_note, with_notes
 from agentnb.tools.builtin.git.process import Bounds, CapturedOutput
@@ -29,7 +35,7 @@ async def git_diff(context: ToolContext, staged: bool = False, path: str | msgsp
     repository = await open_repository(context.work_dir)
     place = b"." if isinstance(path, msgspec.UnsetType) else confined_path(path, repository.work_dir)
     options = (*SAFE, "--cached") if staged else SAFE
-    async with index_copy(repository) as index:
+    async with _index_copy(repository) as index:
         variables = {"GIT_INDEX_FILE": str(index)}
         names = await _changed_names(repository, options, place, variables)
         excluded = [group for group in names if any(map(may_hold_keys, group))]
@@ -40,6 +46,16 @@ async def git_diff(context: ToolContext, staged: bool = False, path: str | msgsp
         output = await _diff(repository, options, place, [name for group in excluded for name in group], variables)
     filters = await filters_of(repository, [repository.below(name) for group in shown for name in group])
     return with_notes(_shown(output), note, filters_note(filters))
+
+
+@asynccontextmanager
+async def _index_copy(repository: Repository) -> AsyncIterator[Path]:
+    """Copy the index for a while: ``git diff`` notes in it which files it has compared, whatever GIT_OPTIONAL_LOCKS says."""
+    with tempfile.TemporaryDirectory(prefix="agentnb-git-") as folder:
+        copy = Path(folder) / "index"
+        with suppress(FileNotFoundError):  # nothing was ever staged
+            await asyncio.to_thread(shutil.copy2, repository.git_dir / "index", copy)
+        yield copy
 
 
 async def _changed_names(

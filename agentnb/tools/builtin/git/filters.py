@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import tempfile
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
-from agentnb.tools.builtin.git.index_files import index_of_commit
 from agentnb.tools.builtin.git.repository import Repository
 
 NO_FILTER = (b"unspecified", b"unset")
@@ -28,8 +29,17 @@ async def filters_of(
 
 async def filters_at(repository: Repository, commit: str, paths: Iterable[bytes]) -> dict[bytes, str]:
     """Return the filters by the attributes of a commit, of those paths that have one."""
-    async with index_of_commit(repository, commit) as index:
+    async with _index_of_commit(repository, commit) as index:
         return await filters_of(repository, paths, "--cached", index=index)
+
+
+@asynccontextmanager
+async def _index_of_commit(repository: Repository, commit: str) -> AsyncIterator[Path]:
+    """Make an index with the files of a commit, for a while."""
+    with tempfile.TemporaryDirectory(prefix="agentnb-git-") as folder:
+        index = Path(folder) / "index"
+        await repository.output("read-tree", commit, is_reading=False, variables={"GIT_INDEX_FILE": str(index)})
+        yield index
 
 
 def _pairs(output: bytes) -> Iterator[tuple[bytes, bytes]]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agentnb.errors import SettingsError
-from agentnb.tools.builtin.git.config import GitConfig
 from agentnb.tools.builtin.git.names import shown_name
 from agentnb.tools.builtin.git.process import WHOLE, Bounds, ProcessResult, run_process
 from agentnb.tools.builtin.git.protection import READING, find_git, program_folders, protected_environment
@@ -17,6 +16,32 @@ from agentnb.tools.builtin.git.refusal import GitRefused
 
 NO_REPOSITORY = "Work without git, or ask the person to run git init in a terminal."
 REDIRECTED = "The tools of git do not follow it. Work without git, or ask the person."
+FALSE_WORDS = ("", "false", "no", "off", "0")
+
+
+class GitConfig:
+    """Configured values by their names: section and last part in small letters. A name alone, which means true, has None."""
+
+    def __init__(self, listed: bytes) -> None:
+        """``listed``: the output of ``git config --list -z --show-scope``."""
+        parts = listed.split(b"\0")
+        self._values: dict[str, str | None] = {}
+        for scope, entry in zip(parts[::2], parts[1::2], strict=False):
+            if scope != b"command":
+                name, separator, value = entry.partition(b"\n")
+                self._values[os.fsdecode(name)] = os.fsdecode(value) if separator else None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def text(self, *names: str) -> str:
+        """Return the last value of the first of these names that has one; empty if none has."""
+        return next((value for name in names if (value := self._values.get(name))), "")
+
+    def is_on(self, name: str) -> bool:
+        """Return whether a setting is on."""
+        value = self._values.get(name, "")
+        return value is None or value.lower() not in FALSE_WORDS
 
 
 @dataclass(frozen=True)
