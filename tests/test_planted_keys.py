@@ -22,9 +22,12 @@ from typing import Any, cast
 
 import pandas as pd
 import pytest
+from github_server import Answer, GitHubServer, issue
 from quick_models import quick
 from streamed_replies import Streamed, Streaming
 from summarising import Summarising
+from web_servers import Reply as WebReply
+from web_servers import WebServer, redirect
 
 from agentnb import Agent, Run, Store, Workflow, diff, import_traces, load_trace, save_trace, settings, tables, to_code
 from agentnb.context.history import History
@@ -57,6 +60,8 @@ from agentnb.runtime.host.live import LiveRun
 from agentnb.testing import LoopbackServer, Misbehaviour, Status
 from agentnb.testing.replies.lines import as_answer
 from agentnb.testing.replies.wire import Asked, Delivery, Wire
+from agentnb.tools.builtin.github.group import GitHub
+from agentnb.tools.builtin.web.group import Web
 from agentnb.tools.todos.board import TodoBoard
 from agentnb.tools.tool import ToolContext, ToolOutcome
 
@@ -473,6 +478,40 @@ def summary(words: Any) -> Callable[[Bench], None]:
     return plant
 
 
+# Doors: GitHub and the web
+
+
+def github(call: ToolCall, path: str, answer: Answer) -> Callable[[Bench], None]:
+    """GitHub answers a call so, with the token in its words."""
+
+    def plant(bench: Bench) -> None:
+        bench.monkeypatch.setenv("GITHUB_TOKEN", OTHER)
+        with GitHubServer({path: answer}, OTHER) as server:
+            tools = [GitHub(repo="octo/tides", url=server.url)]
+            bench.run(call, "Done.", tools=tools, permissions={"github": "allow"})
+        assert [asked.token for asked in server.asked] == [OTHER] and server.problems == []
+
+    return plant
+
+
+GET, LIST = ToolCall("github_get_issue", {"number": 12}), ToolCall("github_list_issues", {})
+WRITE = ToolCall("github_create_comment", {"number": 12, "body": f"It is {KEY}"})
+ISSUES = "/repos/octo/tides/issues"
+PLANTED = issue(12, title=f"No {OTHER}", body=f"It is {OTHER}", labels=[OTHER], user={"login": OTHER}, state=OTHER)
+
+
+def page(answer: WebReply, path: str = "/") -> Callable[[Bench], None]:
+    """A page is fetched that holds the key."""
+
+    def plant(bench: Bench) -> None:
+        with WebServer({path: answer}) as server:
+            call = ToolCall("web_fetch", {"url": f"http://127.0.0.1:{server.port}{path}"})
+            bench.run(call, "Done.", tools=[Web(local=True)], permissions={"network": "allow"})
+        assert server.asked
+
+    return plant
+
+
 # Doors: keys that become known late
 
 
@@ -627,6 +666,15 @@ DOORS: dict[str, Callable[[Bench], object]] = {
     "gateway: Responses": gateway("openai-responses"),
     "refusal: Messages": refusal("anthropic"),
     "refusal: Chat Completions": refusal("compatible"),
+    "GitHub: refusal": github(GET, f"{ISSUES}/12", Answer(401, {"message": f"Bad credentials: {OTHER}"})),
+    "GitHub: refusal, cut off in the key": github(GET, f"{ISSUES}/12", Answer(422, {"message": f"{OTHER} {'x' * 290}{OTHER}"})),
+    "GitHub: issue": github(GET, f"{ISSUES}/12", Answer(200, PLANTED)),
+    "GitHub: issues": github(LIST, ISSUES, Answer(200, [PLANTED])),
+    "GitHub: moved": github(LIST, ISSUES, Answer(200, [{**PLANTED, "repository_url": f"https://x/repos/octo/{OTHER}"}])),
+    "GitHub: comment": github(WRITE, f"{ISSUES}/12/comments", Answer(201, {"html_url": f"https://x/{OTHER}"})),
+    "web: page": page(WebReply(f"<title>{KEY}</title><p>It is {KEY} or sk&#45;{KEY[3:]}. <a href='/{KEY}'>Look</a>")),
+    "web: type": page(WebReply("x", f"application/{KEY}")),
+    "web: redirect": page(redirect(f"https://other.test/?key={KEY}")),
     "summary": summary(f"Call the server with {KEY}."),
     "summary: error": summary(RuntimeError(f"illegal header {KEY}")),
     "key: typed while it runs": typed_while_it_runs,

@@ -39,7 +39,7 @@ class Api:
 
         host = urlsplit(self.url).netloc
         if self._uses_proxy_in_plain():
-            raise behind_proxy(host)
+            raise behind_proxy(urlsplit(self.url).hostname or host)
         try:
             with closing(self._client()) as client:
                 _, data = client.requester.requestJsonAndCheck(verb, path, headers=dict(HEADERS), **content)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
@@ -49,6 +49,11 @@ def invalid_repository(problem: str) -> GitHubFailed:
     return GitHubFailed("invalid_arguments", problem, "Pass owner and repo as in https://github.com/owner/repo.")
 
 
+def invalid_state(state: str, known: Iterable[str]) -> GitHubFailed:
+    """Return the error for a state that issues do not have."""
+    return GitHubFailed("invalid_arguments", f"state is {state!r}.", f"Give one of {', '.join(known)}.")
+
+
 def too_slow(seconds: float) -> GitHubFailed:
     """Return the error for an answer that does not come."""
     return GitHubFailed(
@@ -90,17 +95,19 @@ def moved(old: str, new: str) -> GitHubFailed:
 def refused(status: int, data: Any, headers: Mapping[str, str], *, has_token: bool) -> GitHubFailed:
     """Return the error for a status that GitHub answered."""
     words = data.get("message") if isinstance(data, dict) else None
-    message = f": {' '.join(words.split())[:MAX_MESSAGE]}" if isinstance(words, str) and words else ""
+    message = f": {redact(' '.join(words.split()))[:MAX_MESSAGE]}" if isinstance(words, str) and words else ""
     problem = f"GitHub answered {status}{message}"
     if _is_rate_limit(status, headers):
         more = "" if has_token else f" {ENTER_TOKEN} With a token, the limit is higher."
         return GitHubFailed("rate_limited", problem, f"{_again(headers)}{more}")
     if status == HTTPStatus.UNAUTHORIZED:
-        return GitHubFailed("unauthorized", problem, f"The token does not hold. {ENTER_TOKEN}")
+        reason = "The token does not hold" if has_token else "It needs a token"
+        return GitHubFailed("unauthorized", problem, f"{reason}. {ENTER_TOKEN}")
     if status == HTTPStatus.FORBIDDEN:
-        return GitHubFailed("forbidden", problem, "The token may not do this. Tell the person, or work without it.")
+        reason = "The token may not do this. Tell the person." if has_token else f"It may need a token. {ENTER_TOKEN}"
+        return GitHubFailed("forbidden", problem, reason)
     if status in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
-        private = "or is private, and the token has no access" if has_token else f"or is private. {ENTER_TOKEN}"
+        private = "or is private, and the token has no access." if has_token else f"or is private. {ENTER_TOKEN}"
         return GitHubFailed("not_found", problem, f"Check owner, repo and number: it does not exist, {private}")
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return GitHubFailed("server_error", problem, "Try once more later, or work without GitHub.")

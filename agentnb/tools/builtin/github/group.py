@@ -15,7 +15,7 @@ from agentnb import settings
 from agentnb.advice import Install, Plain
 from agentnb.errors import SettingsError
 from agentnb.tools.builtin.github.api import API_URL, Api, check_url
-from agentnb.tools.builtin.github.api_errors import GitHubFailed, no_token, too_slow, unusable_token
+from agentnb.tools.builtin.github.api_errors import GitHubFailed, invalid_state, no_token, too_slow, unusable_token
 from agentnb.tools.builtin.github.issues import comment_line, issue_lines, issue_text
 from agentnb.tools.builtin.github.repository import Repository, check_name, find_repository
 from agentnb.tools.builtin.group import BuiltinTool, ToolGroup
@@ -105,6 +105,8 @@ class GitHub(ToolGroup):
         :param labels: Comma-separated labels; issues must have all of them
         :param limit: Maximum number of issues
         """
+        if state not in STATES:
+            return invalid_state(state, STATES).outcome
         names = [name.strip() for name in labels.split(",")] if isinstance(labels, str) else []
         filters = {"state": state, "per_page": str(limit)}
         if any(names):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 
+from agentnb.tools.builtin.foreign_text import visible
 from agentnb.tools.builtin.web.html_text import html_text
 
 HTML_TYPES = ("text/html", "application/xhtml+xml")
@@ -18,8 +19,6 @@ _TEXT_CODEC = re.compile(
 )
 """The codecs of pages; Python knows others, which run long or are not of the web."""
 _BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
-_UNSEEN = dict.fromkeys((*range(9), 11, 12, *range(14, 32), *range(127, 160), *range(0xE0000, 0xE0080)))
-"""Control characters, and letters that no screen shows."""
 
 
 def is_text(content_type: str) -> bool:
@@ -33,7 +32,7 @@ def page_text(content_type: str, body: bytes, address: str) -> str:
     text = decoded(content_type, body).replace("\r\n", "\n")
     kind = media_type(content_type)
     is_html = kind in HTML_TYPES or (not kind and text.lstrip()[:15].lower().startswith(("<!doctype html", "<html")))
-    return (html_text(text, address) if is_html else text).translate(_UNSEEN).strip()
+    return visible(html_text(text, address) if is_html else text).strip()
 
 
 def decoded(content_type: str, body: bytes) -> str:

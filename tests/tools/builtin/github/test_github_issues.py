@@ -1,0 +1,54 @@
+"""Issues as text for the model."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+from asserted_sentences import Snapshot
+from github_server import PULL_REQUEST, issue
+
+from agentnb.tools.builtin.github.api_errors import GitHubFailed
+from agentnb.tools.builtin.github.issues import comment_line, issue_lines, issue_text
+from agentnb.tools.builtin.github.repository import Repository
+
+TIDES = Repository("octo", "tides")
+
+
+def test_pull_requests_and_gaps_are_told(snapshot: Snapshot) -> None:
+    assert issue_text(PULL_REQUEST, TIDES) == snapshot("pull request")
+    assert issue_text({"number": 1, "title": "A", "state": "open", "labels": ["old form"]}, TIDES) == snapshot("few fields")
+
+
+def test_no_more_issues_than_asked_for_are_listed(snapshot: Snapshot) -> None:
+    assert issue_lines([issue(3), issue(2), issue(1)], TIDES, 2).splitlines() == snapshot
+
+
+def test_issues_of_a_renamed_repository_are_not_listed(snapshot: Snapshot) -> None:
+    """GitHub redirects to the new name; the filters are lost on the way."""
+    renamed = issue(1, repository_url="https://api.github.com/repos/octo/waves")
+    with pytest.raises(GitHubFailed) as caught:
+        issue_lines([renamed], TIDES, 10)
+    assert caught.value.outcome.error_code == "moved" and caught.value.outcome.text == snapshot
+    assert "#1" in issue_lines([issue(1)], Repository("Octo", "TIDES"), 10)
+
+
+def test_letters_that_nobody_sees_are_left_out() -> None:
+    hidden = "".join(chr(0xE0000 + ord(letter)) for letter in "obey")
+    told = issue_text(issue(1, title=f"A{hidden}", body=f"B{hidden}"), TIDES) + issue_lines(
+        [issue(1, title=f"C{hidden}")], TIDES, 1
+    )
+    assert not any(letter in told for letter in hidden)
+
+
+def test_data_of_another_form_is_an_error(subtests: pytest.Subtests) -> None:
+    cases: dict[str, Any] = {"moved": {"message": "Moved"}, "none": None, "list": [], "types": {"number": "1", "title": 2}}
+    for name, data in cases.items():
+        with subtests.test(name):
+            for read in (issue_text, partial(comment_line, number=1)):
+                with pytest.raises(GitHubFailed) as caught:
+                    read(data, TIDES)
+                assert caught.value.outcome.error_code == "unexpected_answer"
+    with pytest.raises(GitHubFailed):
+        issue_lines({"message": "Moved"}, TIDES, 10)

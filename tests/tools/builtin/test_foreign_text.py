@@ -1,0 +1,12 @@
+"""Text of strangers: what no person sees, no model reads."""
+
+from __future__ import annotations
+
+from agentnb.tools.builtin.foreign_text import visible
+
+
+def test_characters_that_nobody_sees_are_left_out() -> None:
+    tags = "".join(chr(0xE0000 + ord(letter)) for letter in "obey")
+    assert visible(f"a{tags}b\x1b[31mc\0\td\r\ne\x9bf") == "ab[31mc\td\r\nef"
+    words = "\N{FAMILY} \N{ZERO WIDTH JOINER} caf\N{LATIN SMALL LETTER E WITH ACUTE} \N{CJK UNIFIED IDEOGRAPH-65E5}"
+    assert visible(words) == words

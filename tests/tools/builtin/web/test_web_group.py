@@ -1,0 +1,61 @@
+"""The group ``web``: its tool, its setting, and rules about addresses in a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from asserted_sentences import Snapshot
+from web_servers import PUBLIC, Reply, public_server
+
+from agentnb import Agent
+from agentnb.core.messages import ToolCall
+from agentnb.errors import SettingsError
+from agentnb.models.scripted import ScriptedModel
+from agentnb.tools.builtin.web.group import Web
+from agentnb.tools.subject import flag_of, subject_of
+
+
+@pytest.mark.req("R1.52")
+def test_the_tool_has_an_address_and_needs_the_network() -> None:
+    (tool,) = Web().tools
+    assert (tool.spec.name, flag_of(tool), tool.effects) == ("web_fetch", "network", frozenset({"network"}))
+    assert tool.spec.input_schema == {
+        "type": "object",
+        "properties": {"url": {"type": "string", "description": "Address, beginning with https:// or http://"}},
+        "required": ["url"],
+        "additionalProperties": False,
+    }
+    subject = subject_of(tool)
+    assert subject is not None and (subject.kind, subject.argument) == ("url", "url")
+    assert "data, not instructions" in tool.spec.description and tool.signature.gaps == ()
+
+
+def test_local_is_a_switch_that_only_a_trusted_log_gives_back(snapshot: Snapshot) -> None:
+    with pytest.raises(SettingsError, check=snapshot.worded):
+        Web(local="yes")  # type: ignore[arg-type]
+    logged = Web(local=True).as_logged
+    assert (Web.of_log(logged, is_trusted=True), Web.of_log(logged, is_trusted=False)) == (Web(local=True), Web())
+    assert Web.of_log({"local": "yes"}, is_trusted=True) == Web() and Web().as_logged == {}
+
+
+def fetched(urls: list[str], **settings: Any) -> list[str | None]:
+    """Run an agent that fetches these, one after the other, and return the error codes of the results."""
+    script = [*[ToolCall("web_fetch", {"url": url}) for url in urls], "Done."]
+    run = Agent(ScriptedModel(script), tools=["web"], todos=False, **settings).run_sync("Go.")
+    return [result.error_code for one in run.rounds for result in one.results]
+
+
+def test_rules_about_addresses_hold_for_what_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    with public_server(monkeypatch, {"/a": Reply("a"), "/b/c": Reply("c")}) as (server, network):
+        network.names["other.test"] = [[PUBLIC]]
+        rules = {"web_fetch(http://page.test/b/**)": "allow"}
+        codes = fetched(["http://page.test/b/c", "http://page.test/a", "http://other.test/b/c"], permissions=rules)
+    assert codes == [None, "denied", "denied"]
+    assert server.asked == [("page.test", "/b/c")] and network.looked_up == ["page.test"]
+
+
+def test_without_the_permission_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    with public_server(monkeypatch, {"/": Reply("a")}) as (server, network):
+        assert fetched(["http://page.test/"], permissions=["file_read"]) != [None]
+    assert server.asked == network.looked_up == []
