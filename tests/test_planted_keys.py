@@ -57,6 +57,7 @@ from agentnb.policies import Continue, Stop
 from agentnb.policies.gates.verdicts import Block
 from agentnb.rerun.undo.undoing import undo_run
 from agentnb.runtime.host.live import LiveRun
+from agentnb.session.session import Session
 from agentnb.testing import LoopbackServer, Misbehaviour, Status
 from agentnb.testing.replies.lines import as_answer
 from agentnb.testing.replies.wire import Asked, Delivery, Wire
