@@ -103,6 +103,7 @@ bench: .venv/test
 	@$(BIN)/python benchmarks/tables.py
 	@$(BIN)/python benchmarks/experiments.py
 	@$(BIN)/python benchmarks/permissions.py
+	@$(BIN)/python benchmarks/builtin_tools.py
 
 # How well detectors agree with labels: make scores TRACES=FOLDER; one third is kept apart: make scores TRACES=FOLDER SCORES="--part train"
 scores: .venv/test
