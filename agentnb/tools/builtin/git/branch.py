@@ -112,7 +112,7 @@ async def _check_switch(repository: Repository, name: str, target: str) -> None:
     if outside := [path for path in differing if not repository.is_inside(path)]:
         count = f"{len(outside):,} {'file' if len(outside) == 1 else 'files'}"
         problem = f"Not switched: {count} outside of the working directory would change."
-        raise GitRefused("path_outside", problem, by_hand)
+        raise GitRefused("outside_work_dir", problem, by_hand)
     inside = [repository.below(path) for path in differing]
     filters = await filters_at(repository, target, inside) | await filters_of(repository, inside)
     if filters:

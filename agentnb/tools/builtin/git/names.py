@@ -41,11 +41,11 @@ def confined_path(text: str, work_dir: Path) -> bytes:
         raise GitRefused("invalid_arguments", f"{text} cannot be resolved: {error}") from error
     if not resolved.is_relative_to(work_dir):
         raise GitRefused(
-            "path_outside", f"path is outside working directory: {text}", "Give a path below the working directory."
+            "outside_work_dir", f"path is outside working directory: {text}", "Give a path below the working directory."
         )
     relative = resolved.relative_to(work_dir)
     if any(part.lower() == ".git" for part in relative.parts):
-        raise GitRefused("path_outside", f"{text} is in .git, which belongs to git.", "Give a path of the project.")
+        raise GitRefused("outside_work_dir", f"{text} is in .git, which belongs to git.", "Give a path of the project.")
     return os.fsencode(relative)
 
 

@@ -60,10 +60,10 @@ def test_links_are_staged_as_links_and_not_followed_outside(repository: GitRepos
     (repository.folder / "in").symlink_to("d")
     (repository.folder / "loop").symlink_to("loop")
     repository.write("d/a.txt", "2\n")
-    assert repository.refusal("git_add", paths=["out/x"]) == "path_outside"
-    assert repository.refusal("git_add", paths=["../outside/x"]) == "path_outside"
+    assert repository.refusal("git_add", paths=["out/x"]) == "outside_work_dir"
+    assert repository.refusal("git_add", paths=["../outside/x"]) == "outside_work_dir"
     assert not repository.call("git_add", paths=["loop/x"]).ok
-    assert repository.refusal("git_add", paths=[".git/config"]) == "path_outside"
+    assert repository.refusal("git_add", paths=[".git/config"]) == "outside_work_dir"
     repository.text("git_add", paths=["out", "in/a.txt"])
     assert repository.git("cat-file", "blob", ":out") == str(secret)
     assert staged(repository) == {"A out", "M d/a.txt"}

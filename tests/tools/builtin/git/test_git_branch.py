@@ -85,7 +85,7 @@ def test_local_changes_are_not_overwritten(repository: GitRepository) -> None:
 def test_a_switch_changes_nothing_outside_of_the_folder(repository: GitRepository, snapshot: Snapshot) -> None:
     (repository.folder / "e").mkdir()
     outcome = call_tool("git_branch", repository.folder / "e", action="switch", name="two")
-    assert (outcome.error_code, outcome.text) == ("path_outside", snapshot)
+    assert (outcome.error_code, outcome.text) == ("outside_work_dir", snapshot)
     assert repository.git("branch", "--show-current").strip() == "main"
     assert call_tool("git_branch", repository.folder / "d", action="switch", name="two").ok
 

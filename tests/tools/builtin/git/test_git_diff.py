@@ -32,7 +32,7 @@ def test_unstaged_staged_and_limited_changes(repository: GitRepository, snapshot
     assert "c.txt" not in call_tool("git_diff", repository.folder / "d").text
     (repository.folder / "d/a.txt").unlink()
     assert "deleted file" in repository.text("git_diff", path="d/a.txt")
-    assert repository.refusal("git_diff", path="../x") == "path_outside"
+    assert repository.refusal("git_diff", path="../x") == "outside_work_dir"
 
 
 def test_staged_changes_before_the_first_commit(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def test_paths_stay_in_the_working_folder(subtests: pytest.Subtests) -> None:
     for text in outside:
         with subtests.test(text), pytest.raises(GitRefused) as refused:
             confined_path(text, work_dir)
-        assert refused.value.outcome.error_code == "path_outside"
+        assert refused.value.outcome.error_code == "outside_work_dir"
     for text in ("", "a\0b"):
         with subtests.test(repr(text)), pytest.raises(GitRefused):
             confined_path(text, work_dir)
