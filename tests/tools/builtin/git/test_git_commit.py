@@ -25,7 +25,8 @@ def commit_id(repository: GitRepository) -> str:
 def test_staged_changes_are_committed_with_their_message(repository: GitRepository, snapshot: Snapshot) -> None:
     text = repository.text("git_commit", message="First\n\n# Not a comment\n")
     assert text == snapshot("first", COMMIT=commit_id(repository))
-    assert repository.git("log", "-1", "--format=%an %ae %cn %B").strip() == "Ada ada@example.org Ada First\n\n# Not a comment"
+    assert repository.git("log", "-1", "--format=%an,%ae,%cn").strip() == "Ada,ada@example.org,Ada"
+    assert repository.git("log", "-1", "--format=%B").split("\n")[:3] == ["First", "", "# Not a comment"]
     repository.git("mv", "c.txt", "moved.txt")
     repository.write("d/a.txt", "2\n")
     assert repository.text("git_commit", message="größe") == snapshot("renamed", COMMIT=commit_id(repository))

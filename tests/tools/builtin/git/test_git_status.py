@@ -42,7 +42,7 @@ def test_the_branch_and_its_upstream_are_the_first_line(repository: GitRepositor
     repository.commit("Theirs")
     repository.commit("Theirs, too")
     ours.git("fetch", "--quiet")
-    assert ours.text("git_status") == "## main...origin/main ahead 1 behind 2\nNo changes."
+    assert ours.text("git_status").split("\n") == ["## main...origin/main ahead 1 behind 2", "No changes."]
     ours.configure("status.aheadBehind", "false")
     ours.configure("status.showStash", "true")
     assert ours.text("git_status").startswith("## main...origin/main")
