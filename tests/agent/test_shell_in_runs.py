@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from shell_calls import sandbox_problem
+from bash_calls import sandbox_problem
 
 from agentnb import Agent, ToolCall
 from agentnb.detect.run import Run

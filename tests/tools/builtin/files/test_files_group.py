@@ -24,7 +24,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 @pytest.mark.req("R2.17")
 def test_schemas_effects_and_flags_are_those_of_the_examples(subtests: pytest.Subtests) -> None:
     tools = {tool.spec.name: tool for tool in Files().tools}
-    assert tuple(tools) == GROUPS["files"].tools
+    assert tuple(tools) == GROUPS["files"].tool_names
     examples = [one for one in json.loads((EXAMPLES / "builtin-tools.json").read_text()) if one["name"] in tools]
     assert len(examples) == 3
     for example in examples:
@@ -40,7 +40,7 @@ def test_schemas_effects_and_flags_are_those_of_the_examples(subtests: pytest.Su
 def test_calls_of_the_examples_have_their_results(subtests: pytest.Subtests, desk: FileDesk) -> None:
     examples = json.loads((EXAMPLES / "calls.json").read_text())
     desk.put(examples["work_dir"])
-    names = GROUPS["files"].tools
+    names = GROUPS["files"].tool_names
     calls = [call for call in examples["calls"] if call["tool"] in names]
     assert len(calls) == 5
     for call in calls:

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from shell_calls import call_bash, has_ended, skip_without_sandbox
+from bash_calls import call_bash, has_ended, skip_without_sandbox
 
 from agentnb.runtime.workers.worker_calls import call_in_thread
 from agentnb.tools.builtin.shell import sandbox_view

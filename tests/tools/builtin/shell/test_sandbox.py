@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from shell_calls import call_bash, sandbox_problem, skip_without_sandbox
+from bash_calls import call_bash, sandbox_problem, skip_without_sandbox
 
 from agentnb import settings
 from agentnb.tools.builtin.shell import folder_walk

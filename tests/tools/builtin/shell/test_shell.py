@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from asserted_sentences import Snapshot
-from shell_calls import call_bash
+from bash_calls import call_bash
 
 from agentnb import settings
 from agentnb.errors import SettingsError

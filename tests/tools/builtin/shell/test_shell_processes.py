@@ -9,9 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import bash_calls
 import pytest
-import shell_calls
-from shell_calls import call_bash, has_ended
+from bash_calls import call_bash, has_ended
 
 from agentnb.runtime.workers.worker_calls import call_in_thread
 from agentnb.tools.builtin.shell.group import Shell
@@ -94,9 +94,9 @@ def test_a_command_begins_in_a_group_of_its_own(tmp_path: Path) -> None:
 
 def test_a_command_has_no_terminal_to_ask_at(tmp_path: Path) -> None:
     program = "import os; from pathlib import Path; terminal = os.open(os.ttyname(0), os.O_RDWR)\n"  # now it is the caller's
-    program += "from shell_calls import Shell, call_bash; call = call_bash(Shell(), Path.cwd(), 'read answer < /dev/tty')\n"
+    program += "from bash_calls import Shell, call_bash; call = call_bash(Shell(), Path.cwd(), 'read answer < /dev/tty')\n"
     program += "os.close(os.open('/dev/tty', os.O_RDWR)); print(call.text)"
-    variables = {**os.environ, "PYTHONPATH": str(Path(shell_calls.__file__).parent)}
+    variables = {**os.environ, "PYTHONPATH": str(Path(bash_calls.__file__).parent)}
     own, terminal = pty.openpty()
     done = subprocess.run(
         [sys.executable, "-c", program], stdin=terminal, stdout=-1, env=variables, start_new_session=True, check=True
