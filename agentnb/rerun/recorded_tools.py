@@ -13,7 +13,7 @@ from agentnb.core.run.rounds import NOT_RUN, CallRecord, WorkflowRound
 from agentnb.core.todos import TODO_TOOL
 from agentnb.detect.run import Run
 from agentnb.tools.builtin.named import tools_of
-from agentnb.tools.subject import Flag, Subject, flag_of, subject_of
+from agentnb.tools.subject import Flag, Subject, flag_of, reads_tree, subject_of
 from agentnb.tools.tool import Effect, Tool, ToolContext, ToolOutcome, failure
 
 NOT_RECORDED = "not_recorded"
@@ -76,6 +76,11 @@ class RecordedTool:
     def nature(self) -> Any:
         """The nature of calls of the tool behind it, as `nature_of` reads it."""
         return getattr(self._behind, "nature", None)
+
+    @property
+    def reads_tree(self) -> bool:
+        """Whether the tool behind it reads whatever is below its path."""
+        return reads_tree(self._behind)
 
     @property
     def new_text(self) -> Any:

@@ -383,7 +383,7 @@ class Session:
         The key may be written with underscores, as the settings of an `Agent` are. ``is_variable``: the value is the name of a
         variable that holds a model.
         """
-        check_person("Changing a default")
+        check_person("Changing a default", is_lasting=True)
         key = key.replace("_", "-")
         if key not in self.defaults:
             raise SettingsError(f"There is no default {key!r}", near(key, self.defaults))

@@ -89,6 +89,11 @@ def flag_of(tool: Any) -> Flag | None:
     return getattr(tool, "flag", None)
 
 
+def reads_tree(tool: Any) -> bool:
+    """Return whether a call of a tool reads whatever is below its path, and not its path alone."""
+    return bool(getattr(tool, "reads_tree", False))
+
+
 def depends_on_call(tool: Any) -> bool:
     """Return whether `nature_of` has to be asked about each call of a tool."""
     return getattr(tool, "nature", None) is not None

@@ -94,6 +94,8 @@ class ToolContext(msgspec.Struct, frozen=True):
     run_plain: CallSync
     asker: Asker | None = None
     inside: Inside | None = None
+    store_folder: Path | None = None
+    """The folder of the logs of runs, in which no built-in tool writes; None if the run has no store."""
 
     def progress(self, done: float, total: float | None = None, text: str = "") -> None:
         """Say how far the call has come: ``done`` of ``total`` steps (None: unknown), and what it is doing. From any thread.

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from agentnb import Agent, Run, Store, ToolCall, fork_sync, portable, reproduce_sync
+from agentnb import Agent, Run, Shell, Store, ToolCall, fork_sync, portable, recover, reproduce_sync
 from agentnb.agent.from_log import agent_of
 from agentnb.agent.portable import from_portable
-from agentnb.errors import UnknownTool
+from agentnb.errors import SettingsError, UnknownTool
 from agentnb.models import ScriptedModel
 
 MARK = "## Text that tools read"
@@ -69,3 +71,35 @@ def test_the_system_prompt_says_that_what_tools_read_is_data() -> None:
     with_files, without = Agent("simulated:disciplined", tools=["read_file"]), Agent("simulated:disciplined", tools=[add])
     assert MARK in with_files.first_request("Read.").system
     assert MARK not in without.first_request("Read.").system
+
+
+def test_a_search_asks_where_a_rule_is_about_paths(subtests: pytest.Subtests) -> None:
+    Path("data").mkdir()
+    Path("data/s.txt").write_text("secret\n")
+    calls: list[dict[str, Any]] = [{"pattern": "secret"}, {"glob": "data/*", "pattern": "sec"}]
+    for rules in ({"search_files(data/**)": "deny"}, {"file_read(data/**)": "deny"}, {"search_files(data/**)": "ask"}):
+        with subtests.test(rules):
+            model = ScriptedModel([*[ToolCall("search_files", call) for call in calls], "Done."])
+            run = Agent(model, tools=["files"], permissions=rules).run_sync("Search.")
+            assert [result.error_code for each in run.rounds for result in each.results] == ["denied"] * 2
+
+
+def test_a_suspended_run_is_recovered_without_naming_its_tools(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs")
+    call = ToolCall("write_file", {"path": "notes.txt", "content": "low water"})
+    run = Agent(ScriptedModel([call, "Done."]), tools=["files"]).run_sync("Write.", store=store, suspend=True)
+    assert run.status == "waiting_on_user" and not Path("notes.txt").exists()
+    model = ScriptedModel(["Done."])
+    again = asyncio.run(recover(run.id, store=store, model=model, answers={run.waiting[0].id: "approve"}))
+    assert again.status == "completed" and Path("notes.txt").read_text() == "low water"
+
+
+def test_recovery_asks_for_the_variables_of_a_shell(tmp_path: Path) -> None:
+    store, shell = Store(tmp_path / "runs"), Shell(env={"STATION": "brest"})
+    model = ScriptedModel([ToolCall("bash", {"command": "echo $STATION"}), "Done."])
+    run = Agent(model, tools=[shell]).run_sync("Run.", store=store, suspend=True)
+    answers, model = {run.waiting[0].id: "approve"}, ScriptedModel(["Done."])
+    with pytest.raises(SettingsError, match="STATION"):
+        asyncio.run(recover(run.id, store=store, model=model, answers=answers))
+    again = asyncio.run(recover(run.id, store=store, model=model, answers=answers, tools=[shell]))
+    assert again.rounds[0].results[0].text == "brest\n"

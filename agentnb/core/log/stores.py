@@ -11,6 +11,9 @@ from agentnb.core.log.events import AnyEvent, Delta
 Watcher: TypeAlias = Callable[[AnyEvent | Delta], Any]
 """A callback for each event after it was stored, and for each delta. Its return value is ignored."""
 
+BEFORE_IMAGES = ".before-"
+"""How the names of folders begin that hold files as they were before they were changed. Readers of folders pass over hidden
+ones; no tool reads in them, as what they hold may be keys."""
 MAX_KEPT_FILE_BYTES = 10_000_000
 """The largest file that is kept before it is changed."""
 

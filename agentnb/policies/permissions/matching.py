@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from agentnb.policies.permissions.commands import command_glob, is_simple, parts_of
 from agentnb.policies.permissions.places import address_glob, canonical_address, path_glob, real_path
 from agentnb.policies.permissions.rules import Rule
-from agentnb.tools.subject import SubjectKind, kind_of_subject, value_of_subject
+from agentnb.tools.subject import SubjectKind, kind_of_subject, reads_tree, value_of_subject
 from agentnb.tools.tool import Tool
 
 
@@ -29,10 +29,10 @@ UNKNOWN = Reading(is_whole=False)
 class CallSubject:
     """The subject of one call as rules see it. Each form is made when the first rule needs it."""
 
-    __slots__ = ("_kind", "_limited", "_text", "_work_dir")
+    __slots__ = ("_is_of_tree", "_kind", "_limited", "_text", "_work_dir")
 
     def __init__(self, tool: Tool, arguments: Any, work_dir: Path) -> None:
-        self._kind = kind_of_subject(tool)
+        self._kind, self._is_of_tree = kind_of_subject(tool), reads_tree(tool)
         self._text = value_of_subject(tool, arguments)
         self._work_dir = work_dir
         self._limited: Reading | None = None
@@ -59,7 +59,7 @@ class CallSubject:
         if self._kind == "command":
             return Reading(*parts_of(self._text))
         text = canonical_address(self._text) if self._kind == "url" else real_path(self._text, str(self._work_dir))
-        return UNKNOWN if text is None else Reading((text,))
+        return UNKNOWN if text is None else Reading((text,), is_whole=not self._is_of_tree)
 
 
 @dataclass(frozen=True, slots=True)

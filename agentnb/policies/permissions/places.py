@@ -63,9 +63,8 @@ def canonical_address(value: Any) -> str | None:
         return None
     try:
         port = parsed.port or PORTS[parsed.scheme]
-        host = (parsed.hostname or "").rstrip(".")
-        if not host.isascii():
-            host = host.encode("idna").decode()
+        host = parsed.hostname or ""
+        host = (host if host.isascii() else host.encode("idna").decode()).rstrip(".")
     except (ValueError, UnicodeError):
         return None
     path = unquote(parsed.path) or "/"

@@ -48,7 +48,8 @@ class ToolRunner:
         """Run the tool. Whatever it raises is an outcome, except what ends the run."""
         asker = self._askers[call.id] = self._elicitation.asker(call.id)
         asker.inside = self._inside
-        context = ToolContext(self._log.id, call.id, self._work_dir, self._call_sync, asker, self._inside)
+        store = getattr(self._log.store, "folder", None)
+        context = ToolContext(self._log.id, call.id, self._work_dir, self._call_sync, asker, self._inside, store)
         traceback, own_task = "", asyncio.current_task()
         arguments = {} if call.arguments is None else call.arguments  # some models send null for no arguments
         started = perf_counter()

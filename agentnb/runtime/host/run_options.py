@@ -101,7 +101,7 @@ class RunOptions:
     def __post_init__(self) -> None:
         # Nearly all runs give none of these: to look first takes half the time.
         if self.allow_urls != ():
-            check_person("Allowing an address")
+            check_person("Naming a model or an address")
             object.__setattr__(self, "allow_urls", allow_urls(self.allow_urls))
         if self.store is not None and not callable(getattr(self.store, "open", None)):
             raise SettingsError(f"store={self.store!r} is not a store", 'Make one: Store("runs")')

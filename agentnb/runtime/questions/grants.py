@@ -22,7 +22,7 @@ class SessionGrants:
 
         Raises `SettingsError` in the code of a model.
         """
-        check_person("Allowing calls")
+        check_person("Allowing calls", is_lasting=True)
         return self.take(tool, by, rule=rule)
 
     def take(self, tool: str, by: str, *, rule: str = "") -> str:

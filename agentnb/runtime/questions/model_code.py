@@ -18,6 +18,8 @@ from weakref import WeakValueDictionary
 from agentnb.errors import SettingsError
 
 _numbers = count(1)
+FILENAME = "<run_python "
+"""How the names of the sources of such code begin."""
 
 
 class ModelCode:
@@ -26,7 +28,7 @@ class ModelCode:
     def __init__(self, call: Any) -> None:
         """``call``: the elicitor of the call that runs it."""
         self.call = call
-        self.filename = f"<run_python {next(_numbers)}>"
+        self.filename = f"{FILENAME}{next(_numbers)}>"
         """The name of its source in tracebacks, by which its functions are known."""
         self.is_running = False
         self.is_over = False
@@ -72,6 +74,14 @@ def _on_stack() -> ModelCode | None:
     return None
 
 
+def _is_left_behind() -> bool:
+    """Return whether a function of the code of a model is calling, whose run may have ended."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and not frame.f_code.co_filename.startswith(FILENAME):
+        frame = frame.f_back
+    return frame is not None
+
+
 def _of_unknown_thread() -> ModelCode | None:
     """Return the code that runs, if this thread was started behind Python's back."""
     if threading.get_ident() in threading._active and type(threading.current_thread()).__name__ != "_DummyThread":  # type: ignore[attr-defined]
@@ -94,9 +104,13 @@ def leave_code() -> None:
     _current.set(None)
 
 
-def check_person(act: str) -> None:
-    """Raise `SettingsError` if the code of a model does what only the person may. ``act``: such as "Answering a question"."""
-    if model_code() is not None:
+def check_person(act: str, *, is_lasting: bool = False) -> None:
+    """Raise `SettingsError` if the code of a model does what only the person may. ``act``: such as "Answering a question".
+
+    ``is_lasting``: whether the act holds for later runs too. Then what the code left behind, such as a timer or a function,
+    is refused also when its run has ended.
+    """
+    if model_code() is not None or (is_lasting and (_current.get() is not None or _is_left_behind())):
         raise SettingsError(
             f"{act} is up to the person: code that a model runs cannot do it", "Say in the reply what is needed"
         )

@@ -11,10 +11,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from agentnb.core.log.stores import BEFORE_IMAGES
 from agentnb.store.regular_files import BINARY
 
-_PREFIX = ".before-"
-"""Readers of folders pass over hidden ones."""
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | BINARY
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _NO_LINK
 _HAS_DESCRIPTORS = {os.open, os.mkdir, os.unlink} <= os.supports_dir_fd  # not on Windows
@@ -41,7 +40,7 @@ class PrivateFolder:
 
     def __init__(self, store: Path, run_id: str, *, sync: bool = False) -> None:
         """``sync``: whether files are forced to the disk."""
-        self.path = store / f"{_PREFIX}{run_id}"
+        self.path = store / f"{BEFORE_IMAGES}{run_id}"
         self._sync = sync
 
     @property

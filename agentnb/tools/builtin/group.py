@@ -59,7 +59,7 @@ class ToolGroup:
 
 
 class BuiltinTool(FunctionTool):
-    """A tool of a group. ``nature`` and ``new_text`` tell the permissions of a run what a call does."""
+    """A tool of a group. ``nature``, ``new_text`` and ``reads_tree`` tell the permissions of a run what a call does."""
 
     def __init__(
         self,
@@ -69,12 +69,14 @@ class BuiltinTool(FunctionTool):
         flag: Flag | None = None,
         nature: NatureOf | None = None,
         new_text: NewText | None = None,
+        reads_tree: bool = False,
         **settings: Any,
     ) -> None:
         super().__init__(function, flag=flag, **settings)
         self.group = group
         self.nature = nature
         self.new_text = new_text
+        self.reads_tree = reads_tree
 
     def check_usable(self) -> None:
         """Raise `SettingsError` if it cannot work here."""

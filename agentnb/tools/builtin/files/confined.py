@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from agentnb.core.log.stores import BEFORE_IMAGES
 from agentnb.errors import SettingsError
 from agentnb.tools.builtin.files import refusals
 
@@ -70,7 +71,14 @@ def place_of(path: str, work_dir: Path | str) -> Place:
     prefix = root if root.endswith("/") else f"{root}/"
     if not real.startswith(prefix):
         raise refusals.outside_work_dir(path)
-    return Place(root, tuple(real[len(prefix) :].split("/")), path)
+    names = tuple(real[len(prefix) :].split("/"))
+    if any(map(_is_of_before_images, names)):
+        raise refusals.before_images(path)
+    return Place(root, names, path)
+
+
+def _is_of_before_images(name: str) -> bool:
+    return name.casefold().startswith(BEFORE_IMAGES)
 
 
 @contextmanager
@@ -142,7 +150,7 @@ def small_file(path: str, work_dir: Path, most: int) -> bytes | None:
     Nearly all files that are read are such: to open name by name confines them, without a look at each name before.
     """
     names = path.split("/")
-    if not _DOTS.isdisjoint(names):
+    if not _DOTS.isdisjoint(names) or BEFORE_IMAGES in path.casefold():
         return None
     folder = file = -1
     try:

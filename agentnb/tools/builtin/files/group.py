@@ -29,7 +29,7 @@ class Files(ToolGroup):
             writes(write_file, content="content", new_text=written_text),
             writes(edit_file, new_text=edited_text),
             reads(list_files),
-            reads(search_files),
+            reads(search_files, reads_tree=True),
         )
 
     def check_usable(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from agentnb.tools.builtin.files.confined import Place, Visit
 from agentnb.tools.builtin.files.refusals import FileRefused
@@ -30,6 +30,12 @@ def check_names(place: Place) -> None:
     for name in (*place.root.split("/"), *place.names, *PurePosixPath(place.shown).parts):
         if is_protected_name(name):
             raise _refusal(place, name)
+
+
+def check_store(place: Place, store: Path | None) -> None:
+    """Raise `FileRefused` for a place in the folder of the logs of runs."""
+    if store is not None and f"{place.real}/".casefold().startswith(f"{os.path.realpath(store)}/".casefold()):
+        raise _refusal(place, store.name)
 
 
 def folder_check(place: Place) -> Visit:

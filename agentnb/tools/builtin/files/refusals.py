@@ -50,6 +50,14 @@ def outside_work_dir(shown: str) -> FileRefused:
     return FileRefused("outside_work_dir", f"path is outside working directory: {shown}", advice)
 
 
+def before_images(shown: str) -> FileRefused:
+    """Return the refusal of a path in a folder of before-images."""
+    advice = "Read the file itself. Only the person can take a change back, with: %agent undo"
+    return FileRefused(
+        "protected_path", f"{shown} is a copy of a file from before it was changed, for the person alone", advice
+    )
+
+
 def no_work_dir(why: str) -> FileRefused:
     """Return the refusal of all paths of a run whose working directory cannot be opened."""
     advice = "File tools cannot work in this run. Tell the person: work_dir= has to name a directory that exists."

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from agentnb.core.redaction import MASK, redact
 from agentnb.tools.builtin.files import refusals
 from agentnb.tools.builtin.files.confined import Place, all_bytes, opened_file, opened_folder
-from agentnb.tools.builtin.files.protected import check_names, folder_check
+from agentnb.tools.builtin.files.protected import check_names, check_store, folder_check
 from agentnb.tools.builtin.files.refusals import FileRefused
 from agentnb.tools.tool import ToolContext
 
@@ -37,6 +37,7 @@ def replace_file(
     if not place.names:
         raise refusals.not_regular(stat.S_IFDIR, place.shown)
     check_names(place)
+    check_store(place, context.store_folder)
     depth = len(place.names) - 1
     with (
         refusals.refusing(place.shown),

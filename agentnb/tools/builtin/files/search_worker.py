@@ -43,6 +43,7 @@ class Search:
         self.glob_has_folders = "/" in request["glob"].strip("/")
         self.is_key_name = re.compile(request["key_names"], re.IGNORECASE | re.DOTALL).match
         self.left_out = frozenset(request["left_out"])
+        self.hidden = request["hidden"]
         self.report: dict[str, Any] = {"matches": [], "files": 0, "seen": 0, "keys": [], "folders": [], "stopped": "", "at": ""}
         self.report |= dict.fromkeys(("not_text", "too_large", "links", "special", "unreadable", "long_lines", "too_deep"), 0)
 
@@ -66,7 +67,7 @@ class Search:
                 self.report["links"] += 1
             elif not entry.is_dir(follow_symlinks=False):
                 yield entry.name, path, folder
-            elif entry.name.casefold() in self.left_out:
+            elif entry.name.casefold() in self.left_out or entry.name.casefold().startswith(self.hidden):
                 self._note("folders", path + "/")
             elif depth >= MAX_DEPTH:
                 self.report["too_deep"] += 1

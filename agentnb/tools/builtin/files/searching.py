@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from agentnb import settings
+from agentnb.core.log.stores import BEFORE_IMAGES
 from agentnb.core.redaction import MASK
 from agentnb.tools.builtin.files import refusals, search_worker
 from agentnb.tools.builtin.files.confined import MAX_BYTES, Place, opened_folder, place_of
@@ -89,7 +90,7 @@ def _opened(opened: ExitStack, place: Place) -> tuple[int, str]:
 def _request(pattern: str, glob: str, only: str) -> bytes:
     keys = sorted(settings.secrets(), key=len, reverse=True)
     request = {"pattern": pattern, "glob": glob, "only": only, "keys": keys, "mask": MASK, "key_names": PATTERN}
-    return json.dumps({**request, "left_out": LEFT_OUT, "limits": LIMITS._asdict()}).encode()
+    return json.dumps({**request, "left_out": LEFT_OUT, "hidden": BEFORE_IMAGES, "limits": LIMITS._asdict()}).encode()
 
 
 async def _report(folder: int, request: bytes) -> dict[str, Any]:

@@ -174,11 +174,19 @@ def _check_place(repository: Repository, git_top: Path) -> None:
     if common_dir not in (git_dir, git_dir.parent.parent if git_dir.parent.name == "worktrees" else git_dir):
         raise GitRefused("redirected", "The data of this repository is that of another (commondir).", REDIRECTED)
     for folder in {git_dir, common_dir}:
-        for entry in list(os.scandir(folder)):
-            if entry.is_symlink() and not Path(entry.path).resolve().is_relative_to(folder):
-                raise GitRefused(
-                    "redirected", f"A link in .git leads elsewhere: {shown_name(os.fsencode(entry.name))}.", REDIRECTED
-                )
+        for path in _places_that_git_writes(folder):
+            if path.is_symlink() and not path.resolve().is_relative_to(folder):
+                name = shown_name(os.fsencode(path.relative_to(folder)))
+                raise GitRefused("redirected", f"A link in .git leads elsewhere: {name}.", REDIRECTED)
+
+
+def _places_that_git_writes(folder: Path) -> Iterator[Path]:
+    """Yield what is in a folder of git, with all of its references and their logs; of objects the folders."""
+    yield from folder.iterdir()
+    yield from (path for path in (folder / "objects").glob("*") if path.is_symlink())
+    for part in ("refs", "logs"):
+        for parent, folders, files in os.walk(folder / part):  # which follows no link
+            yield from (Path(parent, name) for name in (*folders, *files))
 
 
 def _knows(repository: Repository) -> bool:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import stat
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agentnb.core.log.stores import BEFORE_IMAGES
 from agentnb.tools.builtin.key_files import is_key_file
 
-MAX_ENTRIES = 30_000
-PASSED_OVER = frozenset(("node_modules", "site-packages", "__pycache__", ".agentnb"))
-ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta")
-"""What shows a folder to be an environment of Python: packages, with certificates that are no keys."""
+MAX_ENTRIES = 200_000
+MAX_CERTIFICATE_BYTES = 2_000_000
+"""The largest ``*.pem`` file that is looked through for a key: packages bring certificates, without which no network works."""
 
 
 @dataclass
@@ -23,12 +23,17 @@ class Findings:
 
     covered: list[Path] = field(default_factory=list)
     """Files of keys and sockets."""
+    hidden: list[Path] = field(default_factory=list)
+    """Folders of files from before they were changed."""
     repositories: list[Path] = field(default_factory=list)
     is_whole: bool = True
 
 
-def walk(roots: Iterable[Path]) -> Findings:
-    """Look through folders, those at the top first, and through none twice. Links to folders are not followed."""
+def walk(roots: Iterable[Path], passed_over: Container[str] = ()) -> Findings:
+    """Look through folders, those at the top first, and through none twice. Links to folders are not followed.
+
+    ``passed_over``: folders that no command can write. Names decide nothing: a command could give any folder such a name.
+    """
     findings, todo, seen = Findings(), deque(roots), set[Path]()
     left = MAX_ENTRIES
     while todo:
@@ -41,8 +46,8 @@ def walk(roots: Iterable[Path]) -> Findings:
         if left < 0:
             findings.is_whole = False
             break
-        if not any(entry.name in ENVIRONMENT_MARKS for entry in entries):
-            for entry in entries:
+        for entry in entries:
+            if entry.path not in passed_over:
                 _look_at(entry, findings, todo)
     return findings
 
@@ -59,14 +64,25 @@ def _look_at(entry: os.DirEntry[str], findings: Findings, todo: deque[Path]) -> 
     if entry.is_dir(follow_symlinks=False):
         if entry.name == ".git":
             findings.repositories.append(Path(entry.path).parent)
-        elif entry.name not in PASSED_OVER:
-            todo.append(Path(entry.path))
+        (findings.hidden if entry.name.startswith(BEFORE_IMAGES) else todo).append(Path(entry.path))
     elif is_key_file(entry.name):
         target = Path(entry.path).resolve()
-        if target.is_file():
+        if target.is_file() and not _holds_certificates_only(target):
             findings.covered.append(target)
     elif not entry.is_file() and _is_socket(entry.path):
         findings.covered.append(Path(entry.path))
+
+
+def _holds_certificates_only(path: Path) -> bool:
+    """Return whether a ``*.pem`` file has certificates and no key."""
+    if path.suffix.lower() != ".pem":
+        return False
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_CERTIFICATE_BYTES + 1)
+    except OSError:
+        return False
+    return len(data) <= MAX_CERTIFICATE_BYTES and b"BEGIN CERTIFICATE" in data and b"PRIVATE" not in data
 
 
 def _is_socket(path: str) -> bool:

@@ -72,7 +72,7 @@ class Shell(ToolGroup):
             :param command: Command to run
             :param timeout: Seconds before the command is killed
             """
-            return await _run_command(self, context.work_dir, command, timeout)
+            return await _run_command(self, context, command, timeout)
 
         is_contained = self.sandbox is not None and not self.network
         return (
@@ -95,7 +95,8 @@ class Shell(ToolGroup):
         """
         kept = {name: value for name, value in logged.items() if name in ("sandbox", "timeout")}
         network = logged.get("network") is True
-        if names := [str(name) for name in logged.get("env") or ()]:
+        env = logged.get("env")
+        if names := [str(name) for name in (env if isinstance(env, list | tuple | dict) else ())]:
             variables = "{" + ", ".join(f'"{name}": ...' for name in names) + "}"
             others = "".join(f", {name}={value!r}" for name, value in kept.items()) + (", network=True" if network else "")
             raise SettingsError(
@@ -118,8 +119,9 @@ def _contained(arguments: Any, work_dir: Path) -> CallNature:
     return "contained"
 
 
-async def _run_command(shell: Shell, work_dir: Path, command: str, seconds: int) -> ToolOutcome:
+async def _run_command(shell: Shell, context: ToolContext, command: str, seconds: int) -> ToolOutcome:
     """Run a command and return what it printed."""
+    work_dir = context.work_dir
     if pattern := dangerous_pattern(command):
         advice = "If this is wanted, the person can do it in a terminal. Name the files or folders that are meant instead"
         return failure("dangerous_command", f"potentially dangerous command blocked: {pattern}", advice)
@@ -130,7 +132,8 @@ async def _run_command(shell: Shell, work_dir: Path, command: str, seconds: int)
         if shell.sandbox is None:
             result = await run_process(words, folder=work_dir, variables=variables, seconds=seconds)
         else:
-            make = partial(Sandbox, work_dir, settings.program_variables(), has_network=shell.network)
+            kept: dict[str, Any] = {"has_network": shell.network, "store": context.store_folder}
+            make = partial(Sandbox, work_dir, settings.program_variables(), **kept)
             sandbox = await asyncio.to_thread(make)
             notes = sandbox.notes
             with sandbox.around(words) as (wrapped, descriptors):

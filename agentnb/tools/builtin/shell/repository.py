@@ -6,6 +6,7 @@ repository around it: neither can be made from inside a sandbox.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -72,6 +73,29 @@ def guarded_parts(repository: Repository) -> Iterator[Guarded]:
     others = [shared / "modules", *([shared / "worktrees"] if own == shared else [])]
     others += [own / "gitdir", own / "commondir"] if own != shared else []
     yield from (Guarded(path) for path in others if path.exists())
+
+
+def followed_parts(repository: Repository) -> Iterator[Guarded]:
+    """Return what the configuration of a repository leads to: a folder of hooks, further files of configuration."""
+    for name, value in _settings(repository.shared / "config"):
+        if not value.startswith(("~", "%")):
+            base = repository.root if name == "core.hookspath" else repository.shared
+            path = Path(os.path.normpath(base / value))
+            yield Guarded(path, None if name == "core.hookspath" else "")
+
+
+def _settings(config: Path) -> Iterator[tuple[str, str]]:
+    """Return the names, in small letters, and values of the settings that lead elsewhere."""
+    section = ""
+    for line in _text_of(config).splitlines():
+        text = line.strip()
+        if text.startswith("["):
+            section, _, text = text[1:].partition("]")
+            section = section.partition('"')[0].strip().lower()
+        key, _, value = text.strip().partition("=")
+        name = f"{section}.{key.strip().lower()}"
+        if name in ("core.hookspath", "include.path", "includeif.path"):
+            yield name, value.strip().strip('"')
 
 
 def _text_of(path: Path) -> str:

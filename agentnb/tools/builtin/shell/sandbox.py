@@ -49,9 +49,10 @@ def check_sandbox(*, has_network: bool) -> None:
 class Sandbox:
     """A sandbox around a folder. Making it looks through the folder, which takes its time."""
 
-    def __init__(self, work_dir: Path, variables: Mapping[str, str], *, has_network: bool) -> None:
+    def __init__(self, work_dir: Path, variables: Mapping[str, str], *, has_network: bool, store: Path | None = None) -> None:
+        """``store``: the folder of the logs of runs, which stays as it is."""
         work_dir = work_dir.resolve(strict=True)
-        self._view = SandboxView(work_dir, has_network=has_network)
+        self._view = SandboxView(work_dir, has_network=has_network, store=store)
         self._program = _program(work_dir)
         self._walls = _walls(self._program, has_network)
         self._work_dir = work_dir

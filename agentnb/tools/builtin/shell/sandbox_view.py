@@ -14,7 +14,7 @@ from pathlib import Path
 from agentnb import settings
 from agentnb.errors import SettingsError
 from agentnb.tools.builtin.shell.folder_walk import MAX_ENTRIES, walk
-from agentnb.tools.builtin.shell.repository import Guarded, Repository, guarded_parts, repository_around
+from agentnb.tools.builtin.shell.repository import Guarded, Repository, followed_parts, guarded_parts, repository_around
 
 HIDDEN = ("/home", "/root", "/run", "/tmp", "/var/tmp", "/var/run")
 SOCKETS = Path("/proc/net/unix")
@@ -27,11 +27,12 @@ MAX_CONNECTION_BYTES = 10_000
 class SandboxView:
     """The mounts of a sandbox. A mount holds within its folder; mounts further inside win."""
 
-    def __init__(self, work_dir: Path, *, has_network: bool) -> None:
+    def __init__(self, work_dir: Path, *, has_network: bool, store: Path | None = None) -> None:
         self.notes: list[str] = []
         self.guarded: list[Guarded] = []
         self._mounts: dict[Path, tuple[str, ...]] = {}
         self._covered: set[Path] = set()
+        self._emptied: set[Path] = set()
         for folder in _hidden_folders():
             self._mounts[folder] = ("--tmpfs", str(folder))
         if work_dir in self._mounts or work_dir == Path("/"):
@@ -43,6 +44,8 @@ class SandboxView:
         if has_network and (resolver := Path("/etc/resolv.conf").resolve()).is_file():
             self._show(resolver)
         self._show_work(work_dir)
+        if store is not None and self._is_writable(store.resolve()) and work_dir / ".agentnb" not in store.resolve().parents:
+            self._guard(Guarded(store.resolve()))
         self._keep_python(work_dir)
         self._covered.update(_sockets(), _connection_files())
 
@@ -52,6 +55,7 @@ class SandboxView:
         mounts += [("--ro-bind", path, path) for path in _kernel_settings()]
         mounts += [("--ro-bind", str(part.path), str(part.path)) for part in self.guarded]
         mounts += [("--ro-bind", str(empty), str(path)) for path in sorted(self._covered) if not self._is_hidden(path)]
+        mounts += [("--tmpfs", str(path)) for path in sorted(self._emptied) if not self._is_hidden(path)]
         return [word for words in mounts for word in words]
 
     def hides(self, folder: Path) -> bool:
@@ -68,10 +72,14 @@ class SandboxView:
             roots.append(repository.root)
             self._show(repository.root)
         self._show(work_dir, writable=True)
-        findings = walk(roots)
+        findings = walk(roots, frozenset(map(str, _python_folders())))  # which no command can write
         if not findings.is_whole:
-            self.notes.append(f"Files of keys were covered among the first {MAX_ENTRIES:,} files of the folder only.")
+            raise SettingsError(
+                f"The folder has more than {MAX_ENTRIES:,} files, too many to find those that may hold keys",
+                "Ask the person to work in a smaller folder",
+            )
         self._covered.update(findings.covered)
+        self._emptied.update(findings.hidden)
         if repository is not None:
             self._show_git(repository)
         for root in findings.repositories:
@@ -81,14 +89,16 @@ class SandboxView:
         mark = work_dir / ".git"
         if mark not in self._mounts:
             self._guard(Guarded(mark))
+            self._guard(Guarded(work_dir / "HEAD"))  # with which the folder itself could be made a repository
         self._guard(Guarded(work_dir / ".agentnb"))
 
     def _show_git(self, repository: Repository) -> None:
         """Show the folders of git to write, as mounts of their own so that they cannot be moved away."""
         for folder in dict.fromkeys((repository.shared, repository.own)):
             self._show(folder, writable=True)
-        for part in guarded_parts(repository):
-            self._guard(part)
+        for part in (*guarded_parts(repository), *followed_parts(repository)):
+            if self._is_writable(part.path):
+                self._guard(part)
 
     def _show_python(self) -> None:
         """Show the kernel's Python where it lies in a hidden folder, and the links on the way to it."""
@@ -127,6 +137,11 @@ class SandboxView:
     def _may_show(self, folder: Path) -> bool:
         """Return whether to show this folder shows nothing that is hidden as a whole."""
         return folder != Path("/") and not self.hides(folder)
+
+    def _is_writable(self, path: Path) -> bool:
+        """Return whether a command can write at this path."""
+        nearest = next((parent for parent in path.parents if parent in self._mounts), None)
+        return nearest is not None and self._mounts[nearest][0] == "--bind"
 
     def _is_hidden(self, path: Path) -> bool:
         nearest = next((parent for parent in (path, *path.parents) if parent in self._mounts), None)

@@ -57,9 +57,9 @@ def read_address(url: str) -> WebAddress:
         raise _invalid(f"the address is longer than {MAX_URL_CHARACTERS:,} characters, or has blanks or backslashes")
     try:
         parts = urlsplit(url)
-        scheme, host, port = parts.scheme, (parts.hostname or "").rstrip("."), parts.port
+        scheme, host, port = parts.scheme, parts.hostname or "", parts.port
         # As rules about addresses encode it: another way of encoding could lead to another host.
-        host = host if host.isascii() else host.encode("idna").decode()
+        host = (host if host.isascii() else host.encode("idna").decode()).rstrip(".")
     except (ValueError, UnicodeError):
         raise _invalid("the address cannot be read") from None
     if scheme not in PORTS:
@@ -73,9 +73,10 @@ def read_address(url: str) -> WebAddress:
 
 
 def next_address(address: WebAddress, location: str, *, is_local: bool) -> WebAddress:
-    """Return the address that a redirect leads to. Raises `FetchFailed` if it is on another server, or refused.
+    """Return the address that a redirect leads to. Raises `FetchFailed` if it is another page, or refused.
 
-    The permission of a call is for the server that it names; only the change from http to https is followed.
+    The permission of a call is for the page that it names: only a change from http to https, of the slash at the end of the
+    path, and of what is behind ``?`` is followed.
     """
     try:
         found = read_address(urljoin(address.text, location.strip().replace(" ", "%20")))
@@ -86,10 +87,11 @@ def next_address(address: WebAddress, location: str, *, is_local: bool) -> WebAd
     except FetchFailed as error:
         raise error.after_redirect(address.text) from None
     is_upgrade = (address.scheme, address.port, found.scheme, found.port) == ("http", 80, "https", 443)
-    if found.host != address.host or not (is_upgrade or found[:3] == address[:3]):
+    is_same_page = found.target.partition("?")[0].rstrip("/") == address.target.partition("?")[0].rstrip("/")
+    if found.host != address.host or not (is_upgrade or found[:3] == address[:3]) or not is_same_page:
         raise FetchFailed(
             "redirected",
-            f"{address.text} redirects to another server, which was not asked: {found.text}",
+            f"{address.text} redirects to another page, which was not asked for: {found.text}",
             "Call web_fetch with that address if it is the page you want.",
         )
     return found

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from asserted_sentences import Snapshot
 from file_desk import FileDesk
+from msgspec.structs import replace
 
 from agentnb.tools.builtin.files.protected import is_protected_name
 from agentnb.tools.tool import ToolContext
@@ -136,3 +137,24 @@ def test_working_directory_in_a_git_directory_is_not_written(desk: FileDesk) -> 
         desk.context = context
         assert desk.code("write_file", path="x", content="y") == "protected_path"
         desk.context = ToolContext("r-1", "c", desk.folder, context.run_plain)
+
+
+def test_the_store_of_the_run_is_not_written_wherever_it_is(desk: FileDesk) -> None:
+    desk.put({"logs/1.jsonl": "{}\n", "logs2/a.txt": "a\n"})
+    (desk.folder / "link").symlink_to("logs")
+    desk.context = replace(desk.context, store_folder=desk.folder / "logs")
+    for path in ("logs/1.jsonl", "logs/new.jsonl", "LOGS/new.jsonl", "link/1.jsonl"):
+        if path != "LOGS/new.jsonl" or (desk.folder / "LOGS").exists():
+            assert desk.code("write_file", path=path, content="x") == "protected_path"
+    assert desk.code("write_file", path="logs2/a.txt", content="x") is None
+
+
+def test_files_from_before_a_change_are_for_the_person_alone(desk: FileDesk) -> None:
+    desk.put({".agentnb/runs/.before-1/0": "old key", "a.txt": "old\n"})
+    (desk.folder / "link").symlink_to(".agentnb/runs/.before-1/0")
+    for path in (".agentnb/runs/.before-1/0", ".agentnb/runs/.BEFORE-1/0", "link"):
+        if path != ".agentnb/runs/.BEFORE-1/0" or (desk.folder / path).exists():
+            assert desk.code("read_file", path=path) == "protected_path"
+    assert desk.code("list_files", path=".agentnb/runs/.before-1") == "protected_path"
+    assert desk.code("search_files", pattern="old", path=".agentnb/runs/.before-1") == "protected_path"
+    assert "old key" not in desk.text("search_files", pattern="old", path=".agentnb")

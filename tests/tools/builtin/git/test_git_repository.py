@@ -72,6 +72,17 @@ def redirect_branches(repository: GitRepository, other: GitRepository) -> None:
     (repository.folder / ".git/refs").symlink_to(other.folder / ".git/refs")
 
 
+def redirect_one_branch(repository: GitRepository, other: GitRepository) -> None:
+    (repository.folder / ".git/refs/heads/side").symlink_to(other.folder / ".git/refs/heads")
+
+
+def redirect_log(repository: GitRepository, other: GitRepository) -> None:
+    log = repository.folder / ".git/logs/HEAD"
+    log.parent.mkdir(exist_ok=True)
+    log.unlink(missing_ok=True)
+    log.symlink_to(other.folder / ".bashrc")
+
+
 REDIRECTED: dict[str, Callable[[GitRepository, GitRepository], None]] = {
     "core.worktree": redirect_work_tree,
     "core.worktree above": redirect_to_parent,
@@ -79,6 +90,8 @@ REDIRECTED: dict[str, Callable[[GitRepository, GitRepository], None]] = {
     ".git link": redirect_by_link,
     "commondir": redirect_common_data,
     "link in .git": redirect_branches,
+    "link below .git/refs": redirect_one_branch,
+    "link below .git/logs": redirect_log,
 }
 
 

@@ -154,25 +154,63 @@ def test_files_of_keys_are_empty(work: Path, monkeypatch: pytest.MonkeyPatch) ->
     deep.mkdir(parents=True)
     (work / "envs" / "lib").mkdir(parents=True)
     (work / "envs" / "pyvenv.cfg").touch()
-    (work / "envs" / "lib" / "cacert.pem").write_text("public")
+    (work / "envs" / "lib" / "cacert.pem").write_text("BEGIN CERTIFICATE public")
     for name in (".env", ".env.local", "server.pem", "a/id_rsa", "a/b/.netrc", "real.key"):
         (work / name).write_text("secret")
     (work / "link.pem").symlink_to("plain.txt")
     for name in (".env.example", "a/id_rsa.pub", "plain.txt"):
         (work / name).write_text("open")
     command = "cat .env .env.local server.pem a/id_rsa a/b/.netrc real.key link.pem plain.txt"
-    assert shown(work, f"{command}; cat .env.example a/id_rsa.pub envs/lib/*") == "openopenpublic"
+    assert shown(work, f"{command}; cat .env.example a/id_rsa.pub envs/lib/*") == "openopenBEGIN CERTIFICATE public"
     assert not bash(work, "echo x > .env || rm .env || mv .env y").ok
     assert (work / ".env").read_text() == "secret"
 
 
-def test_a_walk_that_was_cut_is_told(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_command_runs_where_files_of_keys_cannot_be_found(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folder_walk, "MAX_ENTRIES", 3)
     (work / "a" / "b").mkdir(parents=True)
     for name in (".env", "a/.env", "a/b/.env"):
         (work / name).write_text("secret")
-    text = shown(work, "cat .env; cat a/b/.env")
-    assert text.startswith("secret\n[Files of keys were covered among the first")
+    outcome = bash(work, "cat a/b/.env")
+    assert (outcome.error_code, "secret" in outcome.text) == ("not_sandboxed", False)
+
+
+def test_no_command_uncovers_files_of_keys(work: Path, subtests: pytest.Subtests) -> None:
+    git(work, "init -q .")
+    (work / "cfg").mkdir()
+    for name in (".env", "cfg/.env"):
+        (work / name).write_text("secret")
+    (work / ".agentnb" / "runs" / ".before-1").mkdir(parents=True)
+    (work / ".agentnb" / "runs" / ".before-1" / "0").write_text("secret")
+    for command in (
+        "touch pyvenv.cfg; true",
+        "mv cfg node_modules",
+        "mkdir s; mv node_modules s/.git",
+        "mv s/.git s/.agentnb",
+        "mv s/.agentnb .git/cfg",
+        "cat .agentnb/runs/.before-*/0",
+    ):
+        with subtests.test(command):
+            bash(work, command)
+            assert "secret" not in bash(work, "grep -r secret . 2>/dev/null; cat $(find . -name .env) 2>/dev/null; true").text
+
+
+def test_the_folder_cannot_be_made_a_repository_of_itself(work: Path) -> None:
+    git(work, "init -q .")
+    (work / "part").mkdir()
+    for folder in (work / "part", work.parent / "other"):
+        folder.mkdir(exist_ok=True)
+        bash(folder, "mkdir -p objects refs; printf 'ref: refs/heads/main' > HEAD; printf '[core]' > config")
+        assert not (folder / "HEAD").exists() and "objects" in names(folder)
+
+
+def test_hooks_and_settings_in_the_folder_are_kept(work: Path) -> None:
+    git(work, "init -q . && git config core.hooksPath .husky && git config include.path ../team.cfg")
+    (work / ".husky").mkdir()
+    (work / "team.cfg").write_text("[user]\n")
+    text = shown(work, "echo x > .husky/pre-commit || echo kept; echo x > team.cfg || echo kept; echo free > new && cat new")
+    assert [line for line in text.splitlines() if line in ("kept", "free")] == ["kept", "kept", "free"]
+    assert names(work / ".husky") == set() and (work / "team.cfg").read_text() == "[user]\n"
 
 
 def test_a_folder_that_is_hidden_is_refused(work: Path) -> None:

@@ -30,7 +30,7 @@ PAGES: dict[str, Answer] = {
     "/metadata": redirect("http://169.254.169.254/latest/meta-data/"),
     "/loopback": redirect("http://127.0.0.1:8888/api/contents"),
     "/elsewhere": redirect("http://evil.test/take"),
-    "/again": redirect("/secret", Connection="close"),
+    "/again": redirect("/again?n=1", Connection="close"),
     "/cookie": Reply("<p>Set.", headers={"Set-Cookie": "a=b"}),
     "/secret": Reply("secret"),
 }

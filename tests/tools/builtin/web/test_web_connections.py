@@ -29,7 +29,7 @@ def test_one_private_address_among_many_refuses_the_host(monkeypatch: pytest.Mon
 
 
 def test_a_name_that_changes_its_address_is_judged_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    pages = {"/": redirect("/next", Connection="close"), "/next": Reply("secret")}
+    pages = {"/": redirect("/?n=1", Connection="close"), "/?n=1": Reply("secret")}
     with public_server(monkeypatch, pages) as (server, network):
         network.names["page.test"] = [[PUBLIC], ["127.0.0.1"]]
         outcome = web_fetch("http://page.test/")
