@@ -126,6 +126,17 @@ def test_a_provider_whose_key_is_kept_has_one(kernel: Any, asked: Asked, snapsho
     assert lines[-1] == snapshot
 
 
+def test_the_token_of_github_is_asked_for_by_its_short_name(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
+    cell, questions = asked("%agent key github", "ghp_test-0123456789abcdef")
+    assert questions == [{"prompt": "The key (GITHUB_TOKEN, for github tools): ", "password": True}]
+    assert cell.printed == snapshot
+    lines = kernel.run("%agent key").printed.splitlines()
+    assert [line.split() for line in lines if "GITHUB" in line] == [
+        ["GITHUB_TOKEN", "from", "this", "kernel", "github", "tools"]
+    ]
+    kernel.run("%agent key github --forget")
+
+
 def test_a_variable_of_another_provider_can_be_given(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
     cell, questions = asked("%agent key OPENROUTER_API_KEY", SECRET)
     assert questions[0]["prompt"] == "The key (OPENROUTER_API_KEY): "

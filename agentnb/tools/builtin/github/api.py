@@ -54,7 +54,7 @@ class Api:
         return data
 
     def _client(self) -> Any:
-        """Return a client that neither waits nor tries again by itself."""
+        """Return a client for one request, which it does not repeat."""
         from github import Auth, Github
 
         return Github(
@@ -63,8 +63,6 @@ class Api:
             timeout=ANSWER_SECONDS,
             user_agent="agentnb",
             retry=None,
-            seconds_between_requests=None,
-            seconds_between_writes=None,
         )
 
     def _uses_proxy_in_plain(self) -> bool:

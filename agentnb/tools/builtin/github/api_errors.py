@@ -21,7 +21,7 @@ class GitHubFailed(Exception):
 
     def __init__(self, code: str, problem: str, advice: str) -> None:
         super().__init__(code)
-        self.outcome: ToolOutcome = failure(code, redact(problem), advice)
+        self.outcome: ToolOutcome = failure(code, redact(problem), redact(advice))
 
 
 def no_token() -> GitHubFailed:

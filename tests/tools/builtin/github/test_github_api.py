@@ -70,15 +70,19 @@ def test_the_token_goes_to_no_other_host(subtests: pytest.Subtests) -> None:
                     assert other.asked == [] and other.problems == []
 
 
-def test_a_renamed_repository_is_followed_on_the_same_host() -> None:
-    moved = {
-        PATH: Answer(301, {"message": "Moved Permanently"}, {"Location": "x"}),
-        "/repositories/1/issues/12": Answer(200, issue(12)),
-    }
-    with GitHubServer(moved) as server:
-        moved[PATH] = Answer(301, {"message": "Moved Permanently"}, {"Location": f"{server.url}/repositories/1/issues/12"})
-        assert Api(server.url, Key("GITHUB_TOKEN", TOKEN, "a test")).get(PATH)["number"] == 12
-        assert [asked.token for asked in server.asked] == [TOKEN, TOKEN]
+def test_a_renamed_repository_is_followed_at_once_on_the_same_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(time, "sleep", waits.append)
+    new = "/repositories/1/issues/12"
+    answers = {new: Answer(200, issue(12)), f"{new}/comments": Answer(201, {"html_url": "x"})}
+    with GitHubServer(answers) as server:
+        for old in (PATH, f"{PATH}/comments"):
+            location = f"{server.url}{old.replace('repos/octo/tides', 'repositories/1')}"
+            answers[old] = Answer(301, {"message": "Moved Permanently"}, {"Location": location})
+        api = Api(server.url, Key("GITHUB_TOKEN", TOKEN, "a test"))
+        assert api.get(PATH)["number"] == 12 and api.post(f"{PATH}/comments", {"body": "Seen."}) == {"html_url": "x"}
+        assert [asked.token for asked in server.asked] == [TOKEN] * 4 and server.problems == []
+    assert waits == []
 
 
 def test_an_answer_that_is_not_json_is_an_error() -> None:
@@ -116,16 +120,6 @@ def test_no_log_of_python_holds_the_token(caplog: pytest.LogCaptureFixture) -> N
     with GitHubServer() as server:
         Api(server.url, Key("GITHUB_TOKEN", TOKEN, "a test")).post(f"{PATH}/comments", {"body": "Seen."})
     assert caplog.text and TOKEN not in caplog.text
-
-
-def test_calls_do_not_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    waits: list[float] = []
-    monkeypatch.setattr(time, "sleep", waits.append)
-    with GitHubServer() as server:
-        api = Api(server.url, Key("GITHUB_TOKEN", TOKEN, "a test"))
-        for _ in range(2):
-            api.post(f"{PATH}/comments", {"body": "Seen."})
-    assert waits == []
 
 
 def test_a_key_shows_its_text_in_no_repr() -> None:

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 from asserted_sentences import Snapshot
-from github_server import PULL_REQUEST, issue
+from github_server import PULL_REQUEST, TOKEN, issue
 
+from agentnb import settings
 from agentnb.tools.builtin.github.api_errors import GitHubFailed
 from agentnb.tools.builtin.github.issues import comment_line, issue_lines, issue_text
 from agentnb.tools.builtin.github.repository import Repository
@@ -32,6 +33,13 @@ def test_issues_of_a_renamed_repository_are_not_listed(snapshot: Snapshot) -> No
         issue_lines([renamed], TIDES, 10)
     assert caught.value.outcome.error_code == "moved" and caught.value.outcome.text == snapshot
     assert "#1" in issue_lines([issue(1)], Repository("Octo", "TIDES"), 10)
+
+
+def test_no_error_repeats_a_key_of_the_server() -> None:
+    settings.keep_key("github", TOKEN)
+    with pytest.raises(GitHubFailed) as caught:
+        issue_lines([issue(1, repository_url=f"https://api.github.com/repos/octo/{TOKEN}")], TIDES, 10)
+    assert TOKEN not in caught.value.outcome.text and "[key]" in caught.value.outcome.problem
 
 
 def test_letters_that_nobody_sees_are_left_out() -> None:

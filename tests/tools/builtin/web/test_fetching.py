@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import socket
 import threading
+import tracemalloc
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
@@ -87,6 +88,20 @@ def test_long_pages_are_cut_and_say_so(monkeypatch: pytest.MonkeyPatch, snapshot
             outcome = web_fetch(f"http://page.test{path}")
             assert outcome.ok and len(outcome.text) < 1_300
             assert outcome.text.replace("a" * 1_000, "A").splitlines() == snapshot(path)
+
+
+def test_a_bomb_takes_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetching, "MAX_BYTES", 5_000)
+    bomb = gzip.compress(b"a" * 20_000_000)
+    with public_server(monkeypatch, {"/": Reply(bomb, headers={"Content-Encoding": "gzip"})}):
+        web_fetch("http://page.test/")  # what the libraries keep is there
+        tracemalloc.start()
+        try:
+            assert web_fetch("http://page.test/").ok
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert peak < 10_000_000
 
 
 def forever(piece: bytes, told: threading.Event) -> Callable[[BaseHTTPRequestHandler], None]:
