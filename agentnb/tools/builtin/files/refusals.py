@@ -52,7 +52,7 @@ def outside_work_dir(shown: str) -> FileRefused:
 
 def before_images(shown: str) -> FileRefused:
     """Return the refusal of a path in a folder of before-images."""
-    advice = "Read the file itself. Only the person can take a change back, with: %agent undo"
+    advice = "Read the file itself. Only the person can take a change back."
     return FileRefused(
         "protected_path", f"{shown} is a copy of a file from before it was changed, for the person alone", advice
     )
