@@ -22,6 +22,7 @@ from typing import Any, cast
 
 import pandas as pd
 import pytest
+from git_repositories import GitRepository
 from github_server import Answer, GitHubServer, issue
 from quick_models import quick
 from streamed_replies import Streamed, Streaming
@@ -62,6 +63,7 @@ from agentnb.testing import LoopbackServer, Misbehaviour, Status
 from agentnb.testing.replies.lines import as_answer
 from agentnb.testing.replies.wire import Asked, Delivery, Wire
 from agentnb.tools.builtin.github.group import GitHub
+from agentnb.tools.builtin.shell.group import Shell
 from agentnb.tools.builtin.web.group import Web
 from agentnb.tools.todos.board import TodoBoard
 from agentnb.tools.tool import ToolContext, ToolOutcome
@@ -161,7 +163,8 @@ def new_bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], B
 
     def made() -> Bench:
         monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-        monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+        for name in ("OPENAI_API_KEY", "GITHUB_TOKEN"):
+            monkeypatch.delenv(name, raising=False)  # a door before this may have set it
         monkeypatch.setattr(settings, "_held", settings._Held())
         folder = tmp_path / f"bench{next(numbers)}"
         folder.mkdir()
@@ -513,6 +516,78 @@ def page(answer: WebReply, path: str = "/") -> Callable[[Bench], None]:
     return plant
 
 
+# Doors: the built-in tools of files, git and the shell
+
+
+def desk(bench: Bench) -> GitRepository:
+    """A working folder whose files hold the key, one of them since the last commit only."""
+    repository = GitRepository.make(bench.folder / "work")
+    repository.commit("First", notes_txt=f"It is {KEY}\n", code_py="x = 1\n")
+    repository.write("code.py", f"x = '{KEY}'\n")
+    return repository
+
+
+def builtin(*calls: ToolCall, tools: Any, is_error: bool = False) -> Callable[[Bench], None]:
+    """Calls of built-in tools, each of whose results has the key."""
+
+    def plant(bench: Bench) -> None:
+        allowed = {"bash": "allow", "git": "allow", "write_file": "allow"}
+        run = bench.run(*calls, "Done.", tools=tools, work_dir=desk(bench).folder, permissions=allowed)
+        told = [one.results[0] for one in run.rounds if one.results]
+        assert [(one.is_error, "[key]" in one.text) for one in told] == [(is_error, True)] * len(calls)
+
+    return plant
+
+
+def bash(command: str) -> ToolCall:
+    return ToolCall("bash", {"command": command})
+
+
+READS = (
+    ToolCall("read_file", {"path": "notes.txt"}),
+    ToolCall("search_files", {"pattern": "It is"}),
+    ToolCall("git_diff", {}),
+)
+OVERWRITE = ToolCall("write_file", {"path": "notes.txt", "content": f"It was {KEY[::-1]}\n"})
+
+
+def variables_of_the_shell(bench: Bench) -> None:
+    """Values whose names say that they are secrets, though they do not look like keys."""
+    shell = Shell(env={"DATABASE_PASSWORD": OTHER, "REGION": "brest"})
+    bench.see("errors", shell, repr(shell), shell.as_logged)
+    builtin(bash("echo $REGION $DATABASE_PASSWORD"), bash("env >&2"), tools=[shell])(bench)
+    assert bench.runs[-1].rounds[0].results[0].text == "brest [key]\n"
+
+
+def question_about(call: ToolCall, shown: str) -> Callable[[Bench], None]:
+    """The person is asked about a call, and is shown this of it."""
+
+    def plant(bench: Bench) -> None:
+        folder, rules_ = desk(bench).folder, {call.name: "ask"}
+        run = bench.run(call, "Done.", tools=["files", "shell"], work_dir=folder, permissions=rules_, answer="approve")
+        (asked,) = [encode(event).decode() for event in run.events if isinstance(event, QuestionAsked)]
+        assert shown in asked
+        assert not run.rounds[0].results[0].is_error
+
+    return plant
+
+
+def file_before_it_is_written(bench: Bench) -> None:
+    folder = desk(bench).folder
+    run = bench.run(
+        ToolCall("read_file", {"path": "notes.txt"}),
+        OVERWRITE,
+        "Done.",
+        tools=["files"],
+        work_dir=folder,
+        permissions={"write_file": "allow"},
+    )
+    assert (folder / "notes.txt").read_text() == OVERWRITE.arguments["content"]
+    for kept in (bench.folder / "runs").glob(".before-*/*"):
+        bench.see("before-images", kept.read_text())
+    bench.see("undo", undo_text(undo_run(bench.store, run.id)))
+
+
 # Doors: keys that become known late
 
 
@@ -676,6 +751,13 @@ DOORS: dict[str, Callable[[Bench], object]] = {
     "web: page": page(WebReply(f"<title>{KEY}</title><p>It is {KEY} or sk&#45;{KEY[3:]}. <a href='/{KEY}'>Look</a>")),
     "web: type": page(WebReply("x", f"application/{KEY}")),
     "web: redirect": page(redirect(f"https://other.test/?key={KEY}")),
+    "files and git: what they read": builtin(*READS, tools=["files", "git"]),
+    "bash: output": builtin(bash("cat notes.txt"), bash("cat notes.txt >&2"), tools=["shell"]),
+    "bash: output of a failure": builtin(bash("cat notes.txt; cat code.py >&2; exit 3"), tools=["shell"], is_error=True),
+    "bash: variables": variables_of_the_shell,
+    "bash: question": question_about(bash(f"echo {KEY}"), "echo [key]"),
+    "write_file: question": question_about(OVERWRITE, "-It is [key]"),
+    "write_file: before it is written": file_before_it_is_written,
     "summary": summary(f"Call the server with {KEY}."),
     "summary: error": summary(RuntimeError(f"illegal header {KEY}")),
     "key: typed while it runs": typed_while_it_runs,
@@ -688,7 +770,7 @@ DOORS: dict[str, Callable[[Bench], object]] = {
 }
 
 
-@pytest.mark.slow("a key at each of 65 doors, most of them with a run of their own")
+@pytest.mark.slow("a key at each of 83 doors, most of them with a run of their own")
 @pytest.mark.req("R2.35", "R2.38")
 def test_a_key_planted_at_any_door_comes_out_nowhere(new_bench: Callable[[], Bench], subtests: pytest.Subtests) -> None:
     for door, plant in DOORS.items():

@@ -1,4 +1,4 @@
-"""The group of the file tools: schemas, the calls of the examples, systems without descriptors of folders."""
+"""The group of the file tools: schemas, pickles, systems without descriptors of folders."""
 
 from __future__ import annotations
 
@@ -9,12 +9,8 @@ from pathlib import Path
 
 import pytest
 from asserted_sentences import Snapshot
-from file_desk import FileDesk
-from run_checks import results
 
-from agentnb import Agent, ToolCall
 from agentnb.errors import SettingsError
-from agentnb.models import ScriptedModel
 from agentnb.tools.builtin.files.group import Files
 from agentnb.tools.builtin.named import GROUPS, tools_of
 
@@ -34,25 +30,6 @@ def test_schemas_effects_and_flags_are_those_of_the_examples(subtests: pytest.Su
             assert tool.spec.description.startswith(example["description"])
             assert (tool.flag, tool.effects) == (example["permission"], {example["effects"]})
             assert not tool.signature.gaps
-
-
-@pytest.mark.req("R2.5", "R2.17", "R2.18", "R2.20")
-def test_calls_of_the_examples_have_their_results(subtests: pytest.Subtests, desk: FileDesk) -> None:
-    examples = json.loads((EXAMPLES / "calls.json").read_text())
-    desk.put(examples["work_dir"])
-    names = GROUPS["files"].tool_names
-    calls = [call for call in examples["calls"] if call["tool"] in names]
-    assert len(calls) == 5
-    for call in calls:
-        with subtests.test(f"{call['tool']} {call['arguments']}"):
-            model = ScriptedModel([[ToolCall(call["tool"], call["arguments"])], "Done."])
-            permissions = call.get("permissions") or {"write_file": "allow"}
-            agent = Agent(model, tools=list(Files().tools), work_dir=desk.folder, permissions=permissions, todos=False)
-            (result,) = results(agent.run_sync("go"))
-            assert result.is_error == call.get("is_error", False)
-            assert result.text == call.get("result", result.text)
-            assert all(words in result.text for words in call.get("says", ()))
-    assert (desk.folder / "out" / "new" / "top.txt").read_bytes() == b"6.1\n" and not (desk.folder / "a.txt").exists()
 
 
 def test_tools_that_read_may_run_beside_others_and_say_what_is_data() -> None:
