@@ -10,6 +10,7 @@ import pytest
 from waiting import wait_until
 
 from agentnb.notebook.panel import LISTED
+from agentnb.tools.builtin.named import GROUPS
 
 pytestmark = pytest.mark.browser
 
@@ -154,10 +155,11 @@ def test_it_is_good_to_use_by_keys_alone_and_at_any_width(lab: Any) -> None:
     form = opened(lab, OLDER)
     form.get_by_label("Prompt").focus()
     names = []
-    for _ in range(9):
+    for _ in range(9 + len(GROUPS)):
         lab.page.keyboard.press("Tab")
         names.append(lab.page.evaluate(FOCUSED))
-    assert [name.strip() for name in names[:8]] == ["Model", "Guidance", "add", "nap", "hold", "Start", "Refresh", "run"]
+    in_order = ["Model", "Guidance", "add", "nap", "hold", *GROUPS, "Start", "Refresh", "run"]
+    assert [name.strip() for name in names[: len(in_order)]] == in_order
     runs(lab).nth(0).focus()
     lab.page.keyboard.press("Enter")
     until(lab, lab.page.get_by_role("region", name="Run", exact=True), "add: 42")
