@@ -16,6 +16,7 @@ from agentnb.policies.permissions.rules import RuleList
 from agentnb.tools.builtin.github.group import GitHub
 from agentnb.tools.builtin.group import ToolGroup
 from agentnb.tools.builtin.shell.group import Shell
+from agentnb.tools.builtin.shell.sandbox import SANDBOXES
 
 APPROVE_HELP = (
     "what needs your permission where no rule says it; without a mode, calls of tools that declare to write, execute or reach "
@@ -37,8 +38,6 @@ Reader = Callable[[str], Any]
 """Parses a text into a value; raises ValueError with what is wrong with the text."""
 SESSION_BUDGET = SESSION_BUDGET_LIMIT.name.replace("_", "-")
 SWITCH = ("yes", "no")
-SANDBOXES = ("bwrap",)
-"""The sandboxes of ``bash``."""
 ON_STOP = ("raise", "continue")
 """What a cell does when you stop the run it waits for: raise, so that Run All stops too, or end normally."""
 

@@ -12,7 +12,7 @@ from agentnb.errors import UnknownTool, near, nearest
 from agentnb.tools.builtin.files.group import Files
 from agentnb.tools.builtin.git.group import Git
 from agentnb.tools.builtin.github.group import GitHub
-from agentnb.tools.builtin.group import BuiltinTool, ToolGroup
+from agentnb.tools.builtin.group import BuiltinTool, ToolGroup, tool_of_group
 from agentnb.tools.builtin.notebook.group import Notebook
 from agentnb.tools.builtin.shell.group import Shell
 from agentnb.tools.builtin.web.group import Web
@@ -51,8 +51,8 @@ def tools_of_word(word: str, groups: Groups | None = None) -> tuple[Tool, ...]:
     group = word if word in GROUPS else GROUP_OF.get(word)
     if group is None:
         return ()
-    tools = ((groups or {}).get(group) or default_group(group)).tools
-    return tools if word in GROUPS else tuple([tool for tool in tools if tool.spec.name == word])
+    made = (groups or {}).get(group) or default_group(group)
+    return made.tools if word in GROUPS else (tool_of_group(made, word),)
 
 
 def tools_of(value: Any, groups: Groups | None = None) -> tuple[Tool, ...]:
@@ -117,8 +117,8 @@ def builtins_again(
     for name in names:
         group, of_group = GROUP_OF.get(name), logged.get(name)
         if name not in known and group is not None and isinstance(of_group, dict):
-            made = GROUPS[group].of_log(of_group, is_trusted=is_trusted)
-            found += [tool for tool in made.tools if tool.spec.name == name]
+            made = GROUPS[group].of_log(of_group, is_trusted=is_trusted) if of_group else default_group(group)
+            found.append(tool_of_group(made, name))
     return found
 
 

@@ -127,7 +127,6 @@ async def _run_command(shell: Shell, context: ToolContext, command: str, seconds
         return failure("dangerous_command", f"potentially dangerous command blocked: {pattern}", advice)
     variables = {**settings.program_variables(), **shell.env}
     words = [_bash(settings.program_variables()["PATH"]), "-c", command]
-    notes: tuple[str, ...] = ()
     try:
         if shell.sandbox is None:
             result = await run_process(words, folder=work_dir, variables=variables, seconds=seconds)
@@ -135,7 +134,6 @@ async def _run_command(shell: Shell, context: ToolContext, command: str, seconds
             kept: dict[str, Any] = {"has_network": shell.network, "store": context.store_folder}
             make = partial(Sandbox, work_dir, settings.program_variables(), **kept)
             sandbox = await asyncio.to_thread(make)
-            notes = sandbox.notes
             with sandbox.around(words) as (wrapped, descriptors):
                 result = await run_process(
                     wrapped, folder=work_dir, variables=variables, seconds=seconds, descriptors=descriptors
@@ -148,7 +146,7 @@ async def _run_command(shell: Shell, context: ToolContext, command: str, seconds
             encodable(f"The command could not be started: {error}"),
             "Check the working directory and the command",
         )
-    return _outcome(result, seconds, notes)
+    return _outcome(result, seconds)
 
 
 @cache
@@ -156,13 +154,11 @@ def _bash(path: str) -> str:
     return shutil.which("bash", path=path) or "bash"
 
 
-def _outcome(result: ProcessResult, seconds: int, notes: tuple[str, ...]) -> ToolOutcome:
+def _outcome(result: ProcessResult, seconds: int) -> ToolOutcome:
     """Return what a command printed, as an error unless it ended well."""
     errors = f"STDERR:\n{result.errors}" if result.errors else ""
     gap = "\n" if errors and result.output and not result.output.endswith("\n") else ""
     text = result.output + gap + errors or "(no output)"
-    if notes:
-        text = "\n".join([text.removesuffix("\n"), *(f"[{note}]" for note in notes)])
     if result.exit_code == 0:
         return success(text)
     if result.exit_code is not None:

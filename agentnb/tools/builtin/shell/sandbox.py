@@ -59,11 +59,6 @@ class Sandbox:
         self._home = Path(variables["HOME"]).resolve()
         self._git_settings = _git_settings(work_dir, variables) if self._view.hides(self._home) else ""
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What the model must know of this sandbox."""
-        return tuple(self._view.notes)
-
     @contextmanager
     def around(self, words: Sequence[str]) -> Iterator[Wrapped]:
         """Yield the command line that runs this one in the sandbox."""

@@ -28,7 +28,6 @@ class SandboxView:
     """The mounts of a sandbox. A mount holds within its folder; mounts further inside win."""
 
     def __init__(self, work_dir: Path, *, has_network: bool, store: Path | None = None) -> None:
-        self.notes: list[str] = []
         self.guarded: list[Guarded] = []
         self._mounts: dict[Path, tuple[str, ...]] = {}
         self._covered: set[Path] = set()

@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from asserted_sentences import Snapshot
 from git_repositories import GitRepository, call_tool
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> GitRepository:
-    repository = GitRepository.make(tmp_path / "r")
-    for name in ("d/a.txt", "d/b.txt", "c.txt"):
-        repository.write(name, "1\n")
-    repository.commit("First")
-    return repository
 
 
 def test_unstaged_staged_and_limited_changes(repository: GitRepository, snapshot: Snapshot) -> None:
