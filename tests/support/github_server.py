@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
+
+from loopback_thread import LoopbackThread
 
 TOKEN = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
 
@@ -55,7 +56,7 @@ class Answer(NamedTuple):
     headers: dict[str, str] = {}
 
 
-class GitHubServer:
+class GitHubServer(LoopbackThread):
     """GitHub's API at loopback, with the repository ``octo/tides``. ``answers``: by path, instead of its own."""
 
     def __init__(self, answers: dict[str, Answer] | None = None, token: str = TOKEN) -> None:
@@ -77,20 +78,8 @@ class GitHubServer:
             def log_message(self, *_: Any) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.port = self._server.server_port
+        super().__init__(Handler)
         self.url = f"http://127.0.0.1:{self.port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-
-    def __enter__(self) -> GitHubServer:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
 
     def _answer(self, handler: BaseHTTPRequestHandler) -> None:
         asked = self._read(handler)

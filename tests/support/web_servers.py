@@ -6,11 +6,10 @@ import asyncio
 import datetime
 import ipaddress
 import ssl
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -19,6 +18,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from httpcore2 import AnyIOBackend
+from loopback_thread import LoopbackThread
 
 from agentnb.runtime.workers.worker_calls import call_in_thread
 from agentnb.tools.builtin.web import connections
@@ -58,7 +58,7 @@ def redirect(location: str, status: int = 302, **headers: str) -> Reply:
 Answer: TypeAlias = Reply | Callable[[BaseHTTPRequestHandler], None]
 
 
-class WebServer:
+class WebServer(LoopbackThread):
     """A server of these pages, by path; it notes what it is asked."""
 
     def __init__(self, pages: dict[str, Answer], context: ssl.SSLContext | None = None) -> None:
@@ -79,22 +79,10 @@ class WebServer:
             def log_message(self, *_: Any) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
+        super().__init__(Handler)
         self._server.handle_error = lambda *_: None  # type: ignore[method-assign]  # a client that does not trust it
         if context is not None:
             self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
-        self.port = self._server.server_port
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-
-    def __enter__(self) -> WebServer:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
 
 
 class Disguised:
