@@ -285,7 +285,7 @@ def check_variable(name: str) -> str:
 def tools_before(before: Run, agent: Agent) -> str:
     """Return a hint if the run to continue had tools and the agent has none; else empty."""
     names = names_of_tools(before)
-    if not names or len(agent.toolbox):
+    if not names or not agent.toolbox.is_empty:
         return ""
     typed = typed_names(before.invocation.tools, names) if before.invocation is not None else {}
     names = [typed.get(name, name) for name in names]

@@ -13,6 +13,7 @@ from agentnb.errors import InvalidTool, near
 from agentnb.tools.agent_tool import AgentTool
 from agentnb.tools.builtin.group import BuiltinTool
 from agentnb.tools.builtin.named import tools_of, tools_of_word
+from agentnb.tools.mcp.server import ServerTools, server_tools
 from agentnb.tools.tool import Tool, ToolOutcome, failure
 
 
@@ -22,7 +23,12 @@ class Toolbox:
     def __init__(self, tools: Iterable[Any] = ()) -> None:
         self._tools: dict[str, Tool] = {}
         self.specs: tuple[ToolSpec, ...] = ()
+        self.servers: tuple[ServerTools, ...] = ()
+        """The MCP servers whose tools a run adds when it has connected to them."""
         for value in tools:
+            if (item := server_tools(value)) is not None:
+                self.servers = (*self.servers, *([] if item in self.servers else [item]))
+                continue
             for tool in tools_of(value):
                 if self._tools.get(tool.spec.name) is not tool or not isinstance(tool, BuiltinTool):
                     self.register(tool)
@@ -40,8 +46,9 @@ class Toolbox:
 
     def with_tool(self, tool: Tool) -> Toolbox:
         """Return a toolbox with these tools and one more, at the end."""
-        other = Toolbox()
-        other._tools = self._tools | {tool.spec.name: tool}
+        if tool.spec.name in self._tools:
+            raise InvalidTool(f'tool "{tool.spec.name}" already registered', _how_to_rename(tool, self._tools[tool.spec.name]))
+        other = self.knowing(tool)
         other.specs = (*self.specs, tool.spec)
         return other
 
@@ -49,13 +56,13 @@ class Toolbox:
         """Return a toolbox that also runs this tool, without advertising it to the model."""
         other = Toolbox()
         other._tools = self._tools | {tool.spec.name: tool}
-        other.specs = self.specs
+        other.specs, other.servers = self.specs, self.servers
         return other
 
     def with_words(self, words: Iterable[str]) -> Toolbox:
         """Return a toolbox with these tools and the built-in ones that the words stand for, but for names that are taken."""
         other = Toolbox()
-        other._tools, other.specs = dict(self._tools), self.specs
+        other._tools, other.specs, other.servers = dict(self._tools), self.specs, self.servers
         for tool in [tool for word in words if word not in self._tools for tool in tools_of_word(word)]:
             if tool.spec.name not in other._tools:
                 other.register(tool)
@@ -72,9 +79,14 @@ class Toolbox:
         return tuple([self._tools.get(tool.spec.name, tool) for tool in tools_of_word(word)])
 
     @property
-    def has_builtins(self) -> bool:
-        """Whether it has built-in tools, which read files, pages and the output of commands."""
-        return any(isinstance(tool, BuiltinTool) for tool in self)
+    def is_empty(self) -> bool:
+        """Whether it has neither tools nor servers, which will have some."""
+        return not self._tools and not self.servers
+
+    @property
+    def reads_foreign_text(self) -> bool:
+        """Whether it has tools of servers or built-in ones, which read files, pages and the output of commands."""
+        return bool(self.servers) or any(isinstance(tool, BuiltinTool) for tool in self)
 
     def check_usable(self) -> None:
         """Raise `SettingsError`, with what to install or set, if a built-in tool cannot work here."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from agentnb.core.log.work_events import ToolsChanged
 from agentnb.runtime.event_log import EventLog
 from agentnb.tools.tool import Tool, ToolOutcome
@@ -11,9 +13,12 @@ from agentnb.tools.toolbox import Toolbox
 class RunTools:
     """The tools of one run."""
 
-    def __init__(self, log: EventLog, toolbox: Toolbox) -> None:
+    def __init__(self, log: EventLog, toolbox: Toolbox, *, logs_changes: bool = True) -> None:
+        """``logs_changes``: whether the log has the tools, as that of an agent does."""
         self._log = log
+        self._own = toolbox
         self._toolbox = toolbox
+        self._logs_changes = logs_changes
 
     def get(self, name: str) -> Tool | None:
         """Return the tool of this name, or None."""
@@ -26,6 +31,20 @@ class RunTools:
     def not_found(self, name: str) -> ToolOutcome:
         """Return the error result for an unknown tool."""
         return self._toolbox.not_found(name)
+
+    def take_server_tools(self, tools: Iterable[Tool]) -> None:
+        """Offer these tools of MCP servers instead of those before, after the tools of the run's own.
+
+        Tools that were there before keep their places: another order loses caches of prompts. Raises `InvalidTool` for a name
+        that is taken.
+        """
+        place = {spec.name: index for index, spec in enumerate(self._log.run.tools if self._logs_changes else ())}
+        toolbox = self._own
+        for tool in sorted(tools, key=lambda tool: place.get(tool.spec.name, len(place))):
+            toolbox = toolbox.with_tool(tool)
+        if self._logs_changes and toolbox.specs != self._log.run.tools:
+            self._log.emit(ToolsChanged, tools=toolbox.specs, reason="mcp_servers")
+        self._toolbox = toolbox
 
     def change(self, toolbox: Toolbox) -> None:
         """Replace the tools: the next request offers these, and only these can be called. Calls that run are not affected."""

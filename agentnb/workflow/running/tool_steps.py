@@ -42,7 +42,7 @@ class ToolSteps:
         elicitation = steps.elicitation
         self._runs = steps.nested
         self._book = elicitation.book
-        tools = RunTools(steps.log, toolbox)
+        tools = RunTools(steps.log, toolbox, logs_changes=False)
         work_dir = folder_of(steps.work_dir)
         permitted = PermissionGate(elicitation.permissions, tools.get, work_dir)
         services = CallServices(

@@ -1,0 +1,106 @@
+"""The MCP servers of a session, or of one run: those that are configured, and their connections."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import threading
+from pathlib import Path
+from weakref import WeakSet
+
+from agentnb.core.forks import after_fork
+from agentnb.runtime.threads import LoopThread
+from agentnb.settings import Key
+from agentnb.tools.mcp.configuration import Configuration
+from agentnb.tools.mcp.expansion import expanded, secrets
+from agentnb.tools.mcp.live_server import LiveServer
+from agentnb.tools.mcp.server import MCPServer, ServerTools
+
+CLOSE_SECONDS = 10.0
+"""Seconds that servers have to end."""
+
+
+class Servers:
+    """Servers, with one connection each, which lives until `close`. Thread-safe."""
+
+    def __init__(self, configuration: Configuration | None = None) -> None:
+        self.configuration = configuration or Configuration()
+        self._used: list[LiveServer] = []
+        self._lock = threading.Lock()
+        self._thread: LoopThread | None = None
+        _all.add(self)
+
+    def live(self, item: ServerTools, work_dir: Path) -> LiveServer:
+        """Return the server of an item, to be started when it is used. Raises `SettingsError` if it is not configured."""
+        server = item.server or self.configuration.server(item.name)
+        with self._lock:
+            known = next((one for one in self._used if one.server == server), None)
+            if known is None:
+                if self._thread is None:
+                    self._thread = LoopThread()
+                known = LiveServer(server, _filled, self._thread, work_dir)
+                self._used.append(known)
+            return known
+
+    @property
+    def used(self) -> tuple[LiveServer, ...]:
+        """The servers that runs have named so far."""
+        return tuple(self._used)
+
+    def stop(self, name: str) -> bool:
+        """End the connections of a server; return whether there were any. Blocks."""
+        with self._lock:
+            chosen = [one for one in self._used if one.server.name == name]
+            self._used = [one for one in self._used if one not in chosen]
+        self._end(chosen)
+        return bool(chosen)
+
+    def close(self) -> None:
+        """End all connections. Blocks, for some seconds at most."""
+        with self._lock:
+            chosen, self._used = self._used, []
+            thread, self._thread = self._thread, None
+        self._end(chosen, thread)
+        if thread is not None:
+            thread.close()
+
+    def _end(self, chosen: list[LiveServer], thread: LoopThread | None = None) -> None:
+        thread = thread or self._thread
+        if not chosen or thread is None:
+            return
+
+        async def end() -> None:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await asyncio.gather(*[live.stopped() for live in chosen], return_exceptions=True)
+
+        thread.submit(end).exception()
+
+    def leave_to_parent(self) -> None:
+        """Forget the connections: this process was forked, and they are its parent's."""
+        self._used, self._thread, self._lock = [], None, threading.Lock()
+
+
+def _filled(server: MCPServer) -> MCPServer:
+    """Return the server with the values of its variables, which no log will hold."""
+    found = expanded(server, os.environ)
+    for text in secrets(found):
+        Key(f"a setting of the MCP server {server.name}", text, "its settings")
+    return found
+
+
+_all: WeakSet[Servers] = WeakSet()
+
+
+def _close_all() -> None:
+    for servers in tuple(_all):
+        servers.close()
+
+
+def _leave_to_parent() -> None:
+    for servers in tuple(_all):
+        servers.leave_to_parent()
+
+
+atexit.register(_close_all)
+after_fork(_leave_to_parent)

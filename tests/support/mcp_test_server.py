@@ -1,0 +1,153 @@
+"""An MCP server written with the official SDK, with tools that tests need. Run as a program: stdio, or HTTP with a port."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import struct
+import sys
+import zlib
+from pathlib import Path
+from typing import Annotated, Literal
+
+from mcp.server.mcpserver import Context, Image, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.resolve import Elicit, Resolve
+from mcp.types import ToolAnnotations
+from pydantic import BaseModel, Field
+
+app = MCPServer("bench", version="1.0")
+
+
+class Stats(BaseModel):
+    """What `stats` returns."""
+
+    n: int
+    mean: float
+
+
+class Booking(BaseModel):
+    """What `book` asks for."""
+
+    seats: int = Field(description="How many seats", ge=1, le=9)
+    place: Literal["window", "aisle"] = "window"
+    note: str = ""
+
+
+async def ask_booking(train: str) -> Elicit[Booking]:
+    """Ask for the details of a booking."""
+    return Elicit(f"Which seats in {train}?", Booking)
+
+
+@app.tool(annotations=ToolAnnotations(read_only_hint=True))
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@app.tool()
+def stats(xs: list[float]) -> Stats:
+    """Return the number of values and their mean."""
+    return Stats(n=len(xs), mean=sum(xs) / len(xs))
+
+
+@app.tool()
+def fail(why: str) -> str:
+    """Fail with this reason."""
+    raise ToolError(why)
+
+
+@app.tool()
+def picture() -> list[str | Image]:
+    """Return a text and a picture."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows = b"".join(b"\0" + b"\x40\x80\xc0" * 8 for _ in range(8))
+    header = struct.pack(">IIBBBBB", 8, 8, 8, 2, 0, 0, 0)
+    data = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    return ["a blue square", Image(data=data, format="png")]
+
+
+@app.tool(annotations=ToolAnnotations(read_only_hint=True))
+async def wait(path: str, ctx: Context) -> str:
+    """Say that it waits, and wait until it is cancelled; ``path`` says which."""
+    target = Path(path)
+    try:
+        await ctx.report_progress(1, 3, "waiting")
+        target.write_text("began", encoding="utf-8")
+        await asyncio.sleep(3600)
+    except BaseException:
+        target.write_text("cancelled", encoding="utf-8")
+        raise
+    return "done"
+
+
+@app.tool()
+def die(path: str) -> str:
+    """End the process in the middle of a call, once per file."""
+    with Path(path).open("a", encoding="utf-8") as file:
+        file.write("called\n")
+    print("dying now", file=sys.stderr, flush=True)
+    os._exit(3)
+
+
+@app.tool()
+async def grow(ctx: Context, name: str = "grown") -> str:
+    """Add a tool with this name, or change it."""
+
+    async def grown(value: str) -> str:
+        """A tool that came later."""
+        return value
+
+    known = [tool.name for tool in await app.list_tools()]
+    if name in known:
+        app.remove_tool(name)
+    app.add_tool(grown, name=name, description=f"A tool that came later, after {len(known)} others.")
+    await ctx.session.send_tool_list_changed()  # to clients of the older protocol
+    await ctx.notify_tools_changed()
+    return "grown"
+
+
+@app.tool(annotations=ToolAnnotations(idempotent_hint=True))
+async def book(train: str, booking: Annotated[Booking, Resolve(ask_booking)]) -> str:
+    """Book seats in a train; the person says which."""
+    return f"{booking.seats} at the {booking.place} in {train}{f' ({booking.note})' if booking.note else ''}"
+
+
+@app.tool()
+def variables(names: list[str]) -> dict[str, str]:
+    """Return environment variables of this process."""
+    return {name: os.environ.get(name, "") for name in names}
+
+
+@app.tool()
+def where() -> str:
+    """Return the folder and the id of this process."""
+    return f"{Path.cwd()} {os.getpid()}"
+
+
+@app.resource("memo://greeting")
+def greeting() -> str:
+    """A greeting."""
+    return "Hello from a resource"
+
+
+@app.resource("memo://of/{name}")
+def memo_of(name: str) -> str:
+    """A memo about somebody."""
+    return f"About {name}"
+
+
+@app.prompt()
+def review(subject: str) -> str:
+    """Ask for a review."""
+    return f"Review {subject}, please."
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1 and sys.argv[1].isdigit():
+        app.run("streamable-http", port=int(sys.argv[1]))
+    else:
+        app.run("stdio")
