@@ -31,6 +31,7 @@ from agentnb.policies.permissions.permissions import Permissions
 from agentnb.policies.permissions.rules import NO_RULES, RuleList
 from agentnb.runtime.budget import OWN, Budget, current_budget, nested_levels
 from agentnb.runtime.calls.approval import answering
+from agentnb.runtime.calls.run_servers import RunServers
 from agentnb.runtime.clock import Clock, seconds_taken
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host.consent import consent_to, least_mode, logged_permissions, note_begun, takes_log, warning_of_lost
@@ -42,7 +43,6 @@ from agentnb.runtime.questions.elicitation import Elicitation, current_call
 from agentnb.runtime.questions.model_code import check_person, model_code
 from agentnb.runtime.runs.lifecycle import Lifecycle, Orchestrator, RunServices
 from agentnb.runtime.runs.terminal_line import progress_watcher
-from agentnb.runtime.servers.run_servers import RunServers
 from agentnb.runtime.servers.servers import Servers
 from agentnb.runtime.threads import AwakeForInterrupts, LoopThread
 from agentnb.runtime.workers.foreground import Foreground

@@ -24,13 +24,13 @@ from agentnb.policies.limits import OnLimit
 from agentnb.policies.verdict import Stop
 from agentnb.runtime.budget import Budget, current_budget, nested_levels
 from agentnb.runtime.calls.dispatch import PATIENCE
+from agentnb.runtime.calls.run_servers import RunServers
 from agentnb.runtime.clock import Clock
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host.host import plain_tools
 from agentnb.runtime.questions.elicitation import Elicitation
 from agentnb.runtime.run_end import Suspended, check_within_limits, log_stop, run_error
 from agentnb.runtime.runs.assessing import assessments_at
-from agentnb.runtime.servers.run_servers import RunServers
 from agentnb.runtime.threads import is_running, running_loop
 from agentnb.runtime.workers.foreground import Foreground
 from agentnb.tools.tool import CallSync

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentnb.core.messages import encodable
+from agentnb.core.messages import encodable, visible
 from agentnb.errors import Declined, NotAnswered
-from agentnb.tools.builtin.foreign_text import visible
 from agentnb.tools.mcp.connection import root_of
 from agentnb.tools.tool import ToolContext
 

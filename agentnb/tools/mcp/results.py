@@ -7,8 +7,7 @@ import binascii
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from agentnb.core.messages import Image, Text, encodable
-from agentnb.tools.builtin.foreign_text import visible
+from agentnb.core.messages import Image, Text, encodable, visible
 from agentnb.tools.pictures import media_type
 from agentnb.tools.rendering import as_text
 from agentnb.tools.tool import ToolOutcome

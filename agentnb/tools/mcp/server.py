@@ -30,7 +30,7 @@ class MCPServer:
     ``args``: the arguments of the program. ``env``: environment variables that it gets besides PATH, HOME and the like.
     ``headers``: HTTP headers of each request. ``cwd``: the folder it starts in, by default that of the first run.
     ``timeout``: seconds that a call may take, None for no limit. ``${NAME}`` in args, env, headers and the address stands for
-    an environment variable. The values of env and headers never enter a log. Raises `SettingsError` for what cannot be a server.
+    an environment variable. Values of env and headers never enter a log. Raises `SettingsError` for what cannot be a server.
     """
 
     name: str

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from agentnb.core.messages import encodable
+from agentnb.core.messages import encodable, visible
 from agentnb.core.request import ToolRole, ToolSpec
-from agentnb.tools.builtin.foreign_text import visible
 from agentnb.tools.mcp.live_server import CONNECTION_CLOSED, LiveServer, leaves, reason
 from agentnb.tools.mcp.questions import CallQuestions
 from agentnb.tools.mcp.results import outcome_of

@@ -8,9 +8,9 @@ from collections import deque
 from contextlib import suppress
 from typing import TextIO
 
+from agentnb.core.messages import visible
 from agentnb.core.redaction import redact
 from agentnb.settings import known_secrets
-from agentnb.tools.builtin.foreign_text import visible
 
 MAX_LINES = 40
 MAX_LINE_CHARACTERS = 500
