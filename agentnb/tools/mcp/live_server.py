@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 
+from agentnb.advice import Plain
 from agentnb.core.messages import encodable
-from agentnb.errors import ServerFailed
+from agentnb.errors import AgentnbError, ServerFailed
 from agentnb.tools.mcp.connection import Connection
 from agentnb.tools.mcp.server import MCPServer
 
@@ -123,7 +124,7 @@ class LiveServer:
             except BaseException as error:
                 self._state = "failed"
                 self.problem = reason(error)
-                if isinstance(error, Exception):
+                if isinstance(error, Exception) and not isinstance(error, AgentnbError):
                     raise self._failed(error) from error
                 raise
 
@@ -158,9 +159,17 @@ class LiveServer:
         self.version += 1
 
     def _failed(self, error: Exception) -> ServerFailed:
+        done = "reached" if self.server.is_remote else "started"
+        what = f"The MCP server {self.server.name} ({self.server.target}) could not be {done}: {self.problem}"
         lines = "\n".join(self.stderr)
-        what = f"The MCP server {self.server.name} ({self.server.target}) could not be started: {self.problem}"
-        return ServerFailed(f"{what}\nIt wrote:\n{lines}" if lines else what)
+        return ServerFailed(f"{what}\nIt wrote:\n{lines}" if lines else what, self._advice(error))
+
+    def _advice(self, error: Exception) -> Plain:
+        if self.server.is_remote:
+            return Plain("Is it running, and is the address right?")
+        if any(isinstance(cause, FileNotFoundError) for cause in leaves(error)):
+            return Plain("Install it, or give the whole path of the program")
+        return Plain("Start it in a terminal to see why")
 
 
 def reason(error: BaseException) -> str:
