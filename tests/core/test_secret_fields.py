@@ -9,17 +9,15 @@ import pytest
 from agentnb.core.schema.secret_fields import secret_fields
 
 TEXT: dict[str, Any] = {"type": "string"}
-HITS: dict[str, dict[str, Any]] = {
-    name: TEXT
-    for name in (
-        ("password", "Password", "user_password", "newPassword", "password2", "password_again", "passwordConfirm", "PASSWD")
-        + ("passphrase", "Passwort", "db_pwd", "pin", "PIN", "pin_code", "pinCode", "otp", "cvv", "passcode")
-        + ("token", "access_token", "accessToken", "accesstoken", "githubToken", "GITHUB_TOKEN", "refresh-token")
-        + ("apiKey", "api_key", "APIKey", "API_KEY", "apikey", "openai_api_key", "api key", "keys.api_key")
-        + ("privateKey", "ssh_key", "secretAccessKey", "aws_access_key", "secret", "clientSecret", "credentials")
-        + ("verification_code", "token_value")
-    )
-} | {
+HITS_NAMES = (
+    "password Password user_password newPassword password2 password_again passwordConfirm PASSWD passphrase "
+    "Passwort db_pwd pin PIN pin_code pinCode otp cvv passcode token access_token accessToken accesstoken "
+    "githubToken GITHUB_TOKEN refresh-token apiKey api_key APIKey API_KEY apikey openai_api_key keys.api_key "
+    "privateKey ssh_key secretAccessKey aws_access_key secret clientSecret credentials verification_code "
+    "token_value"
+)
+HITS: dict[str, dict[str, Any]] = dict.fromkeys(HITS_NAMES.split(), TEXT) | {
+    "api key": TEXT,
     "a": {"type": "string", "title": "Your API key"},
     "b": {"type": "string", "title": "Password for the database"},
     "c": {"type": "string", "description": "The access token from your account page."},
@@ -29,15 +27,13 @@ HITS: dict[str, dict[str, Any]] = {
     "g": {"description": "Paste the private key here"},
     "h": {"type": "array", "items": TEXT, "title": "API keys"},
 }
-MISSES: dict[str, dict[str, Any]] = {
-    name: TEXT
-    for name in (
-        ("token_count", "tokens", "max_tokens", "maxTokens", "tokenizer", "token_type", "keyboard", "monkey", "key", "keys")
-        + ("primary_key", "sort_key", "keyword", "public_key", "donkey", "password_length", "passwordPolicy", "secretary")
-        + ("pinned", "pin_color", "spin", "opinion", "shopping", "compass", "passport", "secret_santa", "name", "pincode_area")
-        + ("author", "tokenized_text", "country_code", "code", "credentialed", "keychain_name")
-    )
-} | {
+MISSES_NAMES = (
+    "token_count tokens max_tokens maxTokens tokenizer token_type keyboard monkey key keys primary_key sort_key "
+    "keyword public_key donkey password_length passwordPolicy secretary pinned pin_color spin opinion shopping "
+    "compass passport secret_santa name pincode_area author tokenized_text country_code code credentialed "
+    "keychain_name"
+)
+MISSES: dict[str, dict[str, Any]] = dict.fromkeys(MISSES_NAMES.split(), TEXT) | {
     "a": {"type": "boolean", "title": "Reset the password"},
     "reset_password": {"type": "boolean"},
     "token": {"enum": ["short", "long"]},

@@ -7,23 +7,31 @@ from collections.abc import Iterator
 from typing import Any
 
 MAX_LEVELS = 12
-_WORDS = re.compile(r"[A-ZÀ-Þ]+(?=[A-ZÀ-Þ][a-zß-ÿ])|[A-ZÀ-Þ]?[a-zß-ÿ]+|[A-ZÀ-Þ]+|[^\W\d_]|\d+|[^\w\s'’-]")
+_WORDS = re.compile(r"[A-ZÀ-Þ]+(?=[A-ZÀ-Þ][a-zß-ÿ])|[A-ZÀ-Þ]?[a-zß-ÿ]+|[A-ZÀ-Þ]+|[^\W\d_]|\d+|[^\w\s'-]")
 """Words of a name or sentence: also those within camelCase, and each punctuation mark."""
 _SECRETS = frozenset(
-    ("password", "passwords", "passwd", "pwd", "passphrase", "passphrases", "passcode", "passwort", "kennwort")
-    + ("secret", "secrets", "token", "pin", "otp", "cvv", "cvc", "credential", "credentials")
+    {
+        *("password", "passwords", "passwd", "pwd", "passphrase", "passphrases", "passcode", "passwort"),
+        *("kennwort", "secret", "secrets", "token", "pin", "otp", "cvv", "cvc", "credential", "credentials"),
+    }
 )
 _ENDINGS = ("password", "passwort", "passphrase", "apikey", "privatekey", "secretkey", "accesskey", "token", "secret")
 """Ends of words that were written together, such as ``accesstoken``."""
 _KINDS_OF_KEYS = frozenset(
-    ("api", "access", "private", "secret", "auth", "authentication", "authorization", "encryption", "signing", "ssh", "gpg")
-    + ("pgp", "account", "master", "service", "deploy", "client", "license", "security", "recovery", "wallet")
+    {
+        *("api", "access", "private", "secret", "auth", "authentication", "authorization", "encryption"),
+        *("signing", "ssh", "gpg", "pgp", "account", "master", "service", "deploy", "client", "license"),
+        *("security", "recovery", "wallet"),
+    }
 )
 _KEYS = frozenset({"key", "keys"})
 _KINDS_OF_CODES = frozenset({"pin", "otp", "security", "verification", "recovery", "backup", "passcode", "2fa", "mfa"})
 _FOLLOWERS = frozenset(
-    ("value", "text", "string", "again", "confirm", "confirmation", "repeat", "repeated", "new", "old", "current", "code")
-    + ("number", "for", "of", "from", "to", "in", "on", "at", "with", "that", "which", "you", "your", "and", "or", "is", "here")
+    {
+        *("value", "text", "string", "again", "confirm", "confirmation", "repeat", "repeated", "new", "old"),
+        *("current", "code", "number", "for", "of", "from", "to", "in", "on", "at", "with", "that", "which"),
+        *("you", "your", "and", "or", "is", "here"),
+    }
 )
 """Words after a secret that leave it what is asked for: ``password_again``, but not ``password_length``."""
 _NEGATIONS = frozenset({"not", "no", "never", "without", "dont", "don", "nor", "instead"})
