@@ -31,11 +31,11 @@ class RunServers:
         self._live: list[tuple[ServerTools, LiveServer]] = []
         self._seen: dict[LiveServer, int] = {}
         """The version of each server's tools that the run has."""
-        self._offers: list[RunTools] = []
+        self._run_tools: list[RunTools] = []
 
     def serve(self, tools: RunTools) -> None:
         """Have these tools of the run include those of the servers, from `connect` on."""
-        self._offers.append(tools)
+        self._run_tools.append(tools)
 
     @property
     def has_news(self) -> bool:
@@ -84,5 +84,5 @@ class RunServers:
             if item.tool and item.tool not in [tool.name for tool in live.tools]:
                 known = [tool.name for tool in live.tools]
                 raise UnknownTool(f"The MCP server {item.name} has no tool {item.tool}", nearest(item.tool, known))
-        for offer in self._offers:
+        for offer in self._run_tools:
             offer.take_server_tools(found.values(), named)
