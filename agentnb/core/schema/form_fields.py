@@ -63,7 +63,7 @@ class FormField:
     description: str = ""
     options: tuple[Option, ...] = ()
     limits: tuple[Any, Any] = (None, None)
-    """The lowest and the highest number that the schema allows, of texts the fewest and the most characters."""
+    """The lowest and the highest number that the schema allows; of texts the characters, of several choices their count."""
     format: str = ""
     """The format of a text that is checked, such as ``email``."""
     pattern: str = ""
@@ -73,6 +73,11 @@ class FormField:
     schema: Any = field(default=True, repr=False, compare=False)
     """The schema of its value alone."""
     fields: tuple[FormField, ...] = ()
+
+    @property
+    def chosen(self) -> tuple[str, ...]:
+        """The choices that a field for several begins with, as the texts of their options."""
+        return tuple(json_of(one) for one in msgspec.json.decode(self.text)) if self.kind == "choices" and self.text else ()
 
     @property
     def is_others(self) -> bool:
@@ -163,7 +168,8 @@ class _Reader:
             return FormField(key, path, "choice", text, options=_with(options, value), **about)
         if (options := _options_of_items(schema, self._root)) and _are_among(value, options):
             text = json_of(value) if isinstance(value, list) else ""
-            return FormField(key, path, "choices", text, options=options, **about)
+            limits = (_limit(schema, "minItems"), _limit(schema, "maxItems"))
+            return FormField(key, path, "choices", text, options=options, limits=limits, **about)
         kind, text = _kind_and_text(schema, value)
         may_be_empty = kind in ("text", "lines") and not is_required and _fits(about["schema"], "")
         return FormField(key, path, kind, text, may_be_empty=may_be_empty, **_limits(schema, kind), **about)
