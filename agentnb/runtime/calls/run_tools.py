@@ -20,6 +20,11 @@ class RunTools:
         self._toolbox = toolbox
         self._logs_changes = logs_changes
 
+    @property
+    def toolbox(self) -> Toolbox:
+        """The tools that can be called now."""
+        return self._toolbox
+
     def get(self, name: str) -> Tool | None:
         """Return the tool of this name, or None."""
         return self._toolbox.get(name)
