@@ -6,6 +6,8 @@ import asyncio
 import atexit
 import os
 import threading
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from weakref import WeakSet
 
@@ -30,6 +32,14 @@ class Servers:
         self._lock = threading.Lock()
         self._thread: LoopThread | None = None
         _all.add(self)
+
+    def resolved(self, items: Iterable[ServerTools]) -> tuple[ServerTools, ...]:
+        """Return the items with their servers, those that are only named from the configuration, each once.
+
+        Raises `SettingsError` for a server that is not configured.
+        """
+        found = [one if one.server else replace(one, server=self.configuration.server(one.name)) for one in items]
+        return tuple([one for place, one in enumerate(found) if one not in found[:place]])
 
     def live(self, item: ServerTools, work_dir: Path) -> LiveServer:
         """Return the server of an item, to be started when it is used. Raises `SettingsError` if it is not configured.
