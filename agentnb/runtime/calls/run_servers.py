@@ -13,6 +13,7 @@ from agentnb.runtime.calls.run_tools import RunTools
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.servers.servers import Servers
 from agentnb.tools.mcp.live_server import LiveServer
+from agentnb.tools.mcp.resources import resource_tools
 from agentnb.tools.mcp.server import ServerTools
 from agentnb.tools.mcp.server_tool import MCPTool
 from agentnb.tools.mcp.wire_names import WireNames
@@ -68,14 +69,18 @@ class RunServers:
 
     def _offer(self, looked_at: Sequence[LiveServer], versions: dict[LiveServer, int] | None = None) -> None:
         self._seen.update(versions or {live: live.version for live in looked_at})
-        names, found = WireNames(), {}
+        names: WireNames = WireNames()
+        found: dict[str, MCPTool] = {}
         for item, live in self._live:
             for tool in live.tools:
                 if item.tool in ("", tool.name):
                     name = names.add(live.server.name, tool.name)
                     found[name] = MCPTool(live, tool, name)
-            if item.tool and item.tool not in [tool.name for tool in live.tools]:
-                known = [tool.name for tool in live.tools]
+        for item, live in self._live:
+            more = resource_tools(live, names)
+            found.update({tool.spec.name: tool for tool in more if item.tool in ("", tool.tool_name)})
+            known = [tool.name for tool in live.tools] + [tool.tool_name for tool in more]
+            if item.tool and item.tool not in known:
                 raise UnknownTool(f"The MCP server {item.name} has no tool {item.tool}", nearest(item.tool, known))
         for offer in self._offers:
             offer.take_server_tools(found.values())
