@@ -143,6 +143,45 @@ def test_time_limit_and_stop_cancel_the_call_at_the_server(servers: Servers, add
     assert trace.read_text() == "cancelled"
 
 
+def test_stop_while_a_server_starts_ends_the_run_and_the_program(tmp_path: Path) -> None:
+    note = tmp_path / "process"
+    silent = f"import os, pathlib, sys; pathlib.Path({str(note)!r}).write_text(str(os.getpid())); sys.stdin.read()"
+    held = Servers()
+    with hosted(Host(servers=held)):
+        server = MCPServer("silent", sys.executable, args=["-c", silent])
+        live = Agent(ScriptedModel(["Done."]), tools=[server], todos=False).start("Go.", approve="auto")
+        while not (note.exists() and note.read_text()):
+            assert not live.done
+        live.stop()
+        assert live.result().status == "cancelled"
+    held.close()
+    assert not is_alive(int(note.read_text()))
+
+
+def test_server_sees_its_own_variables_and_the_folder_but_no_key_and_no_model(
+    servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789abcdef")
+    monkeypatch.setenv("PLANTED", "another planted value 42")
+    names = ["OPENAI_API_KEY", "PLANTED", "LEVEL", "TAKEN", "PATH"]
+    server = bench("junk", env={"LEVEL": "warning", "TAKEN": "${PLANTED}"})
+    run = played(
+        [calls(("variables", {"names": names})), calls(("roots", {})), calls(("essay", {"topic": "tides"}))],
+        [server],
+        servers,
+        work_dir=tmp_path,
+    )
+    seen, roots, essay = texts(run)
+    assert '"OPENAI_API_KEY": ""' in seen
+    assert '"PLANTED": ""' in seen
+    assert '"LEVEL": "warning"' in seen
+    assert '"TAKEN": "[key]"' in seen, "it has the value, and the log does not"
+    assert tmp_path.as_uri() in roots
+    assert results(run)[2].is_error, essay
+    assert "another planted value 42" not in str(run.events)
+    assert capfd.readouterr() == ("", ""), "neither junk on its output nor its standard error lands in the cell"
+
+
 def test_server_that_cannot_start_is_an_error_that_says_why_before_any_round(servers: Servers, snapshot: Any) -> None:
     quits = "import sys; print('no licence found', file=sys.stderr); sys.exit(4)"
     cases = {

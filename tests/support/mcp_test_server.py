@@ -12,8 +12,8 @@ from typing import Annotated, Literal
 
 from mcp.server.mcpserver import Context, Image, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp.server.mcpserver.resolve import Elicit, Resolve
-from mcp.types import ToolAnnotations
+from mcp.server.mcpserver.resolve import Elicit, ListRoots, Resolve, Sample
+from mcp.types import CreateMessageResult, ListRootsResult, SamplingMessage, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field
 
 app = MCPServer("bench", version="1.0")
@@ -116,6 +116,29 @@ async def book(train: str, booking: Annotated[Booking, Resolve(ask_booking)]) ->
     return f"{booking.seats} at the {booking.place} in {train}{f' ({booking.note})' if booking.note else ''}"
 
 
+async def ask_model(topic: str) -> Sample:
+    """Ask for a model's reply."""
+    message = SamplingMessage(role="user", content=TextContent(type="text", text=f"Write about {topic}"))
+    return Sample([message], max_tokens=100)
+
+
+async def ask_roots() -> ListRoots:
+    """Ask for the folders that the client works in."""
+    return ListRoots()
+
+
+@app.tool()
+async def roots(listed: Annotated[ListRootsResult, Resolve(ask_roots)]) -> list[str]:
+    """Return the folders that the client works in."""
+    return [str(root.uri) for root in listed.roots]
+
+
+@app.tool()
+async def essay(topic: str, reply: Annotated[CreateMessageResult, Resolve(ask_model)]) -> str:
+    """Have the client's model write about a topic."""
+    return f"{topic}: {reply.model}"
+
+
 @app.tool()
 def variables(names: list[str]) -> dict[str, str]:
     """Return environment variables of this process."""
@@ -147,6 +170,8 @@ def review(subject: str) -> str:
 
 
 if __name__ == "__main__":
+    if "junk" in sys.argv:
+        print("Welcome to the bench server!", flush=True)
     if len(sys.argv) > 1 and sys.argv[1].isdigit():
         app.run("streamable-http", port=int(sys.argv[1]))
     else:

@@ -32,10 +32,13 @@ class Servers:
         _all.add(self)
 
     def live(self, item: ServerTools, work_dir: Path) -> LiveServer:
-        """Return the server of an item, to be started when it is used. Raises `SettingsError` if it is not configured."""
+        """Return the server of an item, to be started when it is used. Raises `SettingsError` if it is not configured.
+
+        Runs that work in different folders have a connection each: a server is told one folder.
+        """
         server = item.server or self.configuration.server(item.name)
         with self._lock:
-            known = next((one for one in self._used if one.server == server), None)
+            known = next((one for one in self._used if one.server == server and one.work_dir == work_dir), None)
             if known is None:
                 if self._thread is None:
                     self._thread = LoopThread()

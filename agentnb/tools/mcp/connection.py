@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -91,6 +92,8 @@ class Connection:
     async def _connected(self, stack: AsyncExitStack) -> Client:
         from mcp import Client
 
+        # Without a handler of the person's, lines that are no messages of the protocol would be printed into their cell.
+        logging.getLogger("mcp").addHandler(logging.NullHandler())
         transport = self._over_http() if self.server.is_remote else self._over_stdio()
         client = Client(
             transport,

@@ -7,7 +7,9 @@ import binascii
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from agentnb.core.display_data import Table
 from agentnb.core.messages import Image, Text, encodable, visible
+from agentnb.tools.frames import frame_table
 from agentnb.tools.pictures import media_type
 from agentnb.tools.rendering import as_text
 from agentnb.tools.tool import ToolOutcome
@@ -29,7 +31,19 @@ def outcome_of(result: t.CallToolResult) -> ToolOutcome:
     if result.is_error:
         problem = "\n".join(part.text for part in parts if isinstance(part, Text)) or "The server gave no reason."
         return ToolOutcome(False, parts or (Text(problem),), error_code="tool_error", problem=problem)
-    return ToolOutcome(True, parts or (Text("(no content)"),), value)
+    return ToolOutcome(True, parts or (Text("(no content)"),), value, display=_table(result.structured_content))
+
+
+def _table(content: Any) -> Table | None:
+    """Return structured content as a table for the person, if it is a list of records, alone or under one name."""
+    records = next(iter(content.values())) if isinstance(content, dict) and len(content) == 1 else content
+    if not isinstance(records, list) or not records or not all(isinstance(record, dict) and record for record in records):
+        return None
+    if any(isinstance(cell, dict | list) for record in records for cell in record.values()):
+        return None
+    from pandas import DataFrame
+
+    return frame_table(DataFrame(records))
 
 
 def parts_of(content: Iterable[Any]) -> tuple[Text | Image, ...]:
