@@ -17,6 +17,8 @@ MAX_ROWS = 200
 """Tools, resources or prompts that are listed; of more, only the count is."""
 MAX_OPEN = 40
 """Rows of a list that is open from the beginning."""
+MAX_LINE = 1_000
+"""Characters of a line of instructions."""
 INSTRUCTIONS = "Instructions of the server, for you: no model reads them"
 
 
@@ -34,7 +36,7 @@ def sections_of(row: ListedServer, catalogue: Catalogue) -> list[Section]:
         Section("tool", [_row(one.name, arguments_told(one.input_schema), one.description) for one in tools]),
         Section("resource", [_row(one.uri, one.mime_type, one.description or one.title) for one in catalogue.resources]),
         Section(
-            "template of resource",
+            "resource template",
             [_row(one.uri_template, one.mime_type, one.description or one.title) for one in catalogue.templates],
         ),
         Section("prompt", [_row(one.name, prompt_arguments(one), one.description) for one in catalogue.prompts]),
@@ -99,9 +101,6 @@ def _instructions_html(text: str) -> Html:
 def _plain(text: str) -> str:
     """Return the text with its line breaks, without known keys."""
     return "\n".join(told(line, MAX_LINE) for line in text.splitlines()[:MAX_ROWS])
-
-
-MAX_LINE = 1_000
 
 
 def _counted(section: Section) -> str:

@@ -1,4 +1,4 @@
-"""MCP servers in words: states, facts, arguments of tools. Every text of a server becomes one line, bounded, without known keys."""
+"""MCP servers in words: states, facts, arguments of tools. Every text of a server becomes one bounded line without keys."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ MAX_TARGET, MAX_NAME, MAX_TEXT, MAX_PROBLEM = 300, 80, 200, 500
 """Characters of a command or address, of a name, of a description, and of a reason."""
 MAX_ARGUMENTS = 12
 """Arguments of a tool that are named; of more, only the count is."""
-NOBODYS_WORDS = "What the server says of its use; no model is told"
 
 
 def told(text: object, most: int = MAX_TEXT) -> str:

@@ -14,6 +14,7 @@ from weakref import WeakSet
 from agentnb.core.forks import after_fork
 from agentnb.core.messages import visible
 from agentnb.errors import AgentnbError, ServerFailed
+from agentnb.runtime.questions.model_code import check_person
 from agentnb.runtime.threads import LoopThread
 from agentnb.settings import Key
 from agentnb.tools.mcp.configuration import Configuration
@@ -64,6 +65,7 @@ class Servers:
 
         The server is started first if it is not running. Raises `ServerFailed`, and `SettingsError` for an unset variable.
         """
+        check_person("Using an MCP server directly")
         with self._lock:
             if self._thread is None:
                 raise ServerFailed(f"The MCP server {live.server.name} was stopped")
@@ -91,6 +93,7 @@ class Servers:
 
     def stop(self, name: str) -> bool:
         """End the connections of a server; return whether there were any. Blocks."""
+        check_person("Stopping an MCP server")
         with self._lock:
             chosen = [one for one in self._used if one.server.name == name]
             self._used = [one for one in self._used if one not in chosen]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agentnb.core.messages import Image, Text, encodable, visible
-from agentnb.tools.mcp.catalogue import catalogue_of
+from agentnb.tools.mcp.catalogue import Catalogue, catalogue_of
 from agentnb.tools.mcp.live_server import LiveServer
 from agentnb.tools.mcp.questions import CallQuestions
 from agentnb.tools.mcp.results import parts_of, resource_part
@@ -116,38 +117,40 @@ class ResourceTool(MCPTool):
         wrong = [name for name in required if not isinstance(arguments.get(name), str)]
         if wrong:
             return failure("invalid_arguments", f"{wrong[0]} must be a text.")
-        return await self._answer(client, arguments)
+        return await self._answer(client, arguments, self.live.catalogue)
 
 
-async def _list_resources(client: Client, arguments: Mapping[str, Any]) -> ToolOutcome:
+async def _list_resources(client: Client, arguments: Mapping[str, Any], known: Catalogue) -> ToolOutcome:
     found = await catalogue_of(client)
     lines = [_line(one.uri, one, one.mime_type) for one in found.resources]
     lines += [_line(one.uri_template, one, one.mime_type, "template") for one in found.templates]
     return _listed(lines, arguments, "resources")
 
 
-async def _list_prompts(client: Client, arguments: Mapping[str, Any]) -> ToolOutcome:
+async def _list_prompts(client: Client, arguments: Mapping[str, Any], known: Catalogue) -> ToolOutcome:
     found = await catalogue_of(client)
     lines = [_line(f"{one.name}({prompt_arguments(one)})", one, None) for one in found.prompts]
     return _listed(lines, arguments, "prompts")
 
 
-async def _read_resource(client: Client, arguments: Mapping[str, Any]) -> ToolOutcome:
+async def _read_resource(client: Client, arguments: Mapping[str, Any], known: Catalogue) -> ToolOutcome:
     result = await client.read_resource(arguments["uri"], cache_mode="refresh")
     parts = contents_parts(result.contents)
     return ToolOutcome(True, _bounded(parts) or (Text("(no content)"),), _text(parts))
 
 
-async def _get_prompt(client: Client, arguments: Mapping[str, Any]) -> ToolOutcome:
+async def _get_prompt(client: Client, arguments: Mapping[str, Any], known: Catalogue) -> ToolOutcome:
     given = arguments.get("arguments") or {}
     if not isinstance(given, Mapping):
         return failure("invalid_arguments", "arguments must be an object.")
+    if missing := missing_arguments(known, arguments["name"], given):
+        return failure("invalid_arguments", f"The prompt needs {', '.join(missing)} in arguments.")
     result = await client.get_prompt(arguments["name"], {str(name): _as_text(value) for name, value in given.items()})
     parts = prompt_parts(result.messages)
     return ToolOutcome(True, _bounded(parts) or (Text("(no content)"),), _text(parts))
 
 
-_ANSWERS: dict[str, Callable[[Client, Mapping[str, Any]], Awaitable[ToolOutcome]]] = {
+_ANSWERS: dict[str, Callable[[Client, Mapping[str, Any], Catalogue], Awaitable[ToolOutcome]]] = {
     "list_resources": _list_resources,
     "read_resource": _read_resource,
     "list_prompts": _list_prompts,
@@ -163,6 +166,31 @@ def contents_parts(contents: Iterable[Any]) -> tuple[Text | Image, ...]:
     return tuple([part for one in each for part in (Text(f"{one_line(one.uri)}:"), resource_part(one))])
 
 
+class Contents(NamedTuple):
+    """Contents of a resource as a person gets them."""
+
+    value: str | bytes
+    mime_type: str
+
+
+def contents_of(contents: Iterable[Any]) -> list[Contents]:
+    """Return the contents of a resource: texts as the model would read them, anything else as bytes.
+
+    Raises ValueError for bytes that are not base64.
+    """
+    found = []
+    for one in contents:
+        text = getattr(one, "text", None)
+        value = b64decode(one.blob, validate=True) if text is None else visible(encodable(text))
+        found.append(Contents(value, one_line(one.mime_type or "")))
+    return found
+
+
+def prompt_text(messages: Iterable[t.PromptMessage]) -> str:
+    """Return the messages of a prompt as one text, without pictures."""
+    return _text(prompt_parts(messages))
+
+
 def prompt_parts(messages: Iterable[t.PromptMessage]) -> tuple[Text | Image, ...]:
     """Return the messages of a prompt as texts and pictures; of several, each behind its role."""
     each = list(messages)
@@ -174,6 +202,12 @@ def prompt_parts(messages: Iterable[t.PromptMessage]) -> tuple[Text | Image, ...
 def prompt_arguments(prompt: t.Prompt) -> str:
     """Return the arguments of a prompt: ``subject, tone?``; those with ``?`` may be left out."""
     return ", ".join(f"{one_line(one.name)}{'' if one.required else '?'}" for one in prompt.arguments or ())
+
+
+def missing_arguments(known: Catalogue, prompt: str, given: Iterable[str]) -> list[str]:
+    """Return the arguments that a prompt needs beside those given; servers say little of it."""
+    named = [argument for one in known.prompts if one.name == prompt for argument in one.arguments or () if argument.required]
+    return [one_line(argument.name) for argument in named if argument.name not in given]
 
 
 def one_line(text: object) -> str:
