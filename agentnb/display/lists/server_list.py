@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from agentnb.display.lists.server_words import MAX_NAME, MAX_PROBLEM, MAX_TARGET, figures_of, server_count, state_of, told
+from agentnb.display.lists.server_words import (
+    MAX_NAME,
+    MAX_PROBLEM,
+    MAX_TARGET,
+    figures_of,
+    problem_told,
+    server_count,
+    state_of,
+    told,
+)
 from agentnb.display.markup import NOTHING, Html, joined, tag
 from agentnb.display.parts.head import MARKS, marked_html
 from agentnb.display.style import kept
@@ -50,7 +59,8 @@ def stderr_html(row: ListedServer) -> Html:
 
 def problem_html(row: ListedServer) -> Html:
     """Return why it could not be started."""
-    return tag("div", "server-problem", told(row.problem, MAX_PROBLEM)) if row.problem else NOTHING
+    problem = problem_told(row)
+    return tag("div", "server-problem", problem) if problem else NOTHING
 
 
 def _row(row: ListedServer) -> Html:
@@ -75,7 +85,7 @@ def server_head_lines(row: ListedServer, width: int = 0) -> list[str]:
     tone, state = state_of(row)
     named = told(row.server.name, MAX_NAME).ljust(width)
     figures = ", ".join(figures_of(row))
-    problem = [f"    {told(row.problem, MAX_PROBLEM)}"] if row.problem else []
+    problem = [f"    {problem_told(row)}"] if row.problem else []
     stderr = [f"    stderr: {line}" for line in stderr_lines(row)[-MAX_TEXT_LINES:]]
     return [f"{MARKS[tone]} {state:<15} {named}  {figures}  {told(row.server.target, MAX_TARGET)}", *problem, *stderr]
 

@@ -71,7 +71,7 @@ def server_html(row: ListedServer, catalogue: Catalogue, hints: list[str]) -> Ht
         *[_section_html(section) for section in sections_of(row, catalogue)],
         _instructions_html(instructions_of(row)),
         tag("div", "server-row", stderr) if (stderr := stderr_html(row)) else NOTHING,
-        *[tag("div", "server-hint", hint) for hint in hints],
+        tag("div", "server-hint", *[tag("div", "", hint) for hint in hints]) if hints else NOTHING,
     )
     return kept(tag("div", "history", *parts))
 
@@ -86,9 +86,9 @@ def _section_html(section: Section) -> Html:
 
 
 def _row_html(name: str, kind: str, about: str) -> Html:
-    first = tag("code", "server-item-name", name)
-    arguments = tag("span", "server-item-kind", f"({kind})") if kind else NOTHING
-    return tag("div", "server-item", first, " ", arguments, tag("div", "server-item-about", about) if about else NOTHING)
+    arguments = joined(" ", tag("span", "server-item-kind", f"({kind})")) if kind else NOTHING
+    first = tag("div", "server-item-first", tag("code", "server-item-name", name), arguments)
+    return tag("div", "server-item", first, tag("div", "server-item-about", about))
 
 
 def _instructions_html(text: str) -> Html:

@@ -46,6 +46,13 @@ def figures_of(row: ListedServer) -> list[str]:
     return [*found, told(row.origin)]
 
 
+def problem_told(row: ListedServer) -> str:
+    """Return why it could not be started or reached; empty if that did not happen."""
+    done = "reached" if row.server.is_remote else "started"
+    lead = f"Could not be {done}: " if row.state == "failed" else ""
+    return f"{lead}{told(row.problem, MAX_PROBLEM)}" if row.problem else ""
+
+
 def server_count(rows: list[ListedServer]) -> str:
     """Return ``3 MCP servers``: those of several connections count once."""
     return counted(len({(row.server.name, row.origin) for row in rows}), "MCP server")
