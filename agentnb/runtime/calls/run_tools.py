@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Protocol, runtime_checkable
 
 from agentnb.core.log.work_events import ToolsChanged
 from agentnb.runtime.event_log import EventLog
 from agentnb.tools.tool import Tool, ToolOutcome
 from agentnb.tools.toolbox import Toolbox
+
+
+@runtime_checkable
+class StandIn(Protocol):
+    """A tool that stands for one of a server, such as one with recorded results."""
+
+    def put_behind(self, tool: Tool) -> None:
+        """Take the server's tool, for the calls that it does not answer itself."""
 
 
 class RunTools:
@@ -46,7 +55,11 @@ class RunTools:
         place = {spec.name: index for index, spec in enumerate(self._log.run.tools if self._logs_changes else ())}
         toolbox = self._own
         for tool in sorted(tools, key=lambda tool: place.get(tool.spec.name, len(place))):
-            toolbox = toolbox.with_tool(tool)
+            recorded: object = toolbox.get(tool.spec.name)
+            if isinstance(recorded, StandIn):
+                recorded.put_behind(tool)
+            else:
+                toolbox = toolbox.with_tool(tool)
         if self._logs_changes and toolbox.specs != self._log.run.tools:
             self._log.emit(ToolsChanged, tools=toolbox.specs, reason="mcp_servers")
         self._toolbox = toolbox
