@@ -33,7 +33,7 @@ class RunServers:
         self._live: list[tuple[ServerTools, LiveServer]] = []
         self._seen: dict[LiveServer, int] = {}
         """The version of each server's tools that the run has."""
-        self._offers: list[RunTools] = []
+        self._run_tools: list[RunTools] = []
 
     @property
     def items(self) -> Sequence[ServerTools]:
@@ -47,7 +47,7 @@ class RunServers:
 
     def serve(self, tools: RunTools) -> None:
         """Have these tools of the run include those of the servers, from `connect` on."""
-        self._offers.append(tools)
+        self._run_tools.append(tools)
 
     @property
     def has_news(self) -> bool:
@@ -80,7 +80,7 @@ class RunServers:
 
     def _offer(self, looked_at: Sequence[LiveServer], versions: dict[LiveServer, int] | None = None) -> None:
         self._seen.update(versions or {live: live.version for live in looked_at})
-        names, found = WireNames(), {}
+        names, found, named = WireNames(), {}, set[str]()
         for item, live in self._live:
             for tool in live.tools:
                 if item.tool not in ("", tool.name, wire_name(item.name, tool.name)):
@@ -91,9 +91,11 @@ class RunServers:
                 else:
                     name = names.add(live.server.name, tool.name)
                     found[name] = MCPTool(live, tool, name)
+                    if item.tool:
+                        named.add(name)
             _check_has(item, [tool.name for tool in live.tools])
-        for offer in self._offers:
-            offer.take_server_tools(found.values())
+        for offer in self._run_tools:
+            offer.take_server_tools(found.values(), named)
 
 
 def _check_has(item: ServerTools, known: Sequence[str]) -> None:
