@@ -7,7 +7,8 @@ from typing import Protocol, runtime_checkable
 
 from agentnb.core.log.work_events import ToolsChanged
 from agentnb.runtime.event_log import EventLog
-from agentnb.tools.mcp.finding import FIND_TOOLS, ToolFinder, offered
+from agentnb.tools.mcp.finding import ToolFinder, offered
+from agentnb.tools.mcp.wire_names import FIND_TOOLS
 from agentnb.tools.tool import Tool, ToolOutcome
 from agentnb.tools.toolbox import Toolbox
 

@@ -9,9 +9,8 @@ from typing import Any
 
 from agentnb.core.messages import encodable
 from agentnb.errors import SettingsError
-from agentnb.tools.mcp.finding import FIND_TOOLS
 from agentnb.tools.mcp.server import ServerTools, check_name
-from agentnb.tools.mcp.wire_names import may_be_of
+from agentnb.tools.mcp.wire_names import FIND_TOOLS, may_be_of
 
 SERVERS = "mcp_servers"
 """The key under which the settings of a run hold its MCP servers, if it names any."""
