@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 from agentnb.core.log.work_events import ToolsChanged
 from agentnb.errors import InvalidTool
 from agentnb.runtime.event_log import EventLog
-from agentnb.tools.mcp.finding import FIND_TOOLS, Findable, Offer, ToolFinder, next_offer
+from agentnb.tools.mcp.finding import Findable, Offer, ToolFinder, next_offer
 from agentnb.tools.mcp.server_tool import MCPTool
+from agentnb.tools.mcp.wire_names import FIND_TOOLS
 from agentnb.tools.tool import Tool, ToolOutcome
 from agentnb.tools.toolbox import Toolbox, how_to_rename
+
+
+@runtime_checkable
+class StandIn(Protocol):
+    """A tool that stands for one of a server, such as one with recorded results."""
+
+    def put_behind(self, tool: Tool) -> None:
+        """Take the server's tool, for the calls that it does not answer itself."""
 
 
 class RunTools:
@@ -35,6 +45,11 @@ class RunTools:
         """The tools of servers that can be called, and are not offered."""
         self._finder: ToolFinder | None = None
 
+    @property
+    def toolbox(self) -> Toolbox:
+        """The tools that can be called now."""
+        return self._toolbox
+
     def get(self, name: str) -> Tool | None:
         """Return the tool of this name, or None."""
         return self._toolbox.get(name)
@@ -54,13 +69,8 @@ class RunTools:
         Of too many, only those that the person ``named`` one by one, and those that the model finds. Raises `InvalidTool` for a
         name that is taken.
         """
-        of_servers = {tool.spec.name: tool for tool in tools}
-        for name, tool in of_servers.items():
-            if (other := self._own.get(name)) is not None:
-                what = f"{tool.tool_name!r} of the MCP server {tool.live.server.name} would be called {name}, as your tool is"
-                raise InvalidTool(what, how_to_rename(other))
-        self._of_servers, self._named = of_servers, tuple(named)
-        self._compose("mcp_servers")
+        free = [tool for tool in tools if self._is_free(tool, f"{tool.tool_name!r} of the MCP server {tool.live.server.name}")]
+        self._compose("mcp_servers", {tool.spec.name: tool for tool in free}, tuple(named))
 
     def note_call(self, name: str) -> None:
         """Offer a tool of a server from now on that the model has called without having found it."""
@@ -69,35 +79,47 @@ class RunTools:
 
     def change(self, toolbox: Toolbox) -> None:
         """Replace the tools: the next request offers these, and only these can be called. Calls that run are not affected."""
-        self._own, self._of_servers = toolbox, {}
-        self._compose("")
+        self._own = toolbox
+        self._compose("", {})
 
-    def _compose(self, reason: str) -> None:
+    def _compose(self, reason: str, of_servers: dict[str, MCPTool], named: tuple[str, ...] = ()) -> None:
         """Put the tools together. Those that were offered before keep their places: another order loses caches of prompts."""
-        offer = self._next_offer()
-        if FIND_TOOLS in offer.shown and (taken := self._own.get(FIND_TOOLS)) is not None:
-            what = (
-                f"There are too many tools of MCP servers to offer all, and your tool {FIND_TOOLS} has the name of their search"
-            )
-            raise InvalidTool(what, how_to_rename(taken))
-        shown = [self._of_servers.get(name) or self._search() for name in offer.shown]
-        toolbox = self._own.with_tools(shown, [self._of_servers[name] for name in offer.hidden])
+        offer = self._next_offer(tuple(of_servers), named)
+        shown: list[Tool] = []
+        for name in offer.shown:
+            tool = of_servers.get(name) or self._search(of_servers)
+            if name in of_servers or self._is_free(tool, "The search for tools of MCP servers"):
+                shown.append(tool)
+        toolbox = self._own.with_tools(shown, [of_servers[name] for name in offer.hidden])
         if self._logs_changes and toolbox.specs != self._log.run.tools:
             self._log.emit(ToolsChanged, tools=toolbox.specs, reason=reason)
+        self._of_servers, self._named = of_servers, named
         self._toolbox, self._hidden = toolbox, frozenset(offer.hidden)
 
-    def _next_offer(self) -> Offer:
+    def _next_offer(self, servers: Sequence[str], named: Iterable[str]) -> Offer:
         if not self._logs_changes:
-            return Offer(tuple(self._of_servers))
-        before = [
-            name for name in [spec.name for spec in self._log.run.tools] + [*self._earlier] if self._own.get(name) is None
-        ]
-        return next_offer(len(self._own), tuple(self._of_servers), before, [*self._named, *self._wanted])
+            return Offer(tuple(servers))
+        before = [*[spec.name for spec in self._log.run.tools], *self._earlier]
+        return next_offer(
+            len(self._own), servers, [name for name in before if self._own.get(name) is None], [*named, *self._wanted]
+        )
 
-    def _search(self) -> ToolFinder:
+    def _is_free(self, tool: Tool, described: str) -> bool:
+        """Return whether no tool of the run's own has this name; one that stands in for the tool gets it.
+
+        Raises `InvalidTool` for a name that is taken.
+        """
+        own: Any = self._own.get(tool.spec.name)
+        if isinstance(own, StandIn):
+            own.put_behind(tool)
+        elif own is not None:
+            raise InvalidTool(f"{described} and a tool of yours would both be called {tool.spec.name}", how_to_rename(own))
+        return own is None
+
+    def _search(self, of_servers: Mapping[str, MCPTool]) -> ToolFinder:
         """Return the tool that finds others; its description stays the same in a run, for caches of prompts."""
         if self._finder is None:
-            servers = Counter([tool.live.server.name for tool in self._of_servers.values()])
+            servers = Counter([tool.live.server.name for tool in of_servers.values()])
             self._finder = ToolFinder(self._findable, self._offer, servers)
         return self._finder
 
@@ -109,5 +131,5 @@ class RunTools:
         new = [name for name in names if name in self._hidden]
         if new:
             self._wanted += new
-            self._compose(FIND_TOOLS)
+            self._compose(FIND_TOOLS, self._of_servers, self._named)
         return new

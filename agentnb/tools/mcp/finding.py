@@ -12,9 +12,9 @@ from rapidfuzz import fuzz, process
 
 from agentnb.core.messages import Text
 from agentnb.core.request import ToolRole, ToolSpec
+from agentnb.tools.mcp.wire_names import FIND_TOOLS
 from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, failure
 
-FIND_TOOLS = "find_tools"
 MAX_OFFERED = 40
 """Tools that each request offers; of more, those of servers are found by words."""
 DEFAULT_FOUND, MAX_FOUND = 5, 20
@@ -25,9 +25,10 @@ FOUND, KNOWN = "Call these from your next reply on:", "You had these before:"
 
 
 class Offer(NamedTuple):
-    """The names of the tools that the next request has after those of the run's own, in order, and of those that it leaves out."""
+    """The tools besides those of the run's own that the next request has, by their names, and those that it leaves out."""
 
     shown: tuple[str, ...]
+    """In the order of the request."""
     hidden: tuple[str, ...] = ()
 
 
@@ -70,9 +71,9 @@ class ToolFinder:
         offer: Callable[[Sequence[str]], Sequence[str]],
         servers: Mapping[str, int],
     ) -> None:
-        """``tools`` returns all tools of servers; ``offer`` offers some of them, and returns those that were not offered before.
+        """``tools`` returns all tools of servers; ``servers`` has the number of each one's.
 
-        ``servers``: the number of tools of each server.
+        ``offer`` offers some of the tools, and returns those that were not offered before.
         """
         self._tools = tools
         self._offer = offer
@@ -126,47 +127,9 @@ _MIN_SIMILARITY = 80
 """Similarity of two words, in percent, from which they count as one word with a typing error."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
 _ENDING = re.compile(r"(?<=[a-z]{3})(?:ies|ing|ion|ed|es|e|s|y)$")
-_STOP_WORDS = frozenset(
-    [
-        "a",
-        "all",
-        "an",
-        "and",
-        "any",
-        "are",
-        "as",
-        "at",
-        "be",
-        "by",
-        "can",
-        "for",
-        "from",
-        "how",
-        "i",
-        "in",
-        "into",
-        "is",
-        "it",
-        "its",
-        "me",
-        "my",
-        "of",
-        "on",
-        "or",
-        "that",
-        "the",
-        "there",
-        "these",
-        "this",
-        "to",
-        "tool",
-        "use",
-        "using",
-        "what",
-        "which",
-        "with",
-        "you",
-    ]
+_IGNORED = (
+    "a all an and any are as at be by can for from how i in into is it its me my of on or that the there these this to tool "
+    "use using what which with you"
 )
 _RELATED = (
     "delete remove erase drop",
@@ -216,7 +179,7 @@ def ranked(query: str, tools: Sequence[Findable]) -> list[Findable]:
 
 def _words(text: str) -> list[str]:
     """Return the words of a text in lower case, without endings; names are taken apart."""
-    return [_stem(word) for word in map(str.lower, _WORD.findall(text)) if word not in _STOP_WORDS]
+    return [_stem(word) for word in map(str.lower, _WORD.findall(text)) if word not in _ignored]
 
 
 def _stem(word: str) -> str:
@@ -245,3 +208,4 @@ def _meant(word: str, known: Mapping[str, int]) -> dict[str, float]:
 
 
 _related = {_stem(word): tuple([_stem(other) for other in group.split()]) for group in _RELATED for word in group.split()}
+_ignored = frozenset(_IGNORED.split())
