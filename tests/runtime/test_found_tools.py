@@ -14,12 +14,13 @@ from mcp_runs import bench, calls, played, results, texts
 from run_builder import opening
 
 from agentnb.agent.agent import Agent
-from agentnb.core.log.work_events import ToolsChanged
+from agentnb.core.log.work_events import ServerStarted, ToolsChanged
 from agentnb.core.messages import ToolCall
 from agentnb.detect.run import Run
 from agentnb.errors import InvalidTool
 from agentnb.models.scripted import ScriptedModel
 from agentnb.rerun.fork import fork_sync
+from agentnb.rerun.reproduce import reproduce_sync
 from agentnb.runtime.calls.run_tools import RunTools
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host.host import Host, hosted
@@ -139,6 +140,20 @@ def test_what_was_found_stays_in_the_conversation_and_in_a_fork(servers: Servers
         other = ScriptedModel([find("count crew", 1), "Done."])
         forked = fork_sync(first, 2, model=other, tools=[mine, MANY], approve="auto")
     assert names(forked) == ["mine", FIND_TOOLS, "delete_vessel", "count_crew"]
+
+
+def test_recorded_run_that_found_tools_is_made_again_without_a_server(servers: Servers) -> None:
+    changing = [calls(("delete_vessel", {"key": "v"}), ("count_crew", {"key": "c"})), calls(("grow", {"name": "count_crew"}))]
+    script = [find("delete a vessel", 1), *changing, find("zzqqy")]
+    for todos in (False, True):
+        with hosted(Host(servers=servers)):
+            model = ScriptedModel([*script, "Done."])
+            run = Agent(model, tools=[mine, MANY], todos=todos).run_sync("Go.", approve="auto")
+        again = reproduce_sync(run)
+        assert (texts(again), names(again)) == (texts(run), names(run))
+        assert not [event for event in again.events if isinstance(event, ServerStarted)]
+        offers = [[event.tools for event in one.events if isinstance(event, ToolsChanged)] for one in (run, again)]
+        assert [len(tools) for tools in offers[0]] == [len(tools) for tools in offers[1]]
 
 
 def test_each_agent_has_its_own_search(servers: Servers) -> None:
