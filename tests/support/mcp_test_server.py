@@ -10,10 +10,21 @@ import zlib
 from pathlib import Path
 from typing import Annotated, Literal
 
+from mcp.server.elicitation import ElicitationResult
 from mcp.server.mcpserver import Context, Image, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.resolve import Elicit, ListRoots, Resolve, Sample
-from mcp.types import CreateMessageResult, ListRootsResult, SamplingMessage, TextContent, ToolAnnotations
+from mcp.types import (
+    CreateMessageResult,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitRequestURLParams,
+    InputRequiredResult,
+    ListRootsResult,
+    SamplingMessage,
+    TextContent,
+    ToolAnnotations,
+)
 from pydantic import BaseModel, Field
 
 app = MCPServer("bench", version="1.0")
@@ -120,6 +131,48 @@ async def ask_model(topic: str) -> Sample:
     """Ask for a model's reply."""
     message = SamplingMessage(role="user", content=TextContent(type="text", text=f"Write about {topic}"))
     return Sample([message], max_tokens=100)
+
+
+@app.tool()
+async def book_once(train: str, booking: Annotated[Booking, Resolve(ask_booking)]) -> str:
+    """Book seats in a train; a second call would book twice."""
+    return f"{booking.seats} in {train}"
+
+
+class Login(BaseModel):
+    """What `log_in` asks for."""
+
+    user: str
+    api_key: str
+
+
+async def ask_login() -> Elicit[Login]:
+    """Ask for a name and a key."""
+    return Elicit("Log in, please", Login)
+
+
+@app.tool()
+async def log_in(login: Annotated[ElicitationResult[Login], Resolve(ask_login)]) -> str:
+    """Ask for a key, which no client passes on."""
+    return f"the login was answered with {login.action}"
+
+
+@app.tool()
+async def visit(ctx: Context, url: str) -> str | InputRequiredResult:
+    """Ask the person to open an address."""
+    answers = ctx.input_responses
+    if answers is None:
+        asked = ElicitRequest(params=ElicitRequestURLParams(message="Sign in there", url=url))
+        return InputRequiredResult(input_requests={"sign-in": asked})
+    return f"the visit was answered with {answers['sign-in'].action}"
+
+
+@app.tool()
+async def nag(ctx: Context) -> str | InputRequiredResult:
+    """Ask without an end."""
+    schema = {"type": "object", "properties": {"more": {"type": "boolean"}}}
+    asked = ElicitRequest(params=ElicitRequestFormParams(message="More?", requested_schema=schema))
+    return InputRequiredResult(input_requests={"more": asked})
 
 
 async def ask_roots() -> ListRoots:
