@@ -222,7 +222,24 @@ def review(subject: str) -> str:
     return f"Review {subject}, please."
 
 
+def add_many(count: int) -> None:
+    """Add generated tools: an action on a thing each."""
+    actions = ("list", "create", "delete", "rename", "export", "archive", "compare", "count", "merge", "validate")
+    things = ("invoice", "customer", "shipment", "tide table", "harbour", "vessel", "berth", "crew", "cargo", "permit")
+    for number in range(count):
+        action, thing = actions[number % 10], things[number // 10 % 10]
+        name = f"{action}_{thing.replace(' ', '_')}" + (f"_v{number // 100 + 1}" if number >= 100 else "")
+
+        async def generated(key: str, limit: int = 10) -> str:
+            return f"{key} {limit}"
+
+        described = f"{action.capitalize()} a {thing} of the port authority. Give the key of the {thing}; the result is a text."
+        app.add_tool(generated, name=name, description=described)
+
+
 if __name__ == "__main__":
+    if "many" in sys.argv:
+        add_many(int(sys.argv[sys.argv.index("many") + 1]))
     if "junk" in sys.argv:
         print("Welcome to the bench server!", flush=True)
     if len(sys.argv) > 1 and sys.argv[1].isdigit():

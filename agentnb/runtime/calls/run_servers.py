@@ -68,7 +68,7 @@ class RunServers:
 
     def _offer(self, looked_at: Sequence[LiveServer], versions: dict[LiveServer, int] | None = None) -> None:
         self._seen.update(versions or {live: live.version for live in looked_at})
-        names, found = WireNames(), {}
+        names, found, named = WireNames(), {}, set[str]()
         for item, live in self._live:
             for tool in live.tools:
                 if item.tool not in ("", tool.name):
@@ -79,8 +79,10 @@ class RunServers:
                 else:
                     name = names.add(live.server.name, tool.name)
                     found[name] = MCPTool(live, tool, name)
+                    if item.tool:
+                        named.add(name)
             if item.tool and item.tool not in [tool.name for tool in live.tools]:
                 known = [tool.name for tool in live.tools]
                 raise UnknownTool(f"The MCP server {item.name} has no tool {item.tool}", nearest(item.tool, known))
         for offer in self._offers:
-            offer.take_server_tools(found.values())
+            offer.take_server_tools(found.values(), named)
