@@ -57,6 +57,8 @@ class Servers:
         before = self.configuration.known
         change()
         now = self.configuration.known
+        for server in now.values():
+            keep_secret(server)
         self._stop([server for name, server in before.items() if now.get(name) != server])
 
     def live(self, item: ServerTools, work_dir: Path) -> LiveServer:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from agentnb import settings
-from agentnb.advice import AddServer
+from agentnb.advice import AddServer, AnyAdvice
 from agentnb.errors import SettingsError, nearest
 from agentnb.tools.mcp.server import MCPServer
 from agentnb.tools.mcp.server_settings import ServerList, read_variable
@@ -63,7 +63,7 @@ class Configuration:
         """Return the server of this name. Raises `SettingsError` if none is configured, or the variable cannot be read."""
         found = self._given.get(name) or self._of_variable().named(name)
         if found is None:
-            advice = (*nearest(name, self.servers), AddServer(name, lead="Configure it"))
+            advice: tuple[AnyAdvice, ...] = (*nearest(name, self.servers), AddServer(name, lead="Configure it"))
             raise SettingsError(f"There is no MCP server {name}", advice)
         return found
 

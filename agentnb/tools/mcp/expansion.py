@@ -76,11 +76,11 @@ def variables(server: MCPServer) -> list[str]:
 
 
 def secrets(server: MCPServer) -> list[str]:
-    """Return the secrets of a server whose variables are replaced: values of env and headers that are not plain words.
+    """Return the secrets in the settings of a server: values of env and headers that are not plain words.
 
-    ``warning`` or ``Europe/Paris`` would be masked wherever they occur, and are no secrets.
+    ``warning`` or ``Europe/Paris`` would be masked wherever they occur, and are no secrets; ``${NAME}`` is none yet.
     """
-    values = (*server.env.values(), *server.headers.values())
+    values = [value for value in (*server.env.values(), *server.headers.values()) if not VARIABLE.search(value)]
     parts = [part for value in values for part in {value, value.rpartition(" ")[2]}]
     return [part for part in parts if not _PLAIN.fullmatch(part)]
 

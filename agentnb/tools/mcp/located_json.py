@@ -10,7 +10,7 @@ from typing import Any, NoReturn, TypeAlias
 from agentnb.advice import Advised
 from agentnb.errors import SettingsError
 
-Path: TypeAlias = tuple[str | int, ...]
+JsonPath: TypeAlias = tuple[str | int, ...]
 """The keys and indexes that lead to a value."""
 MAX_KEY = 40
 """Characters of a key that an error repeats."""
@@ -25,9 +25,9 @@ class LocatedJson:
     """The file or variable, for errors."""
     text: str
     value: Any
-    offsets: dict[Path, int]
+    offsets: dict[JsonPath, int]
 
-    def error(self, path: Path, what: str, advice: Advised = "") -> SettingsError:
+    def error(self, path: JsonPath, what: str, advice: Advised = "") -> SettingsError:
         """Return the error about the value at this path."""
         return SettingsError(f"{place(self.source, self.text, self.offsets.get(path, 0))}: {what}", advice)
 

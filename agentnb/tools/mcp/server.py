@@ -66,7 +66,7 @@ class MCPServer:
     @property
     def is_remote(self) -> bool:
         """Whether it is reached at an address, and not started as a program."""
-        return is_address(self.command_or_url) or self.command_or_url.startswith("${")
+        return is_address_or_variable(self.command_or_url)
 
     @property
     def target(self) -> str:
@@ -121,6 +121,11 @@ def is_address(text: str) -> bool:
     """Return whether a text is the address of a server."""
     scheme, _, rest = text.partition("://")
     return scheme.lower() in _SCHEMES and bool(rest)
+
+
+def is_address_or_variable(text: str) -> bool:
+    """Return whether a text is an address, or begins with a variable: only those of addresses are replaced, not of commands."""
+    return is_address(text) or text.startswith("${")
 
 
 def check_name(name: Any) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from agentnb.advice import Advised
 from agentnb.errors import SettingsError, nearest
 from agentnb.tools.mcp.expansion import check_variables
-from agentnb.tools.mcp.located_json import LocatedJson, Path, place, read_json
+from agentnb.tools.mcp.located_json import JsonPath, LocatedJson, place, read_json
 from agentnb.tools.mcp.server import DEFAULT_TIMEOUT, MCPServer, check_name
 
 OBJECTS = ("mcpServers", "servers")
@@ -38,10 +39,11 @@ class ServerList(NamedTuple):
         return next((server for server in self.servers if server.name == name), None)
 
 
-def read_servers(text: str, source: str) -> ServerList:
+def read_servers(text: str, source: str, folder: Path | None = None) -> ServerList:
     """Return the servers of a JSON text: an ``mcpServers`` object, or a list whose items have a ``name``.
 
-    ``source``: the file or variable, for errors. Raises `SettingsError` with the place of what is wrong.
+    ``source``: the file or variable, for errors; ``folder``: where a relative ``cwd`` begins. Raises `SettingsError` with the
+    place of what is wrong.
     """
     document = read_json(text, source)
     seen: set[str] = set()
@@ -55,7 +57,7 @@ def read_servers(text: str, source: str) -> ServerList:
             check_name(name)
         except SettingsError as error:
             raise document.error(path, error.what, error.advice) from None
-        entry = _Entry(document, path, fields, name)
+        entry = _Entry(document, path, fields, name, folder)
         notes += entry.notes()
         if fields.get("disabled") is not True:
             servers.append(entry.server())
@@ -72,7 +74,7 @@ def read_variable(text: str, source: str) -> ServerList:
         name, colon, command = (part.strip() for part in match[0].partition(":"))
         where = place(source, text, match.start())
         if not (name and colon and command):
-            raise SettingsError(f"{where}: a server has a name and a command", f'Write fs:/opt/fs-server, or JSON: {_FORM}')
+            raise SettingsError(f"{where}: a server has a name and a command", f"Write fs:/opt/fs-server, or JSON: {_FORM}")
         if any(char.isspace() for char in command):
             what = f"{where}: the command of {name[:MAX_NAME]} has a blank, and the short form has no arguments"
             raise SettingsError(what, f"Write JSON: {_FORM}")
@@ -85,7 +87,7 @@ def read_variable(text: str, source: str) -> ServerList:
     return ServerList(tuple(servers))
 
 
-def _entries(document: LocatedJson) -> Iterator[tuple[str, Path, dict[str, Any]]]:
+def _entries(document: LocatedJson) -> Iterator[tuple[str, JsonPath, dict[str, Any]]]:
     """Yield name, path and settings of each server."""
     value = document.value
     if isinstance(value, list):
@@ -110,11 +112,12 @@ def _entries(document: LocatedJson) -> Iterator[tuple[str, Path, dict[str, Any]]
 class _Entry:
     """The settings of one server."""
 
-    def __init__(self, document: LocatedJson, path: Path, fields: dict[str, Any], name: str) -> None:
+    def __init__(self, document: LocatedJson, path: JsonPath, fields: dict[str, Any], name: str, folder: Path | None) -> None:
         self._document = document
         self._path = path
         self._fields = fields
         self._name = name
+        self._folder = folder
 
     def error(self, key: str, what: str, advice: Advised = "") -> SettingsError:
         """Return the error about a setting."""
@@ -212,7 +215,10 @@ class _Entry:
         both = [self._text("cwd"), self._text("workDir")]
         if all(both) and both[0] != both[1]:
             raise self.error("workDir", "cwd and workDir name different folders", "Keep one of them")
-        return both[0] or both[1] or None
+        cwd = both[0] or both[1]
+        if self._folder is None or not cwd or cwd.startswith("~"):
+            return cwd or None
+        return str(self._folder / cwd)
 
     def _timeout(self) -> float | None:
         value = self._fields.get("timeout", DEFAULT_TIMEOUT)
