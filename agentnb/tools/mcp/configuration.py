@@ -39,7 +39,7 @@ class Configuration:
         """Forget a server that was added or loaded. Raises `SettingsError` if neither has this name."""
         source = self.source(name)
         if source == settings.SERVERS_VARIABLE:
-            raise SettingsError(f"The MCP server {name} is in {source}", f"Take it out of {source}")
+            raise SettingsError(f"The MCP server {name} is one of the variable {source}", "Change that")
         if not source:
             raise SettingsError(f"There is no MCP server {name}", nearest(name, self.known))
         self._added.pop(name, None)
