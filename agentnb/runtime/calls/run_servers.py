@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from agentnb.core.log.work_events import ServerStarted
 from agentnb.core.messages import encodable, visible
@@ -13,9 +14,10 @@ from agentnb.runtime.calls.run_tools import RunTools
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.servers.servers import Servers
 from agentnb.tools.mcp.live_server import LiveServer
+from agentnb.tools.mcp.logged import logged_servers
 from agentnb.tools.mcp.server import ServerTools
 from agentnb.tools.mcp.server_tool import MCPTool, problem_of
-from agentnb.tools.mcp.wire_names import WireNames
+from agentnb.tools.mcp.wire_names import WireNames, wire_name
 
 
 class RunServers:
@@ -31,11 +33,21 @@ class RunServers:
         self._live: list[tuple[ServerTools, LiveServer]] = []
         self._seen: dict[LiveServer, int] = {}
         """The version of each server's tools that the run has."""
-        self._offers: list[RunTools] = []
+        self._run_tools: list[RunTools] = []
+
+    @property
+    def items(self) -> Sequence[ServerTools]:
+        """The tools of servers that the run names, with their servers."""
+        return self._items
+
+    @property
+    def as_logged(self) -> dict[str, Any]:
+        """The servers for the settings of the log."""
+        return logged_servers(self._items)
 
     def serve(self, tools: RunTools) -> None:
         """Have these tools of the run include those of the servers, from `connect` on."""
-        self._offers.append(tools)
+        self._run_tools.append(tools)
 
     @property
     def has_news(self) -> bool:
@@ -63,7 +75,7 @@ class RunServers:
 
     async def close(self) -> None:
         """End the connections, unless they live longer than the run."""
-        if self._owns and self._live:
+        if self._owns and self._servers.used:
             await asyncio.to_thread(self._servers.close)
 
     def _offer(self, looked_at: Sequence[LiveServer], versions: dict[LiveServer, int] | None = None) -> None:
@@ -71,7 +83,7 @@ class RunServers:
         names, found, named = WireNames(), {}, set[str]()
         for item, live in self._live:
             for tool in live.tools:
-                if item.tool not in ("", tool.name):
+                if item.tool not in ("", tool.name, wire_name(item.name, tool.name)):
                     continue
                 if problem := problem_of(tool):
                     what = f"The tool {visible(encodable(tool.name))!r} of the MCP server {live.server.name} is left out"
@@ -81,8 +93,14 @@ class RunServers:
                     found[name] = MCPTool(live, tool, name)
                     if item.tool:
                         named.add(name)
-            if item.tool and item.tool not in [tool.name for tool in live.tools]:
-                known = [tool.name for tool in live.tools]
-                raise UnknownTool(f"The MCP server {item.name} has no tool {item.tool}", nearest(item.tool, known))
-        for offer in self._offers:
+            _check_has(item, [tool.name for tool in live.tools])
+        for offer in self._run_tools:
             offer.take_server_tools(found.values(), named)
+
+
+def _check_has(item: ServerTools, known: Sequence[str]) -> None:
+    """Raise `UnknownTool` if a server has no tool of the name in an item, which may be the one for models."""
+    names = {wire_name(item.name, name): name for name in known}
+    if item.tool and item.tool not in known and item.tool not in names:
+        near = nearest(item.tool, known) or nearest(item.tool, names)
+        raise UnknownTool(f"The MCP server {item.name} has no tool {item.tool}", near)

@@ -26,6 +26,11 @@ class RunTools:
         self._found: list[str] = []
         """The tools of servers that the model found, in order."""
 
+    @property
+    def toolbox(self) -> Toolbox:
+        """The tools that can be called now."""
+        return self._toolbox
+
     def get(self, name: str) -> Tool | None:
         """Return the tool of this name, or None."""
         return self._toolbox.get(name)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import atexit
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from weakref import WeakSet
 
@@ -60,6 +61,14 @@ class Servers:
         for server in now.values():
             keep_secret(server)
         self._stop([server for name, server in before.items() if now.get(name) != server])
+
+    def resolved(self, items: Iterable[ServerTools]) -> tuple[ServerTools, ...]:
+        """Return the items with their servers, those that are only named from the configuration, each once.
+
+        Raises `SettingsError` for a server that is not configured.
+        """
+        found = [one if one.server else replace(one, server=self.configuration.server(one.name)) for one in items]
+        return tuple([one for place, one in enumerate(found) if one not in found[:place]])
 
     def live(self, item: ServerTools, work_dir: Path) -> LiveServer:
         """Return the server of an item, to be started when it is used. Raises `SettingsError` if it is not configured.
