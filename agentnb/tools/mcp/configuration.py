@@ -59,6 +59,10 @@ class Configuration:
             return self.servers
         return self._given
 
+    def origin(self, name: str) -> str:
+        """Return where a server is configured, in words: ``added``, ``file``."""
+        return "added" if name in self._added else "file"
+
     def server(self, name: str) -> MCPServer:
         """Return the server of this name. Raises `SettingsError` if none is configured, or the variable cannot be read."""
         found = self._given.get(name) or self._of_variable().named(name)
