@@ -40,17 +40,22 @@ class Configuration:
         self._of_files[file] = servers
 
     def remove(self, name: str) -> None:
-        """Forget a server that was added or loaded. Raises `SettingsError` if neither has this name."""
+        """Forget the server that a name stands for; another one of this name may come in its place.
+
+        Raises `SettingsError` if there is none, or the variable has it.
+        """
         self._check()
         source = self.source(name)
         if source == settings.SERVERS_VARIABLE:
             raise SettingsError(f"The MCP server {name} is one of the variable {source}", "Change that")
         if not source:
             raise SettingsError(f"There is no MCP server {name}", nearest(name, self.known))
-        self._added.pop(name, None)
-        for file, servers in self._of_files.items():
-            kept = tuple([server for server in servers.servers if server.name != name])
-            self._of_files[file] = servers._replace(servers=kept)
+        if source == TYPED:
+            del self._added[name]
+            return
+        listed = self._of_files[source]
+        kept = tuple([server for server in listed.servers if server.name != name])
+        self._of_files[source] = listed._replace(servers=kept)
 
     @property
     def servers(self) -> Mapping[str, MCPServer]:
