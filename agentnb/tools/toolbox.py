@@ -36,18 +36,22 @@ class Toolbox:
     def register(self, tool: Tool) -> None:
         """Add a tool. Raises `InvalidTool` if its name is taken or its schema is nested too deep."""
         name = tool.spec.name
-        if name in self._tools:
-            raise InvalidTool(f'tool "{name}" already registered', _how_to_rename(tool, self._tools[name]))
+        self.check_free(tool)
         if is_too_deep(tool.spec.input_schema):
             what = f"The schema of tool {name} is nested deeper than {MAX_DEPTH} levels"
             raise InvalidTool(what, "Let it take a text, such as JSON, where its arguments are that deep")
         self._tools[name] = tool
         self.specs = (*self.specs, tool.spec)
 
+    def check_free(self, tool: Tool) -> None:
+        """Raise `InvalidTool` if the name of a tool is taken."""
+        name = tool.spec.name
+        if name in self._tools:
+            raise InvalidTool(f'tool "{name}" already registered', _how_to_rename(tool, self._tools[name]))
+
     def with_tool(self, tool: Tool) -> Toolbox:
         """Return a toolbox with these tools and one more, at the end."""
-        if tool.spec.name in self._tools:
-            raise InvalidTool(f'tool "{tool.spec.name}" already registered', _how_to_rename(tool, self._tools[tool.spec.name]))
+        self.check_free(tool)
         other = self.knowing(tool)
         other.specs = (*self.specs, tool.spec)
         return other
@@ -106,7 +110,7 @@ class Toolbox:
 
     def not_found(self, name: str) -> ToolOutcome:
         """Return the error result for an unknown tool."""
-        advice = near(name, [spec.name for spec in self.specs]) or advised("There are no tools: answer with text.")
+        advice = near(name, list(self._tools)) or advised("There are no tools: answer with text.")
         return failure("unknown_tool", f"tool not found: {name}. {in_python(advice)}")
 
 

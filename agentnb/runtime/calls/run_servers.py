@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agentnb.core.log.work_events import ServerStarted
-from agentnb.core.messages import encodable
+from agentnb.core.messages import encodable, visible
 from agentnb.errors import UnknownTool, nearest
 from agentnb.runtime.calls.run_tools import RunTools
 from agentnb.runtime.event_log import EventLog
@@ -15,7 +15,7 @@ from agentnb.runtime.servers.servers import Servers
 from agentnb.tools.mcp.live_server import LiveServer
 from agentnb.tools.mcp.resources import resource_tools
 from agentnb.tools.mcp.server import ServerTools
-from agentnb.tools.mcp.server_tool import MCPTool
+from agentnb.tools.mcp.server_tool import MCPTool, problem_of
 from agentnb.tools.mcp.wire_names import WireNames
 
 
@@ -32,11 +32,11 @@ class RunServers:
         self._live: list[tuple[ServerTools, LiveServer]] = []
         self._seen: dict[LiveServer, int] = {}
         """The version of each server's tools that the run has."""
-        self._offers: list[RunTools] = []
+        self._run_tools: list[RunTools] = []
 
     def serve(self, tools: RunTools) -> None:
         """Have these tools of the run include those of the servers, from `connect` on."""
-        self._offers.append(tools)
+        self._run_tools.append(tools)
 
     @property
     def has_news(self) -> bool:
@@ -69,18 +69,27 @@ class RunServers:
 
     def _offer(self, looked_at: Sequence[LiveServer], versions: dict[LiveServer, int] | None = None) -> None:
         self._seen.update(versions or {live: live.version for live in looked_at})
-        names: WireNames = WireNames()
-        found: dict[str, MCPTool] = {}
-        for item, live in self._live:
-            for tool in live.tools:
-                if item.tool in ("", tool.name):
-                    name = names.add(live.server.name, tool.name)
-                    found[name] = MCPTool(live, tool, name)
+        names = WireNames()
+        # Those of all servers first: a tool for resources takes no name that one of them has.
+        chosen = [(item, tool) for item, live in self._live for tool in self._tools_of(item, live, names)]
         for item, live in self._live:
             more = resource_tools(live, names)
-            found.update({tool.spec.name: tool for tool in more if item.tool in ("", tool.tool_name)})
-            known = [tool.name for tool in live.tools] + [tool.tool_name for tool in more]
+            chosen += [(item, tool) for tool in more if item.tool in ("", tool.tool_name)]
+            known = [*[tool.name for tool in live.tools], *[tool.tool_name for tool in more]]
             if item.tool and item.tool not in known:
                 raise UnknownTool(f"The MCP server {item.name} has no tool {item.tool}", nearest(item.tool, known))
-        for offer in self._offers:
-            offer.take_server_tools(found.values())
+        found = {tool.spec.name: tool for _, tool in chosen}
+        named = {tool.spec.name for item, tool in chosen if item.tool}
+        for offer in self._run_tools:
+            offer.take_server_tools(found.values(), named)
+
+    def _tools_of(self, item: ServerTools, live: LiveServer, names: WireNames) -> Iterator[MCPTool]:
+        """Yield the tools of a server that are wanted and that a model can take."""
+        for tool in live.tools:
+            if item.tool not in ("", tool.name):
+                continue
+            if problem := problem_of(tool):
+                what = f"The tool {visible(encodable(tool.name))!r} of the MCP server {live.server.name} is left out"
+                self._log.warn_once(f"{what}: {problem}")
+            else:
+                yield MCPTool(live, tool, names.add(live.server.name, tool.name))

@@ -49,7 +49,7 @@ class LiveServer:
         """Why it could not be started."""
         self.version = 0
         """Counts the changes of its tools."""
-        self.asking: list[CallQuestions] = []
+        self.open_calls: list[CallQuestions] = []
         """The calls that run and can ask the person, the newest last."""
         self.work_dir = work_dir
         self._fill = fill
@@ -107,12 +107,12 @@ class LiveServer:
             connection = await self._opened()
             client = await connection.ready()
             if questions is not None:
-                self.asking.append(questions)
+                self.open_calls.append(questions)
             try:
                 return await make(client)
             finally:
                 if questions is not None:
-                    self.asking.remove(questions)
+                    self.open_calls.remove(questions)
 
         return await self._elsewhere.run(send)
 
@@ -158,11 +158,11 @@ class LiveServer:
         self._state = "stopped"
 
     async def _elicit(self, params: Any) -> Any:
-        if not self.asking:
+        if not self.open_calls:
             from mcp.types import ElicitResult
 
             return ElicitResult(action="cancel")  # no call is running that a person waits for
-        return await self.asking[-1].elicit(params)
+        return await self.open_calls[-1].elicit(params)
 
     def _note_change(self) -> None:
         self.version += 1

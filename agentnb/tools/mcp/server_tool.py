@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from agentnb.core.messages import encodable, visible
+import msgspec
+from msgspec.structs import replace
+
+from agentnb.core.messages import Text, encodable, visible
 from agentnb.core.request import ToolRole, ToolSpec
+from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
 from agentnb.tools.mcp.catalogue import CONNECTION_CLOSED
 from agentnb.tools.mcp.live_server import LiveServer, leaves, reason
 from agentnb.tools.mcp.questions import CallQuestions
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
     from mcp import types as t
 
 MAX_DESCRIPTION_CHARACTERS = 4_000
+MAX_SCHEMA_BYTES = 50_000
 DIED = "The server ended during the call. It is not known whether it did its work: look before you call again."
 
 
@@ -62,7 +67,7 @@ class MCPTool:
         """Call the tool at its server, which is told when the call is given up."""
         if not isinstance(arguments, Mapping):
             return failure("invalid_arguments", f"The arguments of {self.spec.name} must be an object.")
-        questions = CallQuestions(context, self.live.server.name, self.live.work_dir)
+        questions = CallQuestions(context, self.live.work_dir)
 
         async def progress(done: float, total: float | None, message: str | None) -> None:
             context.progress(done, total, visible(encodable(message or "")))
@@ -72,11 +77,11 @@ class MCPTool:
 
         for attempt in range(2):
             try:
-                return await self.live.request(call, questions)
+                return _noted(await self.live.request(call, questions), questions)
             except Exception as error:
                 raised = next(iter(leaves(error)), error)
-                if questions.error is not None:
-                    raise questions.error from error
+                if questions.unanswered is not None:
+                    raise questions.unanswered from error
                 if attempt == 0 and questions.has_asked and self.may_repeat and _is_end(raised):
                     continue  # the question died with the server, and is asked again
                 return self._failed(raised)
@@ -90,6 +95,27 @@ class MCPTool:
         if _is_end(error):
             return failure("server_ended", DIED)
         return failure("tool_error", f"The MCP server {self.live.server.name} failed: {visible(reason(error))}")
+
+
+def problem_of(tool: t.Tool) -> str:
+    """Return why a tool cannot be offered to a model; empty if it can."""
+    if is_too_deep(tool.input_schema):
+        return f"its schema is nested deeper than {MAX_DEPTH} levels"
+    try:
+        size = len(msgspec.json.encode(tool.input_schema))
+    except (TypeError, ValueError, RecursionError):
+        return "its schema cannot be sent"
+    return f"its schema has {size:,} bytes" if size > MAX_SCHEMA_BYTES else ""
+
+
+def _noted(outcome: ToolOutcome, questions: CallQuestions) -> ToolOutcome:
+    """Return the outcome with the questions of the server that were not asked. Raises `NotAnswered` without anybody to ask."""
+    if questions.unanswered is not None and not outcome.ok:
+        raise questions.unanswered
+    if not questions.refused:
+        return outcome
+    note = f"(agentnb refused a question of the server: {visible(encodable('; '.join(questions.refused)))})"
+    return replace(outcome, parts=(*outcome.parts, Text(note)))
 
 
 def _is_end(error: BaseException) -> bool:
