@@ -25,7 +25,7 @@ HINT = "What one has: %agent mcp NAME. To use its tools: %%agent -t mcp:NAME"
 
 
 def list_servers(session: Session, shell: Any) -> None:
-    """Show the servers that are configured or connected. Raises `SettingsError` afterwards if ``MCP_SERVERS`` cannot be read."""
+    """Show the servers that are configured or connected; then raise `SettingsError` if ``MCP_SERVERS`` cannot be read."""
     rows = listed_servers(session.servers)
     hint = HINT if rows else NO_SERVERS
     _show(shell, server_list_text(rows, hint) if rows else hint, server_list_html(rows, hint) if rows else None)
