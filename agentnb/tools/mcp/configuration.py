@@ -62,16 +62,16 @@ class Configuration:
         """The servers that can be named, by name. Raises `SettingsError` if the variable cannot be read."""
         return {**{server.name: server for server in self._of_variable().servers}, **self._given}
 
+    def check(self) -> None:
+        """Raise `SettingsError` if the variable cannot be read."""
+        self._of_variable()
+
     @property
     def known(self) -> Mapping[str, MCPServer]:
         """The servers that can be named, by name, without those of a variable that cannot be read."""
         with suppress(SettingsError):
             return self.servers
         return self._given
-
-    def origin(self, name: str) -> str:
-        """Return where a server is configured, in words: ``added``, ``file``."""
-        return "added" if name in self._added else "file"
 
     def server(self, name: str) -> MCPServer:
         """Return the server of this name. Raises `SettingsError` if none is configured, or the variable cannot be read."""

@@ -11,6 +11,8 @@ from agentnb.tools.mcp.server import PREFIX, is_word, server_tools
 from agentnb.tools.tool import WIRE_NAME
 
 MAX_CHARACTERS = 64
+FIND_TOOLS = "find_tools"
+"""The tool that finds tools of servers."""
 _DIGEST = 8
 _OTHER = re.compile(r"[^a-zA-Z0-9_-]")
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from IPython.display import display
 
+from agentnb.core.redaction import redact
 from agentnb.display.lists.server_words import MAX_NAME, MAX_TARGET, told
 from agentnb.display.texts.labels import clean, counted, cut, file_size
 from agentnb.errors import SettingsError
@@ -76,7 +77,7 @@ def prompt_command(session: Session, shell: Any, rest: str) -> None:
         shell.user_ns[line.out] = text
         print(f"{line.out}: {counted(len(text), 'character')}, from the prompt {told(prompt, MAX_NAME)}")
         return
-    print(cut(clean(text), MAX_PRINTED))
+    _print(text)
 
 
 def _argument(word: str) -> tuple[str, str]:
@@ -113,13 +114,17 @@ def _taken_out(words: list[str]) -> str:
 def _show(one: Contents, shell: Any) -> None:
     """Show a text or a picture; of anything else say what it is: content of a stranger is never HTML here."""
     if isinstance(one.value, str):
-        print(cut(clean(one.value), MAX_PRINTED))
+        _print(one.value)
         return
     kind = media_type(one.value)
     if kind is not None and getattr(shell, "kernel", None) is not None:
         display({kind: b64encode(one.value).decode(), "text/plain": _described(one)}, raw=True)
         return
     print(f"{_described(one)}. To have it as bytes: -o VARIABLE")
+
+
+def _print(text: str) -> None:
+    print(cut(clean(redact(text)), MAX_PRINTED))
 
 
 def _described(one: Contents) -> str:
