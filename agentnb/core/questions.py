@@ -28,6 +28,8 @@ Answerer: TypeAlias = Literal["person", "program", "nobody"]
 """Who answers: the person, or a function that was given to answer in their place; nobody, if neither can."""
 TEXT: dict[str, Any] = {"type": "string"}
 """The schema of an answer in free text."""
+ASK_PERSON = "ask_person"
+"""The built-in tool with which the agent itself asks: who asks is the agent."""
 DONE: dict[str, Any] = {"enum": ["done"]}
 """The schema of the answer to a question with an address: the person has done there what they were asked to do."""
 YES = frozenset({"yes", "y", "true", "ok"})

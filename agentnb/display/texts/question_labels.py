@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from agentnb.advice import AnswerRun
 from agentnb.core.questions import (
+    ASK_PERSON,
     AskedQuestion,
     GrantOffer,
     GrantReach,
@@ -26,7 +27,6 @@ from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.display.texts.visible_text import visible, visible_name
 from agentnb.errors import SettingsError
 from agentnb.policies.permissions.permissions import Permissions
-from agentnb.tools.ask_person import NAME as ASK_PERSON
 
 ASKS = {
     "approval": "The agent asks for your approval",
@@ -62,7 +62,7 @@ LATER_TITLE = in_notebook((AnswerRun(lead="Close the run until you answer, also 
 """The button that suspends a run, and what it does."""
 REACHES: dict[GrantReach, str] = {"run": "in this run", "session": "in this session (until this kernel ends)"}
 """How far a grant reaches."""
-DECLINE, DECLINE_TITLE = "Decline", "Say no: who asks is told that you declined"
+DECLINE, DECLINE_TITLE = "Decline", "Say no to the question"
 CANCEL, CANCEL_TITLE = "Cancel", "Close the question without deciding"
 """The buttons for the answers without a value, and what they do."""
 TYPED_NO_ANSWER = {"--decline": NoAnswer.DECLINE, "--cancel": NoAnswer.CANCEL}
