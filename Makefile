@@ -11,6 +11,7 @@ NOTEBOOKS := $(filter-out %.executed.ipynb,$(sort $(wildcard notebooks/0*.ipynb)
 QUICKSTART := notebooks/01_quickstart.ipynb
 EXECUTED := notebooks/01_quickstart.executed.ipynb
 FUZZED := traces:6000 logs:2000 workflows:2000
+NODE_SERVERS := @modelcontextprotocol/server-everything@2026.8.31 @modelcontextprotocol/server-filesystem@2026.8.31
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --constraint requirements.lock
 
 # Options for JupyterLab, such as: make lab LAB=--no-browser. It will not run as root unless told so.
@@ -37,7 +38,10 @@ help:
 
 .venv/test: .venv/made pyproject.toml requirements.lock
 	@echo "Installing agentnb, JupyterLab and what the tests need (about two minutes the first time)"
-	@$(PIP) --editable ".[lab,stats,test]" && touch .venv/lab $@
+	@$(PIP) --editable ".[lab,stats,test]" && touch .venv/lab
+	@if command -v npm >/dev/null; then npm install --silent --no-audit --no-fund --prefix .venv/mcp-servers $(NODE_SERVERS) || \
+		echo "The MCP servers of npm could not be installed: their tests are skipped"; fi
+	@touch $@
 
 demo: .venv/lab
 	@$(BIN)/python notebooks/demo.py $(QUICKSTART) $(EXECUTED)

@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from agentnb.tools.builtin.shell.group import Shell as Shell
     from agentnb.tools.builtin.web.group import Web as Web
     from agentnb.tools.function import tool as tool
+    from agentnb.tools.mcp.server import MCPServer as MCPServer
     from agentnb.tools.todos.board import TodoBoard as TodoBoard
     from agentnb.workflow.workflow import Workflow as Workflow
 
@@ -92,6 +93,7 @@ _NAMES = {
     "Guidance": "agentnb.core.guidance",
     "GuidanceSet": "agentnb.guidance.sets",
     "History": "agentnb.context.history",
+    "MCPServer": "agentnb.tools.mcp.server",
     "Matrix": "agentnb.policies.named",
     "Minimal": "agentnb.policies.named",
     "Orchestration": "agentnb.runtime.runs.orchestration",

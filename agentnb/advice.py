@@ -160,6 +160,12 @@ class SetKey(Advice, frozen=True, tag="set_key"):
     variable: str
 
 
+class AddServer(Advice, frozen=True, tag="add_server"):
+    """Configure an MCP server."""
+
+    name: str = "NAME"
+
+
 class SetModel(Advice, frozen=True, tag="set_model"):
     """Name a model; ``again``: the model object that a recovered run had."""
 
@@ -276,6 +282,7 @@ AnyAdvice: TypeAlias = (
     | ListProblems
     | NameOne
     | SetKey
+    | AddServer
     | SetModel
     | SetDefaultModel
     | ShowModels
@@ -402,6 +409,7 @@ PYTHON: Commands = {
     ListProblems: lambda _: "load_traces(...).problems",
     NameOne: _names,
     SetKey: lambda one: f'os.environ["{one.variable}"] = ...',
+    AddServer: lambda one: f"tools=[MCPServer({one.name!r}, COMMAND)]",
     SetModel: lambda one: "recover(run, model=...)" if one.again else f"model={one.name!r}",
     SetDefaultModel: lambda one: f'os.environ["AGENTNB_MODEL"] = "{one.name}"',
     ShowModels: lambda one: f"{'the' if one.lead else 'The'} documentation of {one.provider or 'agentnb'}",

@@ -237,6 +237,10 @@ class BrokenReply(ModelError):
     """The response is not a reply of the kind that was requested."""
 
 
+class ServerFailed(AgentnbError, RuntimeError):
+    """An MCP server could not be started or reached."""
+
+
 class NotAnswered(AgentnbError):
     """A tool asked the person a question, and has no answer. If the tool does not catch this, the model gets the error."""
 

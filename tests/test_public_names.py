@@ -30,6 +30,7 @@ NAMES = {
     "Guidance": "agentnb.core.guidance",
     "GuidanceSet": "agentnb.guidance.sets",
     "History": "agentnb.context.history",
+    "MCPServer": "agentnb.tools.mcp.server",
     "Matrix": "agentnb.policies.named",
     "Minimal": "agentnb.policies.named",
     "Orchestration": "agentnb.runtime.runs.orchestration",

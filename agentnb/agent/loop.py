@@ -53,6 +53,7 @@ class Loop:
         self._lifecycle = lifecycle
         self._inbox = lifecycle.inbox
         self._budget = lifecycle.budget
+        self._servers = lifecycle.services.servers
         self._log = log
         self._request_builder = request_builder
         self._dispatch = dispatch
@@ -80,6 +81,8 @@ class Loop:
             if self._inbox.has_news:
                 await self._lifecycle.read_inbox()
                 self._todos.look()  # the run may have waited for the person
+            if self._servers is not None and self._servers.has_news:
+                await self._servers.update()
             await self._round(verdict)
             if self._asked is not None:
                 await self._asked.look()

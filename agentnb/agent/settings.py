@@ -185,7 +185,7 @@ class AgentSettings:
     @property
     def keeps_todos(self) -> bool:
         """Whether its runs have a todo list: it has tools, or a board of its own."""
-        return len(self.toolbox) > 0 if self.todos is True else self.todos is not False
+        return not self.toolbox.is_empty if self.todos is True else self.todos is not False
 
     @property
     def tool_offer(self) -> ToolOffer:

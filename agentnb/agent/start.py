@@ -54,6 +54,7 @@ from agentnb.runtime.runs.lifecycle import Lifecycle
 from agentnb.runtime.steps.nested_runs import start_nested
 from agentnb.settings import known_secrets
 from agentnb.tools import tool_errors
+from agentnb.tools.mcp.server import ServerTools
 from agentnb.tools.read_result import ROOM_FOR_HEADING, ResultReader
 from agentnb.tools.todos.board import Board, TodoBoard
 from agentnb.tools.todos.tool import TodoTool
@@ -96,6 +97,16 @@ class AgentParts:
         return self.carried_board if self.own_board is None else self.own_board
 
     @property
+    def server_tools(self) -> tuple[ServerTools, ...]:
+        """The tools of MCP servers that the agent names."""
+        return self.toolbox.servers
+
+    @property
+    def work_dir(self) -> str | Path | None:
+        """The folder of its tools, if it names one."""
+        return self.agent.work_dir
+
+    @property
     def guidance(self) -> GuidanceTexts:
         """The guidance set of the agent."""
         return self.agent.guidance_texts
@@ -124,7 +135,7 @@ class AgentParts:
         # A run keeps its own history setting to the end, whatever agent resumes it.
         history = agent.sends if recovered is None else as_sent_then(recovered.settings.get("history"))
         toolbox = self.toolbox
-        if history.result_characters is not None and len(toolbox):
+        if history.result_characters is not None and not toolbox.is_empty:
             toolbox = toolbox.knowing(ResultReader(log.run.result_of, history.result_characters - ROOM_FOR_HEADING))
         tools, bundle = RunTools(log, toolbox), agent.bundle
         if pending.budget.may_run_out():
@@ -142,6 +153,8 @@ class AgentParts:
             partial(start_nested, log),
             suspends=pending.options.suspend and pending.is_kept,
         )
+        if services.servers is not None:
+            services.servers.serve(tools)
         dispatch = Dispatch(log, ToolCalls(log, tools, calls), services.elicitation, can_suspend=pending.is_kept)
         builder = RequestBuilder.of_run(first, history) if isinstance(first, RunStarted) else RequestBuilder.rebuilt(log.run)
         return Loop(self._model, lifecycle, builder, dispatch, bundle, todos, history)
@@ -174,7 +187,7 @@ class AgentParts:
             model=encodable(agent.model_name),
             system=system_prompt(agent, self.toolbox, self._folder(options)),
             tools=self.toolbox.specs,
-            settings={**agent.settings, **pending.permissions.as_logged},
+            settings={**agent.settings, **pending.servers.as_logged, **pending.permissions.as_logged},
             guidance=agent.guidance_texts.texts,
             tags=tuple([encodable(one) for one in options.tags]),
             conversation=before.conversation if before is not None else "",
@@ -320,8 +333,8 @@ def system_prompt(agent: AgentSettings, toolbox: Toolbox, folder: Path) -> str:
     parts: Iterable[str] = (
         prompt_file("system") if agent.system is None else agent.system.strip(),
         repo_instructions(folder).section if agent.instructions else "",
-        "" if len(toolbox) else prompt_file("no_tools"),
-        prompt_file("foreign_text") if toolbox.has_builtins else "",
+        prompt_file("no_tools") if toolbox.is_empty else "",
+        prompt_file("foreign_text") if toolbox.reads_foreign_text else "",
         *[one.prompt.strip() for one in agent.extensions],
         "" if agent.output_form is None else agent.output_form.prompt,
     )

@@ -55,6 +55,12 @@ class LoopThread:
         self._loop.call_soon_threadsafe(start)
         return future
 
+    async def run(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run a coroutine on this loop and return its result to the running one; a cancellation here cancels it there."""
+        if self._is_of_parent:
+            self._begin()
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(make(), self._loop))
+
     def close(self) -> None:
         """Stop the loop after the callbacks that are ready now."""
         if not self._is_of_parent:

@@ -30,6 +30,7 @@ from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.questions.grants import SessionGrants
 from agentnb.runtime.questions.model_code import check_person
 from agentnb.runtime.runs.orchestration import Orchestration
+from agentnb.runtime.servers.servers import Servers
 from agentnb.runtime.threads import LoopThread
 from agentnb.session.default_store import default_store
 from agentnb.session.defaults import (
@@ -74,6 +75,8 @@ class Session:
         """The budget that all its runs spend from."""
         self.grants = SessionGrants()
         """The calls that the person has allowed in all its runs."""
+        self.servers = Servers()
+        """The MCP servers that are configured, and their connections, which live until the kernel ends."""
         self.defaults: dict[str, str] = at_first()
         """Defaults for options that a cell does not give."""
         self.sets: dict[str, GuidanceSet] = {}
@@ -142,6 +145,7 @@ class Session:
             begun=self.take,
             budget=self.budget,
             grants=self.grants,
+            servers=self.servers,
             thread=lambda: self._thread("background"),
             notebook=self.notebook,
             experiment=self.take_experiment,

@@ -487,6 +487,7 @@ AnyEvent: TypeAlias = (
     | w.PlanReviewed
     | w.ModelCalled
     | w.ToolsChanged
+    | w.ServerStarted
     | w.FindingMade
     | w.GuidanceDrawn
     | w.GrantGiven

@@ -150,6 +150,14 @@ class ToolsChanged(Event, frozen=True, kw_only=True, tag="tools_changed"):
     reason: str = ""
 
 
+class ServerStarted(Event, frozen=True, kw_only=True, tag="server_started", gc=False):
+    """The run starts or reaches an MCP server, which was not connected."""
+
+    server: str
+    target: str
+    """Its command with arguments, or its address, as configured."""
+
+
 class FindingMade(Event, frozen=True, kw_only=True, tag="finding_made", gc=False):
     """A detector found something in the rounds ``first`` to ``last``. ``sentence`` says what, ``evidence`` is plain data."""
 

@@ -153,6 +153,7 @@ _WORDS: dict[type[Event], Callable[[Any], str]] = {
     w.PlanReviewed: lambda event: f"plan {event.plan_id} reviewed: {event.verdict}{_because(event.notes)}",
     w.ModelCalled: _model_called,
     w.ToolsChanged: _tools_changed,
+    w.ServerStarted: lambda event: f"connecting to the MCP server {event.server}: {event.target}",
     w.FindingMade: _finding_made,
     w.GuidanceDrawn: lambda event: f"guidance {event.set} drawn, with a probability of {event.propensity:.3g}",
     w.GrantGiven: lambda event: "" if event.given_in else _grant_given(event),  # else the run around shows it

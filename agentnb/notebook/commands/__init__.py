@@ -19,6 +19,7 @@ from agentnb.notebook.commands.delete import delete_command
 from agentnb.notebook.commands.guidance import find_guidance, set_lines, set_text
 from agentnb.notebook.commands.history import show_history
 from agentnb.notebook.commands.keys import key_lines, key_verdict
+from agentnb.notebook.commands.mcp import mcp_command
 from agentnb.notebook.commands.models import model_lines, provider_models
 from agentnb.notebook.commands.permissions import permissions_command
 from agentnb.notebook.commands.recover import recover_run
@@ -27,6 +28,7 @@ from agentnb.notebook.commands.stop import steered, stop_command
 from agentnb.notebook.commands.todos import change_todos, todo_text
 from agentnb.notebook.commands.undo import undo_command
 from agentnb.notebook.dry import tool_text
+from agentnb.notebook.lookup.server_names import server_words, shown_later, specs_of
 from agentnb.notebook.names import find_model, find_tools, tool_names, words_of
 from agentnb.session.session import Session
 from agentnb.tools.builtin.group import BuiltinTool
@@ -41,8 +43,6 @@ def command(session: Session, shell: InteractiveShell, line: str) -> Any:
     if name in ("", "help"):
         print("\n".join(f"%agent {known:<9} {(do.__doc__ or '').splitlines()[0]}" for known, do in COMMANDS.items()))
         return None
-    if name in LATER:
-        raise SettingsError(f"%agent {name} is not in this version of agentnb yet")
     if name not in COMMANDS:
         shown = "like this" if settings.looks_like_a_key(name) else f"%agent {name}"
         raise SettingsError(
@@ -135,8 +135,13 @@ def tools(session: Session, shell: InteractiveShell, rest: str) -> None:
         found = tool_names(shell.user_ns)
         print("\n".join(found) if found else "There are no functions in this notebook yet. Define one, then: %%agent -t NAME")
         print(f"Built in: {', '.join((*GROUPS, ASK_PERSON))}. To see them: %agent tools files")
+        if servers := server_words(session):
+            print(f"MCP servers: {', '.join(servers)}. To see the tools of one: %agent tools {servers[0]}")
         return
-    for tool in Toolbox(find_tools(words_of([_words(rest)]), shell.user_ns, session.tool_groups())):
+    toolbox = Toolbox(find_tools(words_of([_words(rest)]), shell.user_ns, session.tool_groups()))
+    for item in toolbox.servers:
+        print("\n".join([tool_text(redact(spec)) for spec in specs_of(session, item)] or shown_later([item])))
+    for tool in toolbox:
         print(tool_text(redact(tool.spec)))
         if isinstance(tool, FunctionTool) and not isinstance(tool, BuiltinTool):
             gaps = tool.signature.gaps
@@ -185,6 +190,11 @@ def load(session: Session, shell: InteractiveShell, rest: str) -> Run:
     return run
 
 
+def mcp(session: Session, shell: InteractiveShell, rest: str) -> Any:
+    """[NAME | add NAME COMMAND | load FILE | remove NAME | stop NAME | read NAME URI | prompt NAME PROMPT]: MCP servers"""
+    return mcp_command(session, shell, rest)
+
+
 def recover(session: Session, shell: InteractiveShell, rest: str) -> Any:
     """[ID] [-m MODEL] [-t TOOL ...] [--gate NAME] [-g GUIDANCE] [-o NAME] [--allow-url URL] [--here]: resume a run that died"""
     return recover_run(session, shell, rest)
@@ -215,9 +225,8 @@ COMMANDS: dict[str, Callable[[Session, InteractiveShell, str], Any]] = {
     "load": load,
     "delete": delete,
     "undo": undo,
+    "mcp": mcp,
     "recover": recover,
 }
-VERBATIM = frozenset({"say", "answer", "todos", "key", "permissions"})
+VERBATIM = frozenset({"say", "answer", "todos", "key", "permissions", "mcp"})
 """Commands that take free text: ``{x}`` and ``$x`` in it are not replaced by variables."""
-LATER = frozenset({"mcp"})
-"""Commands that the documentation promises for a later version."""

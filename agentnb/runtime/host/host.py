@@ -18,6 +18,7 @@ from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.questions.answerers import AnswerQuestion, Approve
 from agentnb.runtime.questions.grants import SessionGrants
+from agentnb.runtime.servers.servers import Servers
 from agentnb.runtime.threads import LoopThread
 from agentnb.runtime.workers.worker_calls import call_in_thread
 from agentnb.tools.tool import CallSync
@@ -72,6 +73,8 @@ class Host:
     """The notebook that runs are started from."""
     experiment: Callable[[Any], Callable[[Any], object] | None] | None = None
     """Takes the control of each experiment that runs here, and returns the watcher of its progress."""
+    servers: Servers | None = None
+    """The MCP servers of the session, whose connections live across runs."""
     limits: CallLimits | None = None
     """The limiters of their models' calls; by default those of the process."""
 
@@ -81,7 +84,8 @@ class Host:
     def inside(self, watcher: Watcher | None, store: RunStore | None, call_sync: CallSync | None) -> Host:
         """Return the host of the runs nested in a run with this watcher, store and thread for plain tools.
 
-        They ask through the call that began them, spend from the budget of the run, and have the grants of the session.
+        They ask through the call that began them, spend from the budget of the run, and have the grants of the session and
+        the MCP servers of the run.
         """
         nested: Watch | None = getattr(watcher, "nested", None)
         if not self and nested is None:

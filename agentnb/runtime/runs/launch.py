@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from agentnb.advice import Advised, RaiseSessionBudget
@@ -30,6 +31,7 @@ from agentnb.policies.permissions.permissions import Permissions
 from agentnb.policies.permissions.rules import NO_RULES, RuleList
 from agentnb.runtime.budget import OWN, Budget, current_budget, nested_levels
 from agentnb.runtime.calls.approval import answering
+from agentnb.runtime.calls.run_servers import RunServers
 from agentnb.runtime.clock import Clock, seconds_taken
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host.consent import consent_to, least_mode, logged_permissions, note_begun, takes_log, warning_of_lost
@@ -41,10 +43,13 @@ from agentnb.runtime.questions.elicitation import Elicitation, current_call
 from agentnb.runtime.questions.model_code import check_person, model_code
 from agentnb.runtime.runs.lifecycle import Lifecycle, Orchestrator, RunServices
 from agentnb.runtime.runs.terminal_line import progress_watcher
+from agentnb.runtime.servers.recovered import changed_servers, resolved
+from agentnb.runtime.servers.servers import Servers
 from agentnb.runtime.threads import AwakeForInterrupts, LoopThread
 from agentnb.runtime.workers.foreground import Foreground
 from agentnb.runtime.workers.tool_threads import call_around, follow_threads
 from agentnb.settings import agent_mode
+from agentnb.tools.mcp.server import ServerTools
 from agentnb.tools.todos.board import Board
 
 Life: TypeAlias = Callable[[], Coroutine[Any, Any, Run]]
@@ -112,6 +117,14 @@ class RunParts(Protocol):
     @property
     def board(self) -> Board | None:
         """The todo list that the run keeps or carries along."""
+
+    @property
+    def server_tools(self) -> Sequence[ServerTools]:
+        """The tools of MCP servers that it names."""
+
+    @property
+    def work_dir(self) -> str | Path | None:
+        """The folder of its tools where its options name none; None: the current one."""
 
     @property
     def is_slow(self) -> bool:
@@ -207,12 +220,32 @@ class PendingRun(Generic[PartsT]):
         elicitation.book.hand_in(self.parts.answers)
         work_dir = None if self.options.work_dir is None else folder_of(self.options.work_dir)
         foreground = self.options.foreground
-        services = RunServices(self.log, self.inbox, clock, self.budget, elicitation, foreground, work_dir, self._warnings)
+        services = RunServices(
+            self.log, self.inbox, clock, self.budget, elicitation, foreground, work_dir, self._all_warnings(), self.servers
+        )
         lifecycle = Lifecycle(services, on_limit=self.parts.on_limit)
         if self._around is not None and self.recovered is None:
             self._around.began(self.log.id, self.parts.name)
         first = self.first or (self.parts.started(self) if self.recovered is None else self._resumed(self.recovered))
         return lifecycle, self.parts.orchestrator(self, lifecycle, first), first
+
+    @cached_property
+    def servers(self) -> RunServers:
+        """The MCP servers of the run: with the connections of the run around it, of its host, or of its own.
+
+        Raises `SettingsError` for a server that is not configured.
+        """
+        around, chosen = current_budget.get(), self.options.work_dir
+        shared = (None if around is None else around.servers) or current_host.get().servers
+        servers = self.budget.servers = shared or Servers()
+        items = resolved(servers, self.parts.server_tools, self.recovered)
+        folder = folder_of(self.parts.work_dir if chosen is None else chosen) if items else Path()
+        return RunServers(self.log, items, servers, folder, owns=shared is None)
+
+    def _all_warnings(self) -> tuple[tuple[str, Advised], ...]:
+        """Return the warnings at the beginning of the run, that of servers that are other ones now included."""
+        changed = () if self.recovered is None else changed_servers(self.recovered, self.servers.items)
+        return (*self._warnings, *changed)
 
     @property
     def is_kept(self) -> bool:

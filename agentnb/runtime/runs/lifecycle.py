@@ -19,11 +19,12 @@ from agentnb.core.messages import encodable
 from agentnb.core.redaction import redact_error
 from agentnb.core.run.rounds import FINAL_ANSWER
 from agentnb.detect.run import Run
-from agentnb.errors import AgentnbError, StoreError
+from agentnb.errors import AgentnbError, ServerFailed, StoreError
 from agentnb.policies.limits import OnLimit
 from agentnb.policies.verdict import Stop
 from agentnb.runtime.budget import Budget, current_budget, nested_levels
 from agentnb.runtime.calls.dispatch import PATIENCE
+from agentnb.runtime.calls.run_servers import RunServers
 from agentnb.runtime.clock import Clock
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host.host import plain_tools
@@ -72,6 +73,8 @@ class RunServices:
     """The folder that the options of the run name for its tools."""
     warnings: tuple[tuple[str, Advised], ...] = ()
     """Warnings to the person at the beginning, each with advice."""
+    servers: RunServers | None = None
+    """The MCP servers of the run."""
 
     @property
     def call_sync(self) -> CallSync:
@@ -161,6 +164,8 @@ class Lifecycle:
         except BaseException as error:
             if not self._ended.is_set():
                 self._error = error
+        if self.services.servers is not None:
+            await self.services.servers.close()
         with suppress(RuntimeError):  # collected after its event loop was closed: nobody waits any more
             self._ended.set()
 
@@ -183,7 +188,8 @@ class Lifecycle:
             if not self.log.run.events:  # its log could not be created
                 self.log.begin(first)
             is_of_the_store = isinstance(error, StoreError)
-            self._fail(error, "store" if is_of_the_store else orchestrator.where)
+            is_of_a_server = isinstance(error, ServerFailed)
+            self._fail(error, "store" if is_of_the_store else "mcp" if is_of_a_server else orchestrator.where)
             if is_of_the_store or orchestrator.raises(error):
                 raise
         except (Exception, SystemExit, GeneratorExit) as error:
@@ -229,6 +235,8 @@ class Lifecycle:
         """Work until a policy or the time limit stops the run, and return that verdict."""
         self.clock.start(self._note_time_up)
         try:
+            if self.services.servers is not None:
+                await self.services.servers.connect()
             return await orchestrator.work()
         except asyncio.CancelledError:
             if self._time_up is None or self._over or self._cancelled_by_others(self.inbox.stop_requested):

@@ -30,6 +30,7 @@ from agentnb.runtime.runs.launch import PendingRun, check_resumable, in_foregrou
 from agentnb.runtime.runs.lifecycle import Lifecycle, Orchestrator
 from agentnb.settings import known_secrets
 from agentnb.tools.agent_tool import ToolOffer, neutral_description
+from agentnb.tools.mcp.server import ServerTools
 from agentnb.tools.todos.board import Board
 
 DEFAULT_NAME = "workflow"
@@ -53,6 +54,8 @@ class Orchestration:
     budget: float | None = None
     limits_of_file: tuple[str, ...] = ()
     """Names of the limits that only a file sets: they loosen no budget of the person."""
+    server_tools: tuple[ServerTools, ...] = ()
+    """The tools of MCP servers that its steps may call."""
     check: Callable[[Budget], None] | None = None
     """Called before a new run begins, with what it may spend; raises `SettingsError` for what cannot work then."""
     begins_with: Run | None = None
@@ -130,6 +133,7 @@ class _Parts:
     """The parts of a run that its orchestration gives."""
 
     is_slow = False
+    work_dir = None
     board: Board | None = None
     on_limit: OnLimit = "stop"
     approve: Approve | str | None = None
@@ -144,6 +148,7 @@ class _Parts:
         self.max_seconds = orchestration.max_seconds
         self.limits_of_file = orchestration.limits_of_file
         self.answers = answers or {}
+        self.server_tools = orchestration.server_tools
 
     def prepare(self) -> None:
         """Do nothing: steps make what they need."""
@@ -173,7 +178,12 @@ class _Parts:
             prompt=user(encodable(self._prompt)),
             agent=encodable(what.name),
             model="",
-            settings={**plain_data(dict(what.settings)), **limits, **pending.permissions.as_logged},
+            settings={
+                **plain_data(dict(what.settings)),
+                **limits,
+                **pending.servers.as_logged,
+                **pending.permissions.as_logged,
+            },
             tags=tuple([encodable(one) for one in options.tags]),
             context_type=options.context_type,
             entity=options.entity,

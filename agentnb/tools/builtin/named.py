@@ -17,6 +17,7 @@ from agentnb.tools.builtin.notebook.group import Notebook
 from agentnb.tools.builtin.shell.group import Shell
 from agentnb.tools.builtin.web.group import Web
 from agentnb.tools.function import as_tool
+from agentnb.tools.mcp.server import PREFIX, server_tools
 from agentnb.tools.tool import Tool
 
 LOGGED = "builtin_tools"
@@ -58,9 +59,11 @@ def tools_of_word(word: str, groups: Groups | None = None) -> tuple[Tool, ...]:
 def tools_of(value: Any, groups: Groups | None = None) -> tuple[Tool, ...]:
     """Return the tools of an item of ``tools=``: those of a word or a group, or the one tool of anything else.
 
+    An MCP server has none before a run has connected to it (`Toolbox.servers`).
+
     Raises `UnknownTool` for another word, `InvalidTool` for what cannot be a tool.
     """
-    if isinstance(value, str):
+    if isinstance(value, str) and not value.startswith(PREFIX):
         found = tools_of_word(value, groups)
         if not found:
             raise UnknownTool(
@@ -69,6 +72,8 @@ def tools_of(value: Any, groups: Groups | None = None) -> tuple[Tool, ...]:
         return found
     if isinstance(value, ToolGroup):
         return value.tools
+    if server_tools(value) is not None:
+        return ()
     return (as_tool(value),)
 
 

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from agentnb.tools.builtin.foreign_text import visible
+from agentnb.core.messages import visible
 from agentnb.tools.builtin.github.api_errors import moved, unexpected
 from agentnb.tools.builtin.github.repository import Repository
 

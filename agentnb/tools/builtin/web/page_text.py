@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 
-from agentnb.tools.builtin.foreign_text import visible
+from agentnb.core.messages import visible
 from agentnb.tools.builtin.web.html_text import html_text
 
 HTML_TYPES = ("text/html", "application/xhtml+xml")

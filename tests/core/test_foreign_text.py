@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentnb.tools.builtin.foreign_text import visible
+from agentnb.core.messages import visible
 
 
 def test_characters_that_nobody_sees_are_left_out() -> None:

@@ -1,0 +1,131 @@
+"""The MCP servers of one run: connected before its first round, and looked at before each further one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentnb.core.log.work_events import ServerStarted
+from agentnb.core.messages import encodable, visible
+from agentnb.errors import UnknownTool, nearest
+from agentnb.runtime.calls.run_tools import RunTools
+from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.servers.servers import Servers
+from agentnb.tools.mcp.live_server import LiveServer
+from agentnb.tools.mcp.logged import logged_servers
+from agentnb.tools.mcp.resources import resource_tools
+from agentnb.tools.mcp.server import ServerTools
+from agentnb.tools.mcp.server_tool import MCPTool, problem_of
+from agentnb.tools.mcp.wire_names import WireNames, wire_name
+
+if TYPE_CHECKING:
+    from mcp import types as t
+
+
+class RunServers:
+    """The servers that a run names."""
+
+    def __init__(self, log: EventLog, items: Sequence[ServerTools], servers: Servers, work_dir: Path, *, owns: bool) -> None:
+        """``owns``: whether the connections end with the run."""
+        self._log = log
+        self._items = items
+        self._servers = servers
+        self._work_dir = work_dir
+        self._owns = owns
+        self._live: list[tuple[ServerTools, LiveServer]] = []
+        self._seen: dict[LiveServer, int] = {}
+        """The version of each server's tools that the run has."""
+        self._run_tools: list[RunTools] = []
+
+    @property
+    def items(self) -> Sequence[ServerTools]:
+        """The tools of servers that the run names, with their servers."""
+        return self._items
+
+    @property
+    def as_logged(self) -> dict[str, Any]:
+        """The servers for the settings of the log."""
+        return logged_servers(self._items)
+
+    def serve(self, tools: RunTools) -> None:
+        """Have these tools of the run include those of the servers, from `connect` on."""
+        self._run_tools.append(tools)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether a server has other tools than the run knows."""
+        return any(live.version != seen for live, seen in self._seen.items())
+
+    async def connect(self) -> None:
+        """Start the servers that are not running, at once, and offer their tools. Raises `SettingsError`, `ServerFailed`."""
+        if not self._items:
+            return
+        self._live = [(item, self._servers.live(item, self._work_dir)) for item in self._items]
+        each = list(dict.fromkeys(live for _, live in self._live))
+        for live in each:
+            if live.state != "ready":
+                self._log.emit(ServerStarted, server=live.server.name, target=encodable(live.server.target))
+        await asyncio.gather(*[live.start() for live in each])
+        self._offer(each)
+
+    async def update(self) -> None:
+        """Ask servers whose tools have changed for their tools, and offer these with the next request."""
+        changed = [live for live, seen in self._seen.items() if live.version != seen]
+        versions = {live: live.version for live in changed}
+        await asyncio.gather(*[live.relist() for live in changed])
+        self._offer(changed, versions)
+
+    async def close(self) -> None:
+        """End the connections, unless they live longer than the run."""
+        if self._owns and self._servers.used:
+            await asyncio.to_thread(self._servers.close)
+
+    def _offer(self, looked_at: Sequence[LiveServer], versions: dict[LiveServer, int] | None = None) -> None:
+        self._seen.update(versions or {live: live.version for live in looked_at})
+        tools = self._tools()
+        for item, live in self._live:
+            _check_has(item, [*(tool.name for tool in live.tools), *(tool.tool_name for tool in tools[live])])
+        single = [(item, live) for item, live in self._live if item.tool]
+        named = {tool.spec.name for item, live in single for tool in tools[live] if _is_of(item, tool.tool_name)}
+        for run_tools in self._run_tools:
+            run_tools.take_server_tools([tool for each in tools.values() for tool in each], named)
+
+    def _tools(self) -> dict[LiveServer, list[MCPTool]]:
+        """Return the tools that the run names, by server: first those that servers list, which may have any name."""
+        names, items = WireNames(), dict[LiveServer, list[ServerTools]]()
+        for item, live in self._live:
+            items.setdefault(live, []).append(item)
+        tools = {
+            live: [
+                MCPTool(live, tool, names.add(live.server.name, tool.name))
+                for tool in live.tools
+                if any(_is_of(item, tool.name) for item in of_server) and self._is_usable(live, tool)
+            ]
+            for live, of_server in items.items()
+        }
+        for live, of_server in items.items():
+            more = resource_tools(live, names)
+            tools[live] += [tool for tool in more if any(_is_of(item, tool.tool_name) for item in of_server)]
+        return tools
+
+    def _is_usable(self, live: LiveServer, tool: t.Tool) -> bool:
+        """Return whether a model can take a tool; else warn the person, once."""
+        problem = problem_of(tool)
+        if problem:
+            what = f"The tool {visible(encodable(tool.name))!r} of the MCP server {live.server.name} is left out"
+            self._log.warn_once(f"{what}: {problem}")
+        return not problem
+
+
+def _is_of(item: ServerTools, tool: str) -> bool:
+    """Return whether an item names a tool, as its server does or as models do."""
+    return item.tool in ("", tool, wire_name(item.name, tool))
+
+
+def _check_has(item: ServerTools, known: Sequence[str]) -> None:
+    """Raise `UnknownTool` if a server has no tool of the name in an item."""
+    if item.tool and not any(_is_of(item, name) for name in known):
+        near = nearest(item.tool, known) or nearest(item.tool, [wire_name(item.name, name) for name in known])
+        raise UnknownTool(f"The MCP server {item.name} has no tool {item.tool}", near)

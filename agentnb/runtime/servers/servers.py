@@ -1,0 +1,198 @@
+"""The MCP servers of a session, or of one run: those that are configured, and their connections."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakSet
+
+from agentnb.core.forks import after_fork
+from agentnb.core.messages import visible
+from agentnb.errors import AgentnbError, ServerFailed
+from agentnb.runtime.questions.model_code import check_person
+from agentnb.runtime.threads import LoopThread
+from agentnb.settings import Key, redact_values, values_of
+from agentnb.tools.mcp.configuration import Configuration
+from agentnb.tools.mcp.expansion import expanded, secrets, variables
+from agentnb.tools.mcp.live_server import LiveServer, reason
+from agentnb.tools.mcp.server import MCPServer, ServerTools
+from agentnb.tools.mcp.server_settings import ServerList
+
+if TYPE_CHECKING:
+    from mcp import Client
+
+T = TypeVar("T")
+CONFIGURING = "Configuring MCP servers"
+CLOSE_SECONDS = 10.0
+"""Seconds that servers have to end."""
+
+
+class Servers:
+    """Servers, with one connection each, which lives until `close`. Thread-safe."""
+
+    def __init__(self, configuration: Configuration | None = None) -> None:
+        self.configuration = configuration or Configuration()
+        self._used: list[LiveServer] = []
+        self._lock = threading.Lock()
+        self._thread: LoopThread | None = None
+        _all.add(self)
+
+    def resolved(self, items: Iterable[ServerTools]) -> tuple[ServerTools, ...]:
+        """Return the items with their servers, those that are only named from the configuration, each once.
+
+        Raises `SettingsError` for a server that is not configured.
+        """
+        found = [one if one.server else replace(one, server=self.configuration.server(one.name)) for one in items]
+        return tuple([one for place, one in enumerate(found) if one not in found[:place]])
+
+    def add(self, server: MCPServer) -> None:
+        """Configure a server that the person typed. The connections of another one of its name end. Blocks."""
+        check_person(CONFIGURING, is_lasting=True)
+        self._change(lambda: self.configuration.add(server))
+
+    def load(self, servers: ServerList, file: str) -> None:
+        """Configure the servers of a file that the person confirmed. The connections of those that they replace end. Blocks."""
+        check_person(CONFIGURING, is_lasting=True)
+        self._change(lambda: self.configuration.load(servers, file))
+
+    def remove(self, name: str) -> None:
+        """Forget a server that was added or loaded, and end its connections. Blocks.
+
+        Raises `SettingsError` if there is none of this name.
+        """
+        check_person(CONFIGURING, is_lasting=True)
+        self._change(lambda: self.configuration.remove(name))
+
+    def _change(self, change: Callable[[], None]) -> None:
+        """Change the configuration, and end the connections of servers that no longer are what they were."""
+        before = self.configuration.known
+        change()
+        now = self.configuration.known
+        for server in now.values():
+            keep_secret(server)
+        self._stop([server for name, server in before.items() if now.get(name) != server])
+
+    def live(self, item: ServerTools, work_dir: Path) -> LiveServer:
+        """Return the server of an item, to be started when it is used. Raises `SettingsError` if it is not configured.
+
+        Runs that work in different folders have a connection each: a server is told one folder.
+        """
+        server = item.server or self.configuration.server(item.name)
+        with self._lock:
+            known = next((one for one in self._used if one.server == server and one.work_dir == work_dir), None)
+            if known is None:
+                if self._thread is None:
+                    self._thread = LoopThread()
+                known = LiveServer(server, _filled, self._thread, work_dir)
+                self._used.append(known)
+            return known
+
+    @property
+    def used(self) -> tuple[LiveServer, ...]:
+        """The servers that runs have named so far."""
+        return tuple(self._used)
+
+    def ask(self, live: LiveServer, make: Callable[[Client], Awaitable[T]]) -> T:
+        """Make a request of a server for the person, who waits: within its time limit, and an interrupt ends it. Blocks.
+
+        The server is started first if it is not running. Raises `ServerFailed`, and `SettingsError` for an unset variable.
+        """
+        check_person("Using an MCP server directly")
+        with self._lock:
+            if self._thread is None:
+                raise ServerFailed(f"The MCP server {live.server.name} was stopped")
+            thread = self._thread
+        tasks: list[asyncio.Task[Any] | None] = []
+
+        async def within_limit(client: Client) -> T:
+            async with asyncio.timeout(live.server.timeout):
+                return await make(client)
+
+        async def send() -> T:
+            tasks.append(asyncio.current_task())
+            return await live.request(within_limit)
+
+        try:
+            return thread.submit(send).result()
+        except AgentnbError:
+            raise
+        except Exception as error:
+            raise ServerFailed(f"The MCP server {live.server.name} failed: {visible(reason(error))}") from error
+        except BaseException:
+            for task in filter(None, tasks):
+                task.get_loop().call_soon_threadsafe(task.cancel)
+            raise
+
+    def stop(self, name: str) -> bool:
+        """End the connections of a server; return whether there were any. Blocks."""
+        check_person("Stopping an MCP server")
+        return self._stop([one.server for one in self._used if one.server.name == name])
+
+    def _stop(self, servers: Sequence[MCPServer]) -> bool:
+        with self._lock:
+            chosen = [one for one in self._used if one.server in servers]
+            self._used = [one for one in self._used if one not in chosen]
+        self._end(chosen)
+        return bool(chosen)
+
+    def close(self) -> None:
+        """End all connections. Blocks, for some seconds at most."""
+        with self._lock:
+            chosen, self._used = self._used, []
+            thread, self._thread = self._thread, None
+        self._end(chosen, thread)
+        if thread is not None:
+            thread.close()
+
+    def _end(self, chosen: list[LiveServer], thread: LoopThread | None = None) -> None:
+        thread = thread or self._thread
+        if not chosen or thread is None:
+            return
+
+        async def end() -> None:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await asyncio.gather(*[live.stopped() for live in chosen], return_exceptions=True)
+
+        thread.submit(end).exception()
+
+    def leave_to_parent(self) -> None:
+        """Forget the connections: this process was forked, and they are its parent's."""
+        self._used, self._thread, self._lock = [], None, threading.Lock()
+
+
+def _filled(server: MCPServer) -> MCPServer:
+    """Return the server with the values of its variables, which no log will hold."""
+    environment = values_of(variables(server))
+    redact_values(environment)
+    found = expanded(server, environment)
+    keep_secret(found)
+    return found
+
+
+def keep_secret(server: MCPServer) -> None:
+    """Redact the secrets in the settings of a server from now on."""
+    redact_values({**server.env, **server.headers})
+    for text in secrets(server):
+        Key(f"a setting of the MCP server {server.name}", text, "its settings")
+
+
+_all: WeakSet[Servers] = WeakSet()
+
+
+def _close_all() -> None:
+    for servers in tuple(_all):
+        servers.close()
+
+
+def _leave_to_parent() -> None:
+    for servers in tuple(_all):
+        servers.leave_to_parent()
+
+
+atexit.register(_close_all)
+after_fork(_leave_to_parent)

@@ -1,0 +1,203 @@
+"""One connection to an MCP server: begun, owned and ended by one task, as the client requires."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from agentnb.tools.mcp.catalogue import Catalogue, ServerFacts, catalogue_of, facts_of, tools_of
+from agentnb.tools.mcp.server import MCPServer
+from agentnb.tools.mcp.stderr_tail import StderrTail
+
+if TYPE_CHECKING:
+    from mcp import Client
+    from mcp import types as t
+
+CONNECT_SECONDS = 30.0
+"""Seconds to reach a server at an address; how long a call takes is limited by its tool."""
+Elicit: TypeAlias = Callable[[Any], Awaitable[Any]]
+"""Answers a question that the server sends during a call: from the parameters of the protocol to its result."""
+
+
+class Connection:
+    """A connection to a server. Used on one event loop."""
+
+    def __init__(self, server: MCPServer, work_dir: Path, elicit: Elicit, changed: Callable[[], None]) -> None:
+        """``server``: with the values of its variables. ``changed`` is called when the server says that its tools changed."""
+        self.server = server
+        self.work_dir = work_dir
+        """The folder that the server is told of as its root."""
+        self.tools: tuple[t.Tool, ...] = ()
+        self.catalogue = Catalogue()
+        """The first page of its resources and prompts, as of when its tools were listed."""
+        self.facts: ServerFacts | None = None
+        self.is_open = False
+        """Whether calls can be made: false before it is ready, and after the server has died or the connection was closed."""
+        self._elicit = elicit
+        self._changed = changed
+        self._tail: StderrTail | None = None
+        self._last_lines: tuple[str, ...] = ()
+        self._over = asyncio.Event()
+        self._ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._own())
+
+    async def ready(self) -> Client:
+        """Return the client when the server has answered; raises what kept it from that."""
+        return await asyncio.shield(self._ready)
+
+    @property
+    def stderr(self) -> tuple[str, ...]:
+        """The last lines of the server's standard error."""
+        return self._last_lines if self._tail is None else self._tail.lines
+
+    async def close(self) -> None:
+        """End the connection, and the program if agentnb started it."""
+        self._over.set()
+        if not self._ready.done():
+            self._task.cancel()
+        await asyncio.wait([self._task])
+
+    async def list_tools(self) -> tuple[t.Tool, ...]:
+        """Ask for the tools, and whether there are resources and prompts, and keep the answers."""
+        client = await self.ready()
+        self.tools, self.catalogue = await asyncio.gather(tools_of(client), catalogue_of(client, most_pages=1))
+        return self.tools
+
+    async def _own(self) -> None:
+        try:
+            async with AsyncExitStack() as stack:
+                client = await self._connected(stack)
+                watching = asyncio.create_task(self._watch(client))
+                stack.callback(watching.cancel)
+                self.facts = facts_of(client)
+                self._ready.set_result(client)
+                self.is_open = True
+                await self._over.wait()
+        except BaseException as error:
+            if not self._ready.done():
+                self._ready.set_exception(error if isinstance(error, Exception) else ConnectionError("It was stopped"))
+                self._ready.exception()  # retrieved: nobody may wait for it
+            if isinstance(error, asyncio.CancelledError) and not self._over.is_set():
+                raise
+        finally:
+            self.is_open = False
+            if self._tail is not None:
+                self._tail.close()
+                self._last_lines, self._tail = self._tail.lines, None
+
+    async def _connected(self, stack: AsyncExitStack) -> Client:
+        from mcp import Client
+
+        # Without a handler of the person's, lines that are no messages of the protocol would be printed into their cell.
+        logging.getLogger("mcp").addHandler(logging.NullHandler())
+        transport = self._over_http() if self.server.is_remote else self._over_stdio()
+        client = Client(
+            transport,
+            mode="auto",
+            cache=None,
+            elicitation_callback=self._on_elicit,
+            list_roots_callback=self._on_roots,
+            message_handler=self._on_message,
+        )
+        await stack.enter_async_context(client)
+        return client
+
+    @asynccontextmanager
+    async def _over_stdio(self) -> AsyncIterator[tuple[Any, Any]]:
+        from mcp import StdioServerParameters
+        from mcp.client.stdio import stdio_client
+
+        server, tail = self.server, StderrTail()
+        self._tail = tail
+        cwd = self.work_dir if server.cwd is None else server.cwd
+        started = StdioServerParameters(command=server.command_or_url, args=list(server.args), env=dict(server.env), cwd=cwd)
+        async with stdio_client(started, errlog=tail.writer) as (read, write):
+            tail.writer.close()  # the program has it: the pipe ends with the program
+            yield _EndNoticed(read, self._ended), write
+
+    @asynccontextmanager
+    async def _over_http(self) -> AsyncIterator[tuple[Any, Any]]:
+        from httpx2 import AsyncClient, Timeout
+        from mcp.client.streamable_http import streamable_http_client
+
+        # The transport follows a redirect only within the origin of the address, so no header reaches another host.
+        async with (
+            AsyncClient(headers=dict(self.server.headers), timeout=Timeout(CONNECT_SECONDS, read=None)) as http,
+            streamable_http_client(self.server.command_or_url, http_client=http) as streams,
+        ):
+            yield streams
+
+    def _ended(self) -> None:
+        """Note that the server's output has ended: it has died, or this connection is being closed."""
+        self.is_open = False
+        self._over.set()
+
+    async def _watch(self, client: Client) -> None:
+        """Note changes of the tools that a server of the newer protocol announces only to subscribers."""
+        from mcp import MCPError
+        from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+
+        capabilities = client.server_capabilities.tools
+        if capabilities is None or not capabilities.list_changed:
+            return
+        with suppress(ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError):
+            async with client.listen(tools_list_changed=True) as events:
+                async for _ in events:
+                    self._changed()
+
+    async def _on_message(self, message: Any) -> None:
+        from mcp.types import ToolListChangedNotification
+
+        if isinstance(message, ToolListChangedNotification):
+            self._changed()
+
+    async def _on_elicit(self, context: Any, params: Any) -> Any:
+        return await self._elicit(params)
+
+    async def _on_roots(self, context: Any) -> Any:
+        from mcp.types import ListRootsResult
+
+        return ListRootsResult(roots=[root_of(self.work_dir)])
+
+
+def root_of(folder: Path) -> t.Root:
+    """Return the root that a server is told: the folder that the tools of a run work in."""
+    from mcp.types import Root
+    from pydantic import FileUrl
+
+    return Root(uri=FileUrl(folder.resolve().as_uri()), name=folder.name)
+
+
+class _EndNoticed:
+    """A stream of messages that tells when it has ended."""
+
+    def __init__(self, stream: Any, ended: Callable[[], None]) -> None:
+        self._stream = stream
+        self._note_end = ended
+
+    async def receive(self) -> Any:
+        return await self._stream.receive()
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    def __aiter__(self) -> _EndNoticed:
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            return await self._stream.__anext__()
+        except BaseException:
+            self._note_end()
+            raise
+
+    async def __aenter__(self) -> _EndNoticed:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(self, *raised: Any) -> Any:
+        return await self._stream.__aexit__(*raised)

@@ -1,0 +1,201 @@
+"""A server that runs may use: started when it is first needed, and again if it was found dead."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
+
+from agentnb.advice import Plain
+from agentnb.core.messages import encodable
+from agentnb.errors import AgentnbError, ServerFailed
+from agentnb.tools.mcp.catalogue import Catalogue, ServerFacts
+from agentnb.tools.mcp.connection import Connection
+from agentnb.tools.mcp.server import MCPServer
+
+if TYPE_CHECKING:
+    from mcp import Client
+    from mcp import types as t
+
+T = TypeVar("T")
+State: TypeAlias = Literal["configured", "starting", "ready", "dead", "failed", "stopped"]
+START_SECONDS = 60.0
+"""Seconds that a server may take to start and to list its tools, or its own time limit if that is longer."""
+
+
+class Elsewhere(Protocol):
+    """The event loop of the connections."""
+
+    async def run(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run a coroutine there, from any loop; a cancellation here cancels it there."""
+
+
+class CallQuestions(Protocol):
+    """Answers the questions that a server sends while one of its calls runs."""
+
+    async def elicit(self, params: Any) -> Any:
+        """Return the protocol's result for a question."""
+
+
+class LiveServer:
+    """A server and its current connection, if it has one. Its public methods may be called on any event loop."""
+
+    def __init__(self, server: MCPServer, fill: Callable[[MCPServer], MCPServer], elsewhere: Elsewhere, work_dir: Path) -> None:
+        """``fill`` returns the server with the values of its variables; ``work_dir``: the folder of the first run."""
+        self.server = server
+        self._state: State = "configured"
+        self.problem = ""
+        """Why it could not be started."""
+        self.version = 0
+        """Counts the changes of its tools."""
+        self.open_calls: list[CallQuestions] = []
+        """The calls that run and can ask the person, the newest last."""
+        self.work_dir = work_dir
+        self._fill = fill
+        self._elsewhere = elsewhere
+        self._connection: Connection | None = None
+        self._starting: asyncio.Lock | None = None
+
+    @property
+    def state(self) -> State:
+        """Its state; ``dead`` after it ended by itself."""
+        is_gone = self._connection is None or not self._connection.is_open
+        return "dead" if self._state == "ready" and is_gone else self._state
+
+    @property
+    def tools(self) -> tuple[t.Tool, ...]:
+        """Its tools as last listed."""
+        return () if self._connection is None else self._connection.tools
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """The first page of its resources and prompts, as last listed."""
+        return Catalogue() if self._connection is None else self._connection.catalogue
+
+    @property
+    def facts(self) -> ServerFacts | None:
+        """What is known of it since the last connection began; None if none did."""
+        return None if self._connection is None else self._connection.facts
+
+    @property
+    def stderr(self) -> tuple[str, ...]:
+        """The last lines of its standard error."""
+        return () if self._connection is None else self._connection.stderr
+
+    async def start(self) -> None:
+        """Connect, unless it is connected. Raises `ServerFailed`, with the end of its standard error."""
+        await self._elsewhere.run(self._opened)
+
+    async def relist(self) -> None:
+        """Ask for its tools again. Raises `ServerFailed`."""
+
+        async def list_again() -> None:
+            connection = await self._opened()
+            try:
+                await connection.list_tools()
+            except Exception as error:
+                self.problem = reason(error)
+                raise self._failed(error) from error
+
+        await self._elsewhere.run(list_again)
+
+    async def request(self, make: Callable[[Client], Awaitable[T]], questions: CallQuestions | None = None) -> T:
+        """Make a request; a server that is found dead is started again first. Raises `ServerFailed` and the client's errors."""
+
+        async def send() -> T:
+            connection = await self._opened()
+            client = await connection.ready()
+            if questions is not None:
+                self.open_calls.append(questions)
+            try:
+                return await make(client)
+            finally:
+                if questions is not None:
+                    self.open_calls.remove(questions)
+
+        return await self._elsewhere.run(send)
+
+    # On the event loop of the connections
+
+    async def _opened(self) -> Connection:
+        if self._starting is None:
+            self._starting = asyncio.Lock()
+        async with self._starting:
+            current = self._connection
+            if current is not None and current.is_open:
+                return current
+            if current is not None:
+                await current.close()
+            self._state, self.problem = "starting", ""
+            try:
+                return await self._connected()
+            except BaseException as error:
+                self._state = "failed"
+                self.problem = reason(error)
+                if isinstance(error, Exception) and not isinstance(error, AgentnbError):
+                    raise self._failed(error) from error
+                raise
+
+    async def _connected(self) -> Connection:
+        connection = self._connection = Connection(self._fill(self.server), self.work_dir, self._elicit, self._note_change)
+        try:
+            async with asyncio.timeout(max(START_SECONDS, self.server.timeout or 0)):
+                await connection.ready()
+                await connection.list_tools()
+        except BaseException:
+            await connection.close()
+            raise
+        self._state = "ready"
+        self.version += 1
+        return connection
+
+    async def stopped(self) -> None:
+        """End the connection; the next use begins another. On the event loop of the connections."""
+        connection = self._connection
+        if connection is not None:
+            await connection.close()
+        self._state = "stopped"
+
+    async def _elicit(self, params: Any) -> Any:
+        if not self.open_calls:
+            from mcp.types import ElicitResult
+
+            return ElicitResult(action="cancel")  # no call is running that a person waits for
+        return await self.open_calls[-1].elicit(params)
+
+    def _note_change(self) -> None:
+        self.version += 1
+
+    def _failed(self, error: Exception) -> ServerFailed:
+        done = "reached" if self.server.is_remote else "started"
+        what = f"The MCP server {self.server.name} ({self.server.target}) could not be {done}: {self.problem}"
+        lines = "\n".join(self.stderr)
+        return ServerFailed(f"{what}\nIt wrote:\n{lines}" if lines else what, self._advice(error))
+
+    def _advice(self, error: Exception) -> Plain:
+        if self.server.is_remote:
+            return Plain("Is it running, and is the address right?")
+        if any(isinstance(cause, FileNotFoundError) for cause in leaves(error)):
+            return Plain("Install it, or give the whole path of the program")
+        return Plain("Start it in a terminal to see why")
+
+
+def reason(error: BaseException) -> str:
+    """Return why a request failed, in a line: the client wraps errors of its tasks in groups."""
+    causes = list(leaves(error))
+    first = causes[0] if causes else error
+    if isinstance(first, FileNotFoundError):
+        return "there is no such program"
+    if isinstance(first, TimeoutError):
+        return "it did not answer in time"
+    return encodable(str(first).strip() or type(first).__name__)
+
+
+def leaves(error: BaseException) -> Iterable[BaseException]:
+    """Yield the errors in a group, however nested."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from leaves(inner)
+    else:
+        yield error

@@ -1,0 +1,103 @@
+"""Results of MCP servers as outcomes of calls."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from agentnb.core.display_data import Table
+from agentnb.core.messages import Image, Text, encodable, visible
+from agentnb.tools.frames import frame_table
+from agentnb.tools.pictures import media_type
+from agentnb.tools.rendering import as_text
+from agentnb.tools.tool import ToolOutcome
+
+if TYPE_CHECKING:
+    from mcp import types as t
+
+MAX_IMAGE_BYTES = 5_000_000
+MAX_TEXT_CHARACTERS = 200_000
+
+
+def outcome_of(result: t.CallToolResult) -> ToolOutcome:
+    """Return the outcome of a call: texts joined by newlines, pictures, and the structured content as its value."""
+    parts = parts_of(result.content)
+    value: Any = result.structured_content
+    if value is None:
+        value = "\n".join(part.text for part in parts if isinstance(part, Text))
+    elif not parts:
+        parts = (_text(as_text(value)),)
+    if result.is_error:
+        problem = "\n".join(part.text for part in parts if isinstance(part, Text)) or "The server gave no reason."
+        return ToolOutcome(False, parts or (Text(problem),), error_code="tool_error", problem=problem)
+    return ToolOutcome(True, parts or (Text("(no content)"),), value, display=_table(result.structured_content))
+
+
+def _table(content: Any) -> Table | None:
+    """Return structured content as a table for the person, if it is a list of records, alone or under one name."""
+    records = next(iter(content.values())) if isinstance(content, dict) and len(content) == 1 else content
+    if not isinstance(records, list) or not records or not all(isinstance(record, dict) and record for record in records):
+        return None
+    if any(isinstance(cell, dict | list) for record in records for cell in record.values()):
+        return None
+    from pandas import DataFrame
+
+    return frame_table(DataFrame(records))
+
+
+def parts_of(content: Iterable[Any]) -> tuple[Text | Image, ...]:
+    """Return blocks of content as the model gets them: neighbouring texts as one."""
+    parts: list[Text | Image] = []
+    for block in content:
+        part = _part(block)
+        if isinstance(part, Text) and parts and isinstance(parts[-1], Text):
+            parts[-1] = Text(f"{parts[-1].text}\n{part.text}")
+        else:
+            parts.append(part)
+    return tuple(parts)
+
+
+def _part(block: Any) -> Text | Image:
+    if block.type == "text":
+        return _text(block.text)
+    if block.type == "image":
+        return _image(block.data) or Text(f"(a picture that cannot be shown, {_plain(block.mime_type)})")
+    if block.type == "audio":
+        return Text(f"(audio, {_plain(block.mime_type)})")
+    if block.type == "resource_link":
+        return Text(f"(the resource {_plain(block.uri)}: {_plain(block.name)})")
+    if block.type == "resource":
+        return resource_part(block.resource)
+    return Text(f"(content of the type {_plain(block.type)})")
+
+
+def resource_part(resource: Any) -> Text | Image:
+    """Return the contents of a resource as the model gets them."""
+    text = getattr(resource, "text", None)
+    if text is not None:
+        return _text(text)
+    return _image(resource.blob) or Text(f"(the resource {_plain(resource.uri)}, {_plain(resource.mime_type or 'bytes')})")
+
+
+def _text(text: str) -> Text:
+    """Return a text of the server, of a very long one its beginning and end."""
+    if len(text) > MAX_TEXT_CHARACTERS:
+        half, left_out = MAX_TEXT_CHARACTERS // 2, len(text) - MAX_TEXT_CHARACTERS
+        text = f"{text[:half]}\n[... {left_out:,} characters left out ...]\n{text[-half:]}"
+    return Text(visible(encodable(text)))
+
+
+def _image(data: str) -> Image | None:
+    """Return a picture, if the bytes are one, whatever the server calls them."""
+    try:
+        decoded = base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    kind = media_type(decoded)
+    return Image(kind, decoded) if kind is not None and len(decoded) <= MAX_IMAGE_BYTES else None
+
+
+def _plain(text: object) -> str:
+    return visible(encodable(str(text))).replace("\n", " ")[:200]

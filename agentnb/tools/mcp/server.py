@@ -1,0 +1,164 @@
+"""MCP servers as a person names them: their settings, and the items of ``tools=`` that stand for their tools."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from agentnb.errors import InvalidTool, SettingsError
+
+PREFIX = "mcp:"
+"""Begins the words for tools of servers: ``mcp:clock``, ``mcp:clock/get_current_time``."""
+DEFAULT_TIMEOUT = 60.0
+"""Seconds that a call may take."""
+NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}")
+_SCHEMES = ("http", "https")
+
+
+@dataclass(frozen=True)
+class MCPServer:
+    """An MCP server. An item of ``tools=``, which stands for all its tools.
+
+    ``command_or_url``: the program that agentnb starts (stdio), or the address of a running server (streamable HTTP).
+    ``args``: the arguments of the program. ``env``: environment variables that it gets besides PATH, HOME and the like.
+    ``headers``: HTTP headers of each request. ``cwd``: the folder it starts in, by default that of the first run.
+    ``timeout``: seconds that a call may take, None for no limit. ``${NAME}`` in args, env, headers and the address stands for
+    an environment variable. Values of env and headers never enter a log. Raises `SettingsError` for what cannot be a server.
+    """
+
+    name: str
+    command_or_url: str
+    args: Iterable[str] = ()
+    env: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
+    cwd: str | Path | None = None
+    timeout: float | None = DEFAULT_TIMEOUT
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        if not isinstance(self.command_or_url, str) or not self.command_or_url.strip():
+            raise SettingsError(f"The MCP server {self.name} has neither a command nor an address", _EXAMPLE)
+        if isinstance(self.args, str) or not all(isinstance(arg, str) for arg in self.args):
+            raise SettingsError(f"args of the MCP server {self.name} are not a list of texts", _EXAMPLE)
+        object.__setattr__(self, "args", tuple(self.args))
+        for setting in ("env", "headers"):
+            given = getattr(self, setting)
+            if not isinstance(given, Mapping) or not all(isinstance(one, str) for pair in given.items() for one in pair):
+                raise SettingsError(f"{setting} of the MCP server {self.name} does not map names to texts", _EXAMPLE)
+            object.__setattr__(self, setting, dict(given))
+        if self.timeout is not None and not (isinstance(self.timeout, int | float) and self.timeout > 0):
+            raise SettingsError(f"timeout={self.timeout!r} of the MCP server {self.name} is not a time", "Give seconds above 0")
+        if self.is_remote and "@" in self.command_or_url.partition("://")[2].partition("/")[0]:
+            what = f"The address of the MCP server {self.name} holds a user name or password"
+            raise SettingsError(what, 'Send it as a header: headers={"Authorization": "Bearer ${TOKEN}"}')
+        wrong = ("env", "args") if self.is_remote else ("headers",)
+        for setting in wrong:
+            if getattr(self, setting):
+                kind = "an address" if self.is_remote else "a command"
+                raise SettingsError(f"The MCP server {self.name} is {kind}, so {setting} mean nothing", _EXAMPLE)
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it is reached at an address, and not started as a program."""
+        return is_address_or_variable(self.command_or_url)
+
+    @property
+    def target(self) -> str:
+        """Its command with arguments, or its address, as configured: ``${NAME}`` is not replaced."""
+        return " ".join((self.command_or_url, *self.args))
+
+    @property
+    def identity(self) -> str:
+        """The digest of command, arguments and address as configured, to which permissions belong."""
+        return digest([self.command_or_url, *self.args])
+
+    @property
+    def as_logged(self) -> dict[str, Any]:
+        """Command and arguments, or the address, for the settings of a log."""
+        return {"command_or_url": self.command_or_url, **({"args": list(self.args)} if self.args else {})}
+
+
+@dataclass(frozen=True)
+class ServerTools:
+    """The tools of a server, or one of them, in ``tools=``."""
+
+    name: str
+    """The name of the server."""
+    tool: str = ""
+    """The tool as the server names it; empty for all."""
+    server: MCPServer | None = None
+    """The server itself, if it was given; else it is one that is configured."""
+
+    @property
+    def word(self) -> str:
+        """The word for these tools."""
+        return f"{PREFIX}{self.name}/{self.tool}" if self.tool else f"{PREFIX}{self.name}"
+
+
+def server_tools(value: Any) -> ServerTools | None:
+    """Return the server's tools that an item of ``tools=`` stands for; None for any other item.
+
+    Raises `SettingsError` for a word such as ``mcp:`` that names no server.
+    """
+    if isinstance(value, ServerTools):
+        return value
+    if isinstance(value, MCPServer):
+        return ServerTools(value.name, server=value)
+    if not isinstance(value, str) or not value.startswith(PREFIX):
+        return None
+    name, _, tool = value.removeprefix(PREFIX).partition("/")
+    check_name(name)
+    return ServerTools(name, tool)
+
+
+def is_word(text: str) -> bool:
+    """Return whether a text is a word for tools of a server."""
+    try:
+        return text.startswith(PREFIX) and server_tools(text) is not None
+    except SettingsError:
+        return False
+
+
+def with_given(items: Iterable[ServerTools]) -> tuple[ServerTools, ...]:
+    """Return the items, each once; a word stands for the server of its name that is given beside it, if one is.
+
+    Raises `InvalidTool` for two servers of one name.
+    """
+    found, given = [*items], dict[str, MCPServer]()
+    for item in found:
+        if item.server is not None and (known := given.setdefault(item.name, item.server)) != item.server:
+            both = known.target if known.target == item.server.target else f"{known.target} and {item.server.target}"
+            raise InvalidTool(f"Two MCP servers have the name {item.name}: {both}", "Give one of them another name")
+    return tuple(dict.fromkeys([replace(item, server=given.get(item.name)) for item in found]))
+
+
+def is_address(text: str) -> bool:
+    """Return whether a text is the address of a server."""
+    scheme, _, rest = text.partition("://")
+    return scheme.lower() in _SCHEMES and bool(rest)
+
+
+def is_address_or_variable(text: str) -> bool:
+    """Return whether a text is an address, or begins with a variable: only those of addresses are replaced, not of commands."""
+    return is_address(text) or text.startswith("${")
+
+
+def check_name(name: Any) -> None:
+    """Raise `SettingsError` for what cannot name a server."""
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        what = f"{name!r} cannot be the name of an MCP server"
+        raise SettingsError(what, "Letters, digits, _, . and - only, at most 64: mcp:clock")
+
+
+def digest(value: Any) -> str:
+    """Return a digest of plain data."""
+    return sha256(msgspec.json.encode(value, order="sorted")).hexdigest()[:16]
+
+
+_EXAMPLE = 'Write MCPServer("clock", "mcp-server-time", args=["--local-timezone", "Europe/Paris"])'

@@ -1,0 +1,131 @@
+"""One tool of an MCP server, as a tool of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
+
+from agentnb.core.messages import Text, encodable, visible
+from agentnb.core.request import ToolRole, ToolSpec
+from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
+from agentnb.tools.mcp.catalogue import CONNECTION_CLOSED
+from agentnb.tools.mcp.live_server import LiveServer, leaves, reason
+from agentnb.tools.mcp.questions import CallQuestions
+from agentnb.tools.mcp.results import outcome_of
+from agentnb.tools.mcp.server import digest
+from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, failure
+
+if TYPE_CHECKING:
+    from mcp import Client
+    from mcp import types as t
+
+MAX_DESCRIPTION_CHARACTERS = 4_000
+MAX_SCHEMA_BYTES = 50_000
+DIED = "The server ended during the call. It is not known whether it did its work: look before you call again."
+
+
+class MCPTool:
+    """A tool of a server. It asks by default, whatever the server says of it."""
+
+    effects: frozenset[Effect] = frozenset({"execute"})
+    blocking = False
+    role: ToolRole | None = None
+
+    def __init__(self, live: LiveServer, tool: t.Tool, name: str) -> None:
+        """``name``: its name for models."""
+        self.live = live
+        self.tool_name: str = tool.name
+        """The tool as the server names it."""
+        description = visible(encodable(tool.description or tool.title or ""))[:MAX_DESCRIPTION_CHARACTERS]
+        self.spec = ToolSpec(name, description, _schema(tool.input_schema), effects=tuple(sorted(self.effects)))
+        hints = tool.annotations
+        self.parallel_safe = bool(hints and hints.read_only_hint)
+        self.may_repeat = bool(hints and (hints.read_only_hint or hints.idempotent_hint))
+        """Whether the server says that the same call may be made twice."""
+        self.identity: str = digest([self.tool_name, description, self.spec.input_schema])
+        """The digest of the tool as the server describes it, to which permissions belong."""
+
+    @property
+    def server_identity(self) -> str:
+        """The digest of the server as configured."""
+        return self.live.server.identity
+
+    @property
+    def asker_name(self) -> str:
+        """Who asks the questions of its calls."""
+        return f"the MCP server {self.live.server.name}"
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds after which a call is abandoned."""
+        return self.live.server.timeout
+
+    async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
+        """Call the tool at its server, which is told when the call is given up."""
+        if not isinstance(arguments, Mapping):
+            return failure("invalid_arguments", f"The arguments of {self.spec.name} must be an object.")
+        questions = CallQuestions(context, self.live.work_dir)
+
+        async def progress(done: float, total: float | None, message: str | None) -> None:
+            context.progress(done, total, visible(encodable(message or "")))
+
+        async def call(client: Client) -> ToolOutcome:
+            return await self._made(client, dict(arguments), questions, progress)
+
+        for attempt in range(2):
+            try:
+                return await self.live.request(call, questions)
+            except Exception as error:
+                raised = next(iter(leaves(error)), error)
+                if questions.unanswered is not None:
+                    raise questions.unanswered from error
+                if attempt == 0 and questions.has_asked and self.may_repeat and _is_end(raised):
+                    continue  # the question died with the server, and is asked again
+                return self._failed(raised)
+        raise AssertionError("the second attempt has returned")
+
+    async def _made(self, client: Client, arguments: dict[str, Any], questions: CallQuestions, progress: Any) -> ToolOutcome:
+        """Make the request of a call. On the event loop of the connections."""
+        return _noted(outcome_of(await questions.completed(client, self.tool_name, arguments, progress)), questions)
+
+    def _failed(self, error: BaseException) -> ToolOutcome:
+        if _is_end(error):
+            return failure("server_ended", DIED)
+        return failure("tool_error", f"The MCP server {self.live.server.name} failed: {visible(reason(error))}")
+
+
+def problem_of(tool: t.Tool) -> str:
+    """Return why a tool cannot be offered to a model; empty if it can."""
+    if is_too_deep(tool.input_schema):
+        return f"its schema is nested deeper than {MAX_DEPTH} levels"
+    try:
+        size = len(msgspec.json.encode(tool.input_schema))
+    except (TypeError, ValueError, RecursionError):
+        return "its schema cannot be sent"
+    return f"its schema has {size:,} bytes" if size > MAX_SCHEMA_BYTES else ""
+
+
+def _noted(outcome: ToolOutcome, questions: CallQuestions) -> ToolOutcome:
+    """Return the outcome with the questions of the server that were not asked. Raises `NotAnswered` without anybody to ask."""
+    if questions.unanswered is not None and not outcome.ok:
+        raise questions.unanswered
+    if not questions.refused:
+        return outcome
+    note = f"(agentnb refused a question of the server: {visible(encodable('; '.join(questions.refused)))})"
+    return replace(outcome, parts=(*outcome.parts, Text(note)))
+
+
+def _is_end(error: BaseException) -> bool:
+    """Return whether the connection ended: noticed by reading, or by writing to what is no longer there."""
+    if isinstance(error, ConnectionError) or type(error).__name__ in ("BrokenResourceError", "ClosedResourceError"):
+        return True
+    return getattr(error, "code", None) == CONNECTION_CLOSED
+
+
+def _schema(schema: Any) -> dict[str, Any]:
+    """Return the schema of the arguments; providers want an object with properties."""
+    found = dict(schema) if isinstance(schema, Mapping) else {}
+    return {**found, "type": "object", "properties": found.get("properties") or {}}

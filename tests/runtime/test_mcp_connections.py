@@ -1,0 +1,202 @@
+"""Connections to MCP servers: when they begin and end, what a dead server means, what a stop reaches."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp_runs import PROGRAM, bench, calls, is_alive, over_http, played, process_of, results, texts
+
+from agentnb.agent.agent import Agent
+from agentnb.core.log.events import ToolProgress
+from agentnb.core.log.work_events import ServerStarted
+from agentnb.errors import ServerFailed
+from agentnb.models.scripted import ScriptedModel
+from agentnb.runtime.host.host import Host, hosted
+from agentnb.runtime.servers.servers import Servers
+from agentnb.tools.mcp.server import MCPServer
+
+WHERE = [calls(("where", {}))]
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[Servers]:
+    """Connections of all tests of this module."""
+    held = Servers()
+    yield held
+    held.close()
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """The address of a server over HTTP."""
+    with over_http() as found:
+        yield found
+
+
+def test_warm_server_is_one_process_and_runs_at_once_share_it(servers: Servers) -> None:
+    with ThreadPoolExecutor() as pool:
+        runs = list(pool.map(lambda _: played(WHERE, [bench()], servers), range(4)))
+    runs.append(played(WHERE, [bench()], servers))
+    assert len({texts(run)[0] for run in runs}) == 1
+    assert not [event for event in runs[-1].events if isinstance(event, ServerStarted)], "it was running"
+    assert [live.state for live in servers.used] == ["ready"]
+
+
+def test_connection_ends_with_the_run_in_code_and_when_it_is_stopped() -> None:
+    run = played(WHERE, [bench()])
+    started = [event for event in run.events if isinstance(event, ServerStarted)]
+    assert [(event.server, event.target) for event in started] == [("bench", bench().target)]
+    assert not is_alive(process_of(texts(run)[0]))
+
+    held = Servers()
+    first = process_of(texts(played(WHERE, [bench()], held))[0])
+    assert is_alive(first)
+    assert held.stop("bench")
+    assert not is_alive(first)
+    assert not held.stop("bench")
+    second = process_of(texts(played(WHERE, [bench()], held))[0])
+    held.close()
+    assert not is_alive(second)
+
+
+def test_no_server_outlives_its_process_however_that_ends() -> None:
+    program = textwrap.dedent(
+        """
+        import os, signal, sys
+        from mcp_runs import bench, calls, played, texts
+        from agentnb.runtime.servers.servers import Servers
+        held = Servers()
+        print(texts(played([calls(("where", {}))], [bench()], held))[0], flush=True)
+        if sys.argv[1] == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if sys.argv[1] == "error":
+            raise SystemExit("an error")
+        """
+    )
+    folders = os.pathsep.join([str(Path(__file__).parents[1] / "support"), *sys.path])
+    environment = {**os.environ, "PYTHONPATH": folders}
+    ended = {
+        way: subprocess.Popen(
+            [sys.executable, "-c", program, way], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        )
+        for way in ("end", "error", "killed")
+    }
+    for way, process in ended.items():
+        printed, errors = process.communicate()
+        assert printed, errors
+        server = process_of(printed.strip())
+        if way == "killed":  # then the server reads the end of its input
+            _wait_until_ended(server)
+        assert not is_alive(server), (way, errors)
+
+
+def _wait_until_ended(process: int) -> None:
+    subprocess.run(["tail", "--pid", str(process), "-f", os.devnull], check=True, timeout=60)
+
+
+def test_server_found_dead_is_started_again_once_and_the_call_succeeds(servers: Servers) -> None:
+    first = process_of(texts(played(WHERE, [bench()], servers))[0])
+    os.kill(first, signal.SIGKILL)
+    _wait_until_ended(first)
+    second = process_of(texts(played(WHERE, [bench()], servers))[0])
+    assert second != first
+    assert is_alive(second)
+
+
+def test_server_that_dies_in_a_call_is_an_error_result_and_the_call_is_not_repeated(servers: Servers, tmp_path: Path) -> None:
+    trace = tmp_path / "died"
+    run = played([calls(("die", {"path": str(trace)}), ("add", {"a": 1, "b": 2}))], [bench()], servers)
+    assert [(result.is_error, result.error_code) for result in results(run)] == [(True, "server_ended"), (False, None)]
+    assert trace.read_text() == "called\n"
+    assert run.status == "completed"
+
+
+def test_time_limit_and_stop_cancel_the_call_at_the_server(servers: Servers, address: str, tmp_path: Path) -> None:
+    for way, tool in {"stdio": bench(timeout=30), "http": MCPServer("bench", address, timeout=30)}.items():
+        trace = tmp_path / f"stopped-{way}"
+        agent = Agent(ScriptedModel([calls(("wait", {"path": str(trace)})), "Done."]), tools=[tool], todos=False)
+        with hosted(Host(servers=servers)):
+            live: list[Any] = []
+
+            def stop(item: Any, live: list[Any] = live) -> None:
+                if isinstance(item, ToolProgress):
+                    live[0].stop()
+
+            live.append(agent.start("Go.", approve="auto", watch=stop))
+            run = live[0].result()
+        assert run.status == "cancelled"
+        assert played(WHERE, [tool], servers).status == "completed"  # the server has read the cancellation before this
+        assert trace.read_text() == "cancelled", way
+
+    trace = tmp_path / "timed-out"
+    run = played([calls(("wait", {"path": str(trace)}), ("where", {}))], [bench(timeout=0.5)], servers)
+    assert [result.error_code for result in results(run)] == ["timeout", None]
+    assert trace.read_text() == "cancelled"
+
+
+def test_stop_while_a_server_starts_ends_the_run_and_the_program(tmp_path: Path) -> None:
+    note = tmp_path / "process"
+    silent = f"import os, pathlib, sys; pathlib.Path({str(note)!r}).write_text(str(os.getpid())); sys.stdin.read()"
+    held = Servers()
+    with hosted(Host(servers=held)):
+        server = MCPServer("silent", sys.executable, args=["-c", silent])
+        live = Agent(ScriptedModel(["Done."]), tools=[server], todos=False).start("Go.", approve="auto")
+        while not (note.exists() and note.read_text()):
+            assert not live.done
+        live.stop()
+        assert live.result().status == "cancelled"
+    held.close()
+    assert not is_alive(int(note.read_text()))
+
+
+def test_server_sees_its_own_variables_and_the_folder_but_no_key_and_no_model(
+    servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789abcdef")
+    monkeypatch.setenv("PLANTED", "another planted value 42")
+    names = ["OPENAI_API_KEY", "PLANTED", "LEVEL", "TAKEN", "PATH"]
+    server = bench("junk", env={"LEVEL": "warning", "TAKEN": "${PLANTED}"})
+    run = played(
+        [calls(("variables", {"names": names})), calls(("roots", {})), calls(("essay", {"topic": "tides"}))],
+        [server],
+        servers,
+        work_dir=tmp_path,
+    )
+    seen, roots, essay = texts(run)
+    assert '"OPENAI_API_KEY": ""' in seen
+    assert '"PLANTED": ""' in seen
+    assert '"LEVEL": "warning"' in seen
+    assert '"TAKEN": "[key]"' in seen, "it has the value, and the log does not"
+    assert tmp_path.as_uri() in roots
+    assert results(run)[2].is_error, essay
+    assert "another planted value 42" not in str(run.events)
+    assert capfd.readouterr() == ("", ""), "neither junk on its output nor its standard error lands in the cell"
+
+
+def test_server_that_cannot_start_is_an_error_that_says_why_before_any_round(servers: Servers, snapshot: Any) -> None:
+    quits = "import sys; print('no licence found', file=sys.stderr); sys.exit(4)"
+    cases = {
+        "no such program": MCPServer("bench", "no-such-program-here"),
+        "ends at once": MCPServer("bench", sys.executable, args=["-c", quits]),
+        "nobody listens": MCPServer("bench", "http://127.0.0.1:9/mcp"),
+        "unset variable": bench("${NOT_SET_ANYWHERE}"),
+    }
+    told: dict[str, str] = {}
+    for name, server in cases.items():
+        with pytest.raises((ServerFailed, ValueError)) as raised:
+            played(WHERE, [server], servers)
+        run = raised.value.run  # type: ignore[union-attr]
+        assert run is not None
+        assert run.status == "failed", name
+        assert not run.rounds
+        told[name] = str(raised.value).replace(sys.executable, "python").replace(PROGRAM, "server.py")
+    assert snapshot == [f"{name}: {what}" for name, what in told.items()]

@@ -1,0 +1,99 @@
+"""Servers that people run: two of Python, which speak the newer protocol, and two of Node, which speak the older."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp_runs import played, results, texts
+
+from agentnb.core.log.events import ToolProgress
+from agentnb.core.messages import Image, ToolCall
+from agentnb.runtime.servers.servers import Servers
+from agentnb.tools.mcp.server import MCPServer
+
+BESIDE = Path(sys.executable).parent
+NODE = Path(__file__).parents[2] / ".venv/mcp-servers/node_modules/.bin"
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[Servers]:
+    """Connections of all tests of this module."""
+    held = Servers()
+    yield held
+    held.close()
+
+
+def of_node(name: str, *args: str) -> MCPServer:
+    """Return a server of npm; skip the test, with the reason, where it is not installed."""
+    program = NODE / f"mcp-server-{name}"
+    if not program.exists():
+        assert not os.environ.get("AGENTNB_NEEDS_NODE"), f"{program} is missing"
+        pytest.skip(f"needs Node: {program.name} of npm is not installed")
+    return MCPServer(name, str(program), args=args)
+
+
+def test_time_server(servers: Servers) -> None:
+    clock = MCPServer("clock", str(BESIDE / "mcp-server-time"), args=["--local-timezone", "Europe/Paris"])
+    arguments = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
+    run = played([[ToolCall("mcp_clock_convert_time", arguments)]], [clock], servers)
+    assert "21:00" in texts(run)[0]
+    assert [tool.name for tool in run.tools] == ["mcp_clock_get_current_time", "mcp_clock_convert_time"]
+
+
+def test_git_server(servers: Servers, tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    (tmp_path / "new.txt").write_text("new")
+    git = MCPServer("git", str(BESIDE / "mcp-server-git"), args=["--repository", str(tmp_path)])
+    status, log = ToolCall("mcp_git_git_status", {"repo_path": str(tmp_path)}), ToolCall("mcp_git_git_log", {"repo_path": "/"})
+    run = played([[status], [log]], [git], servers)
+    assert "new.txt" in texts(run)[0]
+    assert [result.is_error for result in results(run)] == [False, True]
+
+
+def test_everything_server_of_the_older_protocol(servers: Servers, tmp_path: Path) -> None:
+    everything = of_node("everything")
+    progress: list[Any] = []
+    calls = [
+        ("get-sum", {"a": 2, "b": 3}),
+        ("get-tiny-image", {}),
+        ("get-structured-content", {"location": "New York"}),
+        ("get-roots-list", {}),
+        ("trigger-elicitation-request", {}),
+        ("trigger-long-running-operation", {"duration": 0.2, "steps": 2}),
+        ("get-sum", {"a": "no number", "b": 3}),
+    ]
+    run = played(
+        [[ToolCall(f"mcp_everything_{name}", arguments)] for name, arguments in calls],
+        [everything],
+        servers,
+        work_dir=tmp_path,
+        answer=lambda question: {"name": "Ada", "check": True},
+        watch=lambda item: progress.append(item) if isinstance(item, ToolProgress) else None,
+    )
+    total, _, structured, roots, asked, long, refused = texts(run)
+    assert "5" in total
+    assert any(isinstance(part, Image) for part in results(run)[1].parts)
+    assert "temperature" in structured
+    assert tmp_path.as_uri() in roots
+    assert "Ada" in asked
+    assert "completed" in long
+    assert [item.progress.done for item in progress] == [1, 2]
+    assert results(run)[-1].is_error, refused
+    assert not any("sampling" in tool.name for tool in run.tools), "sampling is off"
+
+
+def test_filesystem_server_works_in_the_folder_of_the_run(servers: Servers, tmp_path: Path) -> None:
+    filesystem = of_node("filesystem")
+    (tmp_path / "data.txt").write_text("12 rows")
+    read = [
+        ToolCall("mcp_filesystem_read_text_file", {"path": str(path)}) for path in (tmp_path / "data.txt", Path("/etc/passwd"))
+    ]
+    run = played([read], [filesystem], servers, work_dir=tmp_path)
+    assert dict(zip([result.is_error for result in results(run)], texts(run), strict=True))[False] == "12 rows"
+    assert sorted(result.is_error for result in results(run)) == [False, True]

@@ -1,0 +1,79 @@
+"""Runs with the MCP server for tests: over stdio and HTTP, with connections that live across runs, or end with each."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from agentnb.agent.agent import Agent
+from agentnb.core.log.events import ToolFinished
+from agentnb.core.messages import ToolCall, ToolResult
+from agentnb.detect.run import Run
+from agentnb.models.scripted import ScriptedModel
+from agentnb.runtime.host.host import Host, hosted
+from agentnb.runtime.servers.servers import Servers
+from agentnb.tools.mcp.server import MCPServer
+
+PROGRAM = str(Path(__file__).with_name("mcp_test_server.py"))
+
+
+def bench(*arguments: str, name: str = "bench", **settings: Any) -> MCPServer:
+    """Return the server for tests, started as a program with these arguments."""
+    return MCPServer(name, sys.executable, args=[PROGRAM, *arguments], **settings)
+
+
+@contextmanager
+def over_http() -> Iterator[str]:
+    """Serve the server for tests at a free port of this machine while the block runs; return its address."""
+    program = [sys.executable, PROGRAM, "0"]
+    with subprocess.Popen(program, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        address = next(found[0] for line in process.stderr if (found := re.search(r"http://127\.0\.0\.1:\d+", line)))
+        try:
+            yield f"{address}/mcp"
+        finally:
+            process.kill()
+
+
+def calls(*named: tuple[str, dict[str, Any]]) -> list[ToolCall]:
+    """Return a reply that calls tools of the server, one after the other."""
+    return [ToolCall(f"mcp_bench_{name}", arguments) for name, arguments in named]
+
+
+def played(replies: Sequence[Any], tools: Sequence[Any], servers: Servers | None = None, **options: Any) -> Run:
+    """Return the run of a scripted model that may call all tools. ``servers``: connections that outlive it."""
+    agent = Agent(ScriptedModel([*replies, "Done."]), tools=tools, todos=False)
+    with hosted(Host(servers=servers)):
+        return agent.run_sync("Go.", **{"approve": "auto", **options})
+
+
+def results(run: Run) -> list[ToolResult]:
+    """Return the results of a run in the order in which they came."""
+    return [event.result for event in run.events if isinstance(event, ToolFinished)]
+
+
+def texts(run: Run) -> list[str]:
+    """Return the texts of the results of a run."""
+    return [" ".join(getattr(part, "text", "(picture)") for part in result.parts) for result in results(run)]
+
+
+def process_of(text: str) -> int:
+    """Return the process that the tool ``where`` names."""
+    return int(text.rpartition(" ")[2])
+
+
+def is_alive(process: int) -> bool:
+    """Return whether a process runs; one that has ended and was not waited for does not."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        if not Path("/proc").exists():
+            os.kill(process, 0)
+            return True
+        return False
