@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from agentnb.advice import AddServer, Advised
-from agentnb.core.messages import visible
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.runtime.servers.servers import Servers
@@ -47,6 +46,6 @@ def _check_configured(servers: Servers, items: Iterable[ServerTools], run: Run) 
 
 
 def shown(target: str) -> str:
-    """Return a command or an address of a log as a text for the person, on one line."""
-    line = " ".join(visible(target).split())
+    """Return a command or an address of a log as a text for the person, on one line, each character of it visible."""
+    line = " ".join("".join(one if one.isprintable() else " " for one in target).split())
     return line if len(line) <= MAX_TARGET_CHARACTERS else f"{line[: MAX_TARGET_CHARACTERS - 1]}…"
