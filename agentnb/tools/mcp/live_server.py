@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 from agentnb.advice import Plain
 from agentnb.core.messages import encodable
 from agentnb.errors import AgentnbError, ServerFailed
+from agentnb.tools.mcp.catalogue import Catalogue, ServerFacts
 from agentnb.tools.mcp.connection import Connection
 from agentnb.tools.mcp.server import MCPServer
 
@@ -21,8 +22,6 @@ T = TypeVar("T")
 State: TypeAlias = Literal["configured", "starting", "ready", "dead", "failed", "stopped"]
 START_SECONDS = 60.0
 """Seconds that a server may take to start and to list its tools, or its own time limit if that is longer."""
-CONNECTION_CLOSED = -32000
-"""The protocol's code for a connection that ended."""
 
 
 class Elsewhere(Protocol):
@@ -68,6 +67,16 @@ class LiveServer:
     def tools(self) -> tuple[t.Tool, ...]:
         """Its tools as last listed."""
         return () if self._connection is None else self._connection.tools
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """The first page of its resources and prompts, as last listed."""
+        return Catalogue() if self._connection is None else self._connection.catalogue
+
+    @property
+    def facts(self) -> ServerFacts | None:
+        """What is known of it since the last connection began; None if none did."""
+        return None if self._connection is None else self._connection.facts
 
     @property
     def stderr(self) -> tuple[str, ...]:

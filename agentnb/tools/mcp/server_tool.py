@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from agentnb.core.messages import Text, encodable, visible
 from agentnb.core.request import ToolRole, ToolSpec
 from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
-from agentnb.tools.mcp.live_server import CONNECTION_CLOSED, LiveServer, leaves, reason
+from agentnb.tools.mcp.catalogue import CONNECTION_CLOSED
+from agentnb.tools.mcp.live_server import LiveServer, leaves, reason
 from agentnb.tools.mcp.questions import CallQuestions
 from agentnb.tools.mcp.results import outcome_of
 from agentnb.tools.mcp.server import digest
@@ -71,12 +72,12 @@ class MCPTool:
         async def progress(done: float, total: float | None, message: str | None) -> None:
             context.progress(done, total, visible(encodable(message or "")))
 
-        async def call(client: Client) -> t.CallToolResult:
-            return await questions.completed(client, self.tool_name, dict(arguments), progress)
+        async def call(client: Client) -> ToolOutcome:
+            return await self._made(client, dict(arguments), questions, progress)
 
         for attempt in range(2):
             try:
-                return _noted(outcome_of(await self.live.request(call, questions)), questions)
+                return await self.live.request(call, questions)
             except Exception as error:
                 raised = next(iter(leaves(error)), error)
                 if questions.unanswered is not None:
@@ -85,6 +86,10 @@ class MCPTool:
                     continue  # the question died with the server, and is asked again
                 return self._failed(raised)
         raise AssertionError("the second attempt has returned")
+
+    async def _made(self, client: Client, arguments: dict[str, Any], questions: CallQuestions, progress: Any) -> ToolOutcome:
+        """Make the request of a call. On the event loop of the connections."""
+        return _noted(outcome_of(await questions.completed(client, self.tool_name, arguments, progress)), questions)
 
     def _failed(self, error: BaseException) -> ToolOutcome:
         if _is_end(error):
@@ -114,6 +119,9 @@ def _noted(outcome: ToolOutcome, questions: CallQuestions) -> ToolOutcome:
 
 
 def _is_end(error: BaseException) -> bool:
+    """Return whether the connection ended: noticed by reading, or by writing to what is no longer there."""
+    if isinstance(error, ConnectionError) or type(error).__name__ in ("BrokenResourceError", "ClosedResourceError"):
+        return True
     return getattr(error, "code", None) == CONNECTION_CLOSED
 
 

@@ -68,6 +68,11 @@ class WireNames:
             raise InvalidTool(what, f"Name the tools that you need: mcp:{server}/TOOL, or give a server another name")
         return name
 
+    def free(self, server: str, tool: str) -> str:
+        """Return the name of a tool if no other has it, and take it; else an empty text."""
+        name = wire_name(server, tool)
+        return name if self._tools.setdefault(name, (server, tool)) == (server, tool) else ""
+
     def origin(self, name: str) -> tuple[str, str] | None:
         """Return the server and the tool of a name; None for any other name."""
         return self._tools.get(name)
