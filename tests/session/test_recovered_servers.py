@@ -92,7 +92,7 @@ def test_log_starts_no_command(servers: Servers, tmp_path: Path, snapshot: Any) 
     path.write_text(path.read_text().replace(f'"command_or_url":"{command}"', hostile))
     for trusted in (True, False):
         with pytest.raises(SettingsError) as caught:
-            resumed(run, store, Servers(), tools=[look], trust_log=trusted)
+            resumed(run, store, Servers(), tools=[look], trust_log=trusted, suspend=not trusted)
         assert str(caught.value) == snapshot("from elsewhere", **words)
         assert not trace.exists()
     assert resumed(run, store, servers, tools=[look], trust_log=True).status == "completed"

@@ -36,9 +36,10 @@ def changed_servers(run: Run, items: Iterable[ServerTools]) -> Iterator[tuple[st
 
 def _check_configured(servers: Servers, items: Iterable[ServerTools], run: Run) -> None:
     """Raise `SettingsError`, with the command or address that the log has, for a server that is not configured."""
-    logged, known = servers_of_log(run.settings), servers.configuration.servers
+    logged, known = servers_of_log(run.settings), servers.configuration.known
     for item in items:
         if item.server is None and item.name not in known and item.name in logged:
+            servers.configuration.check()
             what = (
                 f"Run {run.id} had the MCP server {item.name} ({shown(logged[item.name].target)}), which is not configured here"
             )
