@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,9 +12,10 @@ from mcp_test_server import INSTRUCTIONS
 
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import Image
-from agentnb.errors import ServerFailed, UnknownTool
+from agentnb.errors import ServerFailed, SettingsError, UnknownTool
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.host.host import Host, hosted
+from agentnb.runtime.questions.model_code import ModelCode
 from agentnb.runtime.servers.servers import Servers
 from agentnb.tools.mcp.catalogue import catalogue_of
 from agentnb.tools.mcp.resources import MAX_CHARACTERS, resource_tools
@@ -126,3 +127,12 @@ def test_person_asks_a_server_within_its_time_limit(servers: Servers, tmp_path: 
     with pytest.raises(ServerFailed):
         servers.ask(gone, catalogue_of)
     assert gone.state == "failed"
+
+
+def test_code_of_a_model_neither_asks_nor_stops_a_server(servers: Servers, tmp_path: Path) -> None:
+    live = servers.live(ServerTools("bench", server=bench()), tmp_path)
+    acts: list[Callable[[], object]] = [lambda: servers.ask(live, catalogue_of), lambda: servers.stop("bench")]
+    for act in acts:
+        with ModelCode(None).running(), pytest.raises(SettingsError, match="up to the person"):
+            act()
+    assert live.state == "configured"
