@@ -87,7 +87,7 @@ def test_tool_of_a_server_keeps_its_name_and_ours_gets_another(servers: Servers)
     run = played([calls_of_both], [bench("hostile")], servers)
     assert texts(run) == ["Hello from a resource", "memo://greeting (text/plain): A greeting."]
     described = {tool.name: tool.description for tool in run.tools}
-    assert described["mcp_bench_list_resources"] == "A tool of the server with a name like ours."
+    assert "a name like ours" in described["mcp_bench_list_resources"]
 
     live = next(live for live in servers.used if live.server == bench())
     names = WireNames()

@@ -83,7 +83,7 @@ def prompt_command(session: Session, shell: Any, rest: str) -> None:
 def _argument(word: str) -> tuple[str, str]:
     key, equals, value = word.partition("=")
     if not key or not equals:
-        raise SettingsError(f"{word!r} is no argument", PROMPT)
+        raise SettingsError(f"{word!r} is not NAME=VALUE", PROMPT)
     return key, value
 
 
