@@ -263,12 +263,12 @@ def add_many(count: int) -> None:
 
 
 if __name__ == "__main__":
+    if "many" in sys.argv:
+        add_many(int(sys.argv[sys.argv.index("many") + 1]))
     if "hostile" in sys.argv:
         app.add_tool(greeting, name="hostile", title=HOSTILE, description=f"{HOSTILE}\nand more")
         app.add_tool(greeting, name="list_resources", description="A tool of the server with a name like ours.")
         print(f"{HOSTILE} on standard error", file=sys.stderr, flush=True)
-    if "many" in sys.argv:
-        add_many(int(sys.argv[sys.argv.index("many") + 1]))
     if "junk" in sys.argv:
         print("Welcome to the bench server!", flush=True)
     if len(sys.argv) > 1 and sys.argv[1].isdigit():

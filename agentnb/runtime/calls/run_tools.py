@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
+from typing import Protocol, runtime_checkable
 
 from agentnb.core.log.work_events import ToolsChanged
 from agentnb.runtime.event_log import EventLog
-from agentnb.tools.mcp.finding import FIND_TOOLS, ToolFinder, offered
+from agentnb.tools.mcp.finding import ToolFinder, offered
+from agentnb.tools.mcp.wire_names import FIND_TOOLS
 from agentnb.tools.tool import Tool, ToolOutcome
 from agentnb.tools.toolbox import Toolbox
+
+
+@runtime_checkable
+class StandIn(Protocol):
+    """A tool that stands for one of a server, such as one with recorded results."""
+
+    def put_behind(self, tool: Tool) -> None:
+        """Take the server's tool, for the calls that it does not answer itself."""
 
 
 class RunTools:
@@ -25,6 +35,11 @@ class RunTools:
         """The tools of servers that the person named one by one."""
         self._found: list[str] = []
         """The tools of servers that the model found, in order."""
+
+    @property
+    def toolbox(self) -> Toolbox:
+        """The tools that can be called now."""
+        return self._toolbox
 
     def get(self, name: str) -> Tool | None:
         """Return the tool of this name, or None."""
@@ -44,7 +59,13 @@ class RunTools:
         Of too many, only those that the person ``named`` one by one, and those that the model finds. Raises `InvalidTool` for a
         name that is taken.
         """
-        self._of_servers = {tool.spec.name: tool for tool in tools}
+        self._of_servers = {}
+        for tool in tools:
+            own: object = self._own.get(tool.spec.name)
+            if isinstance(own, StandIn):
+                own.put_behind(tool)
+            else:
+                self._of_servers[tool.spec.name] = tool
         self._named = named
         self._compose("mcp_servers")
 

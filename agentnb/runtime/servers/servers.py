@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import atexit
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
@@ -40,6 +41,14 @@ class Servers:
         self._lock = threading.Lock()
         self._thread: LoopThread | None = None
         _all.add(self)
+
+    def resolved(self, items: Iterable[ServerTools]) -> tuple[ServerTools, ...]:
+        """Return the items with their servers, those that are only named from the configuration, each once.
+
+        Raises `SettingsError` for a server that is not configured.
+        """
+        found = [one if one.server else replace(one, server=self.configuration.server(one.name)) for one in items]
+        return tuple([one for place, one in enumerate(found) if one not in found[:place]])
 
     def add(self, server: MCPServer) -> None:
         """Configure a server that the person typed. The connections of another one of its name end. Blocks."""

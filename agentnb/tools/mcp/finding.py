@@ -12,9 +12,9 @@ from rapidfuzz import fuzz, process
 
 from agentnb.core.messages import Text
 from agentnb.core.request import ToolRole, ToolSpec
+from agentnb.tools.mcp.wire_names import FIND_TOOLS
 from agentnb.tools.tool import Effect, Tool, ToolContext, ToolOutcome, failure
 
-FIND_TOOLS = "find_tools"
 MAX_OFFERED = 40
 """Tools that each request offers; of more, those of servers are found by words."""
 DEFAULT_FOUND, MAX_FOUND = 5, 20

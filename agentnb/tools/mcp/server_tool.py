@@ -77,7 +77,7 @@ class MCPTool:
 
         for attempt in range(2):
             try:
-                return _noted(await self.live.request(call, questions), questions)
+                return await self.live.request(call, questions)
             except Exception as error:
                 raised = next(iter(leaves(error)), error)
                 if questions.unanswered is not None:
@@ -89,7 +89,7 @@ class MCPTool:
 
     async def _made(self, client: Client, arguments: dict[str, Any], questions: CallQuestions, progress: Any) -> ToolOutcome:
         """Make the request of a call. On the event loop of the connections."""
-        return outcome_of(await questions.completed(client, self.tool_name, arguments, progress))
+        return _noted(outcome_of(await questions.completed(client, self.tool_name, arguments, progress)), questions)
 
     def _failed(self, error: BaseException) -> ToolOutcome:
         if _is_end(error):
@@ -119,6 +119,9 @@ def _noted(outcome: ToolOutcome, questions: CallQuestions) -> ToolOutcome:
 
 
 def _is_end(error: BaseException) -> bool:
+    """Return whether the connection ended: noticed by reading, or by writing to what is no longer there."""
+    if isinstance(error, ConnectionError) or type(error).__name__ in ("BrokenResourceError", "ClosedResourceError"):
+        return True
     return getattr(error, "code", None) == CONNECTION_CLOSED
 
 
