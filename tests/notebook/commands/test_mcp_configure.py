@@ -14,7 +14,7 @@ from real_kernel import TOOLS, Kernel
 
 from agentnb.display.texts.notebook_commands import error_in_notebook
 from agentnb.errors import SettingsError
-from agentnb.notebook.commands.mcp import configure, mcp_command
+from agentnb.notebook.commands.mcp import configure, mcp_command, mcp_words
 from agentnb.session import server_files
 from agentnb.session.session import Session
 from agentnb.settings import known_secrets
@@ -70,6 +70,15 @@ def test_added_server_says_how_to_use_it(snapshot: Snapshot, capsys: pytest.Capt
     session_of("add clock mcp-server-time --local-timezone Europe/Paris", f"add --env TOKEN={SECRET} fs fs-server")
     assert capsys.readouterr().out.splitlines() == snapshot
     assert SECRET in known_secrets(), "it is masked from then on"
+
+
+def test_words_are_offered_behind_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = session_of("add clock x")
+    assert {"add", "load", "remove", "clock"} <= {*mcp_words([], session)}
+    assert mcp_words(["remove"], session) == ["clock"]
+    assert mcp_words(["add"], session) == ["--env", "--header", "--cwd", "--timeout"]
+    monkeypatch.setenv("MCP_SERVERS", "[")
+    assert "clock" in mcp_words([], session), "completion survives a variable that cannot be read"
 
 
 def test_unusable_lines_are_refused(snapshot: Snapshot, subtests: pytest.Subtests) -> None:
