@@ -10,7 +10,7 @@ from agentnb.core.questions import WaitingOnUser, answer_form, answer_in_words, 
 from agentnb.core.run.approvals import ALWAYS, DENY, EDIT
 from agentnb.display.texts.judged_call import call_text, question_text
 from agentnb.display.texts.labels import cut
-from agentnb.display.texts.question_labels import ASKS, REACHES, approving_choices, grant_in_words
+from agentnb.display.texts.question_labels import ASKS, REACHES, approving_choices, grant_in_words, is_fixed
 from agentnb.display.texts.visible_text import visible, visible_name
 from agentnb.errors import SettingsError
 from agentnb.runtime.questions.question_forms import QuestionForm, question_form
@@ -154,7 +154,8 @@ def _listed(question: WaitingOnUser) -> str:
     lines = [f"  {number} {words}" for number, (_, words) in enumerate(_choices(question), 1)]
     if _is_approval(question):
         grants = question.about.grants if question.about is not None else ()
-        pattern = next((offer for offer in grants if offer.rule != question.about.tool), None) if question.about else None
+        tool = question.about.tool if question.about is not None else ""
+        pattern = next((offer for offer in grants if not is_fixed(offer, tool)), None)
         other = [f"{ALWAYS} in {pattern.reach}: PATTERN"] if pattern is not None else []
         lines.append(f"Or type: {', '.join([f'{DENY}: REASON', *other])}, or edit, which asks for other arguments")
     return "".join(f"{line}\n" for line in lines)

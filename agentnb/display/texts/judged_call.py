@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from agentnb.core.questions import JudgedCall, WaitingOnUser
+from agentnb.core.questions import JudgedCall, ToolOrigin, WaitingOnUser
 from agentnb.display.texts.visible_text import visible, visible_name
 
 MAX_WITH_CALL = 600
@@ -18,7 +18,7 @@ MAX_WITH_CALL = 600
 MAX_INDENT = 40
 """Spaces at the beginning of a line of a file that are left as they are."""
 CANNOT_UNDO = "This change cannot be undone: the file has a key in it, and agentnb keeps no copies of keys."
-CallPartKind: TypeAlias = Literal["command", "diff", "arguments"]
+CallPartKind: TypeAlias = Literal["command", "diff", "arguments", "news", "description"]
 
 
 class CallPart(NamedTuple):
@@ -38,7 +38,8 @@ def question_text(question: WaitingOnUser) -> str:
 def call_parts(question: WaitingOnUser) -> list[CallPart]:
     """Return the parts of the call that a question is about: the command, the change of a file, and the other arguments.
 
-    Arguments that the question itself, the command or the change holds in full are left out.
+    Of a tool of an MCP server also what has changed of it, and what the server says of it. Arguments that the question itself,
+    the command or the change holds in full are left out.
     """
     about = question.about
     if about is None:
@@ -48,7 +49,17 @@ def call_parts(question: WaitingOnUser) -> list[CallPart]:
     diff = CallPart("diff", f"{tool} changes a file", "\n".join(map(_file_line, about.diff.rstrip("\n").split("\n"))))
     is_in_question = about.arguments in question.message and len(question.message) <= MAX_WITH_CALL
     arguments = CallPart("arguments", "", "" if is_in_question else _arguments(about))
-    return [part for part in (command, diff, arguments) if part.text]
+    return [part for part in (command, diff, arguments, *_origin_parts(tool, about.origin)) if part.text]
+
+
+def _origin_parts(tool: str, origin: ToolOrigin | None) -> list[CallPart]:
+    if origin is None:
+        return []
+    news = "\n".join(map(_file_line, origin.diff.split("\n")))
+    return [
+        CallPart("news", f"Changed since {tool} was first seen", news),
+        CallPart("description", f"The MCP server {visible_name(origin.server)} says of {tool}", visible(origin.description)),
+    ]
 
 
 def undo_note(question: WaitingOnUser) -> str:

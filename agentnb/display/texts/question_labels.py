@@ -13,6 +13,7 @@ from agentnb.display.texts.labels import clean, cut, first_line
 from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.display.texts.visible_text import visible, visible_name
 from agentnb.policies.permissions.permissions import Permissions
+from agentnb.tools.mcp.server import PREFIX
 
 ASKS = {
     "approval": "The agent asks for your approval",
@@ -110,8 +111,22 @@ def answer_parts(asked: AskedQuestion) -> tuple[str, str]:
 
 def grant_in_words(grant: GrantOffer, tool: str, reaches: Mapping[GrantReach, str] = REACHES) -> str:
     """Return the calls of a tool that a grant allows, and how far it reaches."""
-    calls = f"every call of {visible_name(tool)}" if grant.rule == tool else visible(grant.rule)
+    server = server_of_rule(grant.rule)
+    if server:
+        calls = f"every call of all tools of the MCP server {visible_name(server)}"
+    else:
+        calls = f"every call of {visible_name(tool)}" if grant.rule == tool else visible(grant.rule)
     return f"{calls}, {reaches.get(grant.reach, grant.reach)}"
+
+
+def server_of_rule(rule: str) -> str:
+    """Return the MCP server whose tools a rule is about, all of them; empty for any other rule."""
+    return rule.removeprefix(PREFIX) if rule.startswith(PREFIX) and "/" not in rule else ""
+
+
+def is_fixed(grant: GrantOffer, tool: str) -> bool:
+    """Return whether a grant has no pattern that the person may change."""
+    return grant.rule == tool or bool(server_of_rule(grant.rule))
 
 
 def choices_in_words(question: WaitingOnUser) -> list[str]:

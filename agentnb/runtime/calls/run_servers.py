@@ -12,6 +12,7 @@ from agentnb.errors import UnknownTool, nearest
 from agentnb.runtime.calls.run_tools import RunTools
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.servers.servers import Servers
+from agentnb.runtime.servers.sightings import Sightings
 from agentnb.tools.mcp.live_server import LiveServer
 from agentnb.tools.mcp.server import ServerTools
 from agentnb.tools.mcp.server_tool import MCPTool
@@ -32,6 +33,7 @@ class RunServers:
         self._seen: dict[LiveServer, int] = {}
         """The version of each server's tools that the run has."""
         self._offers: list[RunTools] = []
+        self._sightings = Sightings(log)
 
     def serve(self, tools: RunTools) -> None:
         """Have these tools of the run include those of the servers, from `connect` on."""
@@ -52,21 +54,21 @@ class RunServers:
             if live.state != "ready":
                 self._log.emit(ServerStarted, server=live.server.name, target=encodable(live.server.target))
         await asyncio.gather(*[live.start() for live in each])
-        self._offer(each)
+        await self._offer(each)
 
     async def update(self) -> None:
         """Ask servers whose tools have changed for their tools, and offer these with the next request."""
         changed = [live for live, seen in self._seen.items() if live.version != seen]
         versions = {live: live.version for live in changed}
         await asyncio.gather(*[live.relist() for live in changed])
-        self._offer(changed, versions)
+        await self._offer(changed, versions)
 
     async def close(self) -> None:
         """End the connections, unless they live longer than the run."""
         if self._owns and self._live:
             await asyncio.to_thread(self._servers.close)
 
-    def _offer(self, looked_at: Sequence[LiveServer], versions: dict[LiveServer, int] | None = None) -> None:
+    async def _offer(self, looked_at: Sequence[LiveServer], versions: dict[LiveServer, int] | None = None) -> None:
         self._seen.update(versions or {live: live.version for live in looked_at})
         names, found = WireNames(), {}
         for item, live in self._live:
@@ -77,5 +79,7 @@ class RunServers:
             if item.tool and item.tool not in [tool.name for tool in live.tools]:
                 known = [tool.name for tool in live.tools]
                 raise UnknownTool(f"The MCP server {item.name} has no tool {item.tool}", nearest(item.tool, known))
+        await asyncio.to_thread(self._sightings.note, found.values())
         for offer in self._offers:
             offer.take_server_tools(found.values())
+        self._sightings.report(found.values())

@@ -12,7 +12,7 @@ from agentnb.core.run.approvals import ALWAYS, APPROVE, DENY
 from agentnb.display.markup import NOTHING, Html, tag, words
 from agentnb.display.parts.questions.call_view import unread_note
 from agentnb.display.parts.questions.schema_form import EDIT_FORM, form_html
-from agentnb.display.texts.question_labels import LATER, LATER_TITLE, REACHES, approving_choices, grant_in_words
+from agentnb.display.texts.question_labels import LATER, LATER_TITLE, REACHES, approving_choices, grant_in_words, is_fixed
 from agentnb.runtime.questions.question_forms import question_form
 
 MAX_OF_A_CHOICE = 120
@@ -68,9 +68,9 @@ def _always(question: WaitingOnUser) -> Html:
             question, {ALWAYS: one.rule, "reach": one.reach}, f"Always: {grant_in_words(one, tool)}", key=_key(question, one)
         )
         for one in grants
-        if one.rule == tool
+        if is_fixed(one, tool)
     ]
-    patterns = dict.fromkeys(one.rule for one in grants if one.rule != tool)
+    patterns = dict.fromkeys(one.rule for one in grants if not is_fixed(one, tool))
     forms = [_pattern(question, place, [one for one in grants if one.rule == rule]) for place, rule in enumerate(patterns)]
     buttons = tag("div", "buttons", *plain) if plain else NOTHING
     return tag("div", "always", title, buttons, *forms, role="group", aria_label="Always")

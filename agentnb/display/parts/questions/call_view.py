@@ -14,7 +14,14 @@ MAX_UNFOLDED_CHARACTERS, MAX_UNFOLDED_LINES = 600, 12
 MAX_UNFOLDED_DIFF_CHARACTERS, MAX_UNFOLDED_DIFF_LINES = 2_000, 24
 MAX_OF_A_CALL = 2_000_000
 """Characters of a part that the fold of a live card gets from the kernel when it is opened."""
-_OF_THE_PART = {"command": " of the command", "diff": " of the change", "arguments": ""}
+_OF_THE_PART = {
+    "command": " of the command",
+    "diff": " of the change",
+    "arguments": "",
+    "news": " of what has changed",
+    "description": " of the description",
+}
+_DIFFS = ("diff", "news")
 _LINES = {"+": "line-added", "-": "line-removed", "@": "line-place", "\\": "line-place"}
 """The look of a line of a diff, by its sign, which stays: the colour says nothing else."""
 
@@ -54,7 +61,7 @@ def _part(question: WaitingOnUser, part: CallPart, index: int, *, live: bool, wh
 
 
 def _text(part: CallPart, most: int | None = None) -> Html:
-    if part.kind != "diff":
+    if part.kind not in _DIFFS:
         return tag("pre", "question-call", words(part.text, most))
     lines = words(part.text, most).split("\n")  # escaped, which changes no line break
     return tag("pre", "question-call", *[_diff_line(Html(line)) for line in lines])
@@ -68,7 +75,7 @@ def _diff_line(line: Html) -> Html:
 
 def _beginning(part: CallPart) -> str:
     """Return what is shown of a part without opening its fold; all of a short one."""
-    is_diff = part.kind == "diff"
+    is_diff = part.kind in _DIFFS
     characters = MAX_UNFOLDED_DIFF_CHARACTERS if is_diff else MAX_UNFOLDED_CHARACTERS
     lines = MAX_UNFOLDED_DIFF_LINES if is_diff else MAX_UNFOLDED_LINES
     return "\n".join(part.text[:characters].split("\n")[:lines])
