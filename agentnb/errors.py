@@ -24,7 +24,8 @@
     │   │   └── ProviderTimedOut  nothing came for too long
     │   └── BrokenReply           the response is not a reply
     ├── NotAnswered               a tool asked the person a question, and has no answer
-    │   ├── Declined              the person gave no answer
+    │   ├── Declined              the person declined to answer
+    │   │   └── QuestionCancelled the person closed the question without deciding
     │   └── NobodyToAsk           there is no person to ask
     ├── ToolFailed                a tool that another tool called failed, or was not allowed to run
     ├── StoreError                a run log cannot be written or found
@@ -245,7 +246,11 @@ class NotAnswered(AgentnbError):
 
 
 class Declined(NotAnswered):
-    """The person gave no answer."""
+    """The person declined to answer."""
+
+
+class QuestionCancelled(Declined):
+    """The person closed the question without deciding. Code that catches `Declined` catches it too."""
 
 
 class NobodyToAsk(NotAnswered):

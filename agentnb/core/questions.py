@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import Enum
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 
 from agentnb.core.messages import encodable
 from agentnb.core.schema import json_schema
+from agentnb.core.schema.addresses import web_address
 from agentnb.core.schema.json_schema import UnusableSchema, cut, plain_data, schema_errors
 from agentnb.core.schema.nesting import is_too_deep
 from agentnb.core.schema.whole_numbers import whole_numbers
@@ -26,6 +28,8 @@ Answerer: TypeAlias = Literal["person", "program", "nobody"]
 """Who answers: the person, or a function that was given to answer in their place; nobody, if neither can."""
 TEXT: dict[str, Any] = {"type": "string"}
 """The schema of an answer in free text."""
+DONE: dict[str, Any] = {"enum": ["done"]}
+"""The schema of the answer to a question with an address: the person has done there what they were asked to do."""
 YES = frozenset({"yes", "y", "true", "ok"})
 NO = frozenset({"no", "n", "false"})
 MAX_CHOICES = 12
@@ -150,10 +154,24 @@ class WaitingOnUser(msgspec.Struct, frozen=True, omit_defaults=True):
     id: str
     call_id: str = ""
     about: JudgedCall | None = None
+    asked_by: str = ""
+    """Who asks, in agentnb's words: the name of a tool, the path of a step, a server; empty for gates and in older logs."""
+    url: str = ""
+    """The address that the person is asked to open, to answer there; empty for a question that is answered here."""
 
 
-Outcome: TypeAlias = Literal["open", "answered", "declined", "withdrawn"]
-"""What became of a question: it has no answer yet, it was answered, the person declined, or the answer is no longer awaited."""
+Outcome: TypeAlias = Literal["open", "answered", "declined", "cancelled", "withdrawn"]
+"""What became of a question: it has no answer yet, it was answered, the person declined, they closed it without deciding, or
+the answer is no longer awaited."""
+
+
+class NoAnswer(Enum):
+    """What the person may do instead of answering; the words are those of MCP."""
+
+    DECLINE = "decline"
+    """They say no to the question."""
+    CANCEL = "cancel"
+    """They close the question without deciding."""
 
 
 class AskedQuestion(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,8 +192,13 @@ class AskedQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_answer(self) -> bool:
-        """Whether it was answered or declined."""
-        return self.outcome in ("answered", "declined")
+        """Whether it was answered, declined or cancelled."""
+        return self.outcome in ("answered", "declined", "cancelled")
+
+    def as_answer(self) -> Answer:
+        """Return its answer, as it was given."""
+        is_declined = self.outcome in ("declined", "cancelled")
+        return Answer(self.question.id, self.answer, is_declined, self.by, cancelled=self.outcome == "cancelled")
 
     @property
     def seconds(self) -> float | None:
@@ -186,13 +209,31 @@ class AskedQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(NamedTuple):
-    """The answer to a question. ``declined``: there will be none; ``by``: who answered; ``failed``: the program did not."""
+    """The answer to a question. ``declined``: there will be none; ``by``: who answered; ``failed``: the program did not.
+
+    ``cancelled``: it was declined by closing the question without a decision.
+    """
 
     question_id: str
     value: Any = None
     declined: bool = False
     by: Answerer = "person"
     failed: bool = False
+    cancelled: bool = False
+
+    @property
+    def no_answer(self) -> NoAnswer | None:
+        """What the person did instead of answering; None if there is an answer."""
+        if not self.declined:
+            return None
+        return NoAnswer.CANCEL if self.cancelled else NoAnswer.DECLINE
+
+
+def answer_of(question_id: str, value: Any, by: Answerer = "person") -> Answer:
+    """Return the answer with this value, which may be a `NoAnswer`."""
+    if isinstance(value, NoAnswer):
+        return Answer(question_id, declined=True, by=by, cancelled=value is NoAnswer.CANCEL)
+    return Answer(question_id, value, by=by)
 
 
 def by_call(questions: Iterable[AskedQuestion]) -> dict[str, list[AskedQuestion]]:
@@ -204,14 +245,26 @@ def by_call(questions: Iterable[AskedQuestion]) -> dict[str, list[AskedQuestion]
 
 
 def new_question(
-    kind: QuestionKind, message: str, schema: dict[str, Any] | None, call_id: str, about: JudgedCall | None = None
+    kind: QuestionKind,
+    message: str,
+    schema: dict[str, Any] | None,
+    call_id: str,
+    about: JudgedCall | None = None,
+    *,
+    asked_by: str = "",
+    url: str = "",
 ) -> WaitingOnUser:
-    """Return a question that has no id yet; raise `SettingsError` if it cannot be asked."""
+    """Return a question that has no id yet; raise `SettingsError` if it cannot be asked.
+
+    ``url``: an address of http or https that the person is to open; the schema is then `DONE`.
+    """
     if not isinstance(message, str) or not message.strip():
         raise SettingsError(f"{message!r} is not a question", 'Write: context.ask("...")')
     if kind not in KINDS:
         raise SettingsError(f"{kind!r} is not a kind of question", near(str(kind), KINDS))
-    return WaitingOnUser(kind, encodable(message), checked_schema(schema), "", call_id, about)
+    plain = checked_schema(DONE if url else schema)
+    opened = web_address(url).url if url else ""
+    return WaitingOnUser(kind, encodable(message), plain, "", call_id, about, encodable(asked_by), opened)
 
 
 def checked_schema(schema: Any) -> dict[str, Any]:
@@ -303,7 +356,7 @@ def _problem(schema: dict[str, Any], value: Any) -> str:
     if schema == TEXT:
         return "" if isinstance(value, str) else f"you entered {_shown(value)}"
     try:
-        error = next(iter(schema_errors(schema, value)), None)
+        error = next(iter(schema_errors(schema, value, formats=True)), None)
     except UnusableSchema as unusable:
         return str(unusable)
     if error is None:
@@ -318,7 +371,7 @@ def _refusal(schema: dict[str, Any], value: Any) -> str:
     named = _named_form(schema, value) if why else None
     if named is None:
         return f"{_request(schema)} ({why})" if why else ""
-    error = next(iter(schema_errors(named, value)), None)
+    error = next(iter(schema_errors(named, value, formats=True)), None)
     if error is None:
         return f"{_request(schema)} ({why})"
     examples = named["properties"].get(error.where[0], {}).get("examples") if error.keyword == "pattern" else None

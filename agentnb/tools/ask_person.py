@@ -8,6 +8,9 @@ from agentnb.errors import Declined
 from agentnb.tools.function import tool
 from agentnb.tools.tool import ToolContext
 
+NAME = "ask_person"
+GO_ON = "Go on with what you think best and say what you assumed."
+
 
 @tool(effects=(), blocking=True)
 async def ask_person(context: ToolContext, question: str, options: tuple[str, ...] = ()) -> str:
@@ -24,5 +27,5 @@ async def ask_person(context: ToolContext, question: str, options: tuple[str, ..
     schema: dict[str, Any] | None = {"type": "string", "enum": choices} if choices else None
     try:
         return str(await context.ask(question, schema))
-    except Declined:
-        return "The person gave no answer to this. Go on with what you think best and say what you assumed."
+    except Declined as error:
+        return f"{error.what}. {GO_ON}"

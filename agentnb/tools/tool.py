@@ -29,10 +29,10 @@ CallSync: TypeAlias = Callable[[Callable[[], Any], bool], Awaitable[Any]]
 class Asker(Protocol):
     """Brings the questions of a call to the person, and the answers back."""
 
-    async def ask(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind) -> Any:
-        """Ask and wait for the answer."""
+    async def ask(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind, url: str = "") -> Any:
+        """Ask and wait for the answer. ``url``: the address that the person is to open, to answer there."""
 
-    def ask_sync(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind) -> Any:
+    def ask_sync(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind, url: str = "") -> Any:
         """Ask and block the calling thread until there is an answer."""
 
 
@@ -155,14 +155,27 @@ class ToolContext(msgspec.Struct, frozen=True):
         """Ask the person and wait for the answer; the time limit of the call is paused meanwhile.
 
         ``schema`` is the JSON Schema of the answer, text by default: ``{"enum": ["red", "blue"]}``, ``{"type": "boolean"}``.
-        Raises `Declined` if the person does not want to answer and `NobodyToAsk` if nobody can be asked; the model is told of
-        either if the tool does not catch it. A tool that asks is best marked ``blocking=True``.
+        Raises `Declined` if the person says no, its subclass `QuestionCancelled` if they close the question without deciding,
+        and `NobodyToAsk` if nobody can be asked; the model is told of each if the tool does not catch it. A tool that asks is
+        best marked ``blocking=True``.
         """
         return await self._person().ask(message, schema, kind)
 
     def ask_sync(self, message: str, schema: dict[str, Any] | None = None, kind: QuestionKind = "elicitation") -> Any:
         """Ask like `ask`, from plain functions: it blocks their thread until there is an answer or the run is stopped."""
         return self._person().ask_sync(message, schema, kind)
+
+    async def ask_url(self, message: str, url: str) -> None:
+        """Ask the person to open an address of http or https and to answer there; return once they say that it is done.
+
+        agentnb opens nothing: the person sees the host and the whole address first. Raises as `ask`, and `SettingsError` for
+        an address that cannot be opened.
+        """
+        await self._person().ask(message, None, "elicitation", url)
+
+    def ask_url_sync(self, message: str, url: str) -> None:
+        """Ask like `ask_url`, from plain functions."""
+        self._person().ask_sync(message, None, "elicitation", url)
 
     def _person(self) -> Asker:
         if self.asker is None:
@@ -215,6 +228,12 @@ def check_tool(name: str, timeout: float | None, role: ToolRole | None) -> None:
         raise InvalidTool(f"role={role!r} of {name} is none", f"Roles are {', '.join(ROLES)}")
     if timeout is not None and not timeout > 0:
         raise InvalidTool(f"timeout={timeout} of {name} is not a time", "Give seconds above 0, or None for no limit")
+
+
+def asker_name(tool: Tool) -> str:
+    """Return who asks the questions of a tool: its ``asker_name``, if it has one, else its own name."""
+    name = getattr(tool, "asker_name", "")
+    return name if isinstance(name, str) and name else tool.spec.name
 
 
 class Tool(Protocol):

@@ -112,8 +112,10 @@ def interrupted(tool: str, asked: Iterable[AskedQuestion] = ()) -> ToolOutcome:
 def _answer_kept(asked: AskedQuestion) -> str:
     """Return what the person had answered, so that the model need not ask again; empty if there was no answer."""
     question = asked.question.message
+    if asked.outcome == "cancelled":
+        return f"The person had closed this without deciding: {question}"
     if asked.outcome == "declined":
-        return f"The person had left this to you: {question}"
+        return f"The person had declined to answer: {question}"
     if asked.outcome != "answered":
         return ""
     return f"The person had answered {choice_in_words(asked.answer)!r} to: {question}"

@@ -111,6 +111,7 @@ def test_each_question_is_kept_with_what_became_of_it(subtests: pytest.Subtests)
         "answered": ({"answer": "red"}, ("answered", "red")),
         "answered with nothing": ({"answer": None}, ("answered", None)),
         "declined": ({"declined": True}, ("declined", None)),
+        "cancelled": ({"declined": True, "cancelled": True}, ("cancelled", None)),
         "withdrawn": ({"withdrawn": True}, ("withdrawn", None)),
     }
     for name, (fields, expected) in cases.items():

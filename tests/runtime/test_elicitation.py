@@ -125,7 +125,7 @@ def test_what_the_person_declines_is_told_to_the_model(asks: Any) -> None:
     live.decline()
     run = live.result(LONG)
     assert (run.status, codes(run)) == ("completed", ["declined"])
-    assert "gave no answer" in results(run)[0].text and "Go on without it" in results(run)[0].text
+    assert "declined to answer" in results(run)[0].text and "Go on without it" in results(run)[0].text
     assert answers(run) == [(None, True, False)]
 
 

@@ -125,7 +125,7 @@ def test_the_answers_to_a_tool_that_is_not_repeated_are_kept_for_the_model(tmp_p
     run = resumed(store, run, asking("ab", repeatable=False), None, gates=gates)
     assert codes(run) == ["interrupted"] and person.asked == ["May it?", "a", "b"]
     told = results(run)[0].text.splitlines()[-2:]
-    assert told == ["The person had answered '2' to: a", "The person had left this to you: b"]
+    assert told == ["The person had answered '2' to: a", "The person had declined to answer: b"]
     assert "May it?" not in results(run)[0].text
 
 
@@ -139,7 +139,12 @@ def asked(question: WaitingOnUser, outcome: Outcome, answer: Any) -> list[tuple[
     """The events of a question that an earlier process asked."""
     events: list[tuple[type[Event], dict[str, Any]]] = [(e.QuestionAsked, {"question": question})]
     if outcome != "open":
-        ends = {"answered": {"answer": answer}, "declined": {"declined": True}, "withdrawn": {"withdrawn": True}}
+        ends = {
+            "answered": {"answer": answer},
+            "declined": {"declined": True},
+            "cancelled": {"declined": True, "cancelled": True},
+            "withdrawn": {"withdrawn": True},
+        }
         events.append((e.QuestionAnswered, {"question_id": question.id, **ends[outcome]}))
     return events
 
@@ -161,7 +166,7 @@ def question(text: str, number: int = 0, kind: QuestionKind = "elicitation", **f
 
 
 texts = st.sampled_from("abc")
-outcomes: Any = st.sampled_from(["answered", "answered", "declined", "withdrawn"])
+outcomes: Any = st.sampled_from(["answered", "answered", "declined", "cancelled", "withdrawn"])
 
 
 @examples(500)

@@ -165,7 +165,12 @@ of_kind: dict[type[e.Event], st.SearchStrategy[Any]] = {
     e.TodosChanged: _of_kind(e.TodosChanged, todos=todo_lists, by=st.sampled_from(["model", "outside"]), call_id=words),
     e.QuestionAsked: _of_kind(e.QuestionAsked, question=questions),
     e.QuestionAnswered: _of_kind(
-        e.QuestionAnswered, question_id=names, answer=json_values, declined=st.booleans(), withdrawn=st.booleans()
+        e.QuestionAnswered,
+        question_id=names,
+        answer=json_values,
+        declined=st.booleans(),
+        withdrawn=st.booleans(),
+        cancelled=st.booleans(),
     ),
     e.RoundFinished: _of_kind(
         e.RoundFinished, spent_inside=seconds, index=counts, status=st.sampled_from(["success", "error"]), seconds=maybe_seconds

@@ -18,8 +18,8 @@ from agentnb.detect.run import Run
 SCHEMA = {"enum": ["red", {"rgb": [1, 2, 3]}]}
 
 
-def asked(id: str, call_id: str = "") -> Fact:
-    return e.QuestionAsked, {"question": WaitingOnUser("elicitation", f"{id}?", SCHEMA, id, call_id)}
+def asked(id: str, call_id: str = "", **fields: str) -> Fact:
+    return e.QuestionAsked, {"question": WaitingOnUser("elicitation", f"{id}?", SCHEMA, id, call_id, **fields)}
 
 
 def closed(id: str, **fields: object) -> Fact:
@@ -28,27 +28,38 @@ def closed(id: str, **fields: object) -> Fact:
 
 @pytest.fixture
 def run() -> Run:
-    """A run that has asked four questions, each with another outcome; the second in its second round, without a call."""
+    """A run that has asked five questions, each with another outcome, in its second round; the first without a call."""
     call = ToolCall("ask_person", {}, "c1")
     story = RunBuilder().round("Hello.").add(e.RoundStarted, index=1, reason="said").extend(asked("q1"))
     story.add(e.ModelReplied, message=Message("assistant", (call,))).add(e.ToolStarted, call=call)
     story.extend(asked("q2", "c1"), asked("q3", "c1"), asked("q4", "c1"))
-    return story.extend(closed("q1", declined=True), closed("q2", answer={"rgb": [1, 2, 3]}), closed("q3", withdrawn=True)).run
+    story.extend(asked("q5", "c1", asked_by="MCP server clock", url="https://a.b"))
+    story.extend(closed("q1", declined=True), closed("q2", answer={"rgb": [1, 2, 3]}), closed("q3", withdrawn=True))
+    return story.extend(closed("q5", declined=True, cancelled=True)).run
 
 
 def test_each_question_is_a_row_with_what_became_of_it(run: Run) -> None:
     frame = tables.questions(run)
-    assert frame["question_id"].tolist() == ["q1", "q2", "q3", "q4"]
-    assert frame["answered"].tolist() == ["declined", "answered", "withdrawn", "open"]
-    assert frame["message"].tolist() == ["q1?", "q2?", "q3?", "q4?"]
+    assert frame["question_id"].tolist() == ["q1", "q2", "q3", "q4", "q5"]
+    assert frame["answered"].tolist() == ["declined", "answered", "withdrawn", "open", "cancelled"]
+    assert frame["message"].tolist() == ["q1?", "q2?", "q3?", "q4?", "q5?"]
     assert set(frame["round"]) == {2} and set(frame["kind"]) == {"elicitation"}
-    assert [json.loads(one) for one in frame["schema"]] == [SCHEMA] * 4
-    assert json.loads(frame["answer"][1]) == {"rgb": [1, 2, 3]} and frame["answer"].isna().tolist() == [True, False, True, True]
+    assert [json.loads(one) for one in frame["schema"]] == [SCHEMA] * 5
+    assert json.loads(frame["answer"][1]) == {"rgb": [1, 2, 3]} and frame["answer"].isna().tolist() == [
+        True,
+        False,
+        True,
+        True,
+        True,
+    ]
+    assert frame["asked_by"].isna().tolist() == frame["url"].isna().tolist() == [True, True, True, True, False]
+    assert (frame["asked_by"][4], frame["url"][4]) == ("MCP server clock", "https://a.b")
+    assert frame["answered_by"].isna().tolist() == [False, False, True, True, False]
 
 
 def test_the_tool_that_asked_is_named_if_one_did(run: Run) -> None:
     frame = tables.questions(run)
-    assert frame["tool"].isna().tolist() == frame["call_id"].isna().tolist() == [True, False, False, False]
+    assert frame["tool"].isna().tolist() == frame["call_id"].isna().tolist() == [True, False, False, False, False]
     assert (frame["tool"][1], frame["call_id"][1]) == ("ask_person", "c1")
 
 
@@ -58,7 +69,7 @@ def test_how_long_the_run_waited_is_known_unless_the_question_is_open(run: Run) 
     ends = {event.question_id: event.at for event in run.events if isinstance(event, e.QuestionAnswered)}
     assert frame["asked_at"].tolist() == [pd.Timestamp(one) for one in at.values()]
     assert frame["seconds"].tolist()[:3] == [(ends[id] - at[id]).total_seconds() for id in ("q1", "q2", "q3")]
-    assert frame["answered_at"].isna().tolist() == [False, False, True, True]
+    assert frame["answered_at"].isna().tolist() == [False, False, True, True, False]
     assert pd.isna(frame["seconds"][3])
 
 

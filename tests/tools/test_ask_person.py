@@ -50,7 +50,7 @@ def test_who_does_not_want_to_answer_is_no_failure() -> None:
     run = live.result(PATIENCE)
     (result,) = run.rounds[0].results
     assert not result.is_error
-    assert "gave no answer" in result.text and "say what you assumed" in result.text
+    assert "declined to answer" in result.text and "say what you assumed" in result.text
 
 
 def test_where_nobody_is_the_model_is_told() -> None:

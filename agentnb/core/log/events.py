@@ -300,6 +300,8 @@ class QuestionAsked(Event, frozen=True, kw_only=True, tag="question_asked"):
 class QuestionAnswered(Event, frozen=True, kw_only=True, tag="question_answered"):
     """A question was closed: the person answered it, ``declined`` to, or it was ``withdrawn``.
 
+    ``cancelled``: it was declined by closing it without a decision. Versions that do not know the field read it as declined.
+
     It is withdrawn when the answer is no longer needed: the tool call that asked has ended, or was stopped.
     """
 
@@ -308,6 +310,7 @@ class QuestionAnswered(Event, frozen=True, kw_only=True, tag="question_answered"
     declined: bool = False
     withdrawn: bool = False
     by: Answerer = "person"
+    cancelled: bool = False
 
 
 class LoopDetected(Event, frozen=True, kw_only=True, tag="loop_detected", gc=False):

@@ -297,7 +297,7 @@ def _round_index(run: RunFacts) -> int:
 
 
 def _question_answered(run: RunFacts, event: e.QuestionAnswered) -> None:
-    outcome: Outcome = "withdrawn" if event.withdrawn else "declined" if event.declined else "answered"
+    outcome = _outcome_of(event)
     answer = event.answer if outcome == "answered" else None
     place = run._waiting.get(event.question_id)
     if place is not None and run._opening.schema < grants.SINCE:
@@ -306,6 +306,12 @@ def _question_answered(run: RunFacts, event: e.QuestionAnswered) -> None:
             run._grants[grant.grant_id] = grant
     _close_question(run, event.question_id, outcome=outcome, answer=answer, by=event.by, closed_at=event.at)
     _set_status(run)
+
+
+def _outcome_of(event: e.QuestionAnswered) -> Outcome:
+    if event.withdrawn:
+        return "withdrawn"
+    return "cancelled" if event.cancelled else "declined" if event.declined else "answered"
 
 
 def _close_question(run: RunFacts, question_id: str, **changes: Any) -> None:
@@ -328,7 +334,7 @@ def _withdraw_answers(run: RunFacts) -> None:
     run._waiting.clear()
     for place, event in enumerate(run._events):
         if type(event) is e.QuestionAnswered:
-            run._events[place] = replace(event, answer=None, declined=False, withdrawn=True)
+            run._events[place] = replace(event, answer=None, declined=False, cancelled=False, withdrawn=True)
 
 
 def _set_status(run: RunFacts) -> None:

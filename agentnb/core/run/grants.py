@@ -13,7 +13,7 @@ SINCE = 6
 
 def grant_in_answer(question: WaitingOnUser, event: QuestionAnswered) -> GrantGiven | None:
     """Return the grant that an answer gives in a log from before there were grants; None if it gives none."""
-    given = None if event.declined or event.withdrawn else given_grant(question, event.answer)
+    given = None if event.declined or event.cancelled or event.withdrawn else given_grant(question, event.answer)
     if given is None:
         return None
     return GrantGiven(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from agentnb.core.messages import encodable, encodable_data
+from agentnb.core.schema.addresses import is_email, is_uri
 from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
 from agentnb.errors import SettingsError
 
@@ -33,11 +34,12 @@ _FORMATS = {
     "duration": datetime.timedelta,
     "uuid": uuid.UUID,
 }
-"""The formats that are checked: always these, whatever else is installed."""
+_ADDRESSES = {"email": is_email, "uri": is_uri}
+"""The formats that are checked, with `_FORMATS`: always these, whatever else is installed."""
 
 
 _OTHER_FORMATS = (
-    *("email", "idn-email", "hostname", "idn-hostname", "ipv4", "ipv6", "uri", "uri-reference", "iri", "iri-reference"),
+    *("idn-email", "hostname", "idn-hostname", "ipv4", "ipv6", "uri-reference", "iri", "iri-reference"),
     *("uri-template", "json-pointer", "relative-json-pointer", "regex"),
 )
 """The formats that the validator knows and that stay annotations."""
@@ -81,7 +83,10 @@ def checked_schema(schema: Any, what: str, example: str) -> dict[str, Any]:
 
 
 def schema_errors(schema: dict[str, Any], value: Any, *, formats: bool = False) -> list[SchemaError]:
-    """Return all that is wrong with plain data. ``formats``: check dates, times and UUIDs. Raises `UnusableSchema`."""
+    """Return all that is wrong with plain data; raises `UnusableSchema`.
+
+    ``formats``: check dates, times, UUIDs, and e-mail and web addresses.
+    """
     try:
         return [_told(_nearest(error)) for error in _validator(schema, formats=formats).iter_errors(value)]
     except (ValueError, TypeError) as error:  # a log from elsewhere may hold anything as its schema
@@ -92,7 +97,7 @@ def schema_errors(schema: dict[str, Any], value: Any, *, formats: bool = False) 
 
 
 def schema_problems(schema: dict[str, Any], value: Any, *, formats: bool = False) -> Iterator[str]:
-    """Yield what is wrong with plain data, one sentence each; nothing if it fits. ``formats``: check dates, times and UUIDs."""
+    """Yield what is wrong with plain data, one sentence each; nothing if it fits. ``formats`` as in `schema_errors`."""
     try:
         yield from [error.sentence for error in schema_errors(schema, value, formats=formats)]
     except UnusableSchema as error:
@@ -189,7 +194,7 @@ def cut(text: str) -> str:
 @cache
 def _formats() -> dict[str, Callable[[str], bool]]:
     read = {name: _reader(kind) for name, kind in _FORMATS.items()}
-    return {**dict.fromkeys(_OTHER_FORMATS, lambda _: True), **read}
+    return {**dict.fromkeys(_OTHER_FORMATS, lambda _: True), **read, **_ADDRESSES}
 
 
 def _reader(kind: type) -> Callable[[str], bool]:

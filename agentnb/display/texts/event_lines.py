@@ -142,7 +142,6 @@ def _other(event: w.OtherEvent) -> str:
     return f"{event.name.replace('_', ' ')}{_because(fields)}"
 
 
-MAX_COMMAND_CHARACTERS = 200
 _CONSENT = {
     "taken": "log from elsewhere: you took its approvals and answers as yours",
     "refused": "log from elsewhere: its approvals and answers do not count",
@@ -164,7 +163,7 @@ _WORDS: dict[type[Event], Callable[[Any], str]] = {
     w.PlanReviewed: lambda event: f"plan {event.plan_id} reviewed: {event.verdict}{_because(event.notes)}",
     w.ModelCalled: _model_called,
     w.ToolsChanged: _tools_changed,
-    w.ServerStarted: lambda event: f"MCP server {event.server}: {first_line(event.target, MAX_COMMAND_CHARACTERS)}",
+    w.ServerStarted: lambda event: f"connecting to the MCP server {event.server}: {event.target}",
     w.ServerChanged: _server_changed,
     w.FindingMade: _finding_made,
     w.GuidanceDrawn: lambda event: f"guidance {event.set} drawn, with a probability of {event.propensity:.3g}",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agentnb.core.log.work_events import ServerStarted
-from agentnb.core.messages import encodable
+from agentnb.core.messages import encodable, visible
 from agentnb.errors import UnknownTool, nearest
 from agentnb.runtime.calls.run_tools import RunTools
 from agentnb.runtime.event_log import EventLog
@@ -15,7 +15,7 @@ from agentnb.runtime.servers.servers import Servers
 from agentnb.runtime.servers.sightings import Sightings
 from agentnb.tools.mcp.live_server import LiveServer
 from agentnb.tools.mcp.server import ServerTools
-from agentnb.tools.mcp.server_tool import MCPTool
+from agentnb.tools.mcp.server_tool import MCPTool, problem_of
 from agentnb.tools.mcp.wire_names import WireNames
 
 
@@ -73,7 +73,12 @@ class RunServers:
         names, found = WireNames(), {}
         for item, live in self._live:
             for tool in live.tools:
-                if item.tool in ("", tool.name):
+                if item.tool not in ("", tool.name):
+                    continue
+                if problem := problem_of(tool):
+                    what = f"The tool {visible(encodable(tool.name))!r} of the MCP server {live.server.name} is left out"
+                    self._log.warn_once(f"{what}: {problem}")
+                else:
                     name = names.add(live.server.name, tool.name)
                     found[name] = MCPTool(live, tool, name)
             if item.tool and item.tool not in [tool.name for tool in live.tools]:

@@ -11,7 +11,7 @@ from weakref import WeakSet
 from agentnb.advice import Advised, AnswerRun
 from agentnb.core.forks import after_fork
 from agentnb.core.inbox import Inbox
-from agentnb.core.questions import Answer, Answerer, WaitingOnUser, answer_in_words, checked_answer
+from agentnb.core.questions import Answer, Answerer, NoAnswer, WaitingOnUser, answer_in_words, answer_of, checked_answer
 from agentnb.core.run.approvals import waiting_for_approval
 from agentnb.detect.agent_runs import how_to_continue, works_in_steps
 from agentnb.detect.run import Run
@@ -125,7 +125,11 @@ class LiveRun:
     def decline(self, question_id: str | None = None, *, nobody_here: bool = False) -> None:
         """Decline a question; the tool that asked gets `Declined`. ``nobody_here``: nobody can answer it here."""
         by: Answerer = "nobody" if nobody_here else "person"
-        self._put_answer(Answer(self._question(question_id).id, declined=True, by=by))
+        self._put_answer(answer_of(self._question(question_id).id, NoAnswer.DECLINE, by))
+
+    def cancel_question(self, question_id: str | None = None) -> None:
+        """Close a question without deciding; the tool that asked gets `QuestionCancelled`, which is a `Declined`."""
+        self._put_answer(answer_of(self._question(question_id).id, NoAnswer.CANCEL))
 
     def withdraw(self, grant_id: str) -> None:
         """Take back what was allowed always in this run, one of ``run.grants``: its calls are asked about again.

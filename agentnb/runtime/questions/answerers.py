@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from agentnb.core.messages import ToolCall
 from agentnb.core.questions import Answer, WaitingOnUser
 from agentnb.detect.run import Run
-from agentnb.errors import Declined, SettingsError
+from agentnb.errors import Declined, QuestionCancelled, SettingsError
 from agentnb.policies.permissions.approval_mode import ApprovalMode
 
 Approve: TypeAlias = Callable[[ToolCall, Run], Any]
@@ -18,10 +18,14 @@ It may be async. A plain function is called where plain tools run: in a notebook
 runs too.
 """
 AnswerQuestion: TypeAlias = Callable[[WaitingOnUser], Any]
-"""Answers a question in the person's place; None declines. It may be async. A plain function is called in a thread."""
+"""Answers a question in the person's place; None or raising `Declined` declines, raising `QuestionCancelled` closes it.
+
+It may be async. A plain function is called in a thread.
+"""
 Program: TypeAlias = Callable[[WaitingOnUser], Awaitable[Any]]
 """A function that answers in the person's place: with a value, with None to leave the question to the person, or by raising
-`Declined`."""
+`Declined` or `QuestionCancelled`."""
+GO_ON = "Go on without it and say what you assumed"
 
 
 def check_approve(given: Any) -> None:
@@ -42,9 +46,12 @@ class Unanswered(Declined):
 
 
 def value_of(answer: Answer) -> Any:
-    """Return the value of an answer; raise `Declined` if it is none."""
+    """Return the value of an answer; raise `Declined` or `QuestionCancelled` if it is none."""
     if answer.failed:
-        raise Unanswered("The answer could not be obtained", "Go on without it and say what you assumed")
+        raise Unanswered("The answer could not be obtained", GO_ON)
+    if answer.cancelled:
+        who = "The person" if answer.by == "person" else "The function that answers for the person"
+        raise QuestionCancelled(f"{who} closed the question without deciding", GO_ON)
     if answer.declined:
-        raise Declined("The person gave no answer", "Go on without it and say what you assumed")
+        raise Declined("The person declined to answer" if answer.by == "person" else "The person gave no answer", GO_ON)
     return answer.value

@@ -15,7 +15,7 @@ from agentnb.core.forks import after_fork
 from agentnb.core.log.events import Warned
 from agentnb.core.messages import encodable
 from agentnb.core.questions import Answer, QuestionKind, WaitingOnUser, checked_answer, new_question
-from agentnb.errors import Declined, NobodyToAsk, SettingsError, StoreError
+from agentnb.errors import Declined, NobodyToAsk, QuestionCancelled, SettingsError, StoreError
 from agentnb.policies.permissions.permissions import Permissions
 from agentnb.runtime.clock import Clock
 from agentnb.runtime.event_log import EventLog
@@ -142,7 +142,7 @@ class Elicitation:
         del self._open[answer.question_id]
         self._clock.release()
         with suppress(StoreError):  # kept: `wait_for` raises it to the tool
-            self.book.answer(answer.question_id, answer=answer.value, declined=answer.declined, by=answer.by)
+            self.book.answer(answer)
         future.set_result(answer)
 
     def leave_to_parent(self) -> None:
@@ -203,6 +203,8 @@ class Elicitation:
                 return
             elif self._parent is not None:
                 answer = await self._forwarded(self._parent, question)
+        except QuestionCancelled:
+            answer = answer._replace(cancelled=True)
         except Declined:
             pass
         except (NobodyToAsk, QuestionSuspended):  # the parent run's person has left
@@ -244,6 +246,8 @@ class CallElicitor(CallClock):
     """Whether the call is made in the process from which this one was forked."""
     inside: Inside | None = None
     """Takes what the call prints; None if it is no call of a tool."""
+    asked_by: str = ""
+    """Who asks, as the person is told: the tool of the call, or what it speaks for."""
     names: str = ""
     """Begins the ids of what the run asks that the call awaits; if empty, the id of that run does."""
     worker: Work | None = None
@@ -272,9 +276,9 @@ class CallElicitor(CallClock):
             pass
         self.close()
 
-    async def ask(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind) -> Any:
+    async def ask(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind, url: str = "") -> Any:
         """Ask and await the answer, on any event loop."""
-        return await self._on_loop(self._ask(message, schema, kind))
+        return await self._on_loop(self._ask(message, schema, kind, url))
 
     async def forward(self, question: WaitingOnUser, *, may_wait: bool) -> Answer:
         """Ask the person this question of a run that the call awaits, on any event loop; ``may_wait`` as in `ask_question`."""
@@ -309,11 +313,11 @@ class CallElicitor(CallClock):
         """Return whether it asks for the same run."""
         return self.elicitation is elicitation
 
-    def ask_sync(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind) -> Any:
+    def ask_sync(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind, url: str = "") -> Any:
         """Ask and block this thread until the answer, an interrupt or the end of the call."""
         if running_loop() is self._loop:
             raise SettingsError("ask_sync would hold up the event loop that brings the answer", "Write: await context.ask(...)")
-        return wait_until_over(self._submit(self._ask(message, schema, kind)), lambda: self._over)
+        return wait_until_over(self._submit(self._ask(message, schema, kind, url)), lambda: self._over)
 
     def hold(self) -> concurrent.futures.Future[None]:
         """Let no time count for the call and its run until the future is cancelled: a run that it awaits is paused."""
@@ -363,8 +367,7 @@ class CallElicitor(CallClock):
         with self.stopped():
             earlier = book.take(question)
             if earlier is not None and earlier.has_answer:
-                declined = earlier.outcome == "declined"
-                return value_of(Answer(earlier.question.id, earlier.answer, declined=declined))
+                return value_of(earlier.as_answer())
             asked_as = "" if earlier is None else earlier.question.id
             handed_in = book.handed_in.pop(asked_as, None)
             new_id = asked_as if book.is_open(asked_as) else book.ids.new()
@@ -379,8 +382,9 @@ class CallElicitor(CallClock):
                 raise QuestionSuspended from None
             return value_of(await self._answer(question, program, handed_in, may_wait=may_wait))
 
-    async def _ask(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind) -> Any:
-        return await self.ask_question(new_question(kind, message, schema, self._call_id))
+    async def _ask(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind, url: str) -> Any:
+        question = new_question(kind, message, schema, self._call_id, asked_by=self.asked_by, url=url)
+        return await self.ask_question(question)
 
     async def _forward(self, question: WaitingOnUser, *, may_wait: bool) -> Answer:
         self.elicitation.check_anybody()
@@ -397,8 +401,7 @@ class CallElicitor(CallClock):
             raise asyncio.CancelledError("The call has ended")
         self.elicitation.book.keep(question)
         if handed_in is not None:
-            fields = {"answer": handed_in.value, "declined": handed_in.declined, "by": handed_in.by}
-            self.elicitation.book.answer(question.id, **fields)
+            self.elicitation.book.answer(handed_in._replace(question_id=question.id))
             return handed_in
         self._open = (*self._open, question.id)
         try:

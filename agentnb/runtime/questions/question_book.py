@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from agentnb.core.log.events import AnyEvent, Event, QuestionAnswered, QuestionAsked, RoundStarted, ToolAdmitted, ToolStarted
 from agentnb.core.log.work_events import GrantGiven, StepStarted
-from agentnb.core.questions import Answer, AskedQuestion, WaitingOnUser
+from agentnb.core.questions import Answer, AskedQuestion, WaitingOnUser, answer_of
 from agentnb.core.run.approvals import given_grant, judged_call
 from agentnb.core.run.facts import RunFacts
 from agentnb.errors import StoreError
@@ -59,13 +59,15 @@ class QuestionBook:
         if not self.is_open(question.id):
             self.emit(QuestionAsked, question=question)
 
-    def answer(self, question_id: str, **fields: Any) -> None:
+    def answer(self, answer: Answer) -> None:
         """Log the answer to an open question, and the grant that it gives if it allows further calls."""
+        question_id, by = answer.question_id, answer.by
         question = self._open_question(question_id)
+        fields = {"answer": answer.value, "declined": answer.declined, "by": by, "cancelled": answer.cancelled}
         self.emit(QuestionAnswered, question_id=question_id, **fields)
-        given = None if question is None else given_grant(question, fields.get("answer"))
+        given = None if question is None else given_grant(question, answer.value)
         if given is not None and question is not None and question.about is not None:
-            tool, by = question.about.tool, fields.get("by", "person")
+            tool = question.about.tool
             rule = given.rule if given.rule != tool else ""
             origin = question.about.origin
             identities = (origin.server_identity, origin.tool_identity) if origin is not None else ("", "")
@@ -89,7 +91,7 @@ class QuestionBook:
 
     def hand_in(self, answers: Mapping[str, Any]) -> None:
         """Take the answers to questions that the run asked before it was suspended, or its process died."""
-        self.handed_in = {question_id: Answer(question_id, value) for question_id, value in answers.items()}
+        self.handed_in = {question_id: answer_of(question_id, value) for question_id, value in answers.items()}
 
     def recall(self, events: Iterable[AnyEvent], place: str = "", *, by_kind: bool = False) -> None:
         """Expect the questions in these events again.
@@ -167,20 +169,22 @@ class QuestionBook:
 
     def answers_for(self, waiting: Iterable[WaitingOnUser]) -> dict[str, Any]:
         """Return the answers to open questions of a nested run, which have the same ids in its log, and log them here."""
-        known = {one.question.id: one.answer for one in self._log.run.questions if one.outcome == "answered"}
-        known |= {answer.question_id: answer.value for answer in self.handed_in.values() if not answer.declined}
-        answers = {question.id: known[question.id] for question in waiting if question.id in known}
-        for question_id, value in answers.items():
-            if self.is_open(question_id):
-                self.answer(question_id, answer=value)
-        return answers
+        known = {one.question.id: one.as_answer() for one in self._log.run.questions if one.has_answer}
+        known |= self.handed_in
+        answers = [known[question.id] for question in waiting if question.id in known]
+        for answer in answers:
+            if self.is_open(answer.question_id):
+                self.answer(answer)
+        return {answer.question_id: answer.no_answer or answer.value for answer in answers}
 
     def share(self, nested: RunFacts, place: str) -> None:
         """Log what a nested run waits for here too, and that it no longer waits for the rest. ``place``: its step."""
         own = [question.id for question in self._log.run.waiting if question.call_id == place]
         for asked in nested.questions:
-            if asked.question.id in own and asked.outcome != "open":
-                self.answer(asked.question.id, **_as_logged(asked))
+            if asked.question.id in own and asked.has_answer:
+                self.answer(asked.as_answer())
+            elif asked.question.id in own and asked.outcome == "withdrawn":
+                self.withdraw(asked.question.id)
         for question in nested.waiting if nested.is_suspended else ():
             self.keep(replace(question, call_id=place))
 
@@ -221,9 +225,3 @@ def asked_by_tools(run: RunFacts, events: Iterable[AnyEvent]) -> dict[str, list[
                     found.setdefault(call_id, []).append(asked[event.question.id])
                 call_id = parents.get(call_id, "")
     return found
-
-
-def _as_logged(asked: AskedQuestion) -> dict[str, Any]:
-    if asked.outcome == "withdrawn":
-        return {"withdrawn": True}
-    return {"answer": asked.answer, "declined": asked.outcome == "declined", "by": asked.by}

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mcp import types as t
 
 MAX_IMAGE_BYTES = 5_000_000
+MAX_TEXT_CHARACTERS = 200_000
 
 
 def outcome_of(result: t.CallToolResult) -> ToolOutcome:
@@ -27,7 +28,7 @@ def outcome_of(result: t.CallToolResult) -> ToolOutcome:
     if value is None:
         value = "\n".join(part.text for part in parts if isinstance(part, Text))
     elif not parts:
-        parts = (Text(visible(encodable(as_text(value)))),)
+        parts = (_text(as_text(value)),)
     if result.is_error:
         problem = "\n".join(part.text for part in parts if isinstance(part, Text)) or "The server gave no reason."
         return ToolOutcome(False, parts or (Text(problem),), error_code="tool_error", problem=problem)
@@ -60,7 +61,7 @@ def parts_of(content: Iterable[Any]) -> tuple[Text | Image, ...]:
 
 def _part(block: Any) -> Text | Image:
     if block.type == "text":
-        return Text(visible(encodable(block.text)))
+        return _text(block.text)
     if block.type == "image":
         return _image(block.data) or Text(f"(a picture that cannot be shown, {_plain(block.mime_type)})")
     if block.type == "audio":
@@ -76,8 +77,16 @@ def resource_part(resource: Any) -> Text | Image:
     """Return the contents of a resource as the model gets them."""
     text = getattr(resource, "text", None)
     if text is not None:
-        return Text(visible(encodable(text)))
+        return _text(text)
     return _image(resource.blob) or Text(f"(the resource {_plain(resource.uri)}, {_plain(resource.mime_type or 'bytes')})")
+
+
+def _text(text: str) -> Text:
+    """Return a text of the server, of a very long one its beginning and end."""
+    if len(text) > MAX_TEXT_CHARACTERS:
+        half, left_out = MAX_TEXT_CHARACTERS // 2, len(text) - MAX_TEXT_CHARACTERS
+        text = f"{text[:half]}\n[... {left_out:,} characters left out ...]\n{text[-half:]}"
+    return Text(visible(encodable(text)))
 
 
 def _image(data: str) -> Image | None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
+import msgspec
+
 from agentnb.core.messages import encodable, visible
 from agentnb.core.questions import ToolOrigin
 from agentnb.core.request import ToolRole, ToolSpec
+from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
 from agentnb.tools.mcp.live_server import CONNECTION_CLOSED, LiveServer, leaves, reason
 from agentnb.tools.mcp.questions import CallQuestions
 from agentnb.tools.mcp.results import outcome_of
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from mcp import types as t
 
 MAX_DESCRIPTION_CHARACTERS = 4_000
+MAX_SCHEMA_BYTES = 50_000
 DIED = "The server ended during the call. It is not known whether it did its work: look before you call again."
 
 
@@ -115,6 +119,17 @@ class MCPTool:
         if _is_end(error):
             return failure("server_ended", DIED)
         return failure("tool_error", f"The MCP server {self.live.server.name} failed: {visible(reason(error))}")
+
+
+def problem_of(tool: t.Tool) -> str:
+    """Return why a tool cannot be offered to a model; empty if it can."""
+    if is_too_deep(tool.input_schema):
+        return f"its schema is nested deeper than {MAX_DEPTH} levels"
+    try:
+        size = len(msgspec.json.encode(tool.input_schema))
+    except (TypeError, ValueError, RecursionError):
+        return "its schema cannot be sent"
+    return f"its schema has {size:,} bytes" if size > MAX_SCHEMA_BYTES else ""
 
 
 def _is_end(error: BaseException) -> bool:

@@ -24,7 +24,7 @@ class StepQuestions:
         Where nobody is here to answer, the run is suspended with the question open, if it can be; else raises `NobodyToAsk`.
         """
         elicitation, path = self._steps.elicitation, attempt.place.path
-        book, new = elicitation.book, new_question(kind, question, schema, path)
+        book, new = elicitation.book, new_question(kind, question, schema, path, asked_by=path)
         book.drop(path)
         if not attempt.is_new:
             book.recall(since_start(self._steps.log.run.events, path), path, by_kind=True)

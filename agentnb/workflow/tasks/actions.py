@@ -44,7 +44,8 @@ class ActionCall:
     """``await call.run(key, what, prompt)``: run an agent as a nested run, and return that, however it ended."""
     ask: Callable[..., Awaitable[dict[str, Any]]]
     """``await call.ask(key, message, schema=None)``: ask the person; returns ``{"action": "accept", "content": ANSWER}``, or
-    ``decline`` without content. Where nobody is here to answer, the run is suspended, if it can be; else raises."""
+    ``decline`` or ``cancel`` without content. Where nobody is here to answer, the run is suspended, if it can be; else it
+    raises."""
     failed: Callable[[str, str], Awaitable[bool]]
     """``await call.failed(name, error)``: do what ``onError`` says, once for each execution of the task. If it returns True the
     action stops and returns what it has, which ``post`` still sees: then the run ends."""

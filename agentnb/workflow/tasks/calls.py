@@ -7,11 +7,11 @@ from functools import partial
 from typing import Any
 
 from agentnb.advice import Plain
-from agentnb.core.questions import TEXT
+from agentnb.core.questions import TEXT, NoAnswer
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.core.step_retry import Retry
 from agentnb.detect.run import Run
-from agentnb.errors import Declined, UnknownTool
+from agentnb.errors import Declined, QuestionCancelled, UnknownTool
 from agentnb.policies.gates import Gate
 from agentnb.runtime.steps.attempt import Attempt, Place
 from agentnb.runtime.steps.nested_runs import Runnable
@@ -91,8 +91,10 @@ class Calls:
         async def work(attempt: Attempt) -> dict[str, Any]:
             try:
                 answer = await self._questions.ask(attempt, message, schema or TEXT, "elicitation")
+            except QuestionCancelled:
+                return {"action": NoAnswer.CANCEL.value, "content": None}
             except Declined:
-                return {"action": "decline", "content": None}
+                return {"action": NoAnswer.DECLINE.value, "content": None}
             return {"action": "accept", "content": answer}
 
         answer: dict[str, Any] = await self._steps.attempts(step, place, work, agent="person", inputs={"message": message})

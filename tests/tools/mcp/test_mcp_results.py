@@ -8,7 +8,7 @@ from typing import Any
 from mcp import types as t
 
 from agentnb.core.messages import Image, Text
-from agentnb.tools.mcp.results import MAX_IMAGE_BYTES, outcome_of
+from agentnb.tools.mcp.results import MAX_IMAGE_BYTES, MAX_TEXT_CHARACTERS, outcome_of
 
 PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
 
@@ -25,6 +25,7 @@ def text(words: str) -> t.TextContent:
 
 def test_content_becomes_texts_and_pictures_in_their_order() -> None:
     blob = t.BlobResourceContents(uri="file:///x.bin", mime_type="application/x", blob=base64.b64encode(b"\0\1").decode())
+    half = MAX_TEXT_CHARACTERS // 2
     cases: list[tuple[list[Any], list[str]]] = [
         ([text("a"), text("b")], ["a\nb"]),
         ([text("before"), image(PNG), text("after")], ["before", "(picture)", "after"]),
@@ -36,6 +37,10 @@ def test_content_becomes_texts_and_pictures_in_their_order() -> None:
         ([t.EmbeddedResource(type="resource", resource=blob)], ["(the resource file:///x.bin, application/x)"]),
         ([text("a\x1b[31m\U000e0041\ud800b")], ["a[31m?b"]),
         ([], ["(no content)"]),
+        (
+            [text("a" * MAX_TEXT_CHARACTERS + "b" * 1000)],
+            [f"{'a' * half}\n[... 1,000 characters left out ...]\n{'a' * (half - 1000)}{'b' * 1000}"],
+        ),
     ]
     for content, expected in cases:
         outcome = outcome_of(t.CallToolResult.model_construct(content=content, structured_content=None, is_error=False))

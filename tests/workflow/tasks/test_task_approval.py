@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from task_examples import on_virtual_time, played
 from agentnb import Run, Store, Workflow
 from agentnb.core.log.work_events import StepStarted
 from agentnb.core.messages import ToolCall
-from agentnb.errors import WorkflowProblems
+from agentnb.core.questions import NoAnswer, WaitingOnUser
+from agentnb.errors import QuestionCancelled, WorkflowProblems
 from agentnb.session.recovery import recover
 from agentnb.workflow.tasks.actions import ActionCall
 from agentnb.workflow.tasks.task_file import read_task_file
@@ -140,5 +142,14 @@ def test_an_action_may_ask_the_person_who_answers_when_the_run_is_resumed(tmp_pa
     agent = workflow.orchestration(actions={"person:ask": ask})
     run = asyncio.run(recover(run.id, store=store, agent=agent, answers={question.id: 7}))
     assert (run.status, run.variables, len(seen)) == ("completed", {"depth": 7}, 2)
-    declined = on_virtual_time(lambda: workflow.run(show=False, actions={"person:ask": ask}, answer=lambda question: None))
-    assert declined.step_context["steps"]["one"]["output"] == {"action": "decline", "content": None}
+
+    def closes(question: WaitingOnUser) -> None:
+        raise QuestionCancelled("No")
+
+    for answer, action in ((lambda question: None, "decline"), (closes, "cancel")):
+        without = on_virtual_time(partial(workflow.run, show=False, actions={"person:ask": ask}, answer=answer))
+        assert without.step_context["steps"]["one"]["output"] == {"action": action, "content": None}
+    for given, action in ((NoAnswer.DECLINE, "decline"), (NoAnswer.CANCEL, "cancel")):
+        run = on_virtual_time(lambda: workflow.run(store=store, show=False, suspend=True, actions={"person:ask": ask}))
+        run = asyncio.run(recover(run.id, store=store, agent=agent, answers={run.waiting[0].id: given}))
+        assert run.step_context["steps"]["one"]["output"] == {"action": action, "content": None}

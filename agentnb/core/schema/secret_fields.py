@@ -1,0 +1,126 @@
+"""Fields of a form that ask for a secret, such as a password or a key: what nobody should type into a question."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+MAX_LEVELS = 12
+_WORDS = re.compile(r"[A-ZÀ-Þ]+(?=[A-ZÀ-Þ][a-zß-ÿ])|[A-ZÀ-Þ]?[a-zß-ÿ]+|[A-ZÀ-Þ]+|[^\W\d_]|\d+|[^\w\s'-]")
+"""Words of a name or sentence: also those within camelCase, and each punctuation mark."""
+_SECRETS = frozenset(
+    {
+        *("password", "passwords", "passwd", "pwd", "passphrase", "passphrases", "passcode", "passwort"),
+        *("kennwort", "secret", "secrets", "token", "pin", "otp", "cvv", "cvc", "credential", "credentials"),
+    }
+)
+_ENDINGS = ("password", "passwort", "passphrase", "apikey", "privatekey", "secretkey", "accesskey", "token", "secret")
+"""Ends of words that were written together, such as ``accesstoken``."""
+_KINDS_OF_KEYS = frozenset(
+    {
+        *("api", "access", "private", "secret", "auth", "authentication", "authorization", "encryption"),
+        *("signing", "ssh", "gpg", "pgp", "account", "master", "service", "deploy", "client", "license"),
+        *("security", "recovery", "wallet"),
+    }
+)
+_KEYS = frozenset({"key", "keys"})
+_KINDS_OF_CODES = frozenset({"pin", "otp", "security", "verification", "recovery", "backup", "passcode", "2fa", "mfa"})
+_FOLLOWERS = frozenset(
+    {
+        *("value", "text", "string", "again", "confirm", "confirmation", "repeat", "repeated", "new", "old"),
+        *("current", "code", "number", "for", "of", "from", "to", "in", "on", "at", "with", "that", "which"),
+        *("you", "your", "and", "or", "is", "here"),
+    }
+)
+"""Words after a secret that leave it what is asked for: ``password_again``, but not ``password_length``."""
+_NEGATIONS = frozenset({"not", "no", "never", "without", "dont", "don", "nor", "instead"})
+_NEAR = 4
+"""Words before a secret among which a negation counts."""
+_NUMERIC = frozenset({"pin", "otp", "passcode", "password", "cvv", "cvc", "code"})
+"""The secrets that may be numbers."""
+
+
+def secret_fields(schema: Any) -> list[str]:
+    """Return the names of the fields that ask for a password, key, token or other secret, ``login.password`` of nested ones.
+
+    A field counts by its name, title, description or ``format: password``. Fields whose answer is yes or no or one of several
+    choices never count.
+    """
+    return list(dict.fromkeys(_fields(schema, schema, "", ())))
+
+
+def _fields(schema: Any, root: Any, path: str, around: tuple[int, ...]) -> Iterator[str]:
+    schema = _resolved(schema, root)
+    if not isinstance(schema, dict) or id(schema) in around or len(around) > MAX_LEVELS:
+        return
+    around = (*around, id(schema))
+    properties = schema.get("properties")
+    for name, one in properties.items() if isinstance(properties, dict) else ():
+        place = f"{path}.{name}" if path else str(name)
+        if _is_secret(str(name), one, root):
+            yield place
+        yield from _fields(one, root, place, around)
+    parts = [one for key in ("allOf", "anyOf", "oneOf", "prefixItems") for one in _listed(schema.get(key))]
+    for part in (*parts, *(schema[key] for key in ("items", "additionalProperties", "then", "else") if key in schema)):
+        yield from _fields(part, root, path, around)
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _is_secret(name: str, given: Any, root: Any) -> bool:
+    schema = _resolved(given, root)
+    texts = [one for one in (given, schema) if isinstance(one, dict)]
+    if any(one.get("format") == "password" for one in texts):
+        return True
+    if isinstance(schema, dict) and not _asks_for_text(schema):
+        return False
+    is_number = isinstance(schema, dict) and schema.get("type") in ("integer", "number")
+    told = [str(one[key]) for one in texts for key in ("title", "description") if isinstance(one.get(key), str)]
+    return any(_names_secret(text, is_number=is_number) for text in (name, *told))
+
+
+def _asks_for_text(schema: dict[str, Any]) -> bool:
+    """Return whether the answer is typed: not chosen, not yes or no, not an object with fields of its own."""
+    if schema.get("type") in ("boolean", "null", "object") or any(key in schema for key in ("enum", "const", "properties")):
+        return False
+    among = _listed(schema.get("oneOf")) or _listed(schema.get("anyOf"))
+    return not (among and all(isinstance(one, dict) and "const" in one for one in among))
+
+
+def _names_secret(text: str, *, is_number: bool) -> bool:
+    words = [word.casefold() for word in _WORDS.findall(text)]
+    for place, word in enumerate(words):
+        length = _length_of_secret(words, place)
+        if not length or (is_number and word not in _NUMERIC and words[place + length - 1] not in _NUMERIC):
+            continue
+        after = words[place + length : place + length + 1]
+        is_asked = not after or after[0] in _FOLLOWERS or not after[0].isalpha()
+        if is_asked and not _NEGATIONS & set(words[max(0, place - _NEAR) : place]):
+            return True
+    return False
+
+
+def _length_of_secret(words: list[str], place: int) -> int:
+    """Return how many words name a secret here; 0 if none do."""
+    word, after = words[place], words[place + 1 : place + 2]
+    if after and after[0] in _KEYS and word in _KINDS_OF_KEYS:
+        return 2
+    if after == ["code"] and word in _KINDS_OF_CODES:
+        return 2
+    return int(word in _SECRETS or word.endswith(_ENDINGS))
+
+
+def _resolved(schema: Any, root: Any) -> Any:
+    """Follow references to the definitions of the root schema."""
+    for _ in range(MAX_LEVELS):
+        reference = schema.get("$ref") if isinstance(schema, dict) else None
+        if not isinstance(reference, str) or not reference.startswith("#/"):
+            return schema
+        found = root
+        for part in reference[2:].split("/"):
+            found = found.get(part) if isinstance(found, dict) else None
+        schema = found
+    return schema
