@@ -20,6 +20,7 @@ from agentnb.notebook.commands.answer import DECLINE, MODEL_OPTIONS, offered
 from agentnb.notebook.commands.delete import OPTIONS as DELETE_OPTIONS
 from agentnb.notebook.commands.history import KINDS
 from agentnb.notebook.commands.keys import OPTIONS, names_to_offer
+from agentnb.notebook.commands.mcp import mcp_words
 from agentnb.notebook.commands.recover import RECOVER_OPTIONS
 from agentnb.notebook.commands.replay import replay_words_after
 from agentnb.notebook.commands.stop import ALL
@@ -129,6 +130,7 @@ def _line_words(before: list[str], session: Session, variables: dict[str, Any], 
         "delete": lambda: [*DELETE_OPTIONS, *session.store.ids()[::-1]],
         "load": lambda: session.store.ids()[::-1],
         "undo": lambda: undoable(session),
+        "mcp": lambda: mcp_words(before[1:], session),
         "recover": lambda: _recover_words(before[1:], session, variables, fragment),
         "defaults": lambda: _defaults(session),
     }

@@ -19,6 +19,7 @@ from agentnb.notebook.commands.delete import delete_command
 from agentnb.notebook.commands.guidance import find_guidance, set_lines, set_text
 from agentnb.notebook.commands.history import show_history
 from agentnb.notebook.commands.keys import key_lines, key_verdict
+from agentnb.notebook.commands.mcp import mcp_command
 from agentnb.notebook.commands.models import model_lines, provider_models
 from agentnb.notebook.commands.permissions import permissions_command
 from agentnb.notebook.commands.recover import recover_run
@@ -41,8 +42,6 @@ def command(session: Session, shell: InteractiveShell, line: str) -> Any:
     if name in ("", "help"):
         print("\n".join(f"%agent {known:<9} {(do.__doc__ or '').splitlines()[0]}" for known, do in COMMANDS.items()))
         return None
-    if name in LATER:
-        raise SettingsError(f"%agent {name} is not in this version of agentnb yet")
     if name not in COMMANDS:
         shown = "like this" if settings.looks_like_a_key(name) else f"%agent {name}"
         raise SettingsError(
@@ -185,6 +184,11 @@ def load(session: Session, shell: InteractiveShell, rest: str) -> Run:
     return run
 
 
+def mcp(session: Session, shell: InteractiveShell, rest: str) -> Any:
+    """[add NAME COMMAND... | add NAME URL | load FILE | remove NAME]: the MCP servers of this session"""
+    return mcp_command(session, shell, rest)
+
+
 def recover(session: Session, shell: InteractiveShell, rest: str) -> Any:
     """[ID] [-m MODEL] [-t TOOL ...] [--gate NAME] [-g GUIDANCE] [-o NAME] [--allow-url URL] [--here]: resume a run that died"""
     return recover_run(session, shell, rest)
@@ -215,9 +219,8 @@ COMMANDS: dict[str, Callable[[Session, InteractiveShell, str], Any]] = {
     "load": load,
     "delete": delete,
     "undo": undo,
+    "mcp": mcp,
     "recover": recover,
 }
-VERBATIM = frozenset({"say", "answer", "todos", "key", "permissions"})
+VERBATIM = frozenset({"say", "answer", "todos", "key", "permissions", "mcp"})
 """Commands that take free text: ``{x}`` and ``$x`` in it are not replaced by variables."""
-LATER = frozenset({"mcp"})
-"""Commands that the documentation promises for a later version."""
