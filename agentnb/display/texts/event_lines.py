@@ -114,8 +114,8 @@ def _tools_changed(event: w.ToolsChanged) -> str:
 
 
 def _server_changed(event: w.ServerChanged) -> str:
-    before = f", before: {first_line(event.target_before, MAX_COMMAND_CHARACTERS)}" if event.target_before else ""
-    now = f"is now {first_line(event.target, MAX_COMMAND_CHARACTERS)}{before}" if event.is_other else ""
+    before = f", before: {event.target_before}" if event.target_before else ""
+    now = f"is now {event.target}{before}" if event.is_other else ""
     tools = f"changed since first seen: {', '.join(event.tools)}" if event.tools else ""
     return f"MCP server {event.server}: {'; '.join(filter(None, [now, tools]))}"
 
