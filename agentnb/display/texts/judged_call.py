@@ -10,7 +10,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from agentnb.advice import AcceptServer
 from agentnb.core.questions import JudgedCall, ToolOrigin, WaitingOnUser
+from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.display.texts.visible_text import visible, visible_name
 
 MAX_WITH_CALL = 600
@@ -65,6 +67,14 @@ def _origin_parts(tool: str, origin: ToolOrigin | None) -> list[CallPart]:
 def undo_note(question: WaitingOnUser) -> str:
     """Return the note that the change cannot be undone; empty if it can, or is none."""
     return CANNOT_UNDO if question.about is not None and question.about.cannot_undo else ""
+
+
+def accept_note(question: WaitingOnUser) -> str:
+    """Return how rules count again for a tool of an MCP server that has changed; empty for any other."""
+    origin = None if question.about is None else question.about.origin
+    if origin is None or not origin.changed:
+        return ""
+    return in_notebook((AcceptServer(visible_name(origin.server), lead="To let rules count for it as it is now"),))
 
 
 def call_text(question: WaitingOnUser) -> str:

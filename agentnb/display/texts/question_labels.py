@@ -113,7 +113,7 @@ def grant_in_words(grant: GrantOffer, tool: str, reaches: Mapping[GrantReach, st
     """Return the calls of a tool that a grant allows, and how far it reaches."""
     server = server_of_rule(grant.rule)
     if server:
-        calls = f"every call of all tools of the MCP server {visible_name(server)}"
+        calls = f"all tools of the MCP server {visible_name(server)}"
     else:
         calls = f"every call of {visible_name(tool)}" if grant.rule == tool else visible(grant.rule)
     return f"{calls}, {reaches.get(grant.reach, grant.reach)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agentnb.core.questions import WaitingOnUser
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
-from agentnb.display.texts.judged_call import CallPart, call_parts, undo_note
+from agentnb.display.texts.judged_call import CallPart, accept_note, call_parts, undo_note
 
 FILL = "question"
 """The action that fills the fold of a long part, and the beginning of its key."""
@@ -19,8 +19,8 @@ _OF_THE_PART = {
     "diff": " of the change",
     "arguments": "",
     "news": " of what has changed",
-    "description": " of the description",
 }
+"""The parts that a person should read before they approve; not what a server says of its tool."""
 _DIFFS = ("diff", "news")
 _LINES = {"+": "line-added", "-": "line-removed", "@": "line-place", "\\": "line-place"}
 """The look of a line of a diff, by its sign, which stays: the colour says nothing else."""
@@ -29,8 +29,8 @@ _LINES = {"+": "line-added", "-": "line-removed", "@": "line-place", "\\": "line
 def call_html(question: WaitingOnUser, index: int, *, live: bool, whole: bool) -> list[Html]:
     """Return the call that is asked about in a round; of its long parts the beginning, and all in a fold."""
     parts = [_part(question, part, index, live=live, whole=whole) for part in call_parts(question)]
-    note = undo_note(question)
-    return [tag("div", "question-text", words(note)), *parts] if note else parts
+    notes = filter(None, (undo_note(question), accept_note(question) if live else ""))
+    return [*[tag("div", "question-text", words(note)) for note in notes], *parts]
 
 
 def call_part_html(question: WaitingOnUser, kind: str) -> Html:
@@ -51,7 +51,7 @@ def _part(question: WaitingOnUser, part: CallPart, index: int, *, live: bool, wh
     start = joined(_text(part._replace(text=f"{beginning}…")))
     key = f"{FILL}:{question.id}" + ("" if part.kind == "arguments" else f":{part.kind}")
     summary = tag("summary", "", f"Show all {len(part.text):,} characters")
-    look = f"question-rest rest-{part.kind}"
+    look = "question-rest" + (f" rest-{part.kind}" if part.kind in _OF_THE_PART else "")
     if live:
         place = tag("div", "", data_fill=key)
         fold = tag("details", look, summary, place, data_fold=key, data_ask=FILL, data_round=str(index))
@@ -83,7 +83,7 @@ def _beginning(part: CallPart) -> str:
 
 def _unread_note(part: CallPart) -> Html:
     left = len(part.text) - len(_beginning(part))
-    if not left:
+    if not left or part.kind not in _OF_THE_PART:
         return NOTHING
     of_it = _OF_THE_PART[part.kind]
     folded = tag("span", f"unopened-{part.kind}", f" ({left:,} characters{of_it} not opened)")
