@@ -93,6 +93,10 @@ class FirstSeen:
         kept += [self._replace(_tool_path(tool), replace(_seen_tool(tool), is_accepted=True)) for tool in tools]
         return all(kept)
 
+    def forget(self) -> None:
+        """Forget what this process has read: files decide again."""
+        self._known.clear()
+
     def _read(self, path: Path) -> Seen | None:
         with suppress(OSError):
             found = _read(path)
