@@ -17,6 +17,7 @@ from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.gates import Gate, OnCopy
 from agentnb.policies.verdict import Policy
 from agentnb.tools.builtin.named import tools_of
+from agentnb.tools.mcp.server import ServerTools, server_tools
 
 _PARTS = ("policies", "guides", "gates", "detectors", "limits")
 
@@ -47,7 +48,7 @@ class Extension:
             raise SettingsError(f"name={self.name!r} is not the name of an extension", 'Write Extension(name="plans")')
         self._check_parts()
         object.__setattr__(self, "settings", plain_data(dict(self.settings)))
-        object.__setattr__(self, "tools", tuple([tool for value in self.tools for tool in tools_of(value)]))
+        object.__setattr__(self, "tools", tuple([tool for value in self.tools for tool in (*tools_of(value), *_served(value))]))
 
     def _check_parts(self) -> None:
         """Raise `SettingsError` for a part of the wrong kind."""
@@ -67,13 +68,19 @@ class Extension:
     @property
     def as_logged(self) -> dict[str, Any]:
         """The extension as plain data: its name, the names of its tools, and its settings."""
-        parts = {"tools": [tool.spec.name for tool in self.tools], "settings": dict(self.settings), "inert": self.is_inert}
+        names = [tool.word if isinstance(tool, ServerTools) else tool.spec.name for tool in self.tools]
+        parts = {"tools": names, "settings": dict(self.settings), "inert": self.is_inert}
         return {"name": self.name, **{name: value for name, value in parts.items() if value}}
 
     @property
     def is_inert(self) -> bool:
         """Whether it adds nothing but settings for the log, so that a run goes the same way without it."""
         return not (self.prompt or self.tools or any(getattr(self, part) for part in _PARTS))
+
+
+def _served(value: Any) -> tuple[ServerTools, ...]:
+    item = server_tools(value)
+    return () if item is None else (item,)
 
 
 def checked_extensions(extensions: Any) -> tuple[Extension, ...]:

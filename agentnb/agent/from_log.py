@@ -25,6 +25,8 @@ from agentnb.policies.named import NAMED, OWN_POLICY, PolicySet, policy_as_logge
 from agentnb.runtime.budget import OWN
 from agentnb.runtime.runs.gate_names import check_gates, had_told
 from agentnb.tools.builtin.named import LOGGED, builtins_again, tools_of
+from agentnb.tools.mcp.logged import servers_of_log
+from agentnb.tools.mcp.server import ServerTools, server_tools
 from agentnb.tools.tool import Tool
 
 NO_POLICY_YET, NO_GUIDANCE_YET = {"name": "minimal"}, {"set": "off"}
@@ -96,14 +98,26 @@ def is_trusted(run: Run) -> bool:
     return run.gives_consent and not any(isinstance(event, RunRecovered) and event.consent for event in run.events)
 
 
-def with_builtins(run: Run, given: Iterable[Any]) -> tuple[Tool, ...]:
-    """Return the tools of these items, and the built-in ones of the run that are not among them, made from its log."""
+def with_builtins(run: Run, given: Iterable[Any]) -> tuple[Tool | ServerTools, ...]:
+    """Return the tools of these items, and the built-in ones of the run that are not among them, made from its log.
+
+    Behind them, those of MCP servers: of the items, and of the run by name. A log starts no command: the servers are those
+    that are configured.
+    """
+    given = tuple(given)
     tools = tuple([tool for value in given for tool in tools_of(value)])
     wanted = run.own_tools if run.kind == "agent" else [*(run.settings.get(LOGGED) or ())]
     names = [tool.spec.name for tool in tools]
     found = (*tools, *builtins_again(run.settings, wanted, is_trusted=is_trusted(run), given=names))
     order = {name: place for place, name in enumerate(wanted)}  # that of the requests: another one loses caches of prompts
-    return tuple(sorted(found, key=lambda tool: order.get(tool.spec.name, len(order))))
+    return (*sorted(found, key=lambda tool: order.get(tool.spec.name, len(order))), *_servers(run, given))
+
+
+def _servers(run: Run, given: Iterable[Any]) -> list[ServerTools]:
+    items = [item for value in given if (item := server_tools(value)) is not None]
+    names = {item.name for item in items}
+    logged = [server for name, server in servers_of_log(run.settings).items() if name not in names]
+    return [*items, *(item for server in logged for item in server.items)]
 
 
 def names_of_tools(run: Run) -> list[str]:
@@ -122,8 +136,8 @@ def has_guidance_texts(run: Run) -> bool:
     return isinstance(first, RunStarted) and first.schema >= WITH_GUIDANCE_TEXTS and "guidance" in first.settings
 
 
-def _check_tools(run: Run, given: Iterable[Tool]) -> None:
-    missing = missing_tools(run, {tool.spec.name for tool in given})
+def _check_tools(run: Run, given: Iterable[Tool | ServerTools]) -> None:
+    missing = missing_tools(run, {tool.spec.name for tool in given if not isinstance(tool, ServerTools)})
     if missing:
         had, them = had_told(run, "tool", missing)
         raise UnknownTool(

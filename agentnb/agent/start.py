@@ -187,7 +187,7 @@ class AgentParts:
             model=encodable(agent.model_name),
             system=system_prompt(agent, self.toolbox, self._folder(options)),
             tools=self.toolbox.specs,
-            settings={**agent.settings, **pending.permissions.as_logged},
+            settings={**agent.settings, **pending.servers.as_logged, **pending.permissions.as_logged},
             guidance=agent.guidance_texts.texts,
             tags=tuple([encodable(one) for one in options.tags]),
             conversation=before.conversation if before is not None else "",

@@ -13,6 +13,7 @@ from agentnb.advice import Plain
 from agentnb.errors import SettingsError, UnknownTool, near, nearest
 from agentnb.tools.agent_tool import tool_of_variable
 from agentnb.tools.builtin.named import WORDS, tools_of, tools_of_word
+from agentnb.tools.mcp.server import server_tools
 
 STDIN = "-"
 """The prompt that stands for standard input."""
@@ -38,7 +39,7 @@ def _standard_input() -> str:
 
 
 def find_tools(names: Iterable[str]) -> list[Any]:
-    """Return the tools of these names: ``MODULE:NAME``, or built-in ones, such as ``files``.
+    """Return the tools of these names: ``MODULE:NAME``, built-in ones, such as ``files``, or an MCP server's, ``mcp:NAME``.
 
     Several may be joined with commas, and a list stands for its items.
 
@@ -47,7 +48,9 @@ def find_tools(names: Iterable[str]) -> list[Any]:
     """
     found: list[Any] = []
     for name in (part.strip() for group in names for part in group.split(",")):
-        if name in WORDS:
+        if (served := server_tools(name)) is not None:
+            found += [served] if served not in found else []
+        elif name in WORDS:
             found += [one for one in tools_of_word(name) if one not in found]
         elif name:
             value = tool_of_variable(_import("--tools", name), name.rpartition(":")[2].rpartition(".")[2])

@@ -15,6 +15,7 @@ from agentnb.core.todos import TODO_TOOL
 from agentnb.core.view import View
 from agentnb.detect.detector import Detector, DetectorMaker, Finding
 from agentnb.detect.judgements import JUDGES, Judgements
+from agentnb.tools.mcp.logged import servers_of_log, without_tools_of_servers
 
 FORMER_NAMES = {"tallies": "counters", "resting_todos": "carried_todos"}
 OF_LIVE_RUNS = frozenset({"stop", "pause", "resume", "say", "answer"})
@@ -58,6 +59,7 @@ OF_POLICIES = frozenset(
         "round_number",
         "carried_todos",
         "own_tools",
+        "tool_words",
         "usage_inside",
         "should_continue",
         "take_failures",
@@ -140,10 +142,18 @@ class Run(RunFacts):
 
     @property
     def own_tools(self) -> list[str]:
-        """The names of the tools that it was given, without the todo tool and those of extensions."""
+        """The names of the tools that it was given, without the todo tool and those of extensions and MCP servers."""
         extensions = self.settings.get("extensions", [])
         added = {TODO_TOOL, *[name for one in extensions for name in one.get("tools", ())]}
-        return [tool.name for tool in self.tools if tool.name not in added]
+        return without_tools_of_servers(self.settings, [tool.name for tool in self.tools if tool.name not in added])
+
+    @property
+    def tool_words(self) -> list[str]:
+        """What names its tools again: its own by name, those of MCP servers by word."""
+        extensions = self.settings.get("extensions", [])
+        added = {name for one in extensions for name in one.get("tools", ())}
+        servers = [word for server in servers_of_log(self.settings).values() for word in server.words]
+        return [*self.own_tools, *[word for word in servers if word not in added]]
 
     def apply(self, event: e.AnyEvent) -> None:
         """Take in the next event, and judge it. Only the log does this."""

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from agentnb.advice import Advised, NameOne, Plain, advised
 from agentnb.agent.agent import Agent
-from agentnb.agent.from_log import names_of_tools
 from agentnb.agent.output import Output
 from agentnb.context import history
 from agentnb.detect.run import Run
@@ -26,6 +25,7 @@ from agentnb.tools.agent_tool import AgentTool, offer_of, tool_of_variable
 from agentnb.tools.builtin.group import ToolGroup
 from agentnb.tools.builtin.named import ASK_PERSON, WORDS, Groups, near_tools, tools_of, tools_of_word
 from agentnb.tools.function import as_tool
+from agentnb.tools.mcp.server import MCPServer, server_tools
 from agentnb.tools.tool import Tool
 from agentnb.workflow.files.text_inputs import EXAMPLE as INPUTS_EXAMPLE
 from agentnb.workflow.files.text_inputs import read_inputs
@@ -42,7 +42,7 @@ def unquoted(name: str | None) -> str:
 
 
 def find_tools(names: Iterable[str], variables: Mapping[str, Any], groups: Groups | None = None) -> list[Any]:
-    """Return the functions, agents and workflows of these names, and built-in tools; the name of a list stands for its items.
+    """Return the functions, agents, workflows and MCP servers of these names, and built-in tools; a list stands for its items.
 
     A variable that holds a tool wins over a word for built-in ones. ``groups``: the groups with settings of the session's.
     An agent or workflow without a name of its own is called as the variable. A dotted name stands for a method of an object, or
@@ -62,12 +62,14 @@ def tools_for_file(names: Iterable[str], variables: Mapping[str, Any], groups: G
 
 
 def _tools_called(name: str, variables: Mapping[str, Any], groups: Groups | None) -> Sequence[Any]:
+    if (served := server_tools(name)) is not None:
+        return [served]
     value = find_dotted(name, variables) if is_dotted(name) else tool_of_variable(variables.get(name), name)
     if name in WORDS and not _holds_tools(value):
         return tools_of_word(name, groups)
     if name not in variables and not is_dotted(name):
         raise UnknownTool(f"There is no tool {name!r} in this notebook", _instead_of(name, variables))
-    if not callable(value) and not isinstance(value, list | tuple | ToolGroup):
+    if not callable(value) and not isinstance(value, list | tuple | ToolGroup | MCPServer):
         as_tool(value, name)  # which says what it is
     return value if isinstance(value, list | tuple) else [value]
 
@@ -76,7 +78,7 @@ def _holds_tools(value: Any) -> bool:
     """Return whether a variable holds a tool, or a list of tools."""
     if isinstance(value, list | tuple):
         return bool(value) and all(map(_holds_tools, value))
-    return bool(_tools_in(value))
+    return isinstance(value, MCPServer) or bool(_tools_in(value))
 
 
 def _instead_of(name: str, variables: Mapping[str, Any]) -> Advised:
@@ -256,7 +258,7 @@ def _models_here(name: str, models: list[str]) -> tuple[NameOne, ...]:
 
 
 def tool_names(variables: Mapping[str, Any]) -> list[str]:
-    """Return the names of functions that the person wrote, of agents and workflows, and of lists of them."""
+    """Return the names of functions that the person wrote, of agents, workflows and MCP servers, and of lists of them."""
     return [name for name, value in variables.items() if not name.startswith("_") and _may_be_tool(value)]
 
 
@@ -284,7 +286,7 @@ def check_variable(name: str) -> str:
 
 def tools_before(before: Run, agent: Agent) -> str:
     """Return a hint if the run to continue had tools and the agent has none; else empty."""
-    names = names_of_tools(before)
+    names = before.tool_words
     if not names or not agent.toolbox.is_empty:
         return ""
     typed = typed_names(before.invocation.tools, names) if before.invocation is not None else {}
@@ -296,5 +298,5 @@ def _may_be_tool(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return bool(value) and all(_may_be_tool(item) for item in value)
     written_here = inspect.isfunction(value) and getattr(value, "__module__", "") == "__main__"
-    is_tool = isinstance(value, AgentTool | ToolGroup) or hasattr(value, "__agentnb_tool__")
+    is_tool = isinstance(value, AgentTool | ToolGroup | MCPServer) or hasattr(value, "__agentnb_tool__")
     return written_here or is_tool or offer_of(value) is not None

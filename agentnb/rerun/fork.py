@@ -245,7 +245,7 @@ def _started(first: AnyEvent, pending: PendingRun[AgentParts], forked_from: Fork
         schema=SCHEMA,
         model=agent.model_name,
         tools=pending.parts.toolbox.specs,
-        settings={**agent.settings, **pending.permissions.as_logged},
+        settings={**agent.settings, **pending.servers.as_logged, **pending.permissions.as_logged},
         guidance=agent.guidance_texts.texts,
         origin=None,
         forked_from=forked_from,

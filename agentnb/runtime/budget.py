@@ -14,6 +14,7 @@ from agentnb.detect.so_far import RunSoFar
 from agentnb.errors import AgentnbError, SettingsError
 from agentnb.policies.verdict import Stop
 from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.servers.servers import Servers
 
 T = TypeVar("T")
 OWN = "budget"
@@ -80,6 +81,8 @@ class Budget:
         self.spent = spent + inside
         self.log: EventLog | None = None
         """The log of the run that owns this budget; None for a session's budget."""
+        self.servers: Servers | None = None
+        """The MCP servers of the run that owns this budget, whose connections its nested runs share."""
         self.detached = False
         """The run is not awaited: it continues after its parent run has ended."""
         self.closed = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from types import FunctionType
 from typing import Any
 
@@ -13,7 +14,8 @@ from agentnb.errors import InvalidTool, near
 from agentnb.tools.agent_tool import AgentTool
 from agentnb.tools.builtin.group import BuiltinTool
 from agentnb.tools.builtin.named import tools_of, tools_of_word
-from agentnb.tools.mcp.server import ServerTools, server_tools
+from agentnb.tools.mcp.server import ServerTools, server_tools, with_given
+from agentnb.tools.mcp.wire_names import may_be_of
 from agentnb.tools.tool import Tool, ToolOutcome, failure
 
 
@@ -25,29 +27,35 @@ class Toolbox:
         self.specs: tuple[ToolSpec, ...] = ()
         self.servers: tuple[ServerTools, ...] = ()
         """The MCP servers whose tools a run adds when it has connected to them."""
+        servers: list[ServerTools] = []
         for value in tools:
             if (item := server_tools(value)) is not None:
-                self.servers = (*self.servers, *([] if item in self.servers else [item]))
+                servers.append(item)
                 continue
             for tool in tools_of(value):
                 if self._tools.get(tool.spec.name) is not tool or not isinstance(tool, BuiltinTool):
                     self.register(tool)
+        self.servers = with_given(servers)
 
     def register(self, tool: Tool) -> None:
         """Add a tool. Raises `InvalidTool` if its name is taken or its schema is nested too deep."""
         name = tool.spec.name
-        if name in self._tools:
-            raise InvalidTool(f'tool "{name}" already registered', _how_to_rename(tool, self._tools[name]))
+        self.check_free(tool)
         if is_too_deep(tool.spec.input_schema):
             what = f"The schema of tool {name} is nested deeper than {MAX_DEPTH} levels"
             raise InvalidTool(what, "Let it take a text, such as JSON, where its arguments are that deep")
         self._tools[name] = tool
         self.specs = (*self.specs, tool.spec)
 
+    def check_free(self, tool: Tool) -> None:
+        """Raise `InvalidTool` if the name of a tool is taken."""
+        name = tool.spec.name
+        if name in self._tools:
+            raise InvalidTool(f'tool "{name}" already registered', _how_to_rename(tool, self._tools[name]))
+
     def with_tool(self, tool: Tool) -> Toolbox:
         """Return a toolbox with these tools and one more, at the end."""
-        if tool.spec.name in self._tools:
-            raise InvalidTool(f'tool "{tool.spec.name}" already registered', _how_to_rename(tool, self._tools[tool.spec.name]))
+        self.check_free(tool)
         other = self.knowing(tool)
         other.specs = (*self.specs, tool.spec)
         return other
@@ -60,23 +68,43 @@ class Toolbox:
         return other
 
     def with_words(self, words: Iterable[str]) -> Toolbox:
-        """Return a toolbox with these tools and the built-in ones that the words stand for, but for names that are taken."""
-        other = Toolbox()
-        other._tools, other.specs, other.servers = dict(self._tools), self.specs, self.servers
+        """Return a toolbox with these tools and those that the words stand for, but for names that are taken.
+
+        Words stand for built-in tools, for MCP servers, and for tools of servers that are named here.
+        """
+        other, words = Toolbox(), [*words]
+        other._tools, other.specs = dict(self._tools), self.specs
+        other.servers = with_given((*self.servers, *filter(None, map(server_tools, words))))
+        of_servers = [item for word in words if word not in self._tools and (item := other._tool_of_server(word))]
+        other.servers = with_given((*other.servers, *of_servers))
         for tool in [tool for word in words if word not in self._tools for tool in tools_of_word(word)]:
             if tool.spec.name not in other._tools:
                 other.register(tool)
         return other
 
-    def of_word(self, word: str) -> tuple[Tool, ...]:
+    def of_word(self, word: str) -> tuple[Tool | ServerTools, ...]:
         """Return the tools that a word of a file stands for: the one of this name, else those of a group of built-in tools.
 
-        Tools that are here replace built-in ones of their names.
+        Tools that are here replace built-in ones of their names. Those of MCP servers are items of ``tools=``.
         """
         own = self._tools.get(word)
         if own is not None:
             return (own,)
+        if (named := server_tools(word)) is not None:
+            given = next((item.server for item in self.servers if item.name == named.name), None)
+            return (replace(named, server=named.server or given),)
+        if (of_server := self._tool_of_server(word)) is not None:
+            return (of_server,)
         return tuple([self._tools.get(tool.spec.name, tool) for tool in tools_of_word(word)])
+
+    def may_have(self, name: str) -> bool:
+        """Return whether a tool of this name is here, or may be one of a server that is named here."""
+        return name in self._tools or any(may_be_of(item.name, name) for item in self.servers)
+
+    def _tool_of_server(self, name: str) -> ServerTools | None:
+        """Return the tool of this name of a server that is named here; None if there is none, or not only one."""
+        found = {item.name: item for item in self.servers if may_be_of(item.name, name)}
+        return replace(*found.values(), tool=name) if len(found) == 1 else None
 
     @property
     def is_empty(self) -> bool:
@@ -106,7 +134,7 @@ class Toolbox:
 
     def not_found(self, name: str) -> ToolOutcome:
         """Return the error result for an unknown tool."""
-        advice = near(name, [spec.name for spec in self.specs]) or advised("There are no tools: answer with text.")
+        advice = near(name, list(self._tools)) or advised("There are no tools: answer with text.")
         return failure("unknown_tool", f"tool not found: {name}. {in_python(advice)}")
 
 

@@ -25,6 +25,7 @@ from agentnb.runtime.runs.lifecycle import Lifecycle
 from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.tools.agent_tool import ToolOffer, neutral_description
 from agentnb.tools.builtin.named import KnownSchemas, logged_builtins
+from agentnb.tools.mcp.server import ServerTools, with_given
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.checks.checks import check_made_in_python
 from agentnb.workflow.files.declared_files import mark_typed, model_names, tool_names, without_folders
@@ -116,7 +117,8 @@ class Workflow:
         if is_task_file(text):
             file = read_task_file(text, source, strict=strict, inputs=inputs, check_actions=check)
             return cls.of_declared(file, agents, given)
-        schemas = KnownSchemas({spec.name: spec.input_schema for spec in toolbox.specs})
+        words: dict[str, Any] = {item.word: {} for item in toolbox.servers}
+        schemas = KnownSchemas({**{spec.name: spec.input_schema for spec in toolbox.specs}, **words})
         names = None if tools is None else schemas if checks_actions else tuple(schemas)
         known: dict[str, Any] = {"agents": tuple(agents or ()), "tools": names, "check_actions": check}
         spec = read_workflow(text, source, strict=strict, with_files=True, **known)
@@ -251,7 +253,8 @@ class Workflow:
         made = WorkflowAgents(self.spec, known, all_tools, model=model, replies=replies, settings=models["agent_settings"])
         self._check_names(made, replies, known, model)
         opened = _NestedWorkflows(self.spec, known, all_tools, {**models, "actions": actions})
-        check = self._price_check(made, opened.check(self._steps) if checks_files else [])
+        inner = opened.check(self._steps) if checks_files else []
+        check, servers = self._price_check(made, inner), with_given(_all_servers(made.toolbox, inner))
 
         def make(lifecycle: Lifecycle, elicitation: Elicitation) -> WorkflowEngine:
             begins = rerun_of(run) if (run := lifecycle.log.run).events else (rerun_from, earlier)
@@ -260,7 +263,8 @@ class Workflow:
 
         logged = self._logged(values, rerun_from, of, len(earlier)) | needed_again(**models)
         logged |= {**logged_builtins(made.toolbox), **(settings or {})}
-        return Orchestration(make=make, name=self._name, settings=logged, check=check, begins_with=of, **limits)
+        named: dict[str, Any] = {"name": self._name, "server_tools": servers, **limits}
+        return Orchestration(make=make, settings=logged, check=check, begins_with=of, **named)
 
     def _price_check(self, made: WorkflowAgents, inner: Iterable[Orchestration]) -> Callable[[Budget], None]:
         """Return what misses prices that a budget needs. ``inner``: the runs of the files that it runs."""
@@ -406,6 +410,11 @@ class _NestedWorkflows:
                 found = Workflow.from_yaml(path, agents=self._agents, tools=self._tools, inputs=inputs)
             self._found[step.path] = found
         return found
+
+
+def _all_servers(toolbox: Toolbox, inner: Iterable[Orchestration]) -> list[ServerTools]:
+    """Return the tools of MCP servers that a workflow names, and those that the files name that it runs."""
+    return [*toolbox.servers, *(item for one in inner for item in one.server_tools)]
 
 
 def _with_gates(agent_settings: Mapping[str, Any] | None, gates: Iterable[Gate]) -> Mapping[str, Any]:

@@ -160,7 +160,7 @@ def test_an_answer_that_does_not_fit_is_sent_back_with_what_is_wrong(subtests: p
     for output, text, says, good in (
         (SCHEMA, "Twelve.", "not JSON alone", FITS),
         (SCHEMA, '{"birds": "12"}', 'birds: "12" is not of type "integer"', FITS),
-        (Trip, '{"on": "today", "kind": "tug", "stops": []}', 'on: "today" is not a "date"', None),
+        (Trip, '{"on": "today", "kind": "tug", "stops": []}', 'on: "today" is not a date such as 2026-07-28', None),
         (Trip, '{"on": "2026-01-04", "kind": "raft", "stops": []}', '"raft" is not one of "ferry", "tug"', None),
         (Count, '{"birds": 3, "on": "2026-01-04"}', "birds: Value error, birds come in pairs", None),
         (Even, '{"number": 3}', "it must be even", '{"number": 2}'),

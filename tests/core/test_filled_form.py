@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from property_settings import size
 
-from agentnb.core.schema.filled_form import NEEDED, filled_form
+from agentnb.core.schema.filled_form import NEEDED, field_problem, filled_form
 from agentnb.core.schema.form_fields import MAX_FIELDS, WHOLE, defaults, form_fields, leaves
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")) | st.just("\n"), min_size=1, max_size=70)
@@ -29,6 +29,8 @@ LEAVES: list[tuple[dict[str, Any], st.SearchStrategy[Any]]] = [
     ({"oneOf": [{"const": "r", "title": "Red"}, {"const": "g"}]}, st.sampled_from(["r", "g"])),
     ({"type": ["integer", "null"]}, st.integers()),
     ({"anyOf": [{"$ref": "#/$defs/word"}, {"type": "null"}]}, TEXTS),
+    ({"type": "array", "items": {"enum": ["r", "g", 1]}}, st.lists(st.sampled_from(["r", "g", 1]), unique=True, min_size=1)),
+    ({"type": "array", "items": {"anyOf": [{"const": "r", "title": "Red"}]}}, st.just(["r"])),
     ({"type": "array", "items": {"type": "integer"}}, st.lists(st.integers(), max_size=3)),
     ({}, PLAIN),
 ]
@@ -139,6 +141,102 @@ def test_typed_texts_are_values_and_empty_fields_are_left_out(subtests: pytest.S
     assert filled_form(free, {"a": "", "b": 1}, {"other": '{"c": 2}'}) == ({"a": "", "c": 2}, {}), "a text that was empty stays"
     assert filled_form(free, {"a": "x", "b": 1}, {"other": '{"a": 2}'}).problems == {"other": "a has a field of its own"}
     assert filled_form(free, {"a": "x", "b": 1}, {"other": "[]"}).problems == {"other": "Enter a JSON object"}
+
+
+ASKED: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "mail": {"type": "string", "format": "email"},
+        "site": {"type": "string", "format": "uri"},
+        "day": {"type": "string", "format": "date"},
+        "at": {"type": "string", "format": "date-time"},
+        "code": {"type": "string", "pattern": "^[a-z]+$", "minLength": 2, "maxLength": 4},
+        "note": {"type": "string", "maxLength": 5},
+        "sure": {"type": "boolean"},
+        "size": {"type": "string", "enum": ["s", "m"], "enumNames": ["Small", "Medium"]},
+        "tags": {"type": "array", "items": {"type": "string", "enum": ["a", "b", "c"]}, "minItems": 1, "maxItems": 2},
+        "teams": {"type": "array", "items": {"anyOf": [{"const": "x", "title": "Team X"}, {"const": "y"}]}},
+        "rate": {"type": "number", "exclusiveMinimum": 0},
+    },
+    "required": ["tags"],
+}
+KEYS = {name: str(place) for place, name in enumerate(ASKED["properties"])}
+RIGHT = {"tags": '["a"]'}
+
+
+def asked(typed: dict[str, str]) -> tuple[Any, dict[str, str]]:
+    """The value of a form of questions, and what is wrong by the name of the field; ``note.empty`` marks the empty text."""
+    texts = {KEYS[name.partition(".")[0]] + "".join(name.partition(".")[1:]): text for name, text in typed.items()}
+    value, problems = filled_form(ASKED, None, texts)
+    names = {key: name for name, key in KEYS.items()}
+    for field in leaves(form_fields(ASKED)):
+        alone = field_problem(field, None, texts)
+        assert (alone != "") == (field.key in problems), f"{field.label}: alone {alone!r}, in the form {problems}"
+    return value, {names[key]: words for key, words in problems.items()}
+
+
+def test_each_limit_of_a_question_is_checked_at_its_field_alone_and_in_the_form(subtests: pytest.Subtests) -> None:
+    wrong = {
+        "mail": ("ada", "ada@", "a b@c.d"),
+        "site": ("example.org", "https:// x"),
+        "day": ("28.7.2026", "2026-02-30", "soon"),
+        "at": ("2026-07-28", "noon"),
+        "code": ("a", "abcde", "AB", "a1"),
+        "note": ("123456",),
+        "sure": ("perhaps", "1"),
+        "size": ('"l"', "s", '"Small"'),
+        "tags": ("[]", '["d"]', '["a","b","c"]', "a", '"a"', ""),
+        "teams": ('["z"]', "{}"),
+        "rate": ("0", "-1", "x", "true"),
+    }
+    for name, texts in wrong.items():
+        for text in texts:
+            with subtests.test(name, text=text):
+                assert list(asked(RIGHT | {name: text})[1]) == [name]
+    assert list(asked({})[1]) == ["tags"], "a list that needs a choice"
+
+
+def test_each_kind_of_field_makes_its_value(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[dict[str, str], dict[str, Any]]] = [
+        (
+            {"mail": "ada@example.org", "site": "https://example.org/x"},
+            {"mail": "ada@example.org", "site": "https://example.org/x"},
+        ),
+        ({"day": "2026-07-28", "at": "2026-07-28T09:30:00Z"}, {"day": "2026-07-28", "at": "2026-07-28T09:30:00Z"}),
+        ({"sure": "false", "size": '"m"', "rate": "0.5"}, {"sure": False, "size": "m", "rate": 0.5}),
+        ({"tags": '["b","a"]', "teams": '["x"]'}, {"tags": ["b", "a"], "teams": ["x"]}),
+        ({"teams": "[]", "note": ""}, {}),
+        ({"note.empty": "yes"}, {"note": ""}),
+        ({"note": "abc", "note.empty": "yes"}, {"note": "abc"}),
+        ({"code.empty": "yes"}, {}),  # its pattern does not allow the empty text
+    ]
+    for typed, value in cases:
+        with subtests.test(str(typed)):
+            assert asked(RIGHT | typed) == ({"tags": ["a"]} | value, {})
+    empty = {"type": "object", "properties": {"note": {"type": "string"}}}
+    assert filled_form(empty, {"note": ""}, {}).value == {"note": ""}
+    assert filled_form(empty, {"note": ""}, {"0.empty": ""}).value == {}, "the mark is taken away"
+    assert filled_form(empty, {"note": "x"}, {"0": ""}).value == {}
+    assert filled_form(empty, {"note": "x"}, {"0": "", "0.empty": "yes"}).value == {"note": ""}
+
+
+def test_fields_of_a_question_say_what_they_take() -> None:
+    kinds = {field.path[0]: field.kind for field in form_fields(ASKED)}
+    assert kinds == dict.fromkeys(("mail", "site", "day", "at", "code", "note"), "text") | {
+        "sure": "choice",
+        "size": "choice",
+        "tags": "choices",
+        "teams": "choices",
+        "rate": "number",
+    }
+    fields = {field.path[0]: field for field in form_fields(ASKED)}
+    assert [option.label for option in fields["size"].options] == ["Small", "Medium"]
+    assert [(option.text, option.label) for option in fields["teams"].options] == [('"x"', "Team X"), ('"y"', "y")]
+    assert (fields["mail"].format, fields["code"].pattern, fields["code"].limits) == ("email", "^[a-z]+$", (2, 4))
+    assert [name for name, field in fields.items() if field.may_be_empty] == ["note"]
+    odds: list[Any] = [["a", "a"], ["z"], "a", [[]]]
+    for odd in odds:
+        assert form_fields(ASKED, {"tags": odd})[8].kind == "json", "a value that no choice can show"
 
 
 def test_value_of_another_kind_than_its_schema_is_shown_as_json() -> None:

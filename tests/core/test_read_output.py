@@ -55,7 +55,7 @@ def test_of_another_text_is_said_what_is_wrong(subtests: pytest.Subtests) -> Non
         '{"birds": "12"}': 'birds: "12" is not of type "integer"',
         '{"birds": -1}': "birds: -1 is less than the minimum of 0",
         '{"on": "2026-01-04"}': '"birds" is missing',
-        '{"birds": 1, "on": "yesterday"}': 'on: "yesterday" is not a "date"',
+        '{"birds": 1, "on": "yesterday"}': 'on: "yesterday" is not a date such as 2026-07-28',
         '{"birds": NaN}': "not JSON alone",
         "[]": '[] is not of type "object"',
     }.items():

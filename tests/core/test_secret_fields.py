@@ -40,6 +40,7 @@ MISSES: dict[str, dict[str, Any]] = dict.fromkeys(MISSES_NAMES.split(), TEXT) | 
     "secret": {"oneOf": [{"const": 1, "title": "One"}]},
     "n": {"type": "integer", "title": "Token"},
     "d": {"type": "string", "description": "A name for the connection, not a password."},
+    "d2": {"description": "Your favourite word (do not enter your phone number, pin, or other sensitive info)"},
     "e": {"type": "string", "description": "The repository whose token limits are raised"},
     "f": {"type": "string", "format": "email", "title": "Where the password reset goes"},
 }

@@ -19,9 +19,32 @@ def run_of(*facts: Fact) -> Run:
 
 
 def asked(
-    message: str = "Which?", schema: dict[str, Any] | None = None, kind: Any = "elicitation", id: str = "q1", call_id: str = ""
+    message: str = "Which?",
+    schema: dict[str, Any] | None = None,
+    kind: Any = "elicitation",
+    id: str = "q1",
+    call_id: str = "",
+    **fields: str,
 ) -> Fact:
-    return e.QuestionAsked, {"question": WaitingOnUser(kind, message, schema or {"type": "string"}, id, call_id)}
+    return e.QuestionAsked, {"question": WaitingOnUser(kind, message, schema or {"type": "string"}, id, call_id, **fields)}
+
+
+PERSON: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "title": "Your name", "minLength": 2, "maxLength": 40},
+        "mail": {"type": "string", "format": "email", "description": "Where the confirmation goes"},
+        "day": {"type": "string", "format": "date", "default": "2026-07-28"},
+        "guests": {"type": "integer", "minimum": 1, "maximum": 8, "default": 2},
+        "room": {"type": "string", "oneOf": [{"const": "s", "title": "Single"}, {"const": "d", "title": "Double"}]},
+        "meals": {"type": "array", "items": {"type": "string", "enum": ["breakfast", "dinner"]}, "maxItems": 2},
+        "code": {"type": "string", "pattern": "^[A-Z]{3}$"},
+        "note": {"type": "string", "description": "For the kitchen"},
+        "sure": {"type": "boolean", "default": False},
+    },
+    "required": ["name", "mail", "room"],
+}
+"""The form of a booking: a field of each kind."""
 
 
 def answered(answer: Any, id: str = "q1") -> Fact:
@@ -34,6 +57,7 @@ def declined_by(who: str) -> Fact:
 
 
 DECLINED = (e.QuestionAnswered, {"question_id": "q1", "declined": True})
+CANCELLED = (e.QuestionAnswered, {"question_id": "q1", "declined": True, "cancelled": True})
 WITHDRAWN = (e.QuestionAnswered, {"question_id": "q1", "withdrawn": True})
 
 

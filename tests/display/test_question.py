@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from hostile import BREAKS, SCRIPTS, check_is_harmless
-from some_questions import DECLINED, WITHDRAWN, answered, asked, asking_call, declined_by, run_of
+from some_questions import CANCELLED, DECLINED, WITHDRAWN, answered, asked, asking_call, declined_by, run_of
 
 from agentnb.core.log import events as e
 from agentnb.core.messages import ToolCall
@@ -85,12 +85,7 @@ def test_few_choices_are_buttons() -> None:
     assert [unescape(one) for one in re.findall('data-value="([^"]*)"', html)] == ['"red"', "1", "null"]
     assert "<select" not in html and "<textarea" not in html
     of_two = question_html(question({"type": "boolean"}), live=True)
-    assert [words(one) for one in re.findall("<button.*?</button>", of_two)] == ["Yes", "No", "Leave it to the agent"]
-
-
-def test_a_step_that_is_yours_is_not_left_to_an_agent() -> None:
-    asks = AskedQuestion(question=WaitingOnUser("human_step", "Publish?", {"type": "boolean"}, "q1", "publish"), round=0)
-    assert [words(one) for one in re.findall("<button.*?</button>", question_html(asks, live=True))] == ["Yes", "No", "Decline"]
+    assert [words(one) for one in re.findall("<button.*?</button>", of_two)] == ["Yes", "No", "Decline", "Cancel"]
 
 
 @pytest.mark.req("KX.5")
@@ -148,7 +143,8 @@ CLOSED = {
     "answered": (answered("Vienna"), "You: Vienna"),
     "answered with data": (answered({"city": ["Vienna"]}), 'You: {"city":["Vienna"]}'),
     "answered with yes": (answered(True), "You: yes"),
-    "declined": (DECLINED, "You left it to the agent"),
+    "declined": (DECLINED, "You declined to answer"),
+    "cancelled": (CANCELLED, "You closed it without deciding"),
     "declined by a program": (declined_by("program"), "No answer from the function that answers for you"),
     "declined by nobody": (declined_by("nobody"), "Nobody could answer here"),
     "withdrawn": (WITHDRAWN, "Withdrawn before there was an answer"),

@@ -14,6 +14,7 @@ from made_results import results_of
 from run_builder import START, RunBuilder, begun, called, todos_of
 from scripted_runs import look
 from some_approvals import CASES
+from some_questions import PERSON
 
 import agentnb.notebook
 from agentnb import Agent, Matrix, Run, compare, diff, examples, load_trace, replay
@@ -23,7 +24,7 @@ from agentnb.core.log import events as e
 from agentnb.core.log.events import Progress, TextDelta
 from agentnb.core.log.work_events import StepFinished
 from agentnb.core.messages import Image, Message, Text, ToolCall, ToolResult
-from agentnb.core.questions import AskedQuestion, WaitingOnUser
+from agentnb.core.questions import DONE, AskedQuestion, WaitingOnUser
 from agentnb.core.run.approvals import approval_schema, judged_call
 from agentnb.core.run.rounds import CallRecord
 from agentnb.display.card.compact import compact_html
@@ -124,6 +125,9 @@ def pieces() -> Iterator[str]:
     yield question_html(
         AskedQuestion(question=WaitingOnUser("approval", "Well?", approval_schema(), "q1", "c1", about), round=0), live=True
     )
+    for fields in ({"schema": PERSON}, {"schema": DONE, "url": "https://example.org"}):
+        asked = WaitingOnUser("elicitation", "Well?", id="q1", asked_by="book", **fields)  # type: ignore[arg-type]
+        yield question_html(AskedQuestion(question=asked, round=0), live=True)
     yield from (piece for case in CASES.values() for piece in (question_html(case, live=True), form_html(case.question)))
     yield tool_card_html(CallRecord(TOOL, printed="a line\n"), live=True)
     done = ToolResult("c1", "read", (Text("x" * 20_000),))

@@ -301,3 +301,19 @@ def test_resumed_run_asks_again_for_what_changed_since_its_log(
                     resumed = asyncio.run(recover(run.id, agent=agent, store=store, answer=asked, answers=answers))
                 assert set(codes(resumed)) == {None}
                 assert [one.about.tool for one in asked.questions if one.about] == [f"mcp_bench_{tool}"] * changes
+
+
+def test_resumed_run_asks_again_for_a_server_that_is_another(servers: Servers, tmp_path: Path) -> None:
+    other_value = ToolCall("mcp_bench_add", {"a": 3, "b": 4})
+    for name, answer, options in (("rule", "approve", {"permissions": RULES}), ("grant", {"always": "mcp:bench"}, {})):
+        for server in (bench(), OTHER):
+            store = Store(tmp_path / f"{name}{len(tuple(server.args))}")
+            run, _ = play([[ADD]], servers, answer, store=store, **options)
+            cut_log(store.path(run.id), "tool_finished")
+            shutil.rmtree(settings.personal_folder() / FOLDER)  # only the log knows how the server was
+            first_seen.forget()
+            asked = Answers()
+            agent = Agent(ScriptedModel([[other_value], "Done."]), tools=[server], todos=False, **options)
+            with hosted(Host(servers=servers, grants=SessionGrants())):
+                resumed = asyncio.run(recover(run.id, agent=agent, store=store, answer=asked))
+            assert (set(codes(resumed)), len(asked.questions)) == ({None}, 1 if server is OTHER else 0), name

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from agentnb.core.messages import encodable
-from agentnb.core.schema.form_fields import WHOLE, FormField, form_fields, leaves
+from agentnb.core.schema.form_fields import EMPTY, WHOLE, FormField, form_fields, json_of, leaves
 from agentnb.core.schema.json_schema import UnusableSchema, cut, schema_errors
 from agentnb.core.schema.nesting import is_too_deep
 
@@ -29,7 +29,8 @@ def filled_form(schema: Any, initial: Any, texts: Mapping[str, str]) -> FilledFo
     """Return the value of a form for this schema, in which these texts were typed.
 
     ``initial``: the value that the form began with; ``texts``: by the keys of the fields. A field that is not among them, or
-    has the text it began with, keeps its value exactly. An empty one is left out if the schema allows it.
+    has the text it began with, keeps its value exactly. An empty one is left out if the schema allows it, and is the
+    empty text if the key with `EMPTY` has any text.
     """
     fields = form_fields(schema, initial)
     problems: dict[str, str] = {}
@@ -41,6 +42,22 @@ def filled_form(schema: Any, initial: Any, texts: Mapping[str, str]) -> FilledFo
     if not problems:
         problems |= _misfits(schema, value, fields)
     return FilledForm(value, problems)
+
+
+def field_problem(field: FormField, initial: Any, texts: Mapping[str, str]) -> str:
+    """Return what is wrong with what was typed into one field, without a look at the others; empty if it fits.
+
+    ``initial``: the value that the field began with; ``texts``: as for `filled_form`.
+    """
+    problems: dict[str, str] = {}
+    value = _value(field, initial, texts, problems)
+    if problems or value is _LEFT_OUT or (value is None and field.may_be_null):
+        return problems.get(field.key, "")
+    try:
+        error = next(iter(schema_errors(field.schema, value, formats=True)), None)
+    except UnusableSchema as unusable:
+        return str(unusable)
+    return "" if error is None else error.sentence
 
 
 def _object(
@@ -64,28 +81,52 @@ def _group(field: FormField, initial: Any, texts: Mapping[str, str], problems: d
     is_needed = field.is_required or field.has_value
     found: dict[str, str] = {}
     value = _object(field.fields, initial if isinstance(initial, dict) else {}, texts, found)
-    if not is_needed and not any(texts.get(each.key) for each in leaves(field.fields)):
+    if not is_needed and not any(_is_filled(each, texts) for each in leaves(field.fields)):
         return _LEFT_OUT
     problems |= found
     return value
 
 
+def _is_filled(field: FormField, texts: Mapping[str, str]) -> bool:
+    text = texts.get(field.key, "")
+    is_empty = not text or (field.kind == "choices" and text == "[]")
+    return not is_empty or bool(texts.get(f"{field.key}.{EMPTY}"))
+
+
 def _value(field: FormField, initial: Any, texts: Mapping[str, str], problems: dict[str, str]) -> Any:
     text = encodable(texts.get(field.key, field.text)).replace("\r\n", "\n")
+    if field.may_be_empty and not text:
+        is_wanted = texts.get(f"{field.key}.{EMPTY}", "yes" if initial == "" else "")
+        if is_wanted or initial == "":
+            return "" if is_wanted else _LEFT_OUT
     if text == field.text and field.has_value:
         return initial
     if not text.strip():
         return _empty(field, text, problems)
-    if field.kind in ("text", "lines"):
-        return text
+    return text if field.kind in ("text", "lines") else _typed(field, text, problems)
+
+
+def _typed(field: FormField, text: str, problems: dict[str, str]) -> Any:
+    """Return the value of a field that is not free text."""
     value = _read(text)
     if field.kind == "choice":
         return _checked(value, any(text == option.text for option in field.options), "Choose one of these", field, problems)
+    if field.kind == "choices":
+        return _chosen(value, field, problems)
     if field.kind == "json":
         return _checked(value, value is not _LEFT_OUT, "This is not JSON", field, problems)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     words = "Enter a whole number" if field.kind == "integer" else "Enter a number"
     return _checked(value, is_number and len(text) <= MAX_DIGITS, words, field, problems)
+
+
+def _chosen(value: Any, field: FormField, problems: dict[str, str]) -> Any:
+    """Return the choices that were made; a field without any is left out if it may be and had no value."""
+    options = {option.text for option in field.options}
+    is_right = isinstance(value, list) and all(json_of(one) in options for one in value)
+    if value == [] and not (field.is_required or field.has_value):
+        return _LEFT_OUT
+    return _checked(value, is_right, "Choose from these", field, problems)
 
 
 def _empty(field: FormField, text: str, problems: dict[str, str]) -> Any:
@@ -98,6 +139,8 @@ def _empty(field: FormField, text: str, problems: dict[str, str]) -> Any:
         return None
     if is_text and field.has_value:
         return ""
+    if field.kind == "choices":
+        return []
     problems[field.key] = NEEDED
     return _LEFT_OUT
 
@@ -144,7 +187,7 @@ def _misfits(schema: Any, value: Any, fields: Sequence[FormField]) -> dict[str, 
     """Return what is wrong with a value, by the key of the nearest field."""
     everywhere = WHOLE if fields[0].key == WHOLE else ""
     try:
-        errors = schema_errors(schema, value)
+        errors = schema_errors(schema, value, formats=True)
     except UnusableSchema as unusable:
         return {everywhere: str(unusable)}
     problems: dict[str, str] = {}

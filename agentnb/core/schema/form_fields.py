@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from agentnb.core.messages import encodable
+from agentnb.core.schema.json_schema import UnusableSchema, schema_errors
 
-FieldKind: TypeAlias = Literal["text", "lines", "integer", "number", "choice", "json", "group"]
-"""Kinds of fields: a line of text, several lines, numbers, one of several choices, JSON, an object with fields of its own."""
+FieldKind: TypeAlias = Literal["text", "lines", "integer", "number", "choice", "choices", "json", "group"]
+"""Kinds of fields: a line of text, several lines, numbers, one of several choices, several of them, JSON, an object with fields
+of its own."""
 MAX_FIELDS = 40
 """Maximum fields of a form; an object with more is one field of JSON."""
 MAX_LEVELS = 3
@@ -29,6 +31,8 @@ WHOLE = "whole"
 """The key of the one field of a form that is not divided."""
 OTHERS = "other"
 """The last part of the key of the field for properties that the schema does not name."""
+EMPTY = "empty"
+"""The last part of the key of the mark that makes an empty field the empty text instead of leaving it out."""
 _MAX_REFERENCES = 10
 _ABSENT = object()
 
@@ -59,8 +63,21 @@ class FormField:
     description: str = ""
     options: tuple[Option, ...] = ()
     limits: tuple[Any, Any] = (None, None)
-    """The lowest and the highest number that the schema allows."""
+    """The lowest and the highest number that the schema allows; of texts the characters, of several choices their count."""
+    format: str = ""
+    """The format of a text that is checked, such as ``email``."""
+    pattern: str = ""
+    """The pattern that a text must match."""
+    may_be_empty: bool = False
+    """Whether it may be left out and may be the empty text, too, which a mark of its own says."""
+    schema: Any = field(default=True, repr=False, compare=False)
+    """The schema of its value alone."""
     fields: tuple[FormField, ...] = ()
+
+    @property
+    def chosen(self) -> tuple[str, ...]:
+        """The choices that a field for several begins with, as the texts of their options."""
+        return tuple(json_of(one) for one in msgspec.json.decode(self.text)) if self.kind == "choices" and self.text else ()
 
     @property
     def is_others(self) -> bool:
@@ -145,12 +162,23 @@ class _Reader:
         start = {} if value is _ABSENT else value
         if not may_be_null and (fields := self.properties(schema, start, path, f"{key}.")):
             return FormField(key, path, "group", fields=fields, **about)
+        about["schema"] = self._alone(schema)
         if options := _options(schema):
-            text = "" if value is _ABSENT else _json(value)
+            text = "" if value is _ABSENT else json_of(value)
             return FormField(key, path, "choice", text, options=_with(options, value), **about)
+        if (options := _options_of_items(schema, self._root)) and _are_among(value, options):
+            text = json_of(value) if isinstance(value, list) else ""
+            limits = (_limit(schema, "minItems"), _limit(schema, "maxItems"))
+            return FormField(key, path, "choices", text, options=options, limits=limits, **about)
         kind, text = _kind_and_text(schema, value)
-        limits = (_limit(schema, "minimum"), _limit(schema, "maximum")) if kind in ("integer", "number") else (None, None)
-        return FormField(key, path, kind, text, limits=limits, **about)
+        may_be_empty = kind in ("text", "lines") and not is_required and _fits(about["schema"], "")
+        return FormField(key, path, kind, text, may_be_empty=may_be_empty, **_limits(schema, kind), **about)
+
+    def _alone(self, schema: Any) -> Any:
+        """Return the schema of a field with the definitions that it may refer to."""
+        if not isinstance(schema, dict) or not isinstance(self._root, dict):
+            return schema
+        return {**schema, **{name: self._root[name] for name in ("$defs", "definitions") if name in self._root}}
 
 
 def _described(schema: Any, given: Any, name: str) -> dict[str, Any]:
@@ -176,7 +204,7 @@ def _kind_and_text(schema: Any, value: Any) -> tuple[FieldKind, str]:
     named = schema.get("type") if isinstance(schema, dict) else None
     is_empty = value is _ABSENT or value is None
     if named in ("integer", "number") and (is_empty or (isinstance(value, int | float) and not isinstance(value, bool))):
-        return named, "" if is_empty else _json(value)
+        return named, "" if is_empty else json_of(value)
     if named == "string" and (is_empty or (isinstance(value, str) and not _has_controls(value))):
         text = "" if is_empty else value
         is_long = len(text) > LONG_TEXT or "\n" in text or _limit(schema, "maxLength", 0) > LONG_TEXT
@@ -243,19 +271,53 @@ def _options(schema: Any) -> tuple[Option, ...]:
     if not isinstance(listed, list) or not 0 < len(listed) <= MAX_OPTIONS:
         return ()
     labels = names if isinstance(names, list) and len(names) == len(listed) else [None] * len(listed)
-    return tuple(Option(_json(value), str(label or _word(value))) for value, label in zip(listed, labels, strict=True))
+    return tuple(Option(json_of(value), str(label or _word(value))) for value, label in zip(listed, labels, strict=True))
+
+
+def _options_of_items(schema: Any, root: Any) -> tuple[Option, ...]:
+    """Return the choices of a list of which several may be chosen; empty if its items are something else."""
+    items = _resolved(schema.get("items"), root) if isinstance(schema, dict) and schema.get("type") == "array" else None
+    if not isinstance(items, dict) or items.get("type") == "boolean" or "prefixItems" in schema:
+        return ()
+    return _options(items)
+
+
+def _are_among(value: Any, options: tuple[Option, ...]) -> bool:
+    """Return whether a list has only these choices, each once; also if there is no value yet."""
+    if value is _ABSENT or value is None:
+        return True
+    texts = [json_of(one) for one in value] if isinstance(value, list) else ["none"]
+    return len({*texts}) == len(texts) and {*texts} <= {option.text for option in options}
+
+
+def _limits(schema: Any, kind: FieldKind) -> dict[str, Any]:
+    """Return the limits of a field, its format and its pattern."""
+    if kind in ("integer", "number"):
+        return {"limits": (_limit(schema, "minimum"), _limit(schema, "maximum"))}
+    if kind not in ("text", "lines"):
+        return {}
+    words = {name: schema[name] for name in ("format", "pattern") if isinstance(schema.get(name), str)}
+    return {"limits": (_limit(schema, "minLength"), _limit(schema, "maxLength")), **words}
+
+
+def _fits(schema: Any, value: Any) -> bool:
+    try:
+        return not schema_errors(schema, value, formats=True)
+    except UnusableSchema:
+        return False
 
 
 def _with(options: tuple[Option, ...], value: Any) -> tuple[Option, ...]:
     """Return the choices with the value to begin with, also if it is none of them."""
-    if value is _ABSENT or any(one.text == _json(value) for one in options):
+    if value is _ABSENT or any(one.text == json_of(value) for one in options):
         return options
-    return (*options, Option(_json(value), _word(value)))
+    return (*options, Option(json_of(value), _word(value)))
 
 
 def _word(value: Any) -> str:
-    return value if isinstance(value, str) else _json(value)
+    return value if isinstance(value, str) else json_of(value)
 
 
-def _json(value: Any) -> str:
+def json_of(value: Any) -> str:
+    """Return a value as JSON, as the text of an option has it."""
     return msgspec.json.encode(value).decode()

@@ -43,6 +43,14 @@ _OTHER_FORMATS = (
     *("uri-template", "json-pointer", "relative-json-pointer", "regex"),
 )
 """The formats that the validator knows and that stay annotations."""
+FORMATS_IN_WORDS = {
+    "email": "an e-mail address",
+    "uri": "an address such as https://example.org",
+    "date": "a date such as 2026-07-28",
+    "date-time": "a date and time such as 2026-07-28T09:30:00Z",
+    "time": "a time such as 09:30:00Z",
+}
+"""The formats that a person or a model is asked for, in words."""
 _MISSING = re.compile(r"(?P<local>Pointer |Anchor )?[^']*'(?P<name>[^']*)'")
 
 
@@ -162,6 +170,8 @@ def _told(error: ValidationError) -> SchemaError:
     message = error.message
     if (options := getattr(error.kind, "options", None)) is not None:  # the library names only some of them
         message = f"{_as_json(error.instance)} is not one of {', '.join(map(_as_json, options))}"
+    if (wanted := FORMATS_IN_WORDS.get(getattr(error.kind, "format", ""))) is not None:
+        message = f"{_as_json(error.instance)} is not {wanted}"
     if error.kind.name == "required":
         message = f"{_as_json(getattr(error.kind, 'property', ''))} is missing"
     return SchemaError(tuple(error.instance_path), message, error.kind.name, tuple(getattr(error.kind, "unexpected", ())))

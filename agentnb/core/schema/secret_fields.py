@@ -35,8 +35,7 @@ _FOLLOWERS = frozenset(
 )
 """Words after a secret that leave it what is asked for: ``password_again``, but not ``password_length``."""
 _NEGATIONS = frozenset({"not", "no", "never", "without", "dont", "don", "nor", "instead"})
-_NEAR = 4
-"""Words before a secret among which a negation counts."""
+_SENTENCE_ENDS = frozenset(".;:!?")
 _NUMERIC = frozenset({"pin", "otp", "passcode", "password", "cvv", "cvc", "code"})
 """The secrets that may be numbers."""
 
@@ -98,9 +97,15 @@ def _names_secret(text: str, *, is_number: bool) -> bool:
             continue
         after = words[place + length : place + length + 1]
         is_asked = not after or after[0] in _FOLLOWERS or not after[0].isalpha()
-        if is_asked and not _NEGATIONS & set(words[max(0, place - _NEAR) : place]):
+        if is_asked and not _NEGATIONS & set(_sentence_before(words, place)):
             return True
     return False
+
+
+def _sentence_before(words: list[str], place: int) -> list[str]:
+    """Return the words of the same sentence before a place: a negation among them counts, however far away."""
+    begin = next((index + 1 for index in range(place - 1, -1, -1) if words[index] in _SENTENCE_ENDS), 0)
+    return words[begin:place]
 
 
 def _length_of_secret(words: list[str], place: int) -> int:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 from agentnb.advice import AnswerRun
 from agentnb.core.questions import AskedQuestion, GrantOffer, GrantReach, WaitingOnUser, answer_form, choice_in_words
 from agentnb.core.run.approvals import ALWAYS, ASK, AUTO, DENY, EDIT, NEVER, READ_ONLY, RULES, decision, given_grant
+from agentnb.core.schema.addresses import WebAddress, web_address
 from agentnb.detect.run import Run
 from agentnb.display.texts.judged_call import call_text, question_text
 from agentnb.display.texts.labels import clean, cut, first_line
 from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.display.texts.visible_text import visible, visible_name
+from agentnb.errors import SettingsError
 from agentnb.policies.permissions.permissions import Permissions
+from agentnb.tools.ask_person import NAME as ASK_PERSON
 from agentnb.tools.mcp.server import PREFIX
 
 ASKS = {
@@ -36,6 +40,8 @@ ASKED = {
     "human_step": "This step was yours",
 }
 """The same for questions that are closed."""
+_SUBJECTS = ("The agent", "It")
+"""The beginnings of titles that who asks replaces, if it is not the agent itself."""
 MAX_LISTED = 400
 """Characters of the choices in a line of text."""
 MAX_OF_A_CALL = 100_000
@@ -45,13 +51,19 @@ LATER_TITLE = in_notebook((AnswerRun(lead="Close the run until you answer, also 
 """The button that suspends a run, and what it does."""
 REACHES: dict[GrantReach, str] = {"run": "in this run", "session": "in this session (until this kernel ends)"}
 """How far a grant reaches."""
+DECLINE, DECLINE_TITLE = "Decline", "Say no: who asks is told that you declined"
+CANCEL, CANCEL_TITLE = "Cancel", "Close the question without deciding"
+"""The buttons for the answers without a value, and what they do."""
 NO_ANSWER = {
-    "declined": "You left it to the agent",
+    "declined": "You declined to answer",
+    "cancelled": "You closed it without deciding",
     "withdrawn": "Withdrawn before there was an answer",
 }
 """Why a closed question has no answer."""
 DECLINED_BY = {"program": "No answer from the function that answers for you", "nobody": "Nobody could answer here"}
 """The same for a question that was declined, but not by the person."""
+CANCELLED_BY = {"program": "Closed without deciding by the function that answers for you"}
+"""The same for a question that was cancelled."""
 
 MODES = {
     RULES: "rules and their defaults decide",
@@ -63,12 +75,53 @@ MODES = {
 """What each approval mode means."""
 
 
+def titled(question: WaitingOnUser, titles: Mapping[str, str]) -> str:
+    """Return the title of a question, which names who asks unless it is the agent itself."""
+    words, name = titles.get(question.kind, titles["elicitation"]), asker_in_words(question)
+    if not name:
+        return words
+    if question.kind == "human_step":
+        return f"{words}: {name}"
+    subject = next((one for one in _SUBJECTS if words.startswith(one)), "")
+    return f"{name}{words.removeprefix(subject)}"
+
+
+def asker_in_words(question: WaitingOnUser) -> str:
+    """Return who asks in a line of its own; empty for the agent itself, and for the rule or gate that asks about a call."""
+    if question.kind == "approval" or question.asked_by in ("", ASK_PERSON):
+        return ""
+    return visible(" ".join(question.asked_by.split()))
+
+
+def address_of(question: WaitingOnUser) -> WebAddress | None:
+    """Return the address that a question wants opened; None if it has none, or one from a log that could not be opened."""
+    with suppress(SettingsError):
+        return web_address(question.url) if question.url else None
+    return None
+
+
+def host_in_words(address: WebAddress) -> str:
+    """Return the host that an address leads to, with its ASCII form if it has other letters."""
+    host = visible(address.host)
+    return host if address.host == address.ascii_host else f"{host} ({address.ascii_host})"
+
+
+def address_lines(question: WaitingOnUser) -> list[str]:
+    """Return the host and the whole address that a question wants opened, a line each; nothing for other questions."""
+    if not question.url:
+        return []
+    address = address_of(question)
+    host = [] if address is None else [f"Host: {host_in_words(address)}"]
+    return [*host, f"Address: {visible(question.url)}"]
+
+
 def question_lines(run: Run) -> list[str]:
     """Return the open questions with their choices; for a run whose process died, what it had asked."""
-    asks = "It had asked" if run.status == "interrupted" else "It asks"
+    asks = "had asked" if run.status == "interrupted" else "asks"
     lines = []
     for one in run.waiting:
-        lines.append(f"{asks}: {clean(question_text(one))}{_choices(one)}")
+        lines.append(f"{asker_in_words(one) or 'It'} {asks}: {clean(question_text(one))}{_choices(one)}")
+        lines += address_lines(one)
         if call := call_text(one):
             lines += ["About this call:", cut(call, MAX_OF_A_CALL)]
     return lines
@@ -77,20 +130,23 @@ def question_lines(run: Run) -> list[str]:
 def closed_question_lines(asked: AskedQuestion, most: int) -> list[str]:
     """Return a question that is closed, and its answer, a line of at most ``most`` characters each; nothing while it is open.
 
-    Two lines, so that no question can pretend to have an answer.
+    Lines of their own, so that no question can pretend to have an answer.
     """
     if asked.outcome == "open":
         return []
-    question = f"It asked: {first_line(clean(question_text(asked.question)), most)}{_choices(asked.question)}"
-    return [question, first_line(clean(answer_told(asked)), most)]
+    who = asker_in_words(asked.question) or "It"
+    question = f"{who} asked: {first_line(clean(question_text(asked.question)), most)}{_choices(asked.question)}"
+    addresses = [first_line(line, most) for line in address_lines(asked.question)]
+    return [question, *addresses, first_line(clean(answer_told(asked)), most)]
 
 
 def answer_told(asked: AskedQuestion) -> str:
     """Return what became of a question: ``You: Vienna``, or why there is no answer; empty while it is open."""
     if asked.outcome == "answered":
         return "".join(answer_parts(asked))
-    if asked.outcome == "declined" and asked.by in DECLINED_BY:
-        return DECLINED_BY[asked.by]
+    others = {"declined": DECLINED_BY, "cancelled": CANCELLED_BY}.get(asked.outcome, {})
+    if asked.by in others:
+        return others[asked.by]
     return NO_ANSWER.get(asked.outcome, "")
 
 

@@ -391,7 +391,7 @@ def continuation(run: Run) -> ContinueRun | RerunSteps | None:
     if works_in_steps(run):
         step = step_to_rerun(run)
         return RerunSteps(clean(step), by=_invocation(run), lead="Continue") if step else None
-    return ContinueRun(tools=tuple(map(clean, run.own_tools)), by=_invocation(run), lead="Continue")
+    return ContinueRun(tools=tuple(map(clean, run.tool_words)), by=_invocation(run), lead="Continue")
 
 
 def continue_command(run: Run) -> str:
@@ -456,7 +456,7 @@ def notes_in_pieces(run: Run, commands: Commands = NOTEBOOK) -> list[list[str]]:
 
 def _for_run(run: Run, advice: tuple[AnyAdvice, ...]) -> tuple[AnyAdvice, ...]:
     """Return the advice of an error or a warning with the options of its run, which what raised it did not know."""
-    tools, by = tuple(map(clean, run.own_tools)), _invocation(run)
+    tools, by = tuple(map(clean, run.tool_words)), _invocation(run)
     return tuple(
         [replace(one, tools=tools, by=by) if isinstance(one, TryAgain) else one for one in change_texts(advice, clean)]
     )

@@ -19,6 +19,7 @@ from agentnb.core.run.approvals import ALWAYS, DENY
 from agentnb.detect.run import Run
 from agentnb.display.card.request_view import request_view_html
 from agentnb.display.markup import NOTHING, Html
+from agentnb.display.parts.questions.answer_controls import CANCEL_QUESTION
 from agentnb.display.parts.questions.call_view import FILL, call_part_html
 from agentnb.display.parts.questions.schema_form import EDIT_FORM, FORM, form_html
 from agentnb.display.parts.tool_card import tool_body_html
@@ -115,6 +116,7 @@ AT_ONCE: dict[str, Callable[[LiveRun, Message], None]] = {
     FORM: _form,
     "answer": lambda live, message: live.answer_in_words(str(message["text"]), str(message["key"])),
     "decline": lambda live, message: live.decline(question_id=str(message["key"])),
+    CANCEL_QUESTION: lambda live, message: live.cancel_question(str(message["key"])),
 }
 """Actions that only set an event."""
 NOTES = {

@@ -185,7 +185,7 @@ def load(session: Session, shell: InteractiveShell, rest: str) -> Run:
 
 
 def mcp(session: Session, shell: InteractiveShell, rest: str) -> Any:
-    """[add NAME COMMAND... | add NAME URL | load FILE | remove NAME]: the MCP servers of this session"""
+    """[NAME | add NAME COMMAND | load FILE | remove NAME | stop NAME | read NAME URI | prompt NAME PROMPT]: MCP servers"""
     return mcp_command(session, shell, rest)
 
 

@@ -6,8 +6,9 @@ function messageOf(form, submitter) {
   const { text, rule } = form.elements;
   if (form.dataset.do === "form") {
     // Only what was typed into: a field of a page keeps not every character of a value.
-    const typed = [...form.querySelectorAll("[data-field][data-typed]")];
-    return { do: "form", fields: typed.map((field) => [field.name, field.value]) };
+    const typed = [...form.querySelectorAll("[data-field][data-typed]")].map((field) => [field.name, textOf(field)]);
+    const many = [...form.querySelectorAll("[data-many]")].filter((one) => one.querySelector("[data-typed]"));
+    return { do: "form", fields: [...typed, ...many.map((one) => [one.dataset.many, chosenIn(one)])] };
   }
   if (form.dataset.do === "always") {
     const { reach } = (submitter ?? form.querySelector("[data-reach]")).dataset;
@@ -15,6 +16,16 @@ function messageOf(form, submitter) {
   }
   const typed = text.value.trim();
   return typed || form.dataset.do === "reject" ? { do: form.dataset.do, text: typed } : null;
+}
+
+/** What stands in a field; of a box whether it is checked. */
+function textOf(field) {
+  return field.type === "checkbox" && !field.checked ? "" : field.value;
+}
+
+/** The choices whose boxes are checked, as a list of JSON; each is JSON already. */
+function chosenIn(place) {
+  return `[${[...place.querySelectorAll("input:checked")].map((box) => box.value).join(",")}]`;
 }
 
 /** Remember that a field was typed into; buttons name the pattern that stands in their field. */
@@ -36,7 +47,7 @@ function typedIn(place) {
   const forms = [...place.querySelectorAll("form[data-id]")];
   return forms.map((form) => ({
     form: formName(form),
-    values: [...form.elements].filter((one) => one.name && "typed" in one.dataset).map((one) => [one.name, one.value]),
+    values: [...form.elements].filter((one) => one.name && "typed" in one.dataset).map((one) => [one.dataset.key, one.name, one.value, one.checked]),
     errors: [...form.querySelectorAll(".agentnb-field-error")].map((one) => [one.dataset.for, one.textContent]),
   }));
 }
@@ -46,10 +57,11 @@ function typeAgain(place, kept) {
   for (const { form: name, values, errors } of kept) {
     const form = [...place.querySelectorAll("form[data-id]")].find((one) => formName(one) === name);
     if (!form) continue;
-    for (const [field, value] of values) {
-      const again = [...form.elements].find((one) => one.name === field);
+    for (const [key, field, value, isChecked] of values) {
+      const again = [...form.elements].find((one) => one.name === field && one.dataset.key === key);
       if (!again) continue;
-      again.value = value;
+      if (again.type === "checkbox") again.checked = isChecked;
+      else again.value = value;
       typedInto(again);
     }
     for (const [key, words] of errors) {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from agentnb.core.log.work_events import ServerStarted
 from agentnb.core.messages import encodable, visible
@@ -14,9 +15,14 @@ from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.servers.servers import Servers
 from agentnb.runtime.servers.sightings import Sightings
 from agentnb.tools.mcp.live_server import LiveServer
+from agentnb.tools.mcp.logged import logged_servers
+from agentnb.tools.mcp.resources import resource_tools
 from agentnb.tools.mcp.server import ServerTools
 from agentnb.tools.mcp.server_tool import MCPTool, problem_of
-from agentnb.tools.mcp.wire_names import WireNames
+from agentnb.tools.mcp.wire_names import WireNames, wire_name
+
+if TYPE_CHECKING:
+    from mcp import types as t
 
 
 class RunServers:
@@ -32,12 +38,22 @@ class RunServers:
         self._live: list[tuple[ServerTools, LiveServer]] = []
         self._seen: dict[LiveServer, int] = {}
         """The version of each server's tools that the run has."""
-        self._offers: list[RunTools] = []
+        self._run_tools: list[RunTools] = []
         self._sightings = Sightings(log)
+
+    @property
+    def items(self) -> Sequence[ServerTools]:
+        """The tools of servers that the run names, with their servers."""
+        return self._items
+
+    @property
+    def as_logged(self) -> dict[str, Any]:
+        """The servers for the settings of the log."""
+        return logged_servers(self._items)
 
     def serve(self, tools: RunTools) -> None:
         """Have these tools of the run include those of the servers, from `connect` on."""
-        self._offers.append(tools)
+        self._run_tools.append(tools)
 
     @property
     def has_news(self) -> bool:
@@ -65,26 +81,56 @@ class RunServers:
 
     async def close(self) -> None:
         """End the connections, unless they live longer than the run."""
-        if self._owns and self._live:
+        if self._owns and self._servers.used:
             await asyncio.to_thread(self._servers.close)
 
     async def _offer(self, looked_at: Sequence[LiveServer], versions: dict[LiveServer, int] | None = None) -> None:
         self._seen.update(versions or {live: live.version for live in looked_at})
-        names, found = WireNames(), {}
+        tools = self._tools()
         for item, live in self._live:
-            for tool in live.tools:
-                if item.tool not in ("", tool.name):
-                    continue
-                if problem := problem_of(tool):
-                    what = f"The tool {visible(encodable(tool.name))!r} of the MCP server {live.server.name} is left out"
-                    self._log.warn_once(f"{what}: {problem}")
-                else:
-                    name = names.add(live.server.name, tool.name)
-                    found[name] = MCPTool(live, tool, name)
-            if item.tool and item.tool not in [tool.name for tool in live.tools]:
-                known = [tool.name for tool in live.tools]
-                raise UnknownTool(f"The MCP server {item.name} has no tool {item.tool}", nearest(item.tool, known))
-        await asyncio.to_thread(self._sightings.note, found.values())
-        for offer in self._offers:
-            offer.take_server_tools(found.values())
-        self._sightings.report(found.values())
+            _check_has(item, [*(tool.name for tool in live.tools), *(tool.tool_name for tool in tools[live])])
+        single = [(item, live) for item, live in self._live if item.tool]
+        named = {tool.spec.name for item, live in single for tool in tools[live] if _is_of(item, tool.tool_name)}
+        every = [tool for each in tools.values() for tool in each]
+        await asyncio.to_thread(self._sightings.note, every)
+        for run_tools in self._run_tools:
+            run_tools.take_server_tools(every, named)
+        self._sightings.report(every)
+
+    def _tools(self) -> dict[LiveServer, list[MCPTool]]:
+        """Return the tools that the run names, by server: first those that servers list, which may have any name."""
+        names, items = WireNames(), dict[LiveServer, list[ServerTools]]()
+        for item, live in self._live:
+            items.setdefault(live, []).append(item)
+        tools = {
+            live: [
+                MCPTool(live, tool, names.add(live.server.name, tool.name))
+                for tool in live.tools
+                if any(_is_of(item, tool.name) for item in of_server) and self._is_usable(live, tool)
+            ]
+            for live, of_server in items.items()
+        }
+        for live, of_server in items.items():
+            more = resource_tools(live, names)
+            tools[live] += [tool for tool in more if any(_is_of(item, tool.tool_name) for item in of_server)]
+        return tools
+
+    def _is_usable(self, live: LiveServer, tool: t.Tool) -> bool:
+        """Return whether a model can take a tool; else warn the person, once."""
+        problem = problem_of(tool)
+        if problem:
+            what = f"The tool {visible(encodable(tool.name))!r} of the MCP server {live.server.name} is left out"
+            self._log.warn_once(f"{what}: {problem}")
+        return not problem
+
+
+def _is_of(item: ServerTools, tool: str) -> bool:
+    """Return whether an item names a tool, as its server does or as models do."""
+    return item.tool in ("", tool, wire_name(item.name, tool))
+
+
+def _check_has(item: ServerTools, known: Sequence[str]) -> None:
+    """Raise `UnknownTool` if a server has no tool of the name in an item."""
+    if item.tool and not any(_is_of(item, name) for name in known):
+        near = nearest(item.tool, known) or nearest(item.tool, [wire_name(item.name, name) for name in known])
+        raise UnknownTool(f"The MCP server {item.name} has no tool {item.tool}", near)

@@ -74,25 +74,23 @@ class Host:
     experiment: Callable[[Any], Callable[[Any], object] | None] | None = None
     """Takes the control of each experiment that runs here, and returns the watcher of its progress."""
     servers: Servers | None = None
-    """The MCP servers of the session, whose connections live across runs; of a run, those of the runs nested in it."""
+    """The MCP servers of the session, whose connections live across runs."""
     limits: CallLimits | None = None
     """The limiters of their models' calls; by default those of the process."""
 
     def __bool__(self) -> bool:
         return self is not _EMPTY and self != _EMPTY
 
-    def inside(
-        self, watcher: Watcher | None, store: RunStore | None, call_sync: CallSync | None, servers: Servers | None = None
-    ) -> Host:
-        """Return the host of the runs nested in a run with this watcher, store, thread for plain tools, and MCP servers.
+    def inside(self, watcher: Watcher | None, store: RunStore | None, call_sync: CallSync | None) -> Host:
+        """Return the host of the runs nested in a run with this watcher, store and thread for plain tools.
 
-        They ask through the call that began them, spend from the budget of the run, and have the grants of the session.
+        They ask through the call that began them, spend from the budget of the run, and have the grants of the session and
+        the MCP servers of the run.
         """
         nested: Watch | None = getattr(watcher, "nested", None)
-        servers = servers or self.servers
         if not self and nested is None:
-            return self if call_sync is None and servers is None else Host(call_sync=call_sync, servers=servers)
-        return Host(watch=nested, call_sync=call_sync, store=store, grants=self.grants, limits=self.limits, servers=servers)
+            return self if call_sync is None else Host(call_sync=call_sync)
+        return Host(watch=nested, call_sync=call_sync, store=store, grants=self.grants, limits=self.limits)
 
 
 _EMPTY = Host()

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
@@ -43,6 +43,7 @@ from agentnb.runtime.questions.elicitation import Elicitation, current_call
 from agentnb.runtime.questions.model_code import check_person, model_code
 from agentnb.runtime.runs.lifecycle import Lifecycle, Orchestrator, RunServices
 from agentnb.runtime.runs.terminal_line import progress_watcher
+from agentnb.runtime.servers.recovered import changed_servers, resolved
 from agentnb.runtime.servers.servers import Servers
 from agentnb.runtime.threads import AwakeForInterrupts, LoopThread
 from agentnb.runtime.workers.foreground import Foreground
@@ -220,7 +221,7 @@ class PendingRun(Generic[PartsT]):
         work_dir = None if self.options.work_dir is None else folder_of(self.options.work_dir)
         foreground = self.options.foreground
         services = RunServices(
-            self.log, self.inbox, clock, self.budget, elicitation, foreground, work_dir, self._warnings, self._servers()
+            self.log, self.inbox, clock, self.budget, elicitation, foreground, work_dir, self._all_warnings(), self.servers
         )
         lifecycle = Lifecycle(services, on_limit=self.parts.on_limit)
         if self._around is not None and self.recovered is None:
@@ -228,14 +229,23 @@ class PendingRun(Generic[PartsT]):
         first = self.first or (self.parts.started(self) if self.recovered is None else self._resumed(self.recovered))
         return lifecycle, self.parts.orchestrator(self, lifecycle, first), first
 
-    def _servers(self) -> RunServers | None:
-        """Return the MCP servers of the run, those of its host or its own; None if it names none."""
-        items = self.parts.server_tools
-        if not items:
-            return None
-        shared, chosen = current_host.get().servers, self.options.work_dir
-        folder = folder_of(self.parts.work_dir if chosen is None else chosen)
-        return RunServers(self.log, items, shared or Servers(), folder, owns=shared is None)
+    @cached_property
+    def servers(self) -> RunServers:
+        """The MCP servers of the run: with the connections of the run around it, of its host, or of its own.
+
+        Raises `SettingsError` for a server that is not configured.
+        """
+        around, chosen = current_budget.get(), self.options.work_dir
+        shared = (None if around is None else around.servers) or current_host.get().servers
+        servers = self.budget.servers = shared or Servers()
+        items = resolved(servers, self.parts.server_tools, self.recovered)
+        folder = folder_of(self.parts.work_dir if chosen is None else chosen) if items else Path()
+        return RunServers(self.log, items, servers, folder, owns=shared is None)
+
+    def _all_warnings(self) -> tuple[tuple[str, Advised], ...]:
+        """Return the warnings at the beginning of the run, that of servers that are other ones now included."""
+        changed = () if self.recovered is None else changed_servers(self.recovered, self.servers.items)
+        return (*self._warnings, *changed)
 
     @property
     def is_kept(self) -> bool:

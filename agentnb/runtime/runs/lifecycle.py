@@ -74,7 +74,7 @@ class RunServices:
     warnings: tuple[tuple[str, Advised], ...] = ()
     """Warnings to the person at the beginning, each with advice."""
     servers: RunServers | None = None
-    """The MCP servers that the run names."""
+    """The MCP servers of the run."""
 
     @property
     def call_sync(self) -> CallSync:

@@ -178,7 +178,12 @@ class _Parts:
             prompt=user(encodable(self._prompt)),
             agent=encodable(what.name),
             model="",
-            settings={**plain_data(dict(what.settings)), **limits, **pending.permissions.as_logged},
+            settings={
+                **plain_data(dict(what.settings)),
+                **limits,
+                **pending.servers.as_logged,
+                **pending.permissions.as_logged,
+            },
             tags=tuple([encodable(one) for one in options.tags]),
             context_type=options.context_type,
             entity=options.entity,

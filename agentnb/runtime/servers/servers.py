@@ -6,17 +6,27 @@ import asyncio
 import atexit
 import os
 import threading
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
 from agentnb.core.forks import after_fork
+from agentnb.core.messages import visible
+from agentnb.errors import AgentnbError, ServerFailed
+from agentnb.runtime.questions.model_code import check_person
 from agentnb.runtime.threads import LoopThread
 from agentnb.settings import Key
 from agentnb.tools.mcp.configuration import Configuration
 from agentnb.tools.mcp.expansion import expanded, secrets
-from agentnb.tools.mcp.live_server import LiveServer
+from agentnb.tools.mcp.live_server import LiveServer, reason
 from agentnb.tools.mcp.server import MCPServer, ServerTools
 
+if TYPE_CHECKING:
+    from mcp import Client
+
+T = TypeVar("T")
 CLOSE_SECONDS = 10.0
 """Seconds that servers have to end."""
 
@@ -30,6 +40,14 @@ class Servers:
         self._lock = threading.Lock()
         self._thread: LoopThread | None = None
         _all.add(self)
+
+    def resolved(self, items: Iterable[ServerTools]) -> tuple[ServerTools, ...]:
+        """Return the items with their servers, those that are only named from the configuration, each once.
+
+        Raises `SettingsError` for a server that is not configured.
+        """
+        found = [one if one.server else replace(one, server=self.configuration.server(one.name)) for one in items]
+        return tuple([one for place, one in enumerate(found) if one not in found[:place]])
 
     def live(self, item: ServerTools, work_dir: Path) -> LiveServer:
         """Return the server of an item, to be started when it is used. Raises `SettingsError` if it is not configured.
@@ -51,8 +69,40 @@ class Servers:
         """The servers that runs have named so far."""
         return tuple(self._used)
 
+    def ask(self, live: LiveServer, make: Callable[[Client], Awaitable[T]]) -> T:
+        """Make a request of a server for the person, who waits: within its time limit, and an interrupt ends it. Blocks.
+
+        The server is started first if it is not running. Raises `ServerFailed`, and `SettingsError` for an unset variable.
+        """
+        check_person("Using an MCP server directly")
+        with self._lock:
+            if self._thread is None:
+                raise ServerFailed(f"The MCP server {live.server.name} was stopped")
+            thread = self._thread
+        tasks: list[asyncio.Task[Any] | None] = []
+
+        async def within_limit(client: Client) -> T:
+            async with asyncio.timeout(live.server.timeout):
+                return await make(client)
+
+        async def send() -> T:
+            tasks.append(asyncio.current_task())
+            return await live.request(within_limit)
+
+        try:
+            return thread.submit(send).result()
+        except AgentnbError:
+            raise
+        except Exception as error:
+            raise ServerFailed(f"The MCP server {live.server.name} failed: {visible(reason(error))}") from error
+        except BaseException:
+            for task in filter(None, tasks):
+                task.get_loop().call_soon_threadsafe(task.cancel)
+            raise
+
     def stop(self, name: str) -> bool:
         """End the connections of a server; return whether there were any. Blocks."""
+        check_person("Stopping an MCP server")
         with self._lock:
             chosen = [one for one in self._used if one.server.name == name]
             self._used = [one for one in self._used if one not in chosen]

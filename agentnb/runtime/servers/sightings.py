@@ -7,15 +7,14 @@ from functools import partial
 
 from agentnb.core.log.events import RunStarted
 from agentnb.core.log.work_events import ServerChanged, ToolsChanged
+from agentnb.core.messages import encodable
 from agentnb.core.redaction import redact
 from agentnb.core.request import ToolSpec
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.servers.first_seen import FirstSeen, diff, first_seen, text_of
+from agentnb.tools.mcp.logged import SERVERS
 from agentnb.tools.mcp.server import MCPServer
 from agentnb.tools.mcp.server_tool import NO_CHANGE, MCPTool, ToolChange
-
-SETTING = "mcp_servers"
-"""The key under which the settings of a run hold its servers, if it names any."""
 
 
 class Sightings:
@@ -66,7 +65,7 @@ class Sightings:
         return self._first_seen.change(tool).and_of(since_log)
 
     def _change_since_log(self, tool: MCPTool, logged: ToolSpec) -> ToolChange:
-        found, now = _server_change(tool.live.server, self._log.run.settings.get(SETTING)), redact(tool.spec)
+        found, now = _server_change(tool.live.server, self._log.run.settings.get(SERVERS)), redact(tool.spec)
         if (logged.description, logged.input_schema) == (now.description, now.input_schema):
             return found
         return found.and_of(ToolChange(("tool",), diff=diff(text_of(logged), text_of(now))))
@@ -78,7 +77,7 @@ def _server_change(server: MCPServer, logged: object) -> ToolChange:
     if not isinstance(before, dict) or not isinstance(before.get("args", []), list):
         return NO_CHANGE
     target = [before.get("command_or_url"), *before.get("args", [])]
-    if target == redact([server.command_or_url, *server.args]):
+    if target == redact([encodable(text) for text in (server.command_or_url, *server.args)]):
         return NO_CHANGE
     return ToolChange(("server",), " ".join(map(str, target)))
 

@@ -88,6 +88,7 @@ class StepRunner:
         self.elicitation = elicitation
         self.call_sync = lifecycle.services.call_sync
         self.work_dir = lifecycle.services.work_dir
+        self.servers = lifecycle.services.servers
         self.nested = NestedRuns(self.log, elicitation, self.work_dir)
         self.journal = StepJournal(self.log.run.events)
         self.side_by_side = SideBySide()

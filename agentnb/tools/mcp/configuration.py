@@ -29,6 +29,10 @@ class Configuration:
         """The servers that can be named, by name. Raises `SettingsError` for a variable that cannot be read."""
         return {**self._of_files, **self._added}
 
+    def origin(self, name: str) -> str:
+        """Return where a server is configured, in words: ``added``, ``file``."""
+        return "added" if name in self._added else "file"
+
     def server(self, name: str) -> MCPServer:
         """Return the server of this name. Raises `SettingsError` if none is configured, or the variable cannot be read."""
         found = self.servers.get(name)

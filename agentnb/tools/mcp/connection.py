@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from agentnb.tools.mcp.catalogue import Catalogue, ServerFacts, catalogue_of, facts_of, tools_of
 from agentnb.tools.mcp.server import MCPServer
 from agentnb.tools.mcp.stderr_tail import StderrTail
 
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 30.0
 """Seconds to reach a server at an address; how long a call takes is limited by its tool."""
-MAX_PAGES = 100
-"""Pages of a list that are read: a server that never ends its list must not hang a run."""
 Elicit: TypeAlias = Callable[[Any], Awaitable[Any]]
 """Answers a question that the server sends during a call: from the parameters of the protocol to its result."""
 
@@ -33,6 +32,9 @@ class Connection:
         self.work_dir = work_dir
         """The folder that the server is told of as its root."""
         self.tools: tuple[t.Tool, ...] = ()
+        self.catalogue = Catalogue()
+        """The first page of its resources and prompts, as of when its tools were listed."""
+        self.facts: ServerFacts | None = None
         self.is_open = False
         """Whether calls can be made: false before it is ready, and after the server has died or the connection was closed."""
         self._elicit = elicit
@@ -60,15 +62,9 @@ class Connection:
         await asyncio.wait([self._task])
 
     async def list_tools(self) -> tuple[t.Tool, ...]:
-        """Ask for the tools, and keep them."""
-        client, found, cursor = await self.ready(), [], None
-        for _ in range(MAX_PAGES):
-            page = await client.list_tools(cursor=cursor, cache_mode="refresh")
-            found += page.tools
-            cursor = page.next_cursor
-            if not cursor:
-                break
-        self.tools = tuple(found)
+        """Ask for the tools, and whether there are resources and prompts, and keep the answers."""
+        client = await self.ready()
+        self.tools, self.catalogue = await asyncio.gather(tools_of(client), catalogue_of(client, most_pages=1))
         return self.tools
 
     async def _own(self) -> None:
@@ -77,6 +73,7 @@ class Connection:
                 client = await self._connected(stack)
                 watching = asyncio.create_task(self._watch(client))
                 stack.callback(watching.cancel)
+                self.facts = facts_of(client)
                 self._ready.set_result(client)
                 self.is_open = True
                 await self._over.wait()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 from agentnb.advice import Plain
 from agentnb.core.messages import encodable
 from agentnb.errors import AgentnbError, ServerFailed
+from agentnb.tools.mcp.catalogue import Catalogue, ServerFacts
 from agentnb.tools.mcp.connection import Connection
 from agentnb.tools.mcp.server import MCPServer
 
@@ -21,8 +22,6 @@ T = TypeVar("T")
 State: TypeAlias = Literal["configured", "starting", "ready", "dead", "failed", "stopped"]
 START_SECONDS = 60.0
 """Seconds that a server may take to start and to list its tools, or its own time limit if that is longer."""
-CONNECTION_CLOSED = -32000
-"""The protocol's code for a connection that ended."""
 
 
 class Elsewhere(Protocol):
@@ -50,7 +49,7 @@ class LiveServer:
         """Why it could not be started."""
         self.version = 0
         """Counts the changes of its tools."""
-        self.asking: list[CallQuestions] = []
+        self.open_calls: list[CallQuestions] = []
         """The calls that run and can ask the person, the newest last."""
         self.work_dir = work_dir
         self._fill = fill
@@ -68,6 +67,16 @@ class LiveServer:
     def tools(self) -> tuple[t.Tool, ...]:
         """Its tools as last listed."""
         return () if self._connection is None else self._connection.tools
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """The first page of its resources and prompts, as last listed."""
+        return Catalogue() if self._connection is None else self._connection.catalogue
+
+    @property
+    def facts(self) -> ServerFacts | None:
+        """What is known of it since the last connection began; None if none did."""
+        return None if self._connection is None else self._connection.facts
 
     @property
     def stderr(self) -> tuple[str, ...]:
@@ -98,12 +107,12 @@ class LiveServer:
             connection = await self._opened()
             client = await connection.ready()
             if questions is not None:
-                self.asking.append(questions)
+                self.open_calls.append(questions)
             try:
                 return await make(client)
             finally:
                 if questions is not None:
-                    self.asking.remove(questions)
+                    self.open_calls.remove(questions)
 
         return await self._elsewhere.run(send)
 
@@ -149,11 +158,11 @@ class LiveServer:
         self._state = "stopped"
 
     async def _elicit(self, params: Any) -> Any:
-        if not self.asking:
+        if not self.open_calls:
             from mcp.types import ElicitResult
 
             return ElicitResult(action="cancel")  # no call is running that a person waits for
-        return await self.asking[-1].elicit(params)
+        return await self.open_calls[-1].elicit(params)
 
     def _note_change(self) -> None:
         self.version += 1

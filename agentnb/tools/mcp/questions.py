@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from agentnb.core.messages import encodable, visible
-from agentnb.errors import Declined, NotAnswered
+from agentnb.core.schema.secret_fields import secret_fields
+from agentnb.errors import Declined, NotAnswered, QuestionCancelled, SettingsError
 from agentnb.tools.mcp.connection import root_of
 from agentnb.tools.tool import ToolContext
 
@@ -15,27 +17,36 @@ if TYPE_CHECKING:
     from mcp import Client
     from mcp import types as t
 
-MAX_INPUTS = 10
-"""Times that a server may ask for input in one call."""
+MAX_QUESTIONS = 10
+"""Questions that a server may ask in one call."""
+STATE_SECONDS = 0.1
+"""Seconds before a server that wants to be asked again is."""
+MAX_MESSAGE_CHARACTERS = 2_000
 
 
 class CallQuestions:
     """The questions of one call. On the event loop of the connections."""
 
-    def __init__(self, context: ToolContext, server: str, work_dir: Path) -> None:
+    def __init__(self, context: ToolContext, work_dir: Path) -> None:
         self._context = context
-        self._server = server
         self._work_dir = work_dir
-        self.error: NotAnswered | None = None
-        """Why a question could not be asked at all."""
-        self.has_asked = False
+        self._asked = 0
+        self.unanswered: NotAnswered | None = None
+        """Why a question could not be asked: there is nobody to ask."""
+        self.refused: list[str] = []
+        """Why questions were not brought to the person."""
+
+    @property
+    def has_asked(self) -> bool:
+        """Whether the server has asked anything."""
+        return self._asked > 0
 
     async def completed(self, client: Client, tool: str, arguments: dict[str, Any], progress: Any) -> t.CallToolResult:
         """Call the tool, answer what the server asks for, and return the result. Raises the client's errors."""
         from mcp.types import CallToolResult
 
         responses, state = None, None
-        for _ in range(MAX_INPUTS + 1):
+        while len(self.refused) <= MAX_QUESTIONS:
             result = await client.session.call_tool(
                 tool,
                 arguments,
@@ -47,22 +58,51 @@ class CallQuestions:
             if isinstance(result, CallToolResult):
                 return result
             state = result.request_state
-            responses = {key: await self._response(asked) for key, asked in (result.input_requests or {}).items()}
-        raise RuntimeError(f"it asked for input more than {MAX_INPUTS} times")
+            requests = result.input_requests or {}
+            if not requests:  # the server has not decided yet; the time limit of the call ends this
+                await asyncio.sleep(STATE_SECONDS)
+            responses = {key: await self._response(asked) for key, asked in requests.items()} or None
+        raise RuntimeError("it keeps asking for input")
 
     async def elicit(self, params: Any) -> t.ElicitResult:
-        """Ask the person what the server asks."""
+        """Ask the person what the server asks, and return what they did: accept, decline or cancel."""
         from mcp.types import ElicitResult
 
-        self.has_asked = True
+        self._asked += 1
+        action: Literal["accept", "decline", "cancel"] = "decline"
+        content = None
         try:
-            answer = await self._context.ask(visible(encodable(params.message)), dict(params.requested_schema))
+            if problem := self._problem(params):
+                self.refused.append(problem)
+            else:
+                content = await self._answer(params)
+                action = "accept"
+        except QuestionCancelled:
+            action = "cancel"
         except Declined:
-            return ElicitResult(action="decline")
+            pass
         except NotAnswered as error:
-            self.error = error
-            return ElicitResult(action="cancel")
-        return ElicitResult(action="accept", content=dict(answer) if isinstance(answer, Mapping) else None)
+            self.unanswered = error
+            action = "cancel"
+        except SettingsError as error:  # no schema, or an address that nobody can open
+            self.refused.append(str(error))
+        return ElicitResult(action=action, content=content)
+
+    async def _answer(self, params: Any) -> dict[str, Any] | None:
+        message = visible(encodable(params.message))[:MAX_MESSAGE_CHARACTERS].strip() or NO_MESSAGE
+        if params.mode == "url":
+            await self._context.ask_url(message, params.url)
+            return None
+        answer = await self._context.ask(message, dict(params.requested_schema))
+        return dict(answer) if isinstance(answer, Mapping) else None
+
+    def _problem(self, params: Any) -> str:
+        """Return why a question is not brought to the person; empty if it is."""
+        if self._asked > MAX_QUESTIONS:
+            return f"it asked more than {MAX_QUESTIONS} questions in one call"
+        if params.mode != "url" and (fields := secret_fields(dict(params.requested_schema))):
+            return f"it asked for what looks like a password or key: {', '.join(fields)}"
+        return ""
 
     async def _response(self, asked: Any) -> Any:
         from mcp.types import ListRootsResult
@@ -72,3 +112,6 @@ class CallQuestions:
         if asked.method == "roots/list":
             return ListRootsResult(roots=[root_of(self._work_dir)])
         raise RuntimeError("it asked for a model's reply, which agentnb does not give to servers")
+
+
+NO_MESSAGE = "(The server gives no reason.)"

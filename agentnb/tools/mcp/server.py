@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from agentnb.errors import SettingsError
+from agentnb.errors import InvalidTool, SettingsError
 
 PREFIX = "mcp:"
 """Begins the words for tools of servers: ``mcp:clock``, ``mcp:clock/get_current_time``."""
@@ -113,6 +113,27 @@ def server_tools(value: Any) -> ServerTools | None:
     name, _, tool = value.removeprefix(PREFIX).partition("/")
     check_name(name)
     return ServerTools(name, tool)
+
+
+def is_word(text: str) -> bool:
+    """Return whether a text is a word for tools of a server."""
+    try:
+        return text.startswith(PREFIX) and server_tools(text) is not None
+    except SettingsError:
+        return False
+
+
+def with_given(items: Iterable[ServerTools]) -> tuple[ServerTools, ...]:
+    """Return the items, each once; a word stands for the server of its name that is given beside it, if one is.
+
+    Raises `InvalidTool` for two servers of one name.
+    """
+    found, given = [*items], dict[str, MCPServer]()
+    for item in found:
+        if item.server is not None and (known := given.setdefault(item.name, item.server)) != item.server:
+            both = known.target if known.target == item.server.target else f"{known.target} and {item.server.target}"
+            raise InvalidTool(f"Two MCP servers have the name {item.name}: {both}", "Give one of them another name")
+    return tuple(dict.fromkeys([replace(item, server=given.get(item.name)) for item in found]))
 
 
 def check_name(name: Any) -> None:

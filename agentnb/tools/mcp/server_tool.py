@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
-from agentnb.core.messages import encodable, visible
+from agentnb.core.messages import Text, encodable, visible
 from agentnb.core.questions import ToolOrigin
 from agentnb.core.request import ToolRole, ToolSpec
 from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
-from agentnb.tools.mcp.live_server import CONNECTION_CLOSED, LiveServer, leaves, reason
+from agentnb.tools.mcp.catalogue import CONNECTION_CLOSED
+from agentnb.tools.mcp.live_server import LiveServer, leaves, reason
 from agentnb.tools.mcp.questions import CallQuestions
 from agentnb.tools.mcp.results import outcome_of
 from agentnb.tools.mcp.server import digest
@@ -95,25 +97,29 @@ class MCPTool:
         """Call the tool at its server, which is told when the call is given up."""
         if not isinstance(arguments, Mapping):
             return failure("invalid_arguments", f"The arguments of {self.spec.name} must be an object.")
-        questions = CallQuestions(context, self.live.server.name, self.live.work_dir)
+        questions = CallQuestions(context, self.live.work_dir)
 
         async def progress(done: float, total: float | None, message: str | None) -> None:
             context.progress(done, total, visible(encodable(message or "")))
 
-        async def call(client: Client) -> t.CallToolResult:
-            return await questions.completed(client, self.tool_name, dict(arguments), progress)
+        async def call(client: Client) -> ToolOutcome:
+            return await self._made(client, dict(arguments), questions, progress)
 
         for attempt in range(2):
             try:
-                return outcome_of(await self.live.request(call, questions))
+                return await self.live.request(call, questions)
             except Exception as error:
                 raised = next(iter(leaves(error)), error)
-                if questions.error is not None:
-                    raise questions.error from error
+                if questions.unanswered is not None:
+                    raise questions.unanswered from error
                 if attempt == 0 and questions.has_asked and self.may_repeat and _is_end(raised):
                     continue  # the question died with the server, and is asked again
                 return self._failed(raised)
         raise AssertionError("the second attempt has returned")
+
+    async def _made(self, client: Client, arguments: dict[str, Any], questions: CallQuestions, progress: Any) -> ToolOutcome:
+        """Make the request of a call. On the event loop of the connections."""
+        return _noted(outcome_of(await questions.completed(client, self.tool_name, arguments, progress)), questions)
 
     def _failed(self, error: BaseException) -> ToolOutcome:
         if _is_end(error):
@@ -132,7 +138,20 @@ def problem_of(tool: t.Tool) -> str:
     return f"its schema has {size:,} bytes" if size > MAX_SCHEMA_BYTES else ""
 
 
+def _noted(outcome: ToolOutcome, questions: CallQuestions) -> ToolOutcome:
+    """Return the outcome with the questions of the server that were not asked. Raises `NotAnswered` without anybody to ask."""
+    if questions.unanswered is not None and not outcome.ok:
+        raise questions.unanswered
+    if not questions.refused:
+        return outcome
+    note = f"(agentnb refused a question of the server: {visible(encodable('; '.join(questions.refused)))})"
+    return replace(outcome, parts=(*outcome.parts, Text(note)))
+
+
 def _is_end(error: BaseException) -> bool:
+    """Return whether the connection ended: noticed by reading, or by writing to what is no longer there."""
+    if isinstance(error, ConnectionError) or type(error).__name__ in ("BrokenResourceError", "ClosedResourceError"):
+        return True
     return getattr(error, "code", None) == CONNECTION_CLOSED
 
 

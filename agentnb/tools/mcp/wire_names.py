@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from hashlib import sha256
 
 from agentnb.errors import InvalidTool
+from agentnb.tools.mcp.server import PREFIX, is_word, server_tools
 from agentnb.tools.tool import WIRE_NAME
 
 MAX_CHARACTERS = 64
@@ -26,6 +28,29 @@ def wire_name(server: str, tool: str) -> str:
     return name
 
 
+def tool_of_word(word: str) -> str:
+    """Return the name for models of the tool that a word names: ``mcp:clock/now`` is ``mcp_clock_now``.
+
+    A word for anything else is returned as it is, also one for all tools of a server.
+    """
+    item = server_tools(word)
+    return word if item is None or not item.tool else wire_name(item.name, item.tool)
+
+
+def may_be_of(server: str, name: str) -> bool:
+    """Return whether a name may be that of a tool of this server, as far as is known before the server lists its tools."""
+    prefix = f"mcp_{_OTHER.sub('_', server)}_"
+    kept = prefix[: MAX_CHARACTERS - _DIGEST - 1]
+    return name.startswith(prefix) or (len(name) == MAX_CHARACTERS and name.startswith(kept) and kept != prefix)
+
+
+def is_named(name: str, words: Iterable[str]) -> bool:
+    """Return whether a tool is named by ``mcp:SERVER/TOOL``, or may be one of a server that one of the words names."""
+    if name.startswith(PREFIX):
+        return is_word(name) and tool_of_word(name) != name
+    return any(may_be_of(word.removeprefix(PREFIX).partition("/")[0], name) for word in words if word.startswith(PREFIX))
+
+
 class WireNames:
     """The names of tools of servers, both ways."""
 
@@ -40,6 +65,11 @@ class WireNames:
             what = f"{_shown(*known)} and {_shown(server, tool)} would both be called {name}"
             raise InvalidTool(what, f"Name the tools that you need: mcp:{server}/TOOL, or give a server another name")
         return name
+
+    def free(self, server: str, tool: str) -> str:
+        """Return the name of a tool if no other has it, and take it; else an empty text."""
+        name = wire_name(server, tool)
+        return name if self._tools.setdefault(name, (server, tool)) == (server, tool) else ""
 
     def origin(self, name: str) -> tuple[str, str] | None:
         """Return the server and the tool of a name; None for any other name."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -11,13 +11,15 @@ from agentnb.advice import GiveAgent, GiveTools
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.errors import near
 from agentnb.tools.builtin.named import near_tools, own_tools
+from agentnb.tools.mcp.server import is_word
+from agentnb.tools.mcp.wire_names import is_named
 from agentnb.tools.signature import problems as argument_problems
 from agentnb.workflow.checks.flow_checks import FlowChecks
 from agentnb.workflow.checks.reference_checks import ReferenceChecks
 from agentnb.workflow.form.problems import Hint, Problems
 from agentnb.workflow.form.source_map import SourceMap
 from agentnb.workflow.form.spec import AgentStep, GotoStep, ToolStep, WorkflowSpec
-from agentnb.workflow.form.step_tree import Located, StepTree
+from agentnb.workflow.form.step_tree import Located, StepTree, names_of_tool_steps
 from agentnb.workflow.templates.templates import has_templates
 
 
@@ -36,6 +38,9 @@ def check_workflow(
     of tools with their schemas, the arguments of tool steps are checked too.
     """
     tree, known = StepTree(spec.steps), dict.fromkeys([*spec.agents, *agents])
+    if tools is not None:
+        of_agents = [name for agent in spec.agents.values() for name in agent.tools]
+        tools = _with_words(tools, [*of_agents, *names_of_tool_steps(one.step for one in tree.all)])
     for located in tree.all:
         _check_names(located, tree, known, places, problems, tools)
     checks = ReferenceChecks(tree, spec.agents, places, problems, agents, inputs)
@@ -74,6 +79,8 @@ def _check_names(
                 if wanted not in seen and wanted not in places.unread:
                     what, hint = _not_seen(wanted, located, tree, seen)
                     problems.add(places.line(step.path, "context", step.line), f"{where}: context: {what}", hint)
+    elif isinstance(step, ToolStep) and tools is not None and is_named(step.tool, tools):
+        return  # its server says whether there is one, before the first step
     elif isinstance(step, ToolStep) and tools is not None and step.tool not in tools:
         line, what = places.line(step.path, "name", step.line), f'{where}: there is no tool "{step.tool}"'
         otherwise = GiveTools(lead="Give the workflow its tools")
@@ -82,6 +89,14 @@ def _check_names(
         line = places.line(step.path, "args", step.line)
         for what in _wrong_arguments(step.args, tools[step.tool]):
             problems.add(line, f"{where}: args of {step.tool}: {what}", _signature(tools[step.tool]))
+
+
+def _with_words(tools: Collection[str], words: Iterable[str]) -> Collection[str]:
+    """Return the tools with the words among these that name MCP servers."""
+    more = {word: dict[str, Any]() for word in words if is_word(word)}
+    if not more:
+        return tools
+    return ChainMap(more, dict(tools)) if isinstance(tools, Mapping) else (*tools, *more)
 
 
 def _wrong_arguments(args: Mapping[str, Any], schema: dict[str, Any]) -> list[str]:

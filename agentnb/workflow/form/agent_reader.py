@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from agentnb.advice import Advised, GiveTools
 from agentnb.core.schema.json_schema import checked_schema
@@ -15,6 +15,8 @@ from agentnb.models.registry import check_model
 from agentnb.policies.limits import LIMITS, ON_LIMIT
 from agentnb.policies.named import find_policy
 from agentnb.tools.builtin.named import GROUPS, near_tools, own_tools
+from agentnb.tools.mcp.server import is_word
+from agentnb.tools.mcp.wire_names import is_named
 from agentnb.workflow.form.fields import Fields
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.source_map import SourceMap
@@ -35,6 +37,7 @@ def read_agents(
     if fields is None:
         return {}
     agents: dict[str, AgentSpec] = {}
+    tools = None if tools is None else {**dict.fromkeys(tools), **dict.fromkeys(_words_in(fields))}
     for name, entry in fields.node.entries.items():
         node = entry.value
         if isinstance(node, ScalarNode) and node.value is None:
@@ -54,7 +57,7 @@ def _agent(fields: Fields, name: str, line: int, tools: Collection[str] | None, 
     places.add_use(name, "instruction", fields.given("instruction"), is_of_agent=True)
     names = fields.texts("tools") or ()
     for tool in names if tools is not None else ():
-        if tool not in tools and tool not in GROUPS:  # type: ignore[operator]  # it is not None
+        if tool not in tools and tool not in GROUPS and not is_named(tool, tools):  # type: ignore[operator,arg-type]  # not None
             fields.problems.add(
                 fields.line_of("tools"), f'{fields.where}: there is no tool "{tool}"', _known_tools(tool, tools)
             )
@@ -71,6 +74,17 @@ def _agent(fields: Fields, name: str, line: int, tools: Collection[str] | None, 
         limits=read_limits(fields.fields("limits"), tuple(LIMITS)),
         replies=tuple(plain(node) for node in fields.items("replies") or ()),
     )
+
+
+def _words_in(agents: Fields) -> list[str]:
+    """Return the words of all agents that name MCP servers; what is wrong in the agents is found when they are read."""
+    nodes = [entry.value.entries["tools"].value for entry in agents.node.entries.values() if _has_tools(entry.value)]
+    words = [word for node in nodes for word in (node.items if isinstance(node, ListNode) else (node,))]
+    return [word.text for word in words if isinstance(word, ScalarNode) and is_word(word.text)]
+
+
+def _has_tools(node: Node) -> TypeGuard[MappingNode]:
+    return isinstance(node, MappingNode) and "tools" in node.entries
 
 
 def _folder(source: str) -> str | None:

@@ -19,6 +19,8 @@ from agentnb.runtime.budget import OWN, Budget
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.steps.step_failures import error_for
 from agentnb.tools.builtin.named import near_tools
+from agentnb.tools.mcp.server import ServerTools
+from agentnb.tools.mcp.wire_names import tool_of_word
 from agentnb.tools.tool import Tool
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.form.spec import AgentSpec, AgentStep, WorkflowSpec
@@ -69,18 +71,9 @@ class WorkflowAgents:
         script = self._script_for(path, name)
         return agent if script is None else replace(agent, model=script)
 
-    def tool(self, name: str) -> Tool:
-        """Return the tool of this name; raise `UnknownTool` if there is none."""
-        found = self.toolbox.get(name)
-        if found is None:
-            known = [one.spec.name for one in self.toolbox]
-            hint = near_tools(name, known, GiveTools(lead="Give the workflow its tools"))
-            raise UnknownTool(f"There is no tool {name}", hint)
-        return found
-
-    def _tools_of(self, word: str) -> tuple[Tool, ...]:
+    def _tools_of(self, word: str) -> tuple[Tool | ServerTools, ...]:
         """Return the tools that an agent of the file names with a word."""
-        return self.toolbox.of_word(word) or (self.tool(word),)
+        return self.toolbox.of_word(word) or (tool_named(word, self.toolbox),)
 
     def check_prices(self, steps: Iterable[AgentStep], budget: Budget) -> None:
         """Raise `SettingsError` if what the model of an agent costs is not known, but is limited: by the run or the agent."""
@@ -98,9 +91,10 @@ class WorkflowAgents:
                     check_has_price(make_model(agent.model), agent, budgets[step.agent], whose)
 
     def check_tools(self, names: Iterable[str]) -> None:
-        """Raise `UnknownTool` if there is none of one of these names."""
+        """Raise `UnknownTool` for a name without a tool; those of MCP servers are known once a run is connected."""
         for name in names:
-            self.tool(name)
+            if not self.toolbox.may_have(tool_of_word(name)):
+                tool_named(name, self.toolbox)
 
     def continue_scripts(self, log: EventLog) -> None:
         """Let the scripts of a recovered run go on where its log says that they stopped."""
@@ -152,6 +146,15 @@ class WorkflowAgents:
             self._scripts[key] = _script(key, self._replies[key])
             self._scripts[key].used = self._used[key]
         return self._scripts[key]
+
+
+def tool_named(name: str, toolbox: Toolbox) -> Tool:
+    """Return the tool of this name, or of a word such as ``mcp:clock/now``; raise `UnknownTool` if there is none."""
+    found = toolbox.get(tool_of_word(name))
+    if found is None:
+        hint = near_tools(name, [one.spec.name for one in toolbox], GiveTools(lead="Give the workflow its tools"))
+        raise UnknownTool(f"There is no tool {name}", hint)
+    return found
 
 
 def _words(spec: WorkflowSpec) -> list[str]:

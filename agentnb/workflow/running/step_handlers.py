@@ -13,7 +13,7 @@ from agentnb.runtime.steps.nested_runs import Runnable
 from agentnb.runtime.steps.step_failures import StepEndedBadly, of_run
 from agentnb.runtime.steps.step_runner import StepRunner
 from agentnb.workflow.form import spec as s
-from agentnb.workflow.running.agents import WorkflowAgents
+from agentnb.workflow.running.agents import WorkflowAgents, tool_named
 from agentnb.workflow.running.engine import StepWork
 from agentnb.workflow.running.step_questions import StepQuestions
 from agentnb.workflow.running.tool_steps import ToolSteps
@@ -59,7 +59,7 @@ class _StepHandlers:
 
     async def _tool(self, step: s.ToolStep, attempt: Attempt) -> Any:
         arguments = rendered(step.args, attempt.place.scope) if step.args else {}
-        return await self._tools.call(self._agents.tool(step.tool), arguments, attempt)
+        return await self._tools.call(tool_named(step.tool, self._tools.toolbox), arguments, attempt)
 
     async def _workflow(self, step: s.WorkflowStep, attempt: Attempt) -> Any:
         scope = attempt.place.scope

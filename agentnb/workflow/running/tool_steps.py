@@ -42,7 +42,9 @@ class ToolSteps:
         elicitation = steps.elicitation
         self._runs = steps.nested
         self._book = elicitation.book
-        tools = RunTools(steps.log, toolbox, logs_changes=False)
+        tools = self._run_tools = RunTools(steps.log, toolbox, logs_changes=False)
+        if steps.servers is not None:
+            steps.servers.serve(tools)
         work_dir = folder_of(steps.work_dir)
         permitted = PermissionGate(elicitation.permissions, tools.get, work_dir)
         services = CallServices(
@@ -55,6 +57,11 @@ class ToolSteps:
             suspends=elicitation.suspends,
         )
         self._calls = steps.calls = ToolCalls(steps.log, tools, services)
+
+    @property
+    def toolbox(self) -> Toolbox:
+        """The tools that can be called now: from the first step on, also those of MCP servers."""
+        return self._run_tools.toolbox
 
     async def call(self, tool: Tool, arguments: dict[str, Any], attempt: Attempt) -> Any:
         """Return the output of the tool as plain data, else as the text that a model would read.

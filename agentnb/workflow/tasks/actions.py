@@ -71,6 +71,10 @@ class ActionTable:
         """Return the tool of this name, as a task file or a plan may write it; None if there is none."""
         return self.tools.get(name) or self.tools.get(tool_name(name))
 
+    def may_have(self, name: str) -> bool:
+        """Return whether it has this action, this tool, or an MCP server that may have this tool once a run is connected."""
+        return name in self.actions or self.tools.may_have(name) or self.tools.may_have(tool_name(name))
+
     def label(self, name: str) -> str:
         """Return what a log calls it: the action, or the tool by its own name."""
         return name if self.action(name) is not None else tool_name(name)
@@ -87,7 +91,7 @@ class ActionTable:
             for one in (task, task.task) if isinstance(task, EmitStep) else (task,):
                 self._check_task(one, problems)
         for name in sorted(file.approval.allow | file.approval.block):
-            if self.tools.get(name) is None:
+            if not self.tools.may_have(name):
                 problems.add(file.approval.line, f"approval: there is no tool {name}", self._advice(name))
 
     def _check_task(self, task: TaskStep, problems: Problems) -> None:
@@ -95,7 +99,7 @@ class ActionTable:
         if task.handler is not None:
             named.append((task.handler.action, task.handler.line))
         for name, line in named:
-            if name is None or name in self.actions or self.tool(name) is not None:
+            if name is None or self.may_have(name):
                 continue
             what = f"task {task.path}: there is no action {name}, and no tool {tool_name(name)}"
             problems.add(line, what, self._advice(name))

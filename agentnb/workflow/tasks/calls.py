@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -42,16 +43,21 @@ class Calls:
         handle: Handle,
     ) -> None:
         self._steps = steps
-        self._table = table
+        self._actions = table
         self._settings = settings
         self._handle = handle
         self._questions = StepQuestions(steps)
         gates: tuple[Gate, ...] = (*gates_of(settings.get("agent_settings") or {}), FileRules(rules.rules))
         self._tools = ToolSteps(steps, table.tools, gates)
 
+    @property
+    def _table(self) -> ActionTable:
+        """The actions, and the tools that can be called now."""
+        return replace(self._actions, tools=self._tools.toolbox)
+
     async def act(self, action: str, given: Any, attempt: Attempt, execution: Execution | None = None) -> Any:
         """Return the result of an action with this input. ``execution``: of the task whose action it is, not its handler."""
-        function = self._table.action(action)
+        function = self._actions.action(action)
         if function is None:
             return await self._call(action, given or {}, attempt)
         call = ActionCall(

@@ -54,12 +54,13 @@ def task_orchestration(
         **logged_builtins(table.tools),
         **(settings or {}),
     }
-    return Orchestration(make=make, name=name, settings=logged, **(file.limits if limits is None else limits))
+    limits = file.limits if limits is None else limits
+    return Orchestration(make=make, name=name, settings=logged, server_tools=table.tools.servers, **limits)
 
 
 def _toolbox(file: TaskFile, tools: Iterable[Any]) -> Toolbox:
-    """Return these tools, and the built-in ones that the file names."""
-    return Toolbox(tools).with_words([*file.tool_names, *file.approval.allow, *file.approval.block])
+    """Return these tools, and the built-in ones and those of MCP servers that the file names."""
+    return Toolbox(tools).with_words([*file.server_words, *file.tool_names, *file.approval.allow, *file.approval.block])
 
 
 def _values(file: TaskFile, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from agentnb.policies.permissions.rules import Rule
+from agentnb.tools.mcp.server import server_tools
+from agentnb.tools.mcp.wire_names import tool_of_word
 from agentnb.workflow.form.problems import Problem
 from agentnb.workflow.form.spec import DEFAULT_LOOPS, StepSpec, written_as
 
@@ -153,11 +155,19 @@ class TaskFile:
     @property
     def tool_names(self) -> tuple[str, ...]:
         """The names of the tools that its actions stand for, each once; some may be actions of agentnb."""
+        return tuple(dict.fromkeys(map(tool_name, self._actions)))
+
+    @property
+    def server_words(self) -> tuple[str, ...]:
+        """Its actions that name a tool of an MCP server, each once: ``mcp:clock/now``."""
+        return tuple(dict.fromkeys(action for action in self._actions if server_tools(action)))
+
+    @property
+    def _actions(self) -> list[str]:
         each = [one for task in self.tasks for one in ((task, task.task) if isinstance(task, EmitStep) else (task,))]
-        actions = [action for one in each for action in (one.action, one.handler and one.handler.action) if action]
-        return tuple(dict.fromkeys(map(tool_name, actions)))
+        return [action for one in each for action in (one.action, one.handler and one.handler.action) if action]
 
 
 def tool_name(action: str) -> str:
     """Return the name of the tool that an action stands for: ``my/tool:summarise`` is ``my_tool_summarise``."""
-    return _SEPARATORS.sub("_", action)
+    return _SEPARATORS.sub("_", tool_of_word(action))

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any, Literal, cast
 
 from agentnb.core.step_retry import Retry
+from agentnb.errors import SettingsError
+from agentnb.tools.mcp.server import server_tools
 from agentnb.workflow.form.fields import Fields
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, ScalarNode, kind_of, plain
@@ -84,9 +86,17 @@ class TaskReader:
 
     def _action(self, fields: Fields) -> str | None:
         action = fields.text("action")
-        if action is not None and not _ACTION.fullmatch(action):
+        if action is None:
+            return None
+        if not _ACTION.fullmatch(action):
             hint = "Write service:method, such as tides:fetch for the tool tides_fetch"
             self._problems.add(fields.line_of("action"), f'{fields.where}: "{action}" is not an action', hint)
+            return action
+        try:
+            server_tools(action)
+        except SettingsError as error:
+            self._problems.add(fields.line_of("action"), f"{fields.where}: {error.what}", error.advice)
+            return None
         return action
 
     def _input(self, fields: Fields, extra: tuple[str, ...]) -> dict[str, Any]:

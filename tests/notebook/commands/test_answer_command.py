@@ -71,7 +71,7 @@ def test_a_question_can_be_declined(kernel: Any) -> None:
     kernel.run("model = asking()")
     begin(kernel)
     assert "continues without an answer" in kernel.run("%agent answer --decline").printed
-    assert "gave no answer" in ended_with(kernel)
+    assert "declined to answer" in ended_with(kernel)
 
 
 def test_choices_are_offered_and_others_are_refused(kernel: Any) -> None:

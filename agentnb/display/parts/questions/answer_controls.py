@@ -12,9 +12,24 @@ from agentnb.core.run.approvals import ALWAYS, APPROVE, DENY
 from agentnb.display.markup import NOTHING, Html, tag, words
 from agentnb.display.parts.questions.call_view import unread_note
 from agentnb.display.parts.questions.schema_form import EDIT_FORM, form_html
-from agentnb.display.texts.question_labels import LATER, LATER_TITLE, REACHES, approving_choices, grant_in_words, is_fixed
+from agentnb.display.texts.question_labels import (
+    CANCEL,
+    CANCEL_TITLE,
+    DECLINE,
+    DECLINE_TITLE,
+    LATER,
+    LATER_TITLE,
+    REACHES,
+    address_of,
+    approving_choices,
+    grant_in_words,
+    is_fixed,
+)
+from agentnb.display.texts.visible_text import visible
 from agentnb.runtime.questions.question_forms import question_form
 
+CANCEL_QUESTION = "cancel"
+"""The action that closes a question without deciding."""
 MAX_OF_A_CHOICE = 120
 MAX_RULE = 200
 """Characters of a pattern on a button; its field has all of it."""
@@ -25,17 +40,33 @@ def answer_controls(question: WaitingOnUser, *, may_wait: bool) -> list[Html]:
     form = answer_form(question.schema)
     if question.kind == "approval" and DENY in form.choices and form.has_others:
         return _approval(question, may_wait=may_wait)
+    others = _without_answer(question, may_wait=may_wait)
+    if question.url:
+        done = [_button(question, choice, choice_in_words(choice).capitalize()) for choice in form.choices]
+        return [tag("div", "buttons", _link(question), *done, *others)]
     if form.choices and len(form.choices) <= MAX_CHOICES:
         buttons = [_button(question, choice, is_first=not place) for place, choice in enumerate(form.choices)]
-        if question.kind != "approval":  # where no answer is a denial, which has a button already
-            buttons.append(_decline(question))
-        buttons += [_later(question)] if may_wait else []
-        answers = tag("div", "buttons", *buttons)
+        answers = tag("div", "buttons", *buttons, *others)
         return [answers, _say(question, _field(question))] if form.has_others else [answers]
     if question_form(question) is not None:
-        return [form_html(question), tag("div", "buttons", _decline(question))]
+        return [form_html(question, others)]
     field = _select(form.choices) if form.choices else _field(question)
-    return [_say(question, field), tag("div", "buttons", _decline(question))]
+    return [_say(question, field), tag("div", "buttons", *others)]
+
+
+def _without_answer(question: WaitingOnUser, *, may_wait: bool) -> list[Html]:
+    """Return the buttons for what may be done instead of answering; no answer to an approval is a denial, which has its own."""
+    no_answer = [] if question.kind == "approval" else [_decline(question), _cancel(question)]
+    return [*no_answer, *([_later(question)] if may_wait else [])]
+
+
+def _link(question: WaitingOnUser) -> Html:
+    """Return the link that the person opens, in a page that learns nothing of this one; nothing for an unusable address."""
+    address = address_of(question)
+    if address is None:
+        return NOTHING
+    about = {"href": address.opened, "target": "_blank", "rel": "noopener noreferrer", "referrerpolicy": "no-referrer"}
+    return tag("a", "button primary", f"Open {visible(address.ascii_host)}", **about)
 
 
 def _approval(question: WaitingOnUser, *, may_wait: bool) -> list[Html]:
@@ -176,5 +207,10 @@ def _later(question: WaitingOnUser) -> Html:
 
 
 def _decline(question: WaitingOnUser) -> Html:
-    label = "Decline" if question.kind == "human_step" else "Leave it to the agent"
-    return tag("button", "button quiet", label, type="button", data_do="decline", data_id=question.id)
+    return tag("button", "button quiet", DECLINE, type="button", title=DECLINE_TITLE, data_do="decline", data_id=question.id)
+
+
+def _cancel(question: WaitingOnUser) -> Html:
+    return tag(
+        "button", "button quiet", CANCEL, type="button", title=CANCEL_TITLE, data_do=CANCEL_QUESTION, data_id=question.id
+    )

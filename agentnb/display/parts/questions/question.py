@@ -7,7 +7,18 @@ from agentnb.display.markup import NOTHING, Html, tag, words
 from agentnb.display.parts.questions.answer_controls import answer_controls
 from agentnb.display.parts.questions.call_view import MAX_OF_A_QUESTION, call_html
 from agentnb.display.texts.judged_call import question_text
-from agentnb.display.texts.question_labels import ASKED, ASKS, HAD_ASKED, answer_parts, answer_told, choices_in_words
+from agentnb.display.texts.question_labels import (
+    ASKED,
+    ASKS,
+    HAD_ASKED,
+    address_of,
+    answer_parts,
+    answer_told,
+    choices_in_words,
+    host_in_words,
+    titled,
+)
+from agentnb.display.texts.visible_text import visible
 
 MAX_LISTED = 2_000
 """Characters of the choices in a saved card."""
@@ -25,21 +36,22 @@ def question_html(asked: AskedQuestion, *, live: bool, over: bool = False, whole
     if asked.outcome != "open":
         return _closed(asked, None if whole else MAX_OF_A_CLOSED_ONE)
     question = asked.question
-    head = tag("div", "asked", _title(question, HAD_ASKED if over else ASKS))
+    head = tag("div", "asked", titled(question, HAD_ASKED if over else ASKS))
     body = tag("div", "question-text", words(question_text(question), MAX_OF_A_QUESTION))
     call = call_html(question, asked.round, live=live and not over, whole=whole)
     is_asked = live and not over
     answers = answer_controls(question, may_wait=may_wait) if is_asked else [_listed(question, MAX_LISTED)]
-    return tag("div", "question", head, body, *call, *answers, role="group", aria_label="A question to you")
+    return tag("div", "question", head, body, _address(question), *call, *answers, role="group", aria_label="A question to you")
 
 
 def _closed(asked: AskedQuestion, most: int | None) -> Html:
     """Return a closed question with its answer, or why it has none."""
     question = asked.question
-    head = tag("div", "quiet", _title(question, ASKED))
+    head = tag("div", "quiet", titled(question, ASKED))
     body = tag("div", "question-asked", words(question_text(question), most))
     listed = _listed(question, MAX_LISTED_OF_A_CLOSED_ONE)
-    return tag("div", "question-closed", head, body, listed, _answer(asked, most), role="group", aria_label="A question to you")
+    parts = [head, body, _address(question), listed, _answer(asked, most)]
+    return tag("div", "question-closed", *parts, role="group", aria_label="A question to you")
 
 
 def _answer(asked: AskedQuestion, most: int | None) -> Html:
@@ -49,8 +61,13 @@ def _answer(asked: AskedQuestion, most: int | None) -> Html:
     return tag("div", "quiet", answer_told(asked))
 
 
-def _title(question: WaitingOnUser, titles: dict[str, str]) -> str:
-    return titles.get(question.kind, titles["elicitation"])
+def _address(question: WaitingOnUser) -> Html:
+    """Return the host and the whole address that the question wants opened, as text: nothing here opens it."""
+    if not question.url:
+        return NOTHING
+    address = address_of(question)
+    host = NOTHING if address is None else tag("div", "question-host", words(host_in_words(address)))
+    return tag("div", "question-address", host, tag("div", "question-url", words(visible(question.url))))
 
 
 def _listed(question: WaitingOnUser, most: int) -> Html:

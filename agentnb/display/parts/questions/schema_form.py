@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.redaction import MASK
-from agentnb.core.schema.form_fields import WHOLE, FormField, form_fields
+from agentnb.core.schema.form_fields import EMPTY, WHOLE, FormField, form_fields
+from agentnb.core.schema.json_schema import FORMATS_IN_WORDS
 from agentnb.display.markup import NOTHING, Html, tag, words
 from agentnb.display.texts.labels import cut
+from agentnb.display.texts.visible_text import visible
 from agentnb.runtime.questions.question_forms import QuestionForm, question_form
 
 FORM = "form"
@@ -19,8 +21,11 @@ MAX_LABEL, MAX_HELP, MAX_OPTION = 100, 300, 120
 HIDDEN_KEY = f"If {MASK} stands for a key that agentnb hides, type the key again: the call runs with what is in this form."
 
 
-def form_html(question: WaitingOnUser) -> Html:
-    """Return the form that answers a question, or that changes the arguments of its call."""
+def form_html(question: WaitingOnUser, others: Sequence[Html] = ()) -> Html:
+    """Return the form that answers a question, or that changes the arguments of its call.
+
+    ``others``: the buttons for what may be done instead.
+    """
     form = question_form(question)
     if form is None:
         return NOTHING
@@ -32,7 +37,15 @@ def form_html(question: WaitingOnUser) -> Html:
     send = tag("button", "button primary", "Approve with these arguments" if is_edit else "Answer", type="submit")
     error = _error() if fields[0].key != WHOLE else NOTHING
     return tag(
-        "form", "form", *shown, note, error, tag("div", "buttons", send), data_do=FORM, data_id=question.id, novalidate=True
+        "form",
+        "form",
+        *shown,
+        note,
+        error,
+        tag("div", "buttons", send, *others),
+        data_do=FORM,
+        data_id=question.id,
+        novalidate=True,
     )
 
 
@@ -48,8 +61,33 @@ def _field(field: FormField, question_id: str, whole: str) -> Html:
     name = whole if field.key == WHOLE else "Other properties, as JSON" if field.is_others else cut(field.label, MAX_LABEL)
     needed = NOTHING if field.key == WHOLE else _is_needed(field)
     label = tag("span", "form-label", words(name), needed)
-    control = _control(field, name, f"{FORM}:{question_id}:{field.key}")
-    return tag("div", "form-field", tag("label", "form-row", label, control), _help(field), _error(field.key))
+    key = f"{FORM}:{question_id}:{field.key}"
+    if field.kind == "choices":
+        row = tag("div", "form-row", label, _boxes(field, key), role="group", aria_label=name)
+    else:
+        row = tag("label", "form-row", label, _control(field, name, key))
+    empty = _empty_mark(field, f"{key}.{EMPTY}") if field.may_be_empty else NOTHING
+    return tag("div", "form-field", row, empty, _help(field), _error(field.key))
+
+
+def _boxes(field: FormField, key: str) -> Html:
+    """Return a box for each choice of which several may be chosen."""
+    boxes = []
+    for place, option in enumerate(field.options):
+        is_chosen = option.text in field.chosen
+        about: dict[str, str | bool | None] = {"checked": is_chosen, "data_key": f"{key}:{place}"}
+        box = tag("input", "", type="checkbox", name_=field.key, value=option.text, **about)
+        boxes.append(tag("label", "form-box", box, " ", words(option.label, MAX_OPTION)))
+    return tag("div", "form-boxes", *boxes, data_many=field.key)
+
+
+def _empty_mark(field: FormField, key: str) -> Html:
+    """Return the mark that makes an empty field the empty text; it is shown while the field is empty."""
+    is_empty = field.has_value and not field.text
+    box = tag(
+        "input", "", type="checkbox", name_=f"{field.key}.{EMPTY}", value="yes", checked=is_empty, data_key=key, data_field=True
+    )
+    return tag("label", "form-box form-empty", box, " ", "Empty text instead of no value")
 
 
 def _is_needed(field: FormField) -> Html:
@@ -61,18 +99,29 @@ def _error(key: str | None = None) -> Html:
 
 
 def _help(field: FormField) -> Html:
-    lowest, highest = field.limits
-    limits = {
-        (True, True): f"From {lowest} to {highest}",
-        (True, False): f"At least {lowest}",
-        (False, True): f"At most {highest}",
-    }.get((lowest is not None, highest is not None), "")
-    kind = {"integer": "A whole number", "number": "A number", "json": "JSON"}.get(field.kind, "")
-    notes = [cut(field.description, MAX_HELP), limits or ("" if field.key == WHOLE or field.is_others else kind)]
+    kind = {"integer": "A whole number", "number": "A number", "json": "JSON", "choices": "Any of these"}.get(field.kind, "")
+    is_plain = field.key == WHOLE or field.is_others
+    notes = [cut(field.description, MAX_HELP), *_limits(field)]
+    if len(notes) == 1 and not is_plain:
+        notes.append(kind)
     if field.may_be_null and field.is_required and field.kind != "json":
         notes.append("Empty for null")
     text = ". ".join(note.rstrip(".") for note in notes if note)
     return tag("div", "form-help", words(text)) if text else NOTHING
+
+
+def _limits(field: FormField) -> list[str]:
+    """Return what the value of a field must be, in a few words each."""
+    lowest, highest = field.limits
+    unit = {"text": " characters", "lines": " characters", "choices": " of these"}.get(field.kind, "")
+    limits = {
+        (True, True): f"From {lowest} to {highest}{unit}",
+        (True, False): f"At least {lowest}{unit}",
+        (False, True): f"At most {highest}{unit}",
+    }.get((lowest is not None, highest is not None), "")
+    wanted = FORMATS_IN_WORDS.get(field.format, "")
+    pattern = f"Matches {cut(visible(field.pattern), MAX_HELP)}" if field.pattern else ""
+    return [one for one in (f"{wanted[:1].upper()}{wanted[1:]}", limits, pattern) if one]
 
 
 def _control(field: FormField, name: str, key: str) -> Html:
@@ -82,9 +131,19 @@ def _control(field: FormField, name: str, key: str) -> Html:
     if field.kind in ("lines", "json"):
         rows = min(12, max(2, field.text.count("\n") + 1))
         # The parser drops a line break at the beginning of a text area.
-        return tag("textarea", "field form-code", Html("\n"), words(field.text), rows=str(rows), spellcheck="false", **about)
-    mode = {"integer": "numeric", "number": "decimal"}.get(field.kind)
-    return tag("input", "field", type="text", value=field.text, inputmode=mode, autocomplete="off", **about)
+        return tag(
+            "textarea",
+            "field form-code",
+            Html("\n"),
+            words(field.text),
+            rows=str(rows),
+            spellcheck="false",
+            placeholder=" ",
+            **about,
+        )
+    mode = {"integer": "numeric", "number": "decimal", "email": "email", "uri": "url"}.get(field.format or field.kind)
+    # The blank placeholder tells the style sheet whether the field is empty.
+    return tag("input", "field", type="text", value=field.text, inputmode=mode, placeholder=" ", autocomplete="off", **about)
 
 
 def _options(field: FormField) -> Sequence[Html]:

@@ -5,26 +5,45 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from agentnb.errors import SettingsError, near
 from agentnb.notebook.commands.mcp.configure import add_command, load_command, remove_command
+from agentnb.notebook.commands.mcp.look import list_servers, listed_words, names_of, show_server, stop_command
+from agentnb.notebook.commands.mcp.read import prompt_command, read_command
 from agentnb.session.session import Session
+from agentnb.tools.mcp.catalogue import Catalogue
 
 SUBCOMMANDS: dict[str, Callable[[Session, Any, str], Any]] = {
     "add": add_command,
     "load": load_command,
     "remove": remove_command,
+    "stop": stop_command,
+    "read": read_command,
+    "prompt": prompt_command,
 }
 """What ``%agent mcp WORD`` does: functions of the session, the shell and the rest of the line."""
 
 
+NAMES_FIRST = ("remove", "stop", "read", "prompt")
+"""Sub-commands whose first word is the name of a server."""
+LISTED: dict[str, Callable[[Catalogue], list[str]]] = {
+    "read": lambda found: [one.uri for one in found.resources],
+    "prompt": lambda found: [one.name for one in found.prompts],
+}
+"""What the second word of a sub-command may be, of what a running server has listed."""
+
+
 def mcp_command(session: Session, shell: Any, rest: str) -> Any:
-    """Run the sub-command that the line names."""
+    """List the servers, show the one that the line names, or run its sub-command."""
     word, _, rest = rest.strip().partition(" ")
-    if word not in SUBCOMMANDS:
-        raise SettingsError(f"%agent mcp has no command {word!r}", near(word, SUBCOMMANDS))
-    return SUBCOMMANDS[word](session, shell, rest.strip())
+    if word in SUBCOMMANDS:
+        return SUBCOMMANDS[word](session, shell, rest.strip())
+    return show_server(session, shell, word, SUBCOMMANDS) if word else list_servers(session, shell)
 
 
 def mcp_words(before: list[str], session: Session) -> list[str]:
     """Return the words to offer behind ``%agent mcp`` and these words."""
-    return [] if before else [*SUBCOMMANDS]
+    if not before:
+        return [*SUBCOMMANDS, *names_of(session)]
+    if len(before) == 1 and before[0] in NAMES_FIRST:
+        return names_of(session)
+    listed = LISTED.get(before[0])
+    return listed_words(session, before[1], listed) if listed and len(before) == 2 else []

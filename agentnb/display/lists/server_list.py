@@ -1,0 +1,95 @@
+"""``%agent mcp``: the MCP servers, with state, tools and the end of their standard error, as HTML and as text."""
+
+from __future__ import annotations
+
+from agentnb.display.lists.server_words import (
+    MAX_NAME,
+    MAX_PROBLEM,
+    MAX_TARGET,
+    figures_of,
+    problem_told,
+    server_count,
+    state_of,
+    told,
+)
+from agentnb.display.markup import NOTHING, Html, joined, tag
+from agentnb.display.parts.head import MARKS, marked_html
+from agentnb.display.style import kept
+from agentnb.display.texts.labels import clean, counted
+from agentnb.runtime.servers.listed_servers import ListedServer
+
+MAX_SERVERS = 100
+"""Servers that are listed; of more, only the count is."""
+MAX_TEXT_LINES = 3
+"""Lines of a standard error that a text shows; HTML folds all that are kept."""
+
+
+def server_list_html(rows: list[ListedServer], hint: str) -> Html:
+    """Return the list; ``hint``: what to type next."""
+    shown = [_row(row) for row in rows[:MAX_SERVERS]]
+    left = len(rows) - len(shown)
+    more = tag("div", "server-row", f"{left:,} more") if left > 0 else NOTHING
+    foot = tag("div", "server-hint", hint)
+    return kept(tag("div", "history", tag("div", "history-title", server_count(rows)), *shown, more, foot))
+
+
+def server_head_html(row: ListedServer) -> Html:
+    """Return the first line of a server: state, name, command or address, and its figures at the side."""
+    tone, state = state_of(row)
+    first = tag(
+        "span",
+        "history-first",
+        marked_html(tone, state, look="history-status", element="b"),
+        " ",
+        tag("b", "server-name", told(row.server.name, MAX_NAME)),
+        " ",
+        tag("code", "server-target", told(row.server.target, MAX_TARGET), title=told(row.server.target, MAX_TARGET)),
+    )
+    return tag("div", "server-line", first, " ", tag("span", "server-figures", " · ".join(figures_of(row))))
+
+
+def stderr_html(row: ListedServer) -> Html:
+    """Return the last lines of the standard error in a fold; nothing if there are none."""
+    lines = stderr_lines(row)
+    if not lines:
+        return NOTHING
+    title = tag("summary", "server-fold-title", f"{counted(len(lines), 'line')} of standard error")
+    return tag("details", "server-fold", title, tag("pre", "server-stderr", "\n".join(lines)))
+
+
+def problem_html(row: ListedServer) -> Html:
+    """Return why it could not be started."""
+    problem = problem_told(row)
+    return tag("div", "server-problem", problem) if problem else NOTHING
+
+
+def _row(row: ListedServer) -> Html:
+    return tag("div", "server-row", joined(server_head_html(row), problem_html(row), stderr_html(row)))
+
+
+# As text
+
+
+def server_list_text(rows: list[ListedServer], hint: str) -> str:
+    """Return a line for each server, and below it why it failed and the end of its standard error."""
+    lines = [server_count(rows)]
+    width = max((len(row.server.name) for row in rows[:MAX_SERVERS]), default=0)
+    for row in rows[:MAX_SERVERS]:
+        lines += server_head_lines(row, min(width, MAX_NAME))
+    left = len(rows) - MAX_SERVERS
+    return clean("\n".join([*lines, *([f"{left:,} more"] if left > 0 else []), *([hint] if hint else [])]))
+
+
+def server_head_lines(row: ListedServer, width: int = 0) -> list[str]:
+    """Return the lines of a server: its facts, why it failed, the end of its standard error."""
+    tone, state = state_of(row)
+    named = told(row.server.name, MAX_NAME).ljust(width)
+    figures = ", ".join(figures_of(row))
+    problem = [f"    {problem_told(row)}"] if row.problem else []
+    stderr = [f"    stderr: {line}" for line in stderr_lines(row)[-MAX_TEXT_LINES:]]
+    return [f"{MARKS[tone]} {state:<15} {named}  {figures}  {told(row.server.target, MAX_TARGET)}", *problem, *stderr]
+
+
+def stderr_lines(row: ListedServer) -> list[str]:
+    """Return the last lines that the server wrote to its standard error."""
+    return [] if row.live is None else [told(line, MAX_PROBLEM) for line in row.live.stderr]

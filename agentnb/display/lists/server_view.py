@@ -1,0 +1,125 @@
+"""``%agent mcp NAME``: one MCP server with its tools, resources and prompts, as HTML and as text."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from agentnb.display.lists.server_list import problem_html, server_head_html, server_head_lines, stderr_html
+from agentnb.display.lists.server_words import MAX_NAME, MAX_TARGET, arguments_told, told
+from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.style import kept
+from agentnb.display.texts.labels import clean, counted
+from agentnb.runtime.servers.listed_servers import ListedServer
+from agentnb.tools.mcp.catalogue import Catalogue
+from agentnb.tools.mcp.resources import prompt_arguments
+
+MAX_ROWS = 200
+"""Tools, resources or prompts that are listed; of more, only the count is."""
+MAX_OPEN = 40
+"""Rows of a list that is open from the beginning."""
+MAX_LINE = 1_000
+"""Characters of a line of instructions."""
+INSTRUCTIONS = "Instructions of the server, for you: no model reads them"
+
+
+class Section(NamedTuple):
+    """A list of what a server has: per row its name or URI, its arguments or kind, and what the server says of it."""
+
+    noun: str
+    rows: list[tuple[str, str, str]]
+
+
+def sections_of(row: ListedServer, catalogue: Catalogue) -> list[Section]:
+    """Return what the server has, without empty lists."""
+    tools = () if row.live is None else row.live.tools
+    found = [
+        Section("tool", [_row(one.name, arguments_told(one.input_schema), one.description) for one in tools]),
+        Section("resource", [_row(one.uri, one.mime_type, one.description or one.title) for one in catalogue.resources]),
+        Section(
+            "resource template",
+            [_row(one.uri_template, one.mime_type, one.description or one.title) for one in catalogue.templates],
+        ),
+        Section("prompt", [_row(one.name, prompt_arguments(one), one.description) for one in catalogue.prompts]),
+    ]
+    return [section for section in found if section.rows]
+
+
+def _row(name: str, kind: str | None, about: str | None) -> tuple[str, str, str]:
+    first = (about or "").strip().partition("\n")[0]
+    return told(name, MAX_TARGET), told(kind or "", MAX_TARGET), told(first)
+
+
+def facts_told(row: ListedServer) -> str:
+    """Return what the server calls itself, the protocol, and the folder that it was told of."""
+    if row.live is None or row.live.facts is None:
+        return ""
+    facts = row.live.facts
+    folder = f"folder {told(row.live.work_dir, MAX_TARGET)}"
+    return ", ".join(filter(None, (told(facts.software, MAX_NAME), f"protocol {told(facts.protocol, MAX_NAME)}", folder)))
+
+
+def instructions_of(row: ListedServer) -> str:
+    """Return the instructions of the server; empty if there are none."""
+    return "" if row.live is None or row.live.facts is None else row.live.facts.instructions
+
+
+def server_html(row: ListedServer, catalogue: Catalogue, hints: list[str]) -> Html:
+    """Return the server with folds for its lists; ``hints``: what to type next."""
+    facts = facts_told(row)
+    parts = (
+        tag("div", "server-row server-first-row", server_head_html(row), problem_html(row), tag("div", "quiet", facts)),
+        *[_section_html(section) for section in sections_of(row, catalogue)],
+        _instructions_html(instructions_of(row)),
+        tag("div", "server-row", stderr) if (stderr := stderr_html(row)) else NOTHING,
+        tag("div", "server-hint", *[tag("div", "", hint) for hint in hints]) if hints else NOTHING,
+    )
+    return kept(tag("div", "history", *parts))
+
+
+def _section_html(section: Section) -> Html:
+    shown = section.rows[:MAX_ROWS]
+    rows = [_row_html(*cells) for cells in shown]
+    left = len(section.rows) - len(shown)
+    body = joined(*rows, tag("div", "quiet", f"{left:,} more") if left else NOTHING)
+    title = tag("summary", "server-section-title", _counted(section))
+    return tag("details", "server-row", title, tag("div", "server-items", body), open=len(shown) <= MAX_OPEN)
+
+
+def _row_html(name: str, kind: str, about: str) -> Html:
+    arguments = joined(" ", tag("span", "server-item-kind", f"({kind})")) if kind else NOTHING
+    first = tag("div", "server-item-first", tag("code", "server-item-name", name), arguments)
+    return tag("div", "server-item", first, tag("div", "server-item-about", about))
+
+
+def _instructions_html(text: str) -> Html:
+    if not text:
+        return NOTHING
+    title = tag("summary", "server-section-title", INSTRUCTIONS)
+    return tag("details", "server-row", title, tag("div", "server-instructions", words(_plain(text))))
+
+
+def _plain(text: str) -> str:
+    """Return the text with its line breaks, without known keys."""
+    return "\n".join(told(line, MAX_LINE) for line in text.splitlines()[:MAX_ROWS])
+
+
+def _counted(section: Section) -> str:
+    return counted(len(section.rows), section.noun)
+
+
+# As text
+
+
+def server_text(row: ListedServer, catalogue: Catalogue, hints: list[str]) -> str:
+    """Return the same as lines of text."""
+    lines = [*server_head_lines(row), *filter(None, [facts_told(row)])]
+    for section in sections_of(row, catalogue):
+        lines += [f"{_counted(section)}:", *[_line(*cells) for cells in section.rows[:MAX_ROWS]]]
+        lines += [f"  {left:,} more"] if (left := len(section.rows) - MAX_ROWS) > 0 else []
+    text = instructions_of(row)
+    lines += [f"{INSTRUCTIONS}:", *[f"  {line}" for line in _plain(text).splitlines()]] if text else []
+    return clean("\n".join([*lines, *hints]))
+
+
+def _line(name: str, kind: str, about: str) -> str:
+    return f"  {name}{f' ({kind})' if kind else ''}{f'  {about}' if about else ''}"

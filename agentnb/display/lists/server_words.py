@@ -1,0 +1,90 @@
+"""MCP servers in words: states, facts, arguments of tools. Every text of a server becomes one bounded line without keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agentnb.core.redaction import redact
+from agentnb.display.texts.labels import clean, counted, first_line
+from agentnb.runtime.servers.listed_servers import ListedServer
+from agentnb.tools.mcp.live_server import State
+
+STATES: dict[State, tuple[str, str]] = {
+    "configured": ("neutral", "Not started"),
+    "starting": ("active", "Starting"),
+    "ready": ("good", "Running"),
+    "dead": ("bad", "Ended by itself"),
+    "failed": ("bad", "Failed"),
+    "stopped": ("warn", "Stopped"),
+}
+"""The tone and the words of each state."""
+MAX_TARGET, MAX_NAME, MAX_TEXT, MAX_PROBLEM = 300, 80, 200, 500
+"""Characters of a command or address, of a name, of a description, and of a reason."""
+MAX_ARGUMENTS = 12
+"""Arguments of a tool that are named; of more, only the count is."""
+
+
+def told(text: object, most: int = MAX_TEXT) -> str:
+    """Return the text of a stranger on one line, bounded, without known keys and control characters."""
+    return first_line(clean(redact(str(text))), most)
+
+
+def state_of(row: ListedServer) -> tuple[str, str]:
+    """Return the tone and the words of a server's state."""
+    tone, state = STATES[row.state]
+    return tone, "Connected" if row.server.is_remote and row.state == "ready" else state
+
+
+def figures_of(row: ListedServer) -> list[str]:
+    """Return the number of its tools, since when it runs, where it is configured, and its folder if it has one of its own."""
+    found = []
+    if row.live is not None and row.live.facts is not None:
+        found.append(counted(len(row.live.tools), "tool"))
+        if row.state == "ready":
+            found.append(f"since {row.live.facts.since.astimezone():%H:%M}")
+    return [*found, told(row.origin)]
+
+
+def problem_told(row: ListedServer) -> str:
+    """Return why it could not be started or reached; empty if that did not happen."""
+    done = "reached" if row.server.is_remote else "started"
+    lead = f"Could not be {done}: " if row.state == "failed" else ""
+    return f"{lead}{told(row.problem, MAX_PROBLEM)}" if row.problem else ""
+
+
+def server_count(rows: list[ListedServer]) -> str:
+    """Return ``3 MCP servers``: those of several connections count once."""
+    return counted(len({(row.server.name, row.origin) for row in rows}), "MCP server")
+
+
+def arguments_told(schema: Mapping[str, Any]) -> str:
+    """Return the arguments of a tool: ``a: integer, note?: string``; those with ``?`` may be left out."""
+    properties, required = schema.get("properties"), schema.get("required")
+    if not isinstance(properties, Mapping):
+        return ""
+    needed = required if isinstance(required, list) else []
+    names = list(properties)
+    shown = [_argument(name, properties[name], name in needed) for name in names[:MAX_ARGUMENTS]]
+    more = len(names) - len(shown)
+    return ", ".join([*shown, *([f"{more:,} more"] if more else [])])
+
+
+def _argument(name: str, schema: Any, is_needed: bool) -> str:
+    kind = _kind(schema) if isinstance(schema, Mapping) else ""
+    return f"{told(name, MAX_NAME)}{'' if is_needed else '?'}{f': {kind}' if kind else ''}"
+
+
+def _kind(schema: Mapping[str, Any]) -> str:
+    named = schema.get("type")
+    if isinstance(schema.get("enum"), list):
+        return "choice"
+    if isinstance(named, str):
+        return told(named, MAX_NAME)
+    each = named if isinstance(named, list) else [one.get("type") for one in _alternatives(schema)]
+    return " or ".join(told(one, MAX_NAME) for one in each[:3] if isinstance(one, str) and one != "null")
+
+
+def _alternatives(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    found = schema.get("anyOf") or schema.get("oneOf")
+    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []

@@ -1,0 +1,110 @@
+"""``%agent mcp``, ``%agent mcp NAME`` and ``stop``: which servers there are, what one of them has, and its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from IPython.display import display
+
+from agentnb.advice import AddServer
+from agentnb.display.lists.server_list import server_list_html, server_list_text
+from agentnb.display.lists.server_view import server_html, server_text
+from agentnb.display.lists.server_words import MAX_NAME, MAX_TARGET, told
+from agentnb.display.markup import Html
+from agentnb.errors import SettingsError, nearest
+from agentnb.runtime.host.run_options import folder_of
+from agentnb.runtime.servers.listed_servers import ListedServer, listed_servers
+from agentnb.session.session import Session
+from agentnb.tools.mcp.catalogue import Catalogue, catalogue_of
+from agentnb.tools.mcp.live_server import LiveServer
+from agentnb.tools.mcp.server import PREFIX, ServerTools
+
+NO_SERVERS = "There are no MCP servers yet. To add one: %agent mcp add NAME COMMAND"
+HINT = "What one has: %agent mcp NAME. To use its tools: %%agent -t mcp:NAME"
+
+
+def list_servers(session: Session, shell: Any) -> None:
+    """Show the servers that are configured or connected."""
+    rows = listed_servers(session.servers)
+    hint = HINT if rows else NO_SERVERS
+    _show(shell, server_list_text(rows, hint) if rows else hint, server_list_html(rows, hint) if rows else None)
+
+
+def show_server(session: Session, shell: Any, name: str, others: Iterable[str] = ()) -> None:
+    """Show what a server has, and start it before if it is not running.
+
+    ``others``: words that the person may have meant instead of a name. Raises `SettingsError`, `ServerFailed`.
+    """
+    row, live = running(session, name.removeprefix(PREFIX), others)
+    catalogue = session.servers.ask(live, catalogue_of)
+    row, hints = row._replace(live=live), _hints(live, catalogue)
+    _show(shell, server_text(row, catalogue, hints), server_html(row, catalogue, hints))
+
+
+def stop_command(session: Session, shell: Any, rest: str) -> None:
+    """NAME: end the connections of a server; the next use begins another"""
+    name = rest.removeprefix(PREFIX)
+    if not name:
+        raise SettingsError("Which server?", "Name one: %agent mcp stop NAME; %agent mcp lists them")
+    if session.servers.stop(name):
+        print(f"{name} is stopped. Its next use starts it again")
+        return
+    find_row(session, name)
+    print(f"{name} is not running")
+
+
+def running(session: Session, name: str, others: Iterable[str] = ()) -> tuple[ListedServer, LiveServer]:
+    """Return the server of this name with its connection, which the first request begins; say so if it must be started.
+
+    Raises `SettingsError` if there is no such server.
+    """
+    row = find_row(session, name, others)
+    live = row.live or session.servers.live(ServerTools(name, server=row.server), folder_of(None))
+    if live.state != "ready":
+        verb = "Connecting to" if row.server.is_remote else "Starting"
+        print(f"{verb} {told(name, MAX_NAME)}: {told(row.server.target, MAX_TARGET)}")
+    return row, live
+
+
+def find_row(session: Session, name: str, others: Iterable[str] = ()) -> ListedServer:
+    """Return the server of this name, preferably one that runs. Raises `SettingsError` if there is none."""
+    rows = listed_servers(session.servers)
+    found = sorted((row for row in rows if row.server.name == name), key=lambda row: row.state != "ready")
+    if not found:
+        known = [*others, *dict.fromkeys(row.server.name for row in rows)]
+        what = f"There is no MCP server {told(name, MAX_NAME)}"
+        raise SettingsError(what, (*nearest(name, known), AddServer("NAME", lead="Add one")))
+    return found[0]
+
+
+def names_of(session: Session) -> list[str]:
+    """Return the names of the servers, for tab completion; of those that are connected if the configuration is invalid."""
+    try:
+        found = [row.server.name for row in listed_servers(session.servers)]
+    except SettingsError:
+        found = [live.server.name for live in session.servers.used]
+    return list(dict.fromkeys(found))
+
+
+def listed_words(session: Session, name: str, words: Callable[[Catalogue], list[str]]) -> list[str]:
+    """Return URIs or names that a running server has listed when it started, for tab completion; asks no server."""
+    found = [word for live in session.servers.used if live.server.name == name for word in words(live.catalogue)]
+    return [word for word in dict.fromkeys(found) if told(word, MAX_TARGET) == word and " " not in word]
+
+
+def _hints(live: LiveServer, catalogue: Catalogue) -> list[str]:
+    name = live.server.name
+    hints = [f"To use its tools: %%agent -t {PREFIX}{name}"] if live.tools else []
+    if catalogue.has_resources:
+        hints.append(f"To read a resource: %agent mcp read {name} URI -o VARIABLE")
+    if catalogue.prompts:
+        hints.append(f"To get a prompt: %agent mcp prompt {name} PROMPT NAME=VALUE -o VARIABLE")
+    return hints
+
+
+def _show(shell: Any, text: str, html: Html | None) -> None:
+    if html is None or getattr(shell, "kernel", None) is None:
+        print(text)
+        return
+    display({"text/plain": text, "text/html": html}, raw=True)

@@ -1,0 +1,127 @@
+"""``%agent mcp read`` and ``prompt``: a resource or a prompt of a server, shown or put into a variable."""
+
+from __future__ import annotations
+
+import shlex
+from base64 import b64encode
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from IPython.display import display
+
+from agentnb.display.lists.server_words import MAX_NAME, MAX_TARGET, told
+from agentnb.display.texts.labels import clean, counted, cut, file_size
+from agentnb.errors import SettingsError
+from agentnb.notebook.commands.mcp.look import running
+from agentnb.notebook.names import check_variable
+from agentnb.session.session import Session
+from agentnb.tools.mcp.resources import Contents, contents_of, missing_arguments, prompt_text
+from agentnb.tools.mcp.server import PREFIX
+from agentnb.tools.pictures import media_type
+
+if TYPE_CHECKING:
+    from mcp import Client
+
+MAX_PRINTED = 20_000
+"""Characters of a text that are shown."""
+READ = "Write: %agent mcp read NAME URI -o VARIABLE; %agent mcp NAME lists the resources"
+PROMPT = "Write: %agent mcp prompt NAME PROMPT key=value -o VARIABLE; %agent mcp NAME lists the prompts"
+
+
+class _Line(NamedTuple):
+    """The words of a line, and the variable that gets the result."""
+
+    words: list[str]
+    out: str
+
+
+def read_command(session: Session, shell: Any, rest: str) -> None:
+    """NAME URI [-o VARIABLE]: read a resource: text as str, other content as bytes, several as a list"""
+    line = _line(rest, shell)
+    if len(line.words) != 2:
+        raise SettingsError("A resource has a server and a URI", READ)
+    name, uri = line.words
+    live = running(session, name.removeprefix(PREFIX))[1]
+
+    async def read(client: Client) -> list[Contents]:
+        return contents_of((await client.read_resource(uri, cache_mode="refresh")).contents)
+
+    contents = session.servers.ask(live, read)
+    if line.out:
+        shell.user_ns[line.out] = contents[0].value if len(contents) == 1 else [one.value for one in contents]
+        print(f"{line.out}: {', '.join(map(_described, contents)) or 'nothing'}, from {told(uri, MAX_TARGET)}")
+        return
+    for one in contents:
+        _show(one, shell)
+    if not contents:
+        print("The resource is empty")
+
+
+def prompt_command(session: Session, shell: Any, rest: str) -> None:
+    """NAME PROMPT [key=value ...] [-o VARIABLE]: get a prompt as text"""
+    line = _line(rest, shell)
+    if len(line.words) < 2:
+        raise SettingsError("A prompt has a server and a name", PROMPT)
+    name, prompt, *given = line.words
+    arguments = dict(_argument(word) for word in given)
+    live = running(session, name.removeprefix(PREFIX))[1]
+
+    async def get(client: Client) -> str:
+        if missing := missing_arguments(live.catalogue, prompt, arguments):
+            raise SettingsError(f"The prompt {told(prompt, MAX_NAME)} needs {', '.join(missing)}", PROMPT)
+        return prompt_text((await client.get_prompt(prompt, arguments)).messages)
+
+    text = session.servers.ask(live, get)
+    if line.out:
+        shell.user_ns[line.out] = text
+        print(f"{line.out}: {counted(len(text), 'character')}, from the prompt {told(prompt, MAX_NAME)}")
+        return
+    print(cut(clean(text), MAX_PRINTED))
+
+
+def _argument(word: str) -> tuple[str, str]:
+    key, equals, value = word.partition("=")
+    if not key or not equals:
+        raise SettingsError(f"{word!r} is no argument", PROMPT)
+    return key, value
+
+
+def _line(rest: str, shell: Any) -> _Line:
+    """Return the words of the line, in which ``{x}`` is replaced by that variable."""
+    try:
+        words = shlex.split(rest)
+    except ValueError as error:
+        raise SettingsError(f"{error} in: {rest}", "Close it, or leave it out") from error
+    out = _taken_out(words)
+    expand: Callable[[str], str] = getattr(shell, "var_expand", str)
+    return _Line([expand(word) for word in words], check_variable(out) if out else "")
+
+
+def _taken_out(words: list[str]) -> str:
+    """Remove ``-o NAME`` from the words and return the name; empty without one."""
+    for place, word in enumerate(words):
+        option, equals, value = word.partition("=")
+        if option in ("-o", "--out"):
+            if not equals and place + 1 == len(words):
+                raise SettingsError(f"{option} needs the name of a variable", "Such as: -o text")
+            found = value if equals else words.pop(place + 1)
+            del words[place]
+            return found
+    return ""
+
+
+def _show(one: Contents, shell: Any) -> None:
+    """Show a text or a picture; of anything else say what it is: content of a stranger is never HTML here."""
+    if isinstance(one.value, str):
+        print(cut(clean(one.value), MAX_PRINTED))
+        return
+    kind = media_type(one.value)
+    if kind is not None and getattr(shell, "kernel", None) is not None:
+        display({kind: b64encode(one.value).decode(), "text/plain": _described(one)}, raw=True)
+        return
+    print(f"{_described(one)}. To have it as bytes: -o VARIABLE")
+
+
+def _described(one: Contents) -> str:
+    size = counted(len(one.value), "character") if isinstance(one.value, str) else file_size(len(one.value))
+    return f"{size}{f' of {told(one.mime_type, MAX_NAME)}' if one.mime_type else ''}"

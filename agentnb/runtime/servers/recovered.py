@@ -1,0 +1,52 @@
+"""MCP servers of a run that is resumed: those of its log by name, as they are configured now.
+
+A log starts no command by itself: what is started is configured by the person, or given with the agent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from agentnb.advice import AddServer, Advised
+from agentnb.core.messages import visible
+from agentnb.detect.run import Run
+from agentnb.errors import SettingsError
+from agentnb.runtime.servers.servers import Servers
+from agentnb.tools.mcp.logged import servers_of_log
+from agentnb.tools.mcp.server import ServerTools
+
+MAX_TARGET_CHARACTERS = 300
+"""Characters of a command or an address that a message shows."""
+
+
+def resolved(servers: Servers, items: Sequence[ServerTools], recovered: Run | None) -> tuple[ServerTools, ...]:
+    """Return the items with their servers; see `Servers.resolved`. ``recovered``: the run that is resumed, if one is."""
+    if recovered is not None and items:
+        _check_configured(servers, items, recovered)
+    return servers.resolved(items)
+
+
+def changed_servers(run: Run, items: Iterable[ServerTools]) -> Iterator[tuple[str, Advised]]:
+    """Yield a warning for each server that is another one now than in the log of a run that is resumed."""
+    logged = servers_of_log(run.settings)
+    for name, server in {item.name: item.server for item in items}.items():
+        if server is not None and name in logged and logged[name].target != server.target:
+            what = f"The MCP server {name} is {shown(server.target)} now, and was {shown(logged[name].target)}"
+            yield f"{what} when the run began", "Its tools ask again, whatever was allowed before"
+
+
+def _check_configured(servers: Servers, items: Iterable[ServerTools], run: Run) -> None:
+    """Raise `SettingsError`, with the command or address that the log has, for a server that is not configured."""
+    logged, known = servers_of_log(run.settings), servers.configuration.servers
+    for item in items:
+        if item.server is None and item.name not in known and item.name in logged:
+            what = (
+                f"Run {run.id} had the MCP server {item.name} ({shown(logged[item.name].target)}), which is not configured here"
+            )
+            raise SettingsError(what, AddServer(name=item.name, lead="A log starts no command. If you trust it, configure it"))
+
+
+def shown(target: str) -> str:
+    """Return a command or an address of a log as a text for the person, on one line."""
+    line = " ".join(visible(target).split())
+    return line if len(line) <= MAX_TARGET_CHARACTERS else f"{line[: MAX_TARGET_CHARACTERS - 1]}…"

@@ -1,0 +1,101 @@
+"""What an MCP server has: its lists of tools, resources and prompts, and the facts of its connection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from agentnb.core.messages import encodable, visible
+
+if TYPE_CHECKING:
+    from mcp import Client
+    from mcp import types as t
+
+MAX_PAGES = 100
+"""Pages of a list that are read: a server that never ends its list must not hang a run."""
+METHOD_NOT_FOUND = -32601
+CONNECTION_CLOSED = -32000
+"""The protocol's code for a connection that ended."""
+MAX_INSTRUCTIONS_CHARACTERS = 20_000
+
+
+class ServerFacts(NamedTuple):
+    """What is known of a server from the beginning of its connection."""
+
+    since: datetime
+    protocol: str
+    """The version of the protocol that both sides speak."""
+    software: str
+    """The name and version that the server gives itself."""
+    instructions: str
+    """What the server says of its use: for the person only, never for a model."""
+
+
+class Catalogue(NamedTuple):
+    """The resources and prompts of a server."""
+
+    resources: tuple[t.Resource, ...] = ()
+    templates: tuple[t.ResourceTemplate, ...] = ()
+    prompts: tuple[t.Prompt, ...] = ()
+
+    @property
+    def has_resources(self) -> bool:
+        """Whether there is something to read."""
+        return bool(self.resources or self.templates)
+
+
+def facts_of(client: Client) -> ServerFacts:
+    """Return the facts of a connection that has just begun."""
+    software = client.server_info
+    named = "" if software is None else f"{software.title or software.name} {software.version}"
+    instructions = visible(encodable(client.instructions or "")).strip()[:MAX_INSTRUCTIONS_CHARACTERS]
+    return ServerFacts(datetime.now(UTC), str(client.protocol_version), visible(encodable(named)).strip(), instructions)
+
+
+async def tools_of(client: Client) -> tuple[t.Tool, ...]:
+    """Ask for the tools. Raises the client's errors; a server for which the request means nothing has none."""
+    from mcp import MCPError
+
+    try:
+        return await _pages(client.list_tools, "tools", MAX_PAGES)
+    except MCPError as error:
+        if error.code != METHOD_NOT_FOUND:
+            raise
+        return ()
+
+
+async def catalogue_of(client: Client, most_pages: int = MAX_PAGES) -> Catalogue:
+    """Ask for resources and prompts, of each the first pages. A list that the server fails to give is empty."""
+    from mcp import MCPError
+
+    can = client.server_capabilities
+
+    async def listed(ask: Callable[..., Awaitable[Any]], name: str, there: object) -> tuple[Any, ...]:
+        try:
+            return await _pages(ask, name, most_pages) if there is not None else ()
+        except MCPError as error:
+            if error.code == CONNECTION_CLOSED:
+                raise
+            return ()
+
+    return Catalogue(
+        *await asyncio.gather(
+            listed(client.list_resources, "resources", can.resources),
+            listed(client.list_resource_templates, "resource_templates", can.resources),
+            listed(client.list_prompts, "prompts", can.prompts),
+        )
+    )
+
+
+async def _pages(ask: Callable[..., Awaitable[Any]], name: str, most: int) -> tuple[Any, ...]:
+    found: list[Any] = []
+    cursor = None
+    for _ in range(most):
+        page = await ask(cursor=cursor, cache_mode="refresh")
+        found += getattr(page, name)
+        cursor = page.next_cursor
+        if not cursor:
+            break
+    return tuple(found)

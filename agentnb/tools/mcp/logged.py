@@ -1,0 +1,89 @@
+"""MCP servers in the settings of a log: names, commands and addresses, from which a log alone starts nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agentnb.core.messages import encodable
+from agentnb.errors import SettingsError
+from agentnb.tools.mcp.server import ServerTools, check_name
+from agentnb.tools.mcp.wire_names import may_be_of
+
+SERVERS = "mcp_servers"
+"""The key under which the settings of a run hold its MCP servers, if it names any."""
+
+
+_SPLITS = re.compile(r"[\s,]")
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedServer:
+    """A server as a log has it."""
+
+    name: str
+    target: str
+    """Its command with arguments, or its address: a text to show."""
+    tools: tuple[str, ...] = ()
+    """The tools that the run named singly; empty for all."""
+
+    @property
+    def items(self) -> tuple[ServerTools, ...]:
+        """Its tools, as items of ``tools=``: the server is looked up by its name."""
+        return tuple([ServerTools(self.name, tool) for tool in self.tools or ("",)])
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words for its tools, as a person types them: that of the whole server if a name has a space or a comma."""
+        words = [item.word for item in self.items]
+        return tuple(words) if not any(_SPLITS.search(word) for word in words) else (ServerTools(self.name).word,)
+
+
+def logged_servers(items: Iterable[ServerTools]) -> dict[str, Any]:
+    """Return these servers for the settings of a log; their values of ``env`` and ``headers`` are left out."""
+    found: dict[str, dict[str, Any]] = {}
+    single: dict[str, list[str]] = {}
+    for item in items:
+        if item.server is not None:
+            found[item.name] = {key: _encodable(value) for key, value in item.server.as_logged.items()}
+            single.setdefault(item.name, []).append(item.tool)
+    for name, tools in single.items():
+        if all(tools):
+            found[name]["tools"] = [encodable(tool) for tool in tools]
+    return {SERVERS: found} if found else {}
+
+
+def servers_of_log(settings: Mapping[str, Any]) -> dict[str, LoggedServer]:
+    """Return the servers in the settings of a log, by name; entries that cannot be servers are left out."""
+    logged = settings.get(SERVERS)
+    found: dict[str, LoggedServer] = {}
+    for name, entry in logged.items() if isinstance(logged, dict) else ():
+        target = entry.get("command_or_url") if isinstance(entry, dict) else None
+        if isinstance(target, str) and _is_name(name):
+            args, tools = _texts(entry.get("args")), _texts(entry.get("tools"))
+            found[name] = LoggedServer(name, " ".join((target, *args)), tools)
+    return found
+
+
+def without_tools_of_servers(settings: Mapping[str, Any], names: Iterable[str]) -> list[str]:
+    """Return the names of tools that cannot be of a server in the settings of a log."""
+    servers = servers_of_log(settings)
+    return [name for name in names if not any(may_be_of(server, name) for server in servers)]
+
+
+def _encodable(value: Any) -> Any:
+    return encodable(value) if isinstance(value, str) else [encodable(text) for text in value]
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple([text for text in value if isinstance(text, str)]) if isinstance(value, list) else ()
+
+
+def _is_name(name: Any) -> bool:
+    try:
+        check_name(name)
+    except SettingsError:
+        return False
+    return True

@@ -1,0 +1,257 @@
+"""Resources and prompts of an MCP server as tools of a run: listed and read by the model."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from agentnb.core.messages import Image, Text, encodable, visible
+from agentnb.tools.mcp.catalogue import Catalogue, catalogue_of
+from agentnb.tools.mcp.live_server import LiveServer
+from agentnb.tools.mcp.questions import CallQuestions
+from agentnb.tools.mcp.results import parts_of, resource_part
+from agentnb.tools.mcp.server import digest
+from agentnb.tools.mcp.server_tool import MCPTool
+from agentnb.tools.mcp.wire_names import WireNames
+from agentnb.tools.tool import ToolOutcome, failure
+
+if TYPE_CHECKING:
+    from mcp import Client
+    from mcp import types as t
+
+MAX_CHARACTERS = 100_000
+"""Characters of a text that a model reads at once."""
+MAX_LINES = 200
+"""Resources or prompts that a model is told of at once."""
+MAX_LINE_CHARACTERS = 400
+
+
+class _Kind(NamedTuple):
+    """A tool for what every server lists and gives in the same way."""
+
+    name: str
+    name_if_taken: str
+    """Its name where a tool of the server has the other one."""
+    description: str
+    properties: dict[str, Any]
+    required: tuple[str, ...]
+    of_resources: bool
+
+
+_FILTER = {"filter": {"type": "string", "description": "Words that the lines must all contain"}}
+KINDS = (
+    _Kind(
+        "list_resources",
+        "list_mcp_resources",
+        "List the resources of the MCP server {server}: texts, files or records, by their URIs and templates of URIs.",
+        _FILTER,
+        (),
+        True,
+    ),
+    _Kind(
+        "read_resource",
+        "read_mcp_resource",
+        "Read a resource of the MCP server {server}.",
+        {"uri": {"type": "string", "description": "Its URI, as listed, or a template of URIs that is filled in"}},
+        ("uri",),
+        True,
+    ),
+    _Kind(
+        "list_prompts",
+        "list_mcp_prompts",
+        "List the prompts that the MCP server {server} has prepared, with their arguments.",
+        _FILTER,
+        (),
+        False,
+    ),
+    _Kind(
+        "get_prompt",
+        "get_mcp_prompt",
+        "Get a prompt that the MCP server {server} has prepared, as text.",
+        {
+            "name": {"type": "string", "description": "Its name, as listed"},
+            "arguments": {"type": "object", "additionalProperties": {"type": "string"}},
+        },
+        ("name",),
+        False,
+    ),
+)
+
+
+def resource_tools(live: LiveServer, names: WireNames) -> list[MCPTool]:
+    """Return the tools for the resources and prompts of a server, as far as it has any.
+
+    ``names``: those of the tools of all servers, which win: a tool of these here gets its other name, or is left out.
+    """
+    has = {True: live.catalogue.has_resources, False: bool(live.catalogue.prompts)}
+    own = {tool.name for tool in live.tools}
+    found: list[MCPTool] = []
+    for kind in KINDS:
+        for name in (kind.name, kind.name_if_taken):
+            if has[kind.of_resources] and name not in own and (wire := names.free(live.server.name, name)):
+                found.append(ResourceTool(live, kind, name, wire))
+                break
+    return found
+
+
+class ResourceTool(MCPTool):
+    """A tool for the resources or prompts of a server. It asks as the server's own tools do."""
+
+    def __init__(self, live: LiveServer, kind: _Kind, tool_name: str, name: str) -> None:
+        """``tool_name``: its name within the server; ``name``: its name for models."""
+        from mcp import types as t
+
+        described = t.Tool(
+            name=tool_name,
+            description=kind.description.format(server=live.server.name),
+            input_schema={"type": "object", "properties": kind.properties, "required": list(kind.required)},
+            annotations=t.ToolAnnotations(read_only_hint=True),
+        )
+        super().__init__(live, described, name)
+        self.identity = digest(["resources and prompts", kind.name])
+        self._answer = _ANSWERS[kind.name]
+
+    async def _made(self, client: Client, arguments: dict[str, Any], questions: CallQuestions, progress: Any) -> ToolOutcome:
+        required = self.spec.input_schema["required"]
+        wrong = [name for name in required if not isinstance(arguments.get(name), str)]
+        if wrong:
+            return failure("invalid_arguments", f"{wrong[0]} must be a text.")
+        return await self._answer(client, arguments, self.live.catalogue)
+
+
+async def _list_resources(client: Client, arguments: Mapping[str, Any], known: Catalogue) -> ToolOutcome:
+    found = await catalogue_of(client)
+    lines = [_line(one.uri, one, one.mime_type) for one in found.resources]
+    lines += [_line(one.uri_template, one, one.mime_type, "template") for one in found.templates]
+    return _listed(lines, arguments, "resources")
+
+
+async def _list_prompts(client: Client, arguments: Mapping[str, Any], known: Catalogue) -> ToolOutcome:
+    found = await catalogue_of(client)
+    lines = [_line(f"{one.name}({prompt_arguments(one)})", one, None) for one in found.prompts]
+    return _listed(lines, arguments, "prompts")
+
+
+async def _read_resource(client: Client, arguments: Mapping[str, Any], known: Catalogue) -> ToolOutcome:
+    result = await client.read_resource(arguments["uri"], cache_mode="refresh")
+    parts = contents_parts(result.contents)
+    return ToolOutcome(True, _bounded(parts) or (Text("(no content)"),), _text(parts))
+
+
+async def _get_prompt(client: Client, arguments: Mapping[str, Any], known: Catalogue) -> ToolOutcome:
+    given = arguments.get("arguments") or {}
+    if not isinstance(given, Mapping):
+        return failure("invalid_arguments", "arguments must be an object.")
+    if missing := missing_arguments(known, arguments["name"], given):
+        return failure("invalid_arguments", f"The prompt needs {', '.join(missing)} in arguments.")
+    result = await client.get_prompt(arguments["name"], {str(name): _as_text(value) for name, value in given.items()})
+    parts = prompt_parts(result.messages)
+    return ToolOutcome(True, _bounded(parts) or (Text("(no content)"),), _text(parts))
+
+
+_ANSWERS: dict[str, Callable[[Client, Mapping[str, Any], Catalogue], Awaitable[ToolOutcome]]] = {
+    "list_resources": _list_resources,
+    "read_resource": _read_resource,
+    "list_prompts": _list_prompts,
+    "get_prompt": _get_prompt,
+}
+
+
+def contents_parts(contents: Iterable[Any]) -> tuple[Text | Image, ...]:
+    """Return the contents of a resource as texts and pictures; of several, each behind its URI."""
+    each = list(contents)
+    if len(each) == 1:
+        return (resource_part(each[0]),)
+    return tuple([part for one in each for part in (Text(f"{one_line(one.uri)}:"), resource_part(one))])
+
+
+class Contents(NamedTuple):
+    """Contents of a resource as a person gets them."""
+
+    value: str | bytes
+    mime_type: str
+
+
+def contents_of(contents: Iterable[Any]) -> list[Contents]:
+    """Return the contents of a resource: texts as the model would read them, anything else as bytes.
+
+    Raises ValueError for bytes that are not base64.
+    """
+    found = []
+    for one in contents:
+        text = getattr(one, "text", None)
+        value = b64decode(one.blob, validate=True) if text is None else visible(encodable(text))
+        found.append(Contents(value, one_line(one.mime_type or "")))
+    return found
+
+
+def prompt_text(messages: Iterable[t.PromptMessage]) -> str:
+    """Return the messages of a prompt as one text, without pictures."""
+    return _text(prompt_parts(messages))
+
+
+def prompt_parts(messages: Iterable[t.PromptMessage]) -> tuple[Text | Image, ...]:
+    """Return the messages of a prompt as texts and pictures; of several, each behind its role."""
+    each = list(messages)
+    if len(each) == 1:
+        return parts_of([each[0].content])
+    return tuple([part for one in each for part in (Text(f"{one_line(one.role)}:"), *parts_of([one.content]))])
+
+
+def prompt_arguments(prompt: t.Prompt) -> str:
+    """Return the arguments of a prompt: ``subject, tone?``; those with ``?`` may be left out."""
+    return ", ".join(f"{one_line(one.name)}{'' if one.required else '?'}" for one in prompt.arguments or ())
+
+
+def missing_arguments(known: Catalogue, prompt: str, given: Iterable[str]) -> list[str]:
+    """Return the arguments that a prompt needs beside those given; servers say little of it."""
+    named = [argument for one in known.prompts if one.name == prompt for argument in one.arguments or () if argument.required]
+    return [one_line(argument.name) for argument in named if argument.name not in given]
+
+
+def one_line(text: object) -> str:
+    """Return the text of a server on one line, bounded."""
+    return " ".join(visible(encodable(str(text))).split())[:MAX_LINE_CHARACTERS]
+
+
+def _line(named: str, item: Any, kind: str | None, *more: str) -> str:
+    """Return a line for a resource or a prompt: what it is called by, and what the server says of it."""
+    title = item.title if item.title and item.title != named else item.name if item.name not in named else ""
+    about = ", ".join(one_line(text) for text in (*more, kind, title) if text)
+    described = one_line((item.description or "").strip().partition("\n")[0])
+    return one_line(f"{named}{f' ({about})' if about else ''}{f': {described}' if described else ''}")
+
+
+def _listed(lines: list[str], arguments: Mapping[str, Any], noun: str) -> ToolOutcome:
+    words = str(arguments.get("filter") or "").casefold().split()
+    fitting = [line for line in lines if all(word in line.casefold() for word in words)]
+    shown = fitting[:MAX_LINES]
+    if len(fitting) > len(shown):
+        shown.append(f"({len(fitting) - len(shown):,} more: give words to filter by)")
+    if not fitting:
+        shown = [f"(none of the {len(lines):,} {noun} has these words)" if words and lines else f"(no {noun})"]
+    return ToolOutcome(True, (Text("\n".join(shown)),), fitting)
+
+
+def _bounded(parts: tuple[Text | Image, ...]) -> tuple[Text | Image, ...]:
+    """Return the parts with at most `MAX_CHARACTERS` of text."""
+    room = MAX_CHARACTERS
+    kept: list[Text | Image] = []
+    for part in parts:
+        is_long = isinstance(part, Text) and len(part.text) > room
+        kept.append(_cut(part.text, room) if isinstance(part, Text) and is_long else part)
+        room -= min(room, len(part.text)) if isinstance(part, Text) else 0
+    return tuple(kept)
+
+
+def _cut(text: str, room: int) -> Text:
+    return Text(f"{text[:room]}\n(Only the first {room:,} of {len(text):,} characters are here.)".strip())
+
+
+def _text(parts: Iterable[Text | Image]) -> str:
+    return "\n".join(part.text for part in parts if isinstance(part, Text))
+
+
+def _as_text(value: object) -> str:
+    return value if isinstance(value, str) else str(value)

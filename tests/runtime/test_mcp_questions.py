@@ -1,0 +1,109 @@
+"""Questions of MCP servers: what the person is asked, what the server gets, what is never passed on."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp_runs import bench, calls, is_alive, played, process_of, results, texts
+
+from agentnb.core.questions import WaitingOnUser
+from agentnb.errors import Declined, QuestionCancelled
+from agentnb.runtime.servers.servers import Servers
+from agentnb.tools.mcp.questions import MAX_QUESTIONS
+
+BOOK = calls(("book", {"train": "TGV"}))
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[Servers]:
+    """Connections of all tests of this module."""
+    held = Servers()
+    yield held
+    held.close()
+
+
+def raises(error: Exception) -> Any:
+    """Return a function that raises."""
+
+    def answer(question: WaitingOnUser) -> Any:
+        raise error
+
+    return answer
+
+
+def test_form_of_a_server_is_answered_declined_or_cancelled(servers: Servers) -> None:
+    cases: list[tuple[Any, str, str, bool]] = [
+        (lambda question: {"seats": 2, "place": "aisle"}, "answered", "2 at the aisle in TGV", True),
+        (lambda question: {"seats": 12}, "declined", "", False),  # the form allows nine
+        (raises(Declined("no")), "declined", "", False),
+        (raises(QuestionCancelled("closed")), "cancelled", "", False),
+    ]
+    for answer, outcome, said, is_ok in cases:
+        run = played([BOOK], [bench()], servers, answer=answer)
+        (asked,) = run.questions
+        assert (asked.outcome, asked.question.asked_by) == (outcome, "the MCP server bench")
+        assert asked.question.schema["properties"]["seats"]["maximum"] == 9
+        (result,) = results(run)
+        assert (not result.is_error, said in texts(run)[0]) == (is_ok, True), texts(run)
+
+
+def test_without_anybody_to_ask_the_model_is_told(servers: Servers) -> None:
+    run = played([BOOK], [bench()], servers)
+    assert [result.error_code for result in results(run)] == ["nobody_to_ask"]
+
+
+def test_question_for_a_key_is_refused_and_both_are_told(servers: Servers) -> None:
+    run = played([calls(("log_in", {}))], [bench()], servers, answer=lambda question: pytest.fail("it was asked"))
+    assert not run.questions
+    assert "answered with decline" in texts(run)[0]
+    assert "api_key" in texts(run)[0]
+
+
+def test_address_is_opened_by_the_person_only(servers: Servers) -> None:
+    seen: list[WaitingOnUser] = []
+
+    def answer(question: WaitingOnUser) -> str:
+        seen.append(question)
+        return "done"
+
+    run = played([calls(("visit", {"url": "https://login.example.org/start?session=1"}))], [bench()], servers, answer=answer)
+    assert "answered with accept" in texts(run)[0]
+    assert [(question.url, question.message) for question in seen] == [
+        ("https://login.example.org/start?session=1", "Sign in there")
+    ]
+    for url in ("javascript:alert(1)", "file:///etc/passwd", "no address"):
+        run = played([calls(("visit", {"url": url}))], [bench()], servers, answer=answer)
+        assert "answered with decline" in texts(run)[0]
+        assert not run.questions
+    assert len(seen) == 1
+
+
+def test_server_that_keeps_asking_is_an_error_result(servers: Servers) -> None:
+    run = played([calls(("nag", {}))], [bench()], servers, answer=lambda question: {"more": True})
+    assert results(run)[0].is_error
+    assert len(run.questions) == MAX_QUESTIONS
+
+
+def test_question_of_a_server_that_died_is_asked_again_only_if_the_call_may_be_repeated(
+    servers: Servers, tmp_path: Path
+) -> None:
+    for tool, times in (("book", 2), ("book_once", 1)):
+        process = process_of(texts(played([calls(("where", {}))], [bench()], servers))[0])
+        asked: list[WaitingOnUser] = []
+
+        def answer(question: WaitingOnUser, asked: list[WaitingOnUser] = asked, process: int = process) -> Any:
+            asked.append(question)
+            if len(asked) == 1:
+                os.kill(process, signal.SIGKILL)
+                while is_alive(process):
+                    pass
+            return {"seats": 1}
+
+        run = played([calls((tool, {"train": "TGV"}))], [bench()], servers, answer=answer)
+        assert len(asked) == times, tool
+        assert [result.error_code for result in results(run)] == [None if times == 2 else "server_ended"]
