@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -55,6 +54,9 @@ class MCPServer:
             object.__setattr__(self, setting, dict(given))
         if self.timeout is not None and not (isinstance(self.timeout, int | float) and self.timeout > 0):
             raise SettingsError(f"timeout={self.timeout!r} of the MCP server {self.name} is not a time", "Give seconds above 0")
+        if self.is_remote and "@" in self.command_or_url.partition("://")[2].partition("/")[0]:
+            what = f"The address of the MCP server {self.name} holds a user name or password"
+            raise SettingsError(what, 'Send it as a header: headers={"Authorization": "Bearer ${TOKEN}"}')
         wrong = ("env", "args") if self.is_remote else ("headers",)
         for setting in wrong:
             if getattr(self, setting):
@@ -64,7 +66,7 @@ class MCPServer:
     @property
     def is_remote(self) -> bool:
         """Whether it is reached at an address, and not started as a program."""
-        return urlsplit(self.command_or_url).scheme.lower() in _SCHEMES
+        return is_address_or_variable(self.command_or_url)
 
     @property
     def target(self) -> str:
@@ -113,6 +115,17 @@ def server_tools(value: Any) -> ServerTools | None:
     name, _, tool = value.removeprefix(PREFIX).partition("/")
     check_name(name)
     return ServerTools(name, tool)
+
+
+def is_address(text: str) -> bool:
+    """Return whether a text is the address of a server."""
+    scheme, _, rest = text.partition("://")
+    return scheme.lower() in _SCHEMES and bool(rest)
+
+
+def is_address_or_variable(text: str) -> bool:
+    """Return whether a text is an address, or begins with a variable: only those of addresses are replaced, not of commands."""
+    return is_address(text) or text.startswith("${")
 
 
 def is_word(text: str) -> bool:
