@@ -7,7 +7,9 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from mcp_runs import PROGRAM, bench
 from own_folder import use_own_folder
 from run_checks import codes
 
-from agentnb import Agent, Run, Store, ToolCall, recover, settings
+from agentnb import Agent, Run, Store, ToolCall, recover, reproduce, settings
 from agentnb.core.log.work_events import ServerChanged
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.run.rounds import DENIED
@@ -30,9 +32,11 @@ from agentnb.runtime.host.host import Host, hosted
 from agentnb.runtime.questions.grants import SessionGrants
 from agentnb.runtime.questions.model_code import ModelCode
 from agentnb.runtime.servers.acceptance import accept_server, compared_tools
-from agentnb.runtime.servers.first_seen import FOLDER, first_seen
+from agentnb.runtime.servers.first_seen import FOLDER, FirstSeen, first_seen
 from agentnb.runtime.servers.servers import Servers
-from agentnb.tools.mcp.server import MCPServer, ServerTools
+from agentnb.tools.mcp.live_server import LiveServer
+from agentnb.tools.mcp.server import MCPServer
+from agentnb.tools.tool import ToolContext
 
 ADD = ToolCall("mcp_bench_add", {"a": 1, "b": 2})
 STATS = ToolCall("mcp_bench_stats", {"xs": [1]})
@@ -212,9 +216,14 @@ def test_gate_of_an_agent_lifts_no_question_about_a_change(servers: Servers) -> 
     assert play([[ADD]], servers, gates=gates, tools=[OTHER])[1] == ["bench_add"]
 
 
+def of(servers: Servers, server: MCPServer) -> LiveServer:
+    """Return the connection of a server that a run has used."""
+    return next(live for live in servers.used if live.server == server)
+
+
 def accept(servers: Servers, server: MCPServer) -> list[str]:
     """Accept a server as it is; return the tools of which something had changed."""
-    live = servers.live(ServerTools(server.name, server=server), Path.cwd())
+    live = of(servers, server)
     tools = compared_tools(live, live.tools)
     changed = [tool.tool_name for tool in tools if tool.origin.changed]
     assert accept_server(live, tools)
@@ -317,3 +326,55 @@ def test_resumed_run_asks_again_for_a_server_that_is_another(servers: Servers, t
             with hosted(Host(servers=servers, grants=SessionGrants())):
                 resumed = asyncio.run(recover(run.id, agent=agent, store=store, answer=asked))
             assert (set(codes(resumed)), len(asked.questions)) == ({None}, 1 if server is OTHER else 0), name
+
+
+def test_run_whose_calls_a_grant_for_the_server_allowed_is_reproduced(servers: Servers) -> None:
+    session = SessionGrants()
+    play([[ADD]], servers, "always in session", grants=session)
+    for answers, grants in (([{"always": "mcp:bench"}], SessionGrants()), ([], session)):
+        run, _ = play([[ADD], [STATS]], servers, *answers, grants=grants)
+        again = asyncio.run(reproduce(run))
+        assert codes(run) == codes(again) == [None, None]
+
+
+def test_grant_reaches_runs_nested_in_the_run(servers: Servers) -> None:
+    async def delegate(context: ToolContext) -> str:
+        calls = [[STATS], [ToolCall("mcp_bench_where", {})]]
+        inner = Agent(ScriptedModel([*calls, "Done."]), tools=[bench()], todos=False)
+        return str((await context.start_run(inner, "go")).text)
+
+    for answer, expected in (({"always": "mcp:bench"}, 1), ("always", 3)):
+        run, asked = play([[ADD], [ToolCall("delegate")]], servers, answer, tools=[bench(), delegate])
+        assert (set(codes(run)), len(asked)) == ({None}, expected), asked
+
+
+def test_own_folder_that_cannot_be_used(servers: Servers, first_sight: Path, subtests: pytest.Subtests) -> None:
+    with subtests.test("not writable: it holds in this process"):
+        (first_sight / FOLDER).write_text("in the way")
+        assert play([[ADD]], servers, permissions=RULES)[1] == []
+        assert play([[ADD]], servers, tools=[OTHER], permissions=RULES)[1] == ["bench_add"]
+        (first_sight / FOLDER).unlink()
+        first_seen.forget()
+    with subtests.test("damaged: it asks"):
+        play([[ADD]], servers, permissions=RULES)
+        for path in (first_sight / FOLDER).glob("*/*.json"):
+            path.write_bytes(b"{")
+        run, asked = play([[ADD]], servers, permissions=RULES)
+        origin = run.questions[0].question.about.origin  # type: ignore[union-attr]
+        assert (asked, origin and origin.changed) == (["bench_add"], ("server", "tool"))
+        accept(servers, bench())
+        assert play([[ADD]], servers, permissions=RULES)[1] == []
+
+
+def test_first_of_several_processes_decides(servers: Servers, first_sight: Path) -> None:
+    for server in (bench(), OTHER):
+        play([[ADD]], servers, tools=[server], approve="auto")
+    mine, theirs = FirstSeen(), FirstSeen()
+    tools = [compared_tools(of(servers, server), of(servers, server).tools) for server in (bench(), OTHER)]
+    shutil.rmtree(first_sight / FOLDER)
+    with ThreadPoolExecutor(2) as threads:
+        deque(threads.map(FirstSeen.note, (mine, theirs), tools))
+    noted = zip((mine, theirs), tools, strict=True)
+    seen = [any("server" in seen.change(tool).changed for tool in of_it) for seen, of_it in noted]
+    assert sorted(seen) == [False, True]
+    assert not [path for path in first_sight.rglob(".*") if path.is_file()], "no file is left half written"

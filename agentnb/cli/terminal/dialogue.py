@@ -6,9 +6,11 @@ from collections.abc import Generator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
+from agentnb.advice import in_words
+from agentnb.cli.shell_commands import SHELL
 from agentnb.core.questions import WaitingOnUser, answer_form, answer_in_words, checked_answer, choice_in_words, expected
 from agentnb.core.run.approvals import ALWAYS, DENY, EDIT
-from agentnb.display.texts.judged_call import call_text, question_text
+from agentnb.display.texts.judged_call import accept_advice, call_text, question_text
 from agentnb.display.texts.labels import cut
 from agentnb.display.texts.question_labels import ASKS, REACHES, approving_choices, grant_in_words, is_fixed
 from agentnb.display.texts.visible_text import visible, visible_name
@@ -45,6 +47,8 @@ def dialogue(question: WaitingOnUser) -> Dialogue:
     head = f"\n{f'{visible_name(question.call_id)}: ' if question.call_id else ''}{title}\n{question_text(question)}\n"
     if fields := answer_form(question.schema).fields:
         return (yield from _form(f"{head}{BY_FIELD}\n", question.schema, fields))
+    if advice := accept_advice(question):
+        head = f"{head}{in_words(advice, SHELL)}\n"
     page, rest = _page(call_text(question))
     return (yield from _answer(f"{head}{page}{_listed(question)}", question, rest))
 

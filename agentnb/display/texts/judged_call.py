@@ -12,7 +12,6 @@ import msgspec
 
 from agentnb.advice import AcceptServer
 from agentnb.core.questions import JudgedCall, ToolOrigin, WaitingOnUser
-from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.display.texts.visible_text import visible, visible_name
 
 MAX_WITH_CALL = 600
@@ -48,7 +47,7 @@ def call_parts(question: WaitingOnUser) -> list[CallPart]:
         return []
     tool = visible_name(about.tool)
     command = CallPart("command", f"{tool} runs this command", visible(about.command))
-    diff = CallPart("diff", f"{tool} changes a file", "\n".join(map(_file_line, about.diff.rstrip("\n").split("\n"))))
+    diff = CallPart("diff", f"{tool} changes a file", "\n".join(map(diff_line, about.diff.rstrip("\n").split("\n"))))
     is_in_question = about.arguments in question.message and len(question.message) <= MAX_WITH_CALL
     arguments = CallPart("arguments", "", "" if is_in_question else _arguments(about))
     return [part for part in (command, diff, arguments, *_origin_parts(tool, about.origin)) if part.text]
@@ -57,7 +56,7 @@ def call_parts(question: WaitingOnUser) -> list[CallPart]:
 def _origin_parts(tool: str, origin: ToolOrigin | None) -> list[CallPart]:
     if origin is None:
         return []
-    news = "\n".join(map(_file_line, origin.diff.split("\n")))
+    news = "\n".join(map(diff_line, origin.diff.split("\n")))
     return [
         CallPart("news", f"Changed since {tool} was first seen", news),
         CallPart("description", f"The MCP server {visible_name(origin.server)} says of {tool}", visible(origin.description)),
@@ -69,12 +68,12 @@ def undo_note(question: WaitingOnUser) -> str:
     return CANNOT_UNDO if question.about is not None and question.about.cannot_undo else ""
 
 
-def accept_note(question: WaitingOnUser) -> str:
-    """Return how rules count again for a tool of an MCP server that has changed; empty for any other."""
+def accept_advice(question: WaitingOnUser) -> tuple[AcceptServer, ...]:
+    """Return how rules count again for a tool of an MCP server that has changed; nothing for any other."""
     origin = None if question.about is None else question.about.origin
     if origin is None or not origin.changed:
-        return ""
-    return in_notebook((AcceptServer(visible_name(origin.server), lead="To let rules count for it as it is now"),))
+        return ()
+    return (AcceptServer(visible_name(origin.server), lead="To let rules count for it as it is now"),)
 
 
 def call_text(question: WaitingOnUser) -> str:
@@ -108,7 +107,7 @@ def _sides(diff: str) -> Iterable[str]:
         yield from (side, f"{side}\n")
 
 
-def _file_line(line: str) -> str:
+def diff_line(line: str) -> str:
     """Return a line of a diff, in which the indentation stays as it is."""
     sign, rest = line[:1], line[1:]
     indent = len(rest) - len(rest.lstrip(" "))

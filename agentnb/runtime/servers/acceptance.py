@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from mcp import types as t
 
 
+ACCEPTING = "Accepting an MCP server as it is now"
+"""The act, for the code of a model, which may not do it."""
+
+
 def compared_tools(live: LiveServer, tools: Iterable[t.Tool]) -> list[MCPTool]:
     """Return the tools of a server with what has changed of them since they were first seen, if they were."""
     found = [MCPTool(live, tool, wire_name(live.server.name, tool.name)) for tool in tools]
@@ -30,5 +34,5 @@ def accept_server(live: LiveServer, tools: Sequence[MCPTool]) -> bool:
 
     Returns whether that outlives this process. Raises `SettingsError` in the code of a model.
     """
-    check_person("Accepting an MCP server", is_lasting=True)
+    check_person(ACCEPTING, is_lasting=True)
     return first_seen.accept(live.server, tools)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from agentnb.core.questions import WaitingOnUser
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
-from agentnb.display.texts.judged_call import CallPart, accept_note, call_parts, undo_note
+from agentnb.display.texts.judged_call import CallPart, accept_advice, call_parts, undo_note
+from agentnb.display.texts.notebook_commands import in_notebook
 
 FILL = "question"
 """The action that fills the fold of a long part, and the beginning of its key."""
@@ -29,7 +30,7 @@ _LINES = {"+": "line-added", "-": "line-removed", "@": "line-place", "\\": "line
 def call_html(question: WaitingOnUser, index: int, *, live: bool, whole: bool) -> list[Html]:
     """Return the call that is asked about in a round; of its long parts the beginning, and all in a fold."""
     parts = [_part(question, part, index, live=live, whole=whole) for part in call_parts(question)]
-    notes = filter(None, (undo_note(question), accept_note(question) if live else ""))
+    notes = filter(None, (undo_note(question), in_notebook(accept_advice(question)) if live else ""))
     return [*[tag("div", "question-text", words(note)) for note in notes], *parts]
 
 
