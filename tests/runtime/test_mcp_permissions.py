@@ -56,7 +56,7 @@ def servers() -> Iterator[Servers]:
 @pytest.fixture(autouse=True)
 def first_sight(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of the person that has seen no server yet."""
-    return use_own_folder(monkeypatch, tmp_path_factory.mktemp("person"))
+    return use_own_folder(monkeypatch, tmp_path_factory.mktemp("person") / "agentnb")
 
 
 class Answers:
@@ -168,6 +168,10 @@ def test_server_configured_otherwise_asks_again(servers: Servers, snapshot: Snap
         assert (codes(run), asked) == ([DENIED], [])
     with subtests.test("bound to the new server"):
         assert play([[ADD], [STATS], [ADD]], servers, {"always": "mcp:bench"}, tools=[OTHER])[1] == ["bench_add"]
+        session = SessionGrants()
+        assert play([[ADD]], servers, "always in session", tools=[OTHER], grants=session)[1] == ["bench_add"]
+        assert play([[ADD], [STATS]], servers, tools=[OTHER], grants=session)[1] == []
+        assert play([[ADD]], servers, grants=session)[1] == ["bench_add"], "and to no other"
         assert play([[ADD]], servers, permissions=RULES)[1] == [], "the one seen first is the same as ever"
 
 
@@ -262,24 +266,24 @@ def test_code_of_a_model_accepts_nothing(servers: Servers) -> None:
 
 
 IN_ANOTHER_PROCESS = """
-import sys
 from mcp_runs import bench
 from agentnb import Agent, ToolCall
 from agentnb.models.scripted import ScriptedModel
-model = ScriptedModel([[ToolCall("mcp_bench_add", {"a": 1, "b": 2})], "Done."])
-run = Agent(model, tools=[bench(*sys.argv[1:])], permissions={"mcp_bench_*": "allow"}).run_sync("Go.")
-print([record.result.error_code for one in run.rounds for record in one.records])
+for server in (bench(), bench("--other")):
+    model = ScriptedModel([[ToolCall("mcp_bench_add", {"a": 1, "b": 2})], "Done."])
+    run = Agent(model, tools=[server], permissions={"mcp_bench_*": "allow"}).run_sync("Go.")
+    print(run.rounds[0].records[0].result.error_code)
 """
 
 
-def test_first_sight_holds_in_other_processes(first_sight: Path) -> None:
-    def elsewhere(*arguments: str) -> str:
-        paths = os.pathsep.join([str(Path(PROGRAM).parent), *filter(None, sys.path)])
-        environment = {**os.environ, "XDG_DATA_HOME": str(first_sight), "PYTHONPATH": paths}
-        program = [sys.executable, "-c", IN_ANOTHER_PROCESS, *arguments]
-        return subprocess.run(program, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
-
-    assert [elsewhere(), elsewhere("--other"), elsewhere()] == ["[None]", "['denied']", "[None]"]
+@pytest.mark.slow("a process that imports everything and starts two servers")
+def test_first_sight_holds_in_other_processes(servers: Servers, first_sight: Path) -> None:
+    paths = os.pathsep.join([str(Path(PROGRAM).parent), *filter(None, sys.path)])
+    environment = {**os.environ, "XDG_DATA_HOME": str(first_sight.parent), "PYTHONPATH": paths}
+    play([[ADD]], servers, tools=[OTHER], approve="auto")
+    program = [sys.executable, "-c", IN_ANOTHER_PROCESS]
+    done = subprocess.run(program, env=environment, check=True, stdout=subprocess.PIPE, text=True)
+    assert done.stdout.split() == ["denied", "None"], "this process saw the other one first"
 
 
 def test_resumed_run_asks_again_for_what_changed_since_its_log(
@@ -341,15 +345,23 @@ def test_grant_reaches_runs_nested_in_the_run(servers: Servers) -> None:
     async def delegate(context: ToolContext) -> str:
         calls = [[STATS], [ToolCall("mcp_bench_where", {})]]
         inner = Agent(ScriptedModel([*calls, "Done."]), tools=[bench()], todos=False)
-        return str((await context.start_run(inner, "go")).text)
+        nested.append(await context.start_run(inner, "go"))
+        return "done"
 
+    def bound(run: Run) -> list[tuple[str, str, str]]:
+        return [(grant.rule, grant.server_identity, grant.tool_identity) for grant in run.grants]
+
+    nested: list[Run] = []
     for answer, expected in (({"always": "mcp:bench"}, 1), ("always", 3)):
         run, asked = play([[ADD], [ToolCall("delegate")]], servers, answer, tools=[bench(), delegate])
         assert (set(codes(run)), len(asked)) == ({None}, expected), asked
+        assert bound(nested.pop()) == bound(run)
+        assert all(server and tool for _, server, tool in bound(run))
 
 
 def test_own_folder_that_cannot_be_used(servers: Servers, first_sight: Path, subtests: pytest.Subtests) -> None:
     with subtests.test("not writable: it holds in this process"):
+        first_sight.mkdir()
         (first_sight / FOLDER).write_text("in the way")
         assert play([[ADD]], servers, permissions=RULES)[1] == []
         assert play([[ADD]], servers, tools=[OTHER], permissions=RULES)[1] == ["bench_add"]
