@@ -59,6 +59,7 @@ class MCPTool:
         self.live = live
         self.tool_name: str = tool.name
         """The tool as the server names it."""
+        self.title: str = visible(encodable(tool.title or ""))[:MAX_DESCRIPTION_CHARACTERS]
         description = visible(encodable(tool.description or tool.title or ""))[:MAX_DESCRIPTION_CHARACTERS]
         self.spec = ToolSpec(name, description, _schema(tool.input_schema), effects=tuple(sorted(self.effects)))
         hints = tool.annotations
