@@ -62,7 +62,7 @@ def read_server_file(path: Path, *, shown: str) -> ServerList:
     except OSError as error:
         raise SettingsError(f"{shown} cannot be read: {error.strerror or error}") from None
     except TraceError as error:
-        raise SettingsError(error.what, "Name a JSON file with mcpServers") from None
+        raise SettingsError(error.what.replace(str(path), shown), "Name a JSON file with mcpServers") from None
     return read_servers(text, shown, path.parent)
 
 

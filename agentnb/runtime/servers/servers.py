@@ -7,6 +7,7 @@ import atexit
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
@@ -36,7 +37,7 @@ class Servers:
     """Servers, with one connection each, which lives until `close`. Thread-safe."""
 
     def __init__(self, configuration: Configuration | None = None) -> None:
-        self.configuration = configuration or Configuration()
+        self.configuration = configuration or Configuration(partial(check_person, CONFIGURING, is_lasting=True))
         self._used: list[LiveServer] = []
         self._lock = threading.Lock()
         self._thread: LoopThread | None = None
@@ -52,12 +53,10 @@ class Servers:
 
     def add(self, server: MCPServer) -> None:
         """Configure a server that the person typed. The connections of another one of its name end. Blocks."""
-        check_person(CONFIGURING, is_lasting=True)
         self._change(lambda: self.configuration.add(server))
 
     def load(self, servers: ServerList, file: str) -> None:
         """Configure the servers of a file that the person confirmed. The connections of those that they replace end. Blocks."""
-        check_person(CONFIGURING, is_lasting=True)
         self._change(lambda: self.configuration.load(servers, file))
 
     def remove(self, name: str) -> None:
@@ -65,7 +64,6 @@ class Servers:
 
         Raises `SettingsError` if there is none of this name.
         """
-        check_person(CONFIGURING, is_lasting=True)
         self._change(lambda: self.configuration.remove(name))
 
     def _change(self, change: Callable[[], None]) -> None:

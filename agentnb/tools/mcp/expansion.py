@@ -71,7 +71,8 @@ def check_variables(texts: Iterable[str], *, is_program_text: bool = False) -> s
 
 def variables(server: MCPServer) -> list[str]:
     """Return the names of the environment variables that its settings read, each once."""
-    texts = (server.command_or_url, *server.args, *server.env.values(), *server.headers.values())
+    address = (server.command_or_url,) if server.is_remote else ()
+    texts = (*address, *server.args, *server.env.values(), *server.headers.values())
     return list(dict.fromkeys(name for text in texts for name in VARIABLE.findall(text)))
 
 

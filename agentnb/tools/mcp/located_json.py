@@ -14,6 +14,8 @@ JsonPath: TypeAlias = tuple[str | int, ...]
 """The keys and indexes that lead to a value."""
 MAX_KEY = 40
 """Characters of a key that an error repeats."""
+MAX_DIGITS = 4_000
+"""Characters of a number that Python reads."""
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
 
 
@@ -48,10 +50,16 @@ def read_json(text: str, source: str) -> LocatedJson:
         advice = "JSON has no comments: delete it" if has_comment else ""
         raise SettingsError(f"{place(source, text, error.pos)}: not valid JSON: {error.msg}", advice) from None
     except (ValueError, RecursionError):
-        raise SettingsError(f"{source} has a number that is too large, or lists in too many lists") from None
+        wrong = next((token.start() for token in _TOKEN.finditer(text) if _is_no_number(token[0])), 0)
+        what = "a number that JSON does not have, or lists in too many lists"
+        raise SettingsError(f"{place(source, text, wrong)}: {what}") from None
     document = LocatedJson(source, text, value, {})
     _locate(document)
     return document
+
+
+def _is_no_number(token: str) -> bool:
+    return token.lstrip("-") in ("NaN", "Infinity") or (token[:1] != '"' and len(token) > MAX_DIGITS)
 
 
 def _refuse(constant: str) -> NoReturn:

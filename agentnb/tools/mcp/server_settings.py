@@ -73,7 +73,7 @@ def read_variable(text: str, source: str) -> ServerList:
     for match in re.finditer(r"[^,]+", text):
         name, colon, command = (part.strip() for part in match[0].partition(":"))
         where = place(source, text, match.start())
-        if not (name and colon and command):
+        if not (name and colon and command) or command.startswith("//"):
             raise SettingsError(f"{where}: a server has a name and a command", f"Write fs:/opt/fs-server, or JSON: {_FORM}")
         if any(char.isspace() for char in command):
             what = f"{where}: the command of {name[:MAX_NAME]} has a blank, and the short form has no arguments"
@@ -146,18 +146,12 @@ class _Entry:
             what = "it has both a command and a url" if command else "it has neither a command nor a url"
             raise self.error("url" if url else "", what, f"Write {_FORM}")
         self._check_type(is_remote=bool(url))
+        args, env, headers = self._texts("args"), self._by_name("env"), self._by_name("headers")
+        cwd, timeout = self._cwd(), self._timeout()
         try:
-            server = MCPServer(
-                self._name,
-                command or url,
-                args=self._texts("args"),
-                env=self._by_name("env"),
-                headers=self._by_name("headers"),
-                cwd=self._cwd(),
-                timeout=self._timeout(),
-            )
-        except SettingsError as error:
-            raise self.error("", error.what, error.advice) from None
+            server = MCPServer(self._name, command or url, args=args, env=env, headers=headers, cwd=cwd, timeout=timeout)
+        except SettingsError as error:  # its advice is for Python
+            raise self.error("", error.what) from None
         if server.is_remote != bool(url):
             what = "the address begins with http:// or https://" if url else "an address is written as url"
             raise self.error("url" if url else "command", what)
@@ -207,8 +201,8 @@ class _Entry:
     def _check_texts(self, key: str, items: Iterable[tuple[str | int, Any]]) -> None:
         for at, value in items:
             if not isinstance(value, str):
-                shown = at + 1 if isinstance(at, int) else repr(at[:MAX_NAME])
-                what = f"{self._name}: {shown} in {key} is not a text"
+                shown = f"item {at + 1}" if isinstance(at, int) else repr(at[:MAX_NAME])
+                what = f"{self._name}: {shown} of {key} is not a text"
                 raise self._document.error((*self._path, key, at), what, "Put it in quotation marks")
 
     def _cwd(self) -> str | None:

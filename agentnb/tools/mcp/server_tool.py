@@ -119,10 +119,8 @@ def _noted(outcome: ToolOutcome, questions: CallQuestions) -> ToolOutcome:
 
 
 def _is_end(error: BaseException) -> bool:
-    """Return whether the connection ended: noticed by reading, or by writing to what is no longer there."""
-    if isinstance(error, ConnectionError) or type(error).__name__ in ("BrokenResourceError", "ClosedResourceError"):
-        return True
-    return getattr(error, "code", None) == CONNECTION_CLOSED
+    """Return whether the connection ended."""
+    return isinstance(error, ConnectionError) or getattr(error, "code", None) == CONNECTION_CLOSED
 
 
 def _schema(schema: Any) -> dict[str, Any]:
