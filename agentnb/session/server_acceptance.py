@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from agentnb.core.redaction import redact
-from agentnb.display.texts.server_changes import CONFIRM, describe_changes
+from agentnb.display.texts.servers.server_changes import CONFIRM, describe_changes
 from agentnb.errors import SettingsError
 from agentnb.runtime.questions.model_code import check_person
 from agentnb.runtime.servers.acceptance import ACCEPTING, accept_server, compared_tools
 from agentnb.runtime.servers.servers import Servers
-from agentnb.tools.mcp.catalogue import tools_of
-from agentnb.tools.mcp.live_server import LiveServer
+from agentnb.tools.mcp.connections.catalogue import tools_of
+from agentnb.tools.mcp.connections.live_server import LiveServer
 
 
 def accept_as_now(servers: Servers, live: LiveServer, ask: Callable[[str], str] | None) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from agentnb.core.redaction import redact
-from agentnb.display.texts.server_file import CONFIRM, describe_servers
+from agentnb.display.texts.servers.server_file import CONFIRM, describe_servers
 from agentnb.errors import SettingsError, TraceError
 from agentnb.personal_files import read_lines, write_lines
 from agentnb.runtime.questions.model_code import check_person

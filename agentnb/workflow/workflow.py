@@ -247,8 +247,9 @@ class Workflow:
         models: dict[str, Any] = {"model": model, "replies": replies, "agent_settings": _with_gates(agent_settings, gates)}
         all_tools = (*self.tools, *tools)
         if self.tasks is not None:
-            given = {"models": models, "limits": limits, "settings": settings}
-            return task_orchestration(self.tasks, inputs or {}, all_tools, actions, **given)
+            return task_orchestration(
+                self.tasks, inputs or {}, all_tools, actions, models=models, limits=limits, settings=settings
+            )
         known, values = {**(self.agents or {}), **(agents or {})}, self._inputs(inputs)
         made = WorkflowAgents(self.spec, known, all_tools, model=model, replies=replies, settings=models["agent_settings"])
         self._check_names(made, replies, known, model)
@@ -261,10 +262,13 @@ class Workflow:
             start = WorkflowStart(self.spec, work_of_steps(made, opened), values, self._deferred, *begins)
             return WorkflowEngine(lifecycle, elicitation, start)
 
-        logged = self._logged(values, rerun_from, of, len(earlier)) | needed_again(**models)
-        logged |= {**logged_builtins(made.toolbox), **(settings or {})}
+        logged = {
+            **self._logged(values, rerun_from, of, len(earlier)),
+            **needed_again(**models),
+            **logged_builtins(made.toolbox),
+        }
         named: dict[str, Any] = {"name": self._name, "server_tools": servers, **limits}
-        return Orchestration(make=make, settings=logged, check=check, begins_with=of, **named)
+        return Orchestration(make=make, settings={**logged, **(settings or {})}, check=check, begins_with=of, **named)
 
     def _price_check(self, made: WorkflowAgents, inner: Iterable[Orchestration]) -> Callable[[Budget], None]:
         """Return what misses prices that a budget needs. ``inner``: the runs of the files that it runs."""
