@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -28,6 +28,8 @@ Answerer: TypeAlias = Literal["person", "program", "nobody"]
 """Who answers: the person, or a function that was given to answer in their place; nobody, if neither can."""
 TEXT: dict[str, Any] = {"type": "string"}
 """The schema of an answer in free text."""
+ASK_PERSON = "ask_person"
+"""The built-in tool with which the agent itself asks: who asks is the agent."""
 DONE: dict[str, Any] = {"enum": ["done"]}
 """The schema of the answer to a question with an address: the person has done there what they were asked to do."""
 YES = frozenset({"yes", "y", "true", "ok"})
@@ -59,8 +61,6 @@ class AnswerForm:
     """The answers to choose from; True and False for yes or no."""
     has_others: bool = False
     """Whether an answer may be something else than one of the choices."""
-    fields: Mapping[str, dict[str, Any]] = field(default_factory=dict)
-    """The schemas of the fields of an object, if each can be asked for alone."""
 
 
 GrantReach: TypeAlias = Literal["run", "session"]
@@ -278,7 +278,12 @@ def checked_schema(schema: Any) -> dict[str, Any]:
 
 
 def checked_answer(schema: dict[str, Any], value: Any) -> Any:
-    """Return the answer as plain data; raise `SettingsError`, which says what would fit, if it does not fit the schema."""
+    """Return the answer as plain data, or the `NoAnswer` that was given.
+
+    Raises `SettingsError`, which says what would fit, if it does not fit the schema.
+    """
+    if isinstance(value, NoAnswer):
+        return value
     plain = plain_data(value)
     if refusal := _refusal(schema, plain):
         raise SettingsError(refusal)
@@ -313,14 +318,7 @@ def answer_form(schema: dict[str, Any]) -> AnswerForm:
         return AnswerForm("number")
     if kind == "string":
         return AnswerForm("address" if schema.get("format") in _ADDRESSES else "text")
-    return AnswerForm("json", fields=_fields(schema))
-
-
-def _fields(schema: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    fields = schema.get("properties")
-    if schema.get("type") != "object" or not isinstance(fields, dict):
-        return {}
-    return fields if all(isinstance(one, dict) and "$ref" not in one for one in fields.values()) else {}
+    return AnswerForm("json")
 
 
 def choice_in_words(choice: Any) -> str:

@@ -16,6 +16,7 @@ from agentnb.session.choice import choose_model
 from agentnb.session.session import Session
 from agentnb.tools.agent_tool import AgentTool, offer_of
 from agentnb.tools.builtin.named import GROUPS
+from agentnb.tools.mcp.server import PREFIX, MCPServer
 
 MAX_USED = 5
 """Models used last, which are offered first."""
@@ -27,18 +28,20 @@ def available_choices(session: Session, variables: Mapping[str, Any], used: Iter
     return {
         "models": models_to_offer(session, known, used),
         "model": _without_choice(session),
-        "tools": _tools_to_offer(known),
+        "tools": _tools_to_offer(session, known),
         "guidance": guidance_to_offer(session, known),
         "default_guidance": session.defaults["guidance"],
     }
 
 
-def _tools_to_offer(variables: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return the tools in variables, and the groups of built-in ones."""
+def _tools_to_offer(session: Session, variables: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return the tools in variables, the groups of built-in ones, and the MCP servers that are configured."""
     own = [{"name": name, "about": _about(variables[name])} for name in tool_names(variables)]
     taken = {tool["name"] for tool in own}
     built_in = [group for group in GROUPS.values() if group.word not in taken]
-    return [*own, *({"name": group.word, "about": f"built in: {', '.join(group.tool_names)}"} for group in built_in)]
+    groups = [{"name": group.word, "about": f"built in: {', '.join(group.tool_names)}"} for group in built_in]
+    servers = session.servers.configuration.known.values()
+    return [*own, *groups, *[{"name": f"{PREFIX}{server.name}", "about": _about(server)} for server in servers]]
 
 
 def models_to_offer(session: Session, variables: Mapping[str, Any], used: Iterable[str]) -> list[str]:
@@ -69,6 +72,8 @@ def _without_choice(session: Session) -> str:
 def _about(value: Any) -> str:
     if isinstance(value, list | tuple):
         return "a list: " + first_line(", ".join(map(_name_of, value)), 160)
+    if isinstance(value, MCPServer):
+        return f"the tools of an MCP server: {first_line(clean(value.target), 160)}"
     offer = offer_of(value)
     described = value.spec.description if isinstance(value, AgentTool) else "" if offer is None else offer.description
     doc = described or inspect.getdoc(value) or ""

@@ -12,11 +12,12 @@ from IPython.core.interactiveshell import InteractiveShell
 from agentnb.context.history import NAMED as HISTORIES
 from agentnb.context.history import History
 from agentnb.core.run.approvals import MODES
+from agentnb.display.texts.question_labels import TYPED_NO_ANSWER
 from agentnb.guidance import BUILT_IN, GuidanceSet
 from agentnb.models.registry import is_model
 from agentnb.models.registry import names as model_names
 from agentnb.notebook.commands import COMMANDS
-from agentnb.notebook.commands.answer import DECLINE, MODEL_OPTIONS, offered
+from agentnb.notebook.commands.answer import MODEL_OPTIONS, offered
 from agentnb.notebook.commands.delete import OPTIONS as DELETE_OPTIONS
 from agentnb.notebook.commands.history import KINDS
 from agentnb.notebook.commands.keys import OPTIONS, names_to_offer
@@ -28,6 +29,7 @@ from agentnb.notebook.commands.todos import CHANGES
 from agentnb.notebook.commands.traces import words_after
 from agentnb.notebook.commands.undo import undoable
 from agentnb.notebook.lookup.dotted_names import dotted_names
+from agentnb.notebook.lookup.server_names import server_words, tool_words
 from agentnb.notebook.names import gate_names, input_names, output_names, run_names, tool_names
 from agentnb.policies.limits import ON_LIMIT
 from agentnb.policies.named import NAMED as POLICIES
@@ -35,6 +37,7 @@ from agentnb.rerun.run_values import NAMES
 from agentnb.session.defaults import CHOICES, ON_STOP
 from agentnb.session.session import Session
 from agentnb.tools.builtin.named import WORDS
+from agentnb.tools.mcp.server import PREFIX
 
 SHORT = {"-m": "--model", "-g": "--guidance", "-p": "--policy", "-i": "--inputs"}
 MAX_IDS = 20
@@ -74,7 +77,7 @@ def matcher(
 def _cell_words(before: list[str], options: list[str], session: Session, variables: dict[str, Any], fragment: str) -> list[str]:
     option = next((word for word in reversed(before) if word.startswith("-")), "")
     if option in ("-t", "--tools"):
-        return [name for name in _tools(variables, fragment) if name not in before] + options
+        return [name for name in _tools(session, variables, fragment) if name not in before] + options
     if option == "--gate" and before[-1] == option:
         return gate_names(variables)
     values: dict[str, Callable[[], list[str]]] = {
@@ -94,9 +97,11 @@ def _cell_words(before: list[str], options: list[str], session: Session, variabl
     return values[long]() if long in values and before[-1] == option else options
 
 
-def _tools(variables: dict[str, Any], fragment: str) -> list[str]:
+def _tools(session: Session, variables: dict[str, Any], fragment: str) -> list[str]:
     """Return the names of tools; behind a dot, those of the functions of what is before it."""
-    return dotted_names(fragment, variables) if "." in fragment else [*tool_names(variables), *WORDS]
+    if fragment.startswith(PREFIX):
+        return [*server_words(session), *tool_words(session)]
+    return dotted_names(fragment, variables) if "." in fragment else [*tool_names(variables), *WORDS, *server_words(session)]
 
 
 def _is_a(kind: type) -> Callable[[Any], bool]:
@@ -112,7 +117,7 @@ def _line_words(before: list[str], session: Session, variables: dict[str, Any], 
     if not before:
         return list(COMMANDS)
     after: dict[str, Callable[[], list[str]]] = {
-        "tools": lambda: _tools(variables, fragment),
+        "tools": lambda: _tools(session, variables, fragment),
         "guidance": lambda: [*BUILT_IN, *session.sets],
         "todos": lambda: ["add", *CHANGES],
         "key": lambda: [*OPTIONS] if len(before) > 1 else names_to_offer(),
@@ -120,7 +125,7 @@ def _line_words(before: list[str], session: Session, variables: dict[str, Any], 
         "answer": lambda: (
             model_names() + _held(variables, is_model)
             if before[-1] in MODEL_OPTIONS
-            else [DECLINE, *offered(session), *islice(session.suspended(), MAX_IDS)]
+            else [*TYPED_NO_ANSWER, *offered(session), *islice(session.suspended(), MAX_IDS)]
         ),
         "stop": lambda: [
             ALL,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import msgspec
 
@@ -13,7 +14,9 @@ from agentnb.core.request import Request, ToolSpec
 from agentnb.core.todos import TODO_TOOL
 from agentnb.display.texts.labels import clean
 from agentnb.models.estimate import tokens_of_message, tokens_of_request, tokens_of_text, tokens_of_tools
+from agentnb.notebook.lookup.server_names import shown_later
 from agentnb.policies.limits import LIMITS
+from agentnb.tools.mcp.server import ServerTools
 
 LINE = 100
 """Longest list or object of a schema that stays on one line, in characters."""
@@ -36,10 +39,12 @@ def limits_line(agent: Agent) -> str:
     return f"Limits of the run: {told}" if told else ""
 
 
-def dry_text(model: str, request: Request, wire: bytes | None = None, limits: str = "") -> str:
+def dry_text(
+    model: str, request: Request, wire: bytes | None = None, limits: str = "", servers: Iterable[ServerTools] = ()
+) -> str:
     """Return the first request, its tool schemas and an estimate of its tokens; of its ``wire`` form, only the other fields.
 
-    ``limits``: a line about the limits of the run.
+    ``limits``: a line about the limits of the run; ``servers``: the tools of MCP servers, which a dry run does not start.
     """
     lines = [
         f"Nothing was sent. The first request to {model} would be about {tokens_of_request(request):,} tokens:",
@@ -51,7 +56,8 @@ def dry_text(model: str, request: Request, wire: bytes | None = None, limits: st
     for message in request.messages:
         lines += ["", f"--- {message.role} (about {tokens_of_message(message):,}) ---", _message_text(message)]
     lines += ["", f"--- tools (about {tokens_of_tools(request.tools):,}) ---"]
-    lines += [_folded(tool) if tool.name == TODO_TOOL else tool_text(tool) for tool in request.tools] or ["(none)"]
+    tools = [_folded(tool) if tool.name == TODO_TOOL else tool_text(tool) for tool in request.tools]
+    lines += [*tools, *shown_later(servers)] or ["(none)"]
     if wire is not None:
         fields = msgspec.json.decode(wire)
         lines += ["", "--- besides ---"]

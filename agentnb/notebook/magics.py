@@ -154,7 +154,8 @@ class AgentMagics(Magics):
             agent, note = self._agent(options, before)
             if options.dry:
                 request = self.session.first_request(agent, prompt, before)
-                print(dry_text(agent.model_name, request, wire_form(agent.model, request), limits_line(agent)))
+                wire, servers = wire_form(agent.model, request), agent.toolbox.servers
+                print(dry_text(agent.model_name, request, wire, limits_line(agent), servers))
                 return None
             self._tell_once(note)
             if before is not None and (hint := tools_before(before, agent)):

@@ -25,6 +25,7 @@ from agentnb.tools.agent_tool import AgentTool, offer_of, tool_of_variable
 from agentnb.tools.builtin.group import ToolGroup
 from agentnb.tools.builtin.named import ASK_PERSON, WORDS, Groups, near_tools, tools_of, tools_of_word
 from agentnb.tools.function import as_tool
+from agentnb.tools.mcp.logged import servers_of_log
 from agentnb.tools.mcp.server import MCPServer, server_tools
 from agentnb.tools.tool import Tool
 from agentnb.workflow.files.text_inputs import EXAMPLE as INPUTS_EXAMPLE
@@ -222,12 +223,21 @@ def tools_again(names: Iterable[str], given: Iterable[Any], variables: Mapping[s
     Tools found nowhere are left out.
     """
     found: dict[str, Any] = {tool.spec.name: tool for value in given for tool in tools_of(value)}
+    found |= {item.word: item for value in given if (item := server_tools(value)) is not None}
     for name in names:
         known = (tool for value in _may_be_called(name, variables) for tool in _tools_in(value))
         here = next((tool for tool in known if tool.spec.name == name), None)
         if here is not None:
             found.setdefault(name, here)
     return found
+
+
+def servers_again(run: Run, variables: Mapping[str, Any]) -> list[MCPServer]:
+    """Return the MCP servers of a run that variables of this notebook hold: with its name, and its command or address."""
+    logged = servers_of_log(run.settings)
+    held = [one for name, value in dict(variables).items() if not name.startswith("_") for one in _flat(value)]
+    found = [one for one in held if isinstance(one, MCPServer) and one.name in logged and one.target == logged[one.name].target]
+    return [one for place, one in enumerate(found) if one.name not in [before.name for before in found[:place]]]
 
 
 def _may_be_called(name: str, variables: Mapping[str, Any]) -> Iterator[Any]:

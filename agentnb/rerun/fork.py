@@ -27,7 +27,7 @@ from agentnb.core.log.events import (
     ToolFinished,
     ToolStarted,
 )
-from agentnb.core.log.work_events import GrantGiven
+from agentnb.core.log.work_events import GrantGiven, ServerStarted, ToolsChanged
 from agentnb.core.messages import encodable
 from agentnb.core.redaction import redact
 from agentnb.core.run.approvals import AUTO
@@ -50,6 +50,7 @@ from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunKeywords, RunOptions, options_of
 from agentnb.runtime.runs.launch import PendingRun, in_foreground, new_run_id
 from agentnb.settings import known_secrets
+from agentnb.tools.mcp.server import ServerTools, server_tools
 from agentnb.tools.todos.board import TodoBoard
 
 RECORDED: Literal["recorded"] = "recorded"
@@ -153,7 +154,7 @@ def pending_of(
 ) -> PendingRun[AgentParts]:
     """Return the fork, about to start; ``changes`` as for `variant_of`. ``is_fork``: whether it says what it is a fork of."""
     options = options or RunOptions()
-    fallback = with_builtins(run, given) if (given := tuple(fallback)) else ()
+    fallback = _with_builtins(run, given) if (given := tuple(fallback)) else ()
     variant = variant_of(run, **changes, is_live=is_fork)
     before = _numbered(map(variant.vary, _before(run, at_round)))
     todos = Run.from_events(before).todos
@@ -271,7 +272,13 @@ def _before(run: Run, at_round: int) -> list[AnyEvent]:
         events += [*one.before, one.start, *one.prepared, *one.answered]
     if 1 < at_round <= len(walked):
         events += walked[at_round - 1].before
-    return events
+    return [event for event in events if not isinstance(event, ToolsChanged | ServerStarted)]  # its first event has its tools
+
+
+def _with_builtins(run: Run, fallback: Sequence[Any]) -> list[Any]:
+    """Return these tools and the built-in ones of the run; of MCP servers only those that are given."""
+    given = {item.name for value in fallback if (item := server_tools(value)) is not None}
+    return [tool for tool in with_builtins(run, fallback) if not isinstance(tool, ServerTools) or tool.name in given]
 
 
 def _model(run: Run, model: str | Model | None) -> str | Model:

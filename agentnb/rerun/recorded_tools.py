@@ -15,6 +15,7 @@ from agentnb.core.todos import TODO_TOOL
 from agentnb.detect.run import Run
 from agentnb.tools.builtin.named import tools_of
 from agentnb.tools.mcp.logged import servers_of_log
+from agentnb.tools.mcp.server import ServerTools, server_tools
 from agentnb.tools.mcp.wire_names import may_be_of
 from agentnb.tools.subject import Flag, Subject, flag_of, origin_of, reads_tree, subject_of
 from agentnb.tools.tool import Effect, Tool, ToolContext, ToolOutcome, failure
@@ -60,6 +61,10 @@ class RecordedTool:
         """``origin``: the MCP server that the recorded tool was of, if it was of one."""
         self.spec = spec
         self._results, self._behind, self._origin = results, behind, origin
+
+    def put_behind(self, tool: Tool) -> None:
+        """Let a tool of an MCP server run what is not recorded, unless there is a tool behind it already."""
+        self._behind = self._behind or tool
 
     @property
     def effects(self) -> frozenset[Effect] | None:
@@ -111,18 +116,21 @@ class RecordedTool:
         return failure(NOT_RECORDED, f"{text} Use the results that you have.")
 
 
-def recorded_tools(run: Run, from_round: int = 0, behind: Iterable[Any] = ()) -> list[Tool]:
+def recorded_tools(run: Run, from_round: int = 0, behind: Iterable[Any] = ()) -> list[Tool | ServerTools]:
     """Return the tools of the run, without the todo tool, which works on a list of its own; those ``behind`` run what it lacks.
 
-    A tool behind that the run did not have is returned as it is.
+    A tool behind that the run did not have is returned as it is, and so are MCP servers behind, whose tools come when the run
+    starts. Without these, no server is started.
     """
+    behind = tuple(behind)
     results = RecordedResults(run, from_round)
     live: Mapping[str, Tool] = {tool.spec.name: tool for value in behind for tool in tools_of(value)}
     specs = [spec for spec in run.tools if spec.name != TODO_TOOL]
     named = {spec.name for spec in specs}
+    servers = [item for value in behind if (item := server_tools(value)) is not None]
     origins = _origins(run, named)
     recorded: list[Tool] = [RecordedTool(spec, results, live.get(spec.name), origins.get(spec.name)) for spec in specs]
-    return [*recorded, *[tool for name, tool in live.items() if name not in named]]
+    return [*recorded, *[tool for name, tool in live.items() if name not in named], *servers]
 
 
 def _origins(run: Run, names: Iterable[str]) -> dict[str, ToolOrigin]:

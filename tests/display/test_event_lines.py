@@ -97,6 +97,26 @@ def test_a_call_that_waits_has_a_line_which_no_card_needs() -> None:
     assert event_line(waits) == "call of work waits: for the person" and e.ToolAdmitted not in SHOWN
 
 
+def test_a_change_of_the_tools_says_what_is_other(subtests: pytest.Subtests) -> None:
+    look, work, other = ToolSpec("look"), ToolSpec("work"), ToolSpec("work", "does more")
+    many = tuple(ToolSpec(f"mcp_bench_{number}") for number in range(200))
+    cases = {
+        "tools added: work (MCP servers)": ((look,), (look, work)),
+        "tools removed: look (MCP servers)": ((look, work), (work,)),
+        "tools changed: work (MCP servers)": ((look, work), (look, other)),
+        "tools added: look; removed: work (MCP servers)": ((work,), (look,)),
+        "tools from here on: look (MCP servers)": ((look,), (look,)),
+        "tools added: mcp_bench_0, mcp_bench_1, mcp_bench_2, mcp_bench_3 and 196 more (MCP servers)": ((look,), (look, *many)),
+    }
+    for line, (before, after) in cases.items():
+        with subtests.test(line):
+            story = RunBuilder(tools=before).add(w.ToolsChanged, tools=after, reason="mcp_servers")
+            assert AlsoHappened(story.run.events).during(0) == [line]
+    turns = RunBuilder(tools=(look,)).add(w.ToolsChanged, tools=(work,)).add(w.ToolsChanged, tools=(other,))
+    lines = ["tools added: work; removed: look", "tools changed: work"]
+    assert AlsoHappened(turns.run.events).during(0) == lines, "each is compared with the one before"
+
+
 @examples(100)
 @given(st.one_of(*of_kind.values()))
 def test_a_line_is_short_and_one_line_and_controls_nothing(event: Any) -> None:

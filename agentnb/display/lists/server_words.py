@@ -43,7 +43,7 @@ def figures_of(row: ListedServer) -> list[str]:
         found.append(counted(len(row.live.tools), "tool"))
         if row.state == "ready":
             found.append(f"since {row.live.facts.since.astimezone():%H:%M}")
-    return [*found, told(row.origin)]
+    return [*found, told(row.source)]
 
 
 def problem_told(row: ListedServer) -> str:
@@ -55,7 +55,7 @@ def problem_told(row: ListedServer) -> str:
 
 def server_count(rows: list[ListedServer]) -> str:
     """Return ``3 MCP servers``: those of several connections count once."""
-    return counted(len({(row.server.name, row.origin) for row in rows}), "MCP server")
+    return counted(len({(row.server.name, row.source) for row in rows}), "MCP server")
 
 
 def arguments_told(schema: Mapping[str, Any]) -> str:

@@ -5,14 +5,21 @@ from __future__ import annotations
 import hashlib
 import inspect
 import types
+from collections.abc import Iterable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import msgspec
 
 from agentnb.agent.agent import Agent
+from agentnb.errors import SettingsError
+from agentnb.runtime.host.host import current_host
+from agentnb.runtime.servers.servers import Servers
 from agentnb.tools.agent_tool import AgentTool
 from agentnb.tools.builtin.named import tools_of
+from agentnb.tools.mcp.server import ServerTools, is_word, server_tools
+from agentnb.workflow.files.declared_files import tool_names_of_files
 from agentnb.workflow.workflow import Workflow
 
 HASH_LETTERS = 16
@@ -61,13 +68,32 @@ def source_of(value: Any, seen: tuple[int, ...] = ()) -> str:
 def content_of_agent(agent: Agent) -> str:
     """Return a hash of what an agent does but for the source of its tools."""
     tools = [(tool.spec.name, tool.spec.description, tool.spec.input_schema) for tool in agent.toolbox]
-    return content_hash(agent.settings, agent.guidance_texts.texts, agent.model_name, agent.system, tools)
+    servers = content_of_servers(agent.toolbox.servers)
+    return content_hash(agent.settings, agent.guidance_texts.texts, agent.model_name, agent.system, tools, *servers)
 
 
 def content_of_workflow(workflow: Workflow) -> str:
     """Return a hash of what a workflow does but for the source of its tools."""
     agents = {key: content_of_agent(one) for key, one in (workflow.agents or {}).items()}
-    return content_hash("workflow", workflow.declared.text, agents)
+    return content_hash("workflow", workflow.declared.text, agents, *content_of_servers(servers_of_workflow(workflow)))
+
+
+def servers_of_workflow(workflow: Workflow) -> list[ServerTools]:
+    """Return the tools of MCP servers that a workflow is given, and those that its files name."""
+    words = [name for name in tool_names_of_files(workflow.declared) if is_word(name)]
+    return [item for value in (*workflow.tools, *words) if (item := server_tools(value)) is not None]
+
+
+def content_of_servers(items: Iterable[ServerTools]) -> list[Any]:
+    """Return what counts of MCP servers: their words and identities, those named as they are configured; empty for none."""
+    servers = current_host.get().servers or Servers()
+    found = []
+    for item in items:
+        server = item.server
+        with suppress(SettingsError):  # one that is not configured is an error of the first run
+            server = servers.resolved([item])[0].server
+        found.append((item.word, "" if server is None else server.identity))
+    return [found] if found else []
 
 
 def _content_of_runnable(runnable: Any, seen: tuple[int, ...]) -> str:

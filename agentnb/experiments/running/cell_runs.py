@@ -28,6 +28,7 @@ from agentnb.runtime.host.host import Host, hosted
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.questions.answerers import Approve
 from agentnb.runtime.runs.launch import new_run_id
+from agentnb.runtime.servers.servers import Servers
 from agentnb.store.store import Store
 
 CELL_TAG = "cell:"
@@ -93,11 +94,13 @@ async def run_cell(
     begun: Resumable | None = None,
     redone: bool = False,
     limits: CallLimits | None = None,
+    servers: Servers | None = None,
 ) -> CellRun:
     """Run a cell to its end and return its row; a failure of any kind is a row with its reason.
 
     ``begun``: its run that was cut off, to be recovered, or read if it is over; ``redone``: it was cut off and is made anew.
-    ``limits``: the limiters of the calls, by default those of the process. A cancellation is raised: the cell has no row then.
+    ``limits``: the limiters of the calls, by default those of the process; ``servers``: MCP servers that cells
+    share. A cancellation is raised: the cell has no row then.
     """
     task = work.tasks[cell.task]
     columns: Mapping[str, Any] = {}
@@ -116,7 +119,7 @@ async def run_cell(
     error: Exception | None = None
     try:
         columns = task.row_for(cell.seed)
-        with hosted(Host(store=store, limits=limits)):
+        with hosted(Host(store=store, limits=limits, servers=servers)):
             run = await _run(work, cell, columns, options, begun)
     except AgentnbError as problem:
         error, run = problem, problem.run if isinstance(problem.run, Run) else None

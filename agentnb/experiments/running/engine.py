@@ -15,6 +15,8 @@ from agentnb.experiments.running.control import Control
 from agentnb.experiments.running.cut_runs import cell_of, resumable_run
 from agentnb.experiments.running.spending import CellSpending
 from agentnb.experiments.running.worker import Job
+from agentnb.runtime.host.host import current_host
+from agentnb.runtime.servers.servers import Servers
 
 
 class Executor(Protocol):
@@ -38,9 +40,14 @@ class InKernel:
     records: ExperimentFolder | Memory
     spending: CellSpending
     places: int
+    _servers: Servers | None = None
+    """The MCP servers of an experiment that runs in code."""
 
     async def run(self, job: Job) -> CellRun:
         """Run a cell to its end."""
+        servers = current_host.get().servers
+        if servers is None:
+            servers = self._servers = self._servers or Servers()
         return await run_cell(
             self.work,
             job.cell,
@@ -50,10 +57,13 @@ class InKernel:
             attempt=job.attempt,
             begun=job.begun,
             redone=job.redone,
+            servers=servers,
         )
 
     async def close(self) -> None:
-        """Do nothing: it started nothing."""
+        """End the MCP servers of an experiment that runs in code."""
+        if self._servers is not None and self._servers.used:
+            await asyncio.to_thread(self._servers.close)
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ import asyncio
 import os
 import pickle
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
@@ -19,8 +19,10 @@ from agentnb.experiments.results.folder import ExperimentFolder, Memory
 from agentnb.experiments.results.rows import Row
 from agentnb.experiments.running.cell_runs import CellRun, Work
 from agentnb.experiments.running.spending import CellSpending
-from agentnb.experiments.running.worker import Finished, Job, Setup, serve
+from agentnb.experiments.running.worker import Finished, Job, Secrets, Setup, serve
+from agentnb.runtime.host.host import current_host
 from agentnb.settings import kept_keys
+from agentnb.tools.mcp.server import MCPServer
 
 AT_A_TIME = 8
 """Cells that each process runs at the same time."""
@@ -57,6 +59,7 @@ class InProcesses:
         self._spending = spending
         self._work = work
         self._continued = continued
+        self._servers = _configured_servers()
         self._data: bytes | None = None
         self._workers: list[_Process] = []
 
@@ -93,7 +96,7 @@ class InProcesses:
             store = self._records.store
             setup = Setup(None if store is None else str(store.folder), self.processes)
             self._data = to_bytes((setup, self._work), "The experiment")
-        return _Process(self._data, self._spending, self._pass_on)
+        return _Process(self._data, self._servers, self._spending, self._pass_on)
 
     def _pass_on(self, refusal: Any, source: _Process) -> None:
         for worker in self._workers:
@@ -112,7 +115,13 @@ class InProcesses:
 class _Process:
     """One worker process, and the jobs that it has."""
 
-    def __init__(self, data: bytes, spending: CellSpending, pass_on: Callable[[Any, _Process], None]) -> None:
+    def __init__(
+        self,
+        data: bytes,
+        servers: Sequence[MCPServer],
+        spending: CellSpending,
+        pass_on: Callable[[Any, _Process], None],
+    ) -> None:
         context = _context()
         self._pipe: Connection
         self._pipe, theirs = context.Pipe()
@@ -127,7 +136,7 @@ class _Process:
         self._failure: AgentnbError | None = None
         threading.Thread(target=self._read, name="agentnb-worker", daemon=True).start()
         with suppress(OSError):  # it died: its jobs learn of it
-            self._pipe.send_bytes(pickle.dumps(kept_keys()))
+            self._pipe.send_bytes(pickle.dumps(tuple(Secrets(kept_keys(), servers))))
             self._pipe.send_bytes(data)
 
     async def run(self, job: Job) -> Finished:
@@ -192,6 +201,12 @@ class _Process:
         for future in self.jobs.values():
             if not future.done():
                 future.set_exception(self._failure or WorkerDied())
+
+
+def _configured_servers() -> list[MCPServer]:
+    """Return the MCP servers that are configured here."""
+    servers = current_host.get().servers
+    return [] if servers is None else [*servers.configuration.known.values()]
 
 
 def _context() -> Any:

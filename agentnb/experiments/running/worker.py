@@ -7,7 +7,7 @@ import os
 import pickle
 import signal
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -18,8 +18,10 @@ from agentnb.experiments.results.rows import Row
 from agentnb.experiments.running.cell_runs import Resumable, Work, run_cell
 from agentnb.experiments.running.rate import Refusal, SharedLimits
 from agentnb.experiments.running.spending import SentSpending
+from agentnb.runtime.servers.servers import Servers
 from agentnb.settings import keep_key
 from agentnb.store.store import Store
+from agentnb.tools.mcp.server import MCPServer
 
 
 class Job(NamedTuple):
@@ -40,6 +42,13 @@ class Setup(NamedTuple):
     processes: int
 
 
+class Secrets(NamedTuple):
+    """What a worker is given by the pipe alone: keys by name, and the configured MCP servers, which may hold some."""
+
+    keys: Mapping[str, str]
+    servers: Sequence[MCPServer]
+
+
 class Finished(NamedTuple):
     """A finished cell, on its way back; ``events``: those of its run if no store keeps them."""
 
@@ -52,13 +61,13 @@ Sent: TypeAlias = tuple[Literal["finished"], Finished] | tuple[Literal["paid"], 
 
 
 def serve(pipe: Connection) -> None:
-    """Run cells until the pipe is closed. Keys come first, by the pipe alone, then the work.
+    """Run cells until the pipe is closed. Keys and MCP servers come first, by the pipe alone, then the work.
 
     If the parent process dies, this one ends at once: its logs are then those of a dead process, and can be recovered.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt reaches all processes: the parent sees to it
     try:
-        keys: Mapping[str, str] = pickle.loads(pipe.recv_bytes())
+        keys, servers = Secrets(*pickle.loads(pipe.recv_bytes()))
         for name, text in keys.items():
             keep_key(name, text)
         setup, work = pickle.loads(pipe.recv_bytes())
@@ -67,13 +76,19 @@ def serve(pipe: Connection) -> None:
     except Exception as error:
         pipe.send(("broken", str(error) if isinstance(error, AgentnbError) else f"{type(error).__name__}: {error}"))
         return
-    asyncio.run(_Worker(pipe, setup, work).serve())
+    held = Servers()
+    for server in servers:
+        held.configuration.add(server)
+    asyncio.run(_Worker(pipe, setup, work, held).serve())
+    held.close()
     os._exit(0)  # a tool's own threads must not keep the process
 
 
 class _Worker:
-    def __init__(self, pipe: Connection, setup: Setup, work: Work) -> None:
+    def __init__(self, pipe: Connection, setup: Setup, work: Work, servers: Servers) -> None:
+        """``servers``: the MCP servers, whose connections live as long as the process."""
         self._pipe = pipe
+        self._servers = servers
         self._work = work
         self._store = None if setup.folder is None else Store(setup.folder)
         self._sending = threading.Lock()
@@ -122,6 +137,7 @@ class _Worker:
             begun=job.begun,
             redone=job.redone,
             limits=self._rate.limits,
+            servers=self._servers,
         )
         events = [*run.events] if run is not None and self._store is None else None
         self._send(("finished", Finished(row, events)))

@@ -28,6 +28,7 @@ from agentnb.notebook.commands.stop import steered, stop_command
 from agentnb.notebook.commands.todos import change_todos, todo_text
 from agentnb.notebook.commands.undo import undo_command
 from agentnb.notebook.dry import tool_text
+from agentnb.notebook.lookup.server_names import server_words, shown_later, specs_of
 from agentnb.notebook.names import find_model, find_tools, tool_names, words_of
 from agentnb.session.session import Session
 from agentnb.tools.builtin.group import BuiltinTool
@@ -100,7 +101,7 @@ def say(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 
 def answer(session: Session, shell: InteractiveShell, rest: str) -> Any:
-    """[ID [-m MODEL] [--allow-url URL] [QUESTION]] TEXT | --decline: answer what a run asks: text, a choice, or JSON"""
+    """[ID [-m MODEL] [--allow-url URL] [QUESTION]] TEXT | --decline | --cancel: answer a run: text, a choice, or JSON"""
     return answer_command(session, shell, rest)
 
 
@@ -134,8 +135,13 @@ def tools(session: Session, shell: InteractiveShell, rest: str) -> None:
         found = tool_names(shell.user_ns)
         print("\n".join(found) if found else "There are no functions in this notebook yet. Define one, then: %%agent -t NAME")
         print(f"Built in: {', '.join((*GROUPS, ASK_PERSON))}. To see them: %agent tools files")
+        if servers := server_words(session):
+            print(f"MCP servers: {', '.join(servers)}. To see the tools of one: %agent tools {servers[0]}")
         return
-    for tool in Toolbox(find_tools(words_of([_words(rest)]), shell.user_ns, session.tool_groups())):
+    toolbox = Toolbox(find_tools(words_of([_words(rest)]), shell.user_ns, session.tool_groups()))
+    for item in toolbox.servers:
+        print("\n".join([tool_text(redact(spec)) for spec in specs_of(session, item)] or shown_later([item])))
+    for tool in toolbox:
         print(tool_text(redact(tool.spec)))
         if isinstance(tool, FunctionTool) and not isinstance(tool, BuiltinTool):
             gaps = tool.signature.gaps

@@ -32,6 +32,7 @@ from agentnb.notebook.names import (
     find_model,
     find_tools,
     gates_again,
+    servers_again,
     tools_again,
     unquoted,
     words_of,
@@ -43,6 +44,8 @@ from agentnb.runtime.workers.foreground import Foreground
 from agentnb.session.recovery import is_workflow, workflow_again
 from agentnb.session.session import Session
 from agentnb.tools.builtin.named import LOGGED, WORDS
+from agentnb.tools.mcp.logged import without_tools_of_servers
+from agentnb.tools.mcp.server import is_word, server_tools
 from agentnb.workflow.files.declared_files import tool_names_of_files
 from agentnb.workflow.files.logged_workflow import logged_workflow
 from agentnb.workflow.form.spec import WorkflowSpec
@@ -190,6 +193,9 @@ def _workflow(session: Session, variables: Mapping[str, Any], options: Namespace
 def _tools(options: Namespace, variables: Mapping[str, Any], run: Run, names: Sequence[str]) -> dict[str, Any]:
     """Return the tools of these names, and those that were typed; raise `UnknownTool` for missing ones."""
     tools = tools_again(names, find_tools(words_of(options.tools), variables), variables)
+    named = {item.name for tool in tools.values() if (item := server_tools(tool)) is not None}
+    tools |= {server.name: server for server in servers_again(run, variables) if server.name not in named}
+    names = [name for name in without_tools_of_servers(run.settings, names) if not is_word(name)]
     builtin = WORDS if is_workflow(run) else run.settings.get(LOGGED) or ()
     if missing := [name for name in names if name not in tools and name not in builtin]:
         had, them = had_told(run, "tool", missing)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentnb.core.log.work_events import ServerStarted
 from agentnb.core.messages import encodable, visible
-from agentnb.errors import UnknownTool, nearest
+from agentnb.errors import ServerFailed, SettingsError, UnknownTool, nearest
 from agentnb.runtime.calls.run_tools import RunTools
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.servers.servers import Servers
@@ -73,11 +73,18 @@ class RunServers:
         await self._offer(each)
 
     async def update(self) -> None:
-        """Ask servers whose tools have changed for their tools, and offer these with the next request."""
+        """Ask servers whose tools have changed for their tools, and offer these with the next request.
+
+        Where that fails, the person is warned, and the tools stay as they are: a server must not end a run that works.
+        """
         changed = [live for live, seen in self._seen.items() if live.version != seen]
         versions = {live: live.version for live in changed}
-        await asyncio.gather(*[live.relist() for live in changed])
-        await self._offer(changed, versions)
+        try:
+            await asyncio.gather(*[live.relist() for live in changed])
+            await self._offer(changed, versions)
+        except (SettingsError, ServerFailed) as error:
+            self._seen.update(versions)
+            self._log.warn_once(f"The tools of MCP servers have changed, and stay as they were in this run: {error.what}")
 
     async def close(self) -> None:
         """End the connections, unless they live longer than the run."""

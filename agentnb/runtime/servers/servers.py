@@ -43,6 +43,14 @@ class Servers:
         self._thread: LoopThread | None = None
         _all.add(self)
 
+    def resolved(self, items: Iterable[ServerTools]) -> tuple[ServerTools, ...]:
+        """Return the items with their servers, those that are only named from the configuration, each once.
+
+        Raises `SettingsError` for a server that is not configured.
+        """
+        found = [one if one.server else replace(one, server=self.configuration.server(one.name)) for one in items]
+        return tuple([one for place, one in enumerate(found) if one not in found[:place]])
+
     def add(self, server: MCPServer) -> None:
         """Configure a server that the person typed. The connections of another one of its name end. Blocks."""
         self._change(lambda: self.configuration.add(server))
@@ -66,14 +74,6 @@ class Servers:
         for server in now.values():
             keep_secret(server)
         self._stop([server for name, server in before.items() if now.get(name) != server])
-
-    def resolved(self, items: Iterable[ServerTools]) -> tuple[ServerTools, ...]:
-        """Return the items with their servers, those that are only named from the configuration, each once.
-
-        Raises `SettingsError` for a server that is not configured.
-        """
-        found = [one if one.server else replace(one, server=self.configuration.server(one.name)) for one in items]
-        return tuple([one for place, one in enumerate(found) if one not in found[:place]])
 
     def live(self, item: ServerTools, work_dir: Path) -> LiveServer:
         """Return the server of an item, to be started when it is used. Raises `SettingsError` if it is not configured.

@@ -40,22 +40,31 @@ class Configuration:
         self._of_files[file] = servers
 
     def remove(self, name: str) -> None:
-        """Forget a server that was added or loaded. Raises `SettingsError` if neither has this name."""
+        """Forget the server that a name stands for; another one of this name may come in its place.
+
+        Raises `SettingsError` if there is none, or the variable has it.
+        """
         self._check()
         source = self.source(name)
         if source == settings.SERVERS_VARIABLE:
             raise SettingsError(f"The MCP server {name} is one of the variable {source}", "Change that")
         if not source:
             raise SettingsError(f"There is no MCP server {name}", nearest(name, self.known))
-        self._added.pop(name, None)
-        for file, servers in self._of_files.items():
-            kept = tuple([server for server in servers.servers if server.name != name])
-            self._of_files[file] = servers._replace(servers=kept)
+        if source == TYPED:
+            del self._added[name]
+            return
+        listed = self._of_files[source]
+        kept = tuple([server for server in listed.servers if server.name != name])
+        self._of_files[source] = listed._replace(servers=kept)
 
     @property
     def servers(self) -> Mapping[str, MCPServer]:
         """The servers that can be named, by name. Raises `SettingsError` if the variable cannot be read."""
         return {**{server.name: server for server in self._of_variable().servers}, **self._given}
+
+    def check(self) -> None:
+        """Raise `SettingsError` if the variable cannot be read."""
+        self._of_variable()
 
     @property
     def known(self) -> Mapping[str, MCPServer]:
@@ -63,10 +72,6 @@ class Configuration:
         with suppress(SettingsError):
             return self.servers
         return self._given
-
-    def origin(self, name: str) -> str:
-        """Return where a server is configured, in words: ``added``, ``file``."""
-        return "added" if name in self._added else "file"
 
     def server(self, name: str) -> MCPServer:
         """Return the server of this name. Raises `SettingsError` if none is configured, or the variable cannot be read."""

@@ -101,7 +101,10 @@ class LiveServer:
         await self._elsewhere.run(list_again)
 
     async def request(self, make: Callable[[Client], Awaitable[T]], questions: CallQuestions | None = None) -> T:
-        """Make a request; a server that is found dead is started again first. Raises `ServerFailed` and the client's errors."""
+        """Make a request; a server that is found dead is started again first.
+
+        Raises `ServerFailed`, the client's errors, and `ConnectionError` if the server ended meanwhile.
+        """
 
         async def send() -> T:
             connection = await self._opened()
@@ -110,6 +113,10 @@ class LiveServer:
                 self.open_calls.append(questions)
             try:
                 return await make(client)
+            except Exception as error:
+                if connection.is_open or isinstance(error, AgentnbError):
+                    raise
+                raise ConnectionResetError("the server ended") from error  # whatever the client says of that
             finally:
                 if questions is not None:
                     self.open_calls.remove(questions)

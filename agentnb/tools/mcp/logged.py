@@ -10,7 +10,7 @@ from typing import Any
 from agentnb.core.messages import encodable
 from agentnb.errors import SettingsError
 from agentnb.tools.mcp.server import ServerTools, check_name
-from agentnb.tools.mcp.wire_names import may_be_of
+from agentnb.tools.mcp.wire_names import FIND_TOOLS, may_be_of
 
 SERVERS = "mcp_servers"
 """The key under which the settings of a run hold its MCP servers, if it names any."""
@@ -70,7 +70,7 @@ def servers_of_log(settings: Mapping[str, Any]) -> dict[str, LoggedServer]:
 def without_tools_of_servers(settings: Mapping[str, Any], names: Iterable[str]) -> list[str]:
     """Return the names of tools that cannot be of a server in the settings of a log."""
     servers = servers_of_log(settings)
-    return [name for name in names if not any(may_be_of(server, name) for server in servers)]
+    return [name for name in names if not (servers and name == FIND_TOOLS) and not any(may_be_of(one, name) for one in servers)]
 
 
 def _encodable(value: Any) -> Any:

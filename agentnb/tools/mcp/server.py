@@ -117,17 +117,6 @@ def server_tools(value: Any) -> ServerTools | None:
     return ServerTools(name, tool)
 
 
-def is_address(text: str) -> bool:
-    """Return whether a text is the address of a server."""
-    scheme, _, rest = text.partition("://")
-    return scheme.lower() in _SCHEMES and bool(rest)
-
-
-def is_address_or_variable(text: str) -> bool:
-    """Return whether a text is an address, or begins with a variable: only those of addresses are replaced, not of commands."""
-    return is_address(text) or text.startswith("${")
-
-
 def is_word(text: str) -> bool:
     """Return whether a text is a word for tools of a server."""
     try:
@@ -147,6 +136,17 @@ def with_given(items: Iterable[ServerTools]) -> tuple[ServerTools, ...]:
             both = known.target if known.target == item.server.target else f"{known.target} and {item.server.target}"
             raise InvalidTool(f"Two MCP servers have the name {item.name}: {both}", "Give one of them another name")
     return tuple(dict.fromkeys([replace(item, server=given.get(item.name)) for item in found]))
+
+
+def is_address(text: str) -> bool:
+    """Return whether a text is the address of a server."""
+    scheme, _, rest = text.partition("://")
+    return scheme.lower() in _SCHEMES and bool(rest)
+
+
+def is_address_or_variable(text: str) -> bool:
+    """Return whether a text is an address, or begins with a variable: only those of addresses are replaced, not of commands."""
+    return is_address(text) or text.startswith("${")
 
 
 def check_name(name: Any) -> None:

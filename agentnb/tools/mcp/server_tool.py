@@ -59,6 +59,7 @@ class MCPTool:
         self.live = live
         self.tool_name: str = tool.name
         """The tool as the server names it."""
+        self.title: str = visible(encodable(tool.title or ""))[:MAX_DESCRIPTION_CHARACTERS]
         description = visible(encodable(tool.description or tool.title or ""))[:MAX_DESCRIPTION_CHARACTERS]
         self.spec = ToolSpec(name, description, _schema(tool.input_schema), effects=tuple(sorted(self.effects)))
         hints = tool.annotations
@@ -149,10 +150,8 @@ def _noted(outcome: ToolOutcome, questions: CallQuestions) -> ToolOutcome:
 
 
 def _is_end(error: BaseException) -> bool:
-    """Return whether the connection ended: noticed by reading, or by writing to what is no longer there."""
-    if isinstance(error, ConnectionError) or type(error).__name__ in ("BrokenResourceError", "ClosedResourceError"):
-        return True
-    return getattr(error, "code", None) == CONNECTION_CLOSED
+    """Return whether the connection ended."""
+    return isinstance(error, ConnectionError) or getattr(error, "code", None) == CONNECTION_CLOSED
 
 
 def _schema(schema: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agentnb.notebook.commands.mcp.accept import accept_command
-from agentnb.notebook.commands.mcp.configure import add_command, load_command, remove_command
+from agentnb.notebook.commands.mcp.configure import ADD_OPTIONS, add_command, load_command, remove_command
 from agentnb.notebook.commands.mcp.look import list_servers, listed_words, names_of, show_server, stop_command
 from agentnb.notebook.commands.mcp.read import prompt_command, read_command
 from agentnb.session.session import Session
@@ -45,6 +45,8 @@ def mcp_words(before: list[str], session: Session) -> list[str]:
     """Return the words to offer behind ``%agent mcp`` and these words."""
     if not before:
         return [*SUBCOMMANDS, *names_of(session)]
+    if before[0] == "add":
+        return [*ADD_OPTIONS]
     if len(before) == 1 and before[0] in NAMES_FIRST:
         return names_of(session)
     listed = LISTED.get(before[0])

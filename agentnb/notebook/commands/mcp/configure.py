@@ -14,7 +14,7 @@ from agentnb.notebook.frontend import asker
 from agentnb.session.server_files import load_server_file
 from agentnb.session.session import Session
 from agentnb.tools.mcp.expansion import check_variables, secrets
-from agentnb.tools.mcp.server import DEFAULT_TIMEOUT, PREFIX, MCPServer, is_address_or_variable
+from agentnb.tools.mcp.server import DEFAULT_TIMEOUT, PREFIX, MCPServer, check_name, is_address_or_variable
 
 ENV, HEADER, CWD, TIMEOUT = "--env", "--header", "--cwd", "--timeout"
 ADD_OPTIONS = (ENV, HEADER, CWD, TIMEOUT)
@@ -109,7 +109,11 @@ def _read(words: list[str]) -> MCPServer:
         raise SettingsError(f"An address has no arguments, got {len(args)}", USAGE)
     if problem := check_variables((*([target] if is_remote else []), *typed.env.values(), *typed.headers.values())):
         raise SettingsError(f"{name}: {problem}", "Write ${NAME} for a variable of the environment")
-    return MCPServer(name, target, args, env=typed.env, headers=typed.headers, cwd=typed.cwd, timeout=typed.timeout)
+    check_name(name)
+    try:
+        return MCPServer(name, target, args, env=typed.env, headers=typed.headers, cwd=typed.cwd, timeout=typed.timeout)
+    except SettingsError as error:  # its advice is for Python
+        raise SettingsError(error.what, USAGE) from None
 
 
 def _take_option(typed: _Typed, word: str, left: list[str]) -> None:

@@ -1,0 +1,47 @@
+"""MCP servers by the words that people type: those that are configured, and the tools of those that are connected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agentnb.core.request import ToolSpec
+from agentnb.session.session import Session
+from agentnb.tools.mcp.live_server import LiveServer
+from agentnb.tools.mcp.server import ServerTools
+from agentnb.tools.mcp.server_tool import MCPTool
+from agentnb.tools.mcp.wire_names import wire_name
+
+
+def server_words(session: Session) -> list[str]:
+    """Return the words for servers that are configured."""
+    return [ServerTools(name).word for name in session.servers.configuration.known]
+
+
+def tool_words(session: Session) -> list[str]:
+    """Return the words for single tools of the servers that are connected; a name with a space or a comma cannot be typed."""
+    names = session.servers.configuration.known
+    found = {
+        ServerTools(live.server.name, tool.name).word
+        for live in session.servers.used
+        for tool in live.tools
+        if live.server.name in names
+    }
+    return sorted(word for word in found if len(word.replace(",", " ").split()) == 1)
+
+
+def specs_of(session: Session, item: ServerTools) -> list[ToolSpec]:
+    """Return the tools of a server as models see them; none if no run has connected to it yet."""
+    live = next((one for one in session.servers.used if _is_meant(one, item) and one.tools), None)
+    if live is None:
+        return []
+    named = {tool.name: wire_name(live.server.name, tool.name) for tool in live.tools}
+    return [MCPTool(live, tool, named[tool.name]).spec for tool in live.tools if item.tool in ("", tool.name, named[tool.name])]
+
+
+def shown_later(items: Iterable[ServerTools]) -> list[str]:
+    """Return a line for each of these items, whose tools are not known before a run has connected."""
+    return [f"{item.word}: the tools of this server come when the run starts" for item in items]
+
+
+def _is_meant(live: LiveServer, item: ServerTools) -> bool:
+    return live.server == item.server if item.server is not None else live.server.name == item.name
