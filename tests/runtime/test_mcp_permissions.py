@@ -7,9 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -32,7 +30,7 @@ from agentnb.runtime.host.host import Host, hosted
 from agentnb.runtime.questions.grants import SessionGrants
 from agentnb.runtime.questions.model_code import ModelCode
 from agentnb.runtime.servers.acceptance import accept_server, compared_tools
-from agentnb.runtime.servers.first_seen import FOLDER, FirstSeen, first_seen
+from agentnb.runtime.servers.first_seen import FOLDER, first_seen
 from agentnb.runtime.servers.servers import Servers
 from agentnb.tools.mcp.connections.live_server import LiveServer
 from agentnb.tools.mcp.server import MCPServer
@@ -378,15 +376,19 @@ def test_own_folder_that_cannot_be_used(servers: Servers, first_sight: Path, sub
         assert play([[ADD]], servers, permissions=RULES)[1] == []
 
 
-def test_first_of_several_processes_decides(servers: Servers, first_sight: Path) -> None:
-    for server in (bench(), OTHER):
-        play([[ADD]], servers, tools=[server], approve="auto")
-    mine, theirs = FirstSeen(), FirstSeen()
-    tools = [compared_tools(of(servers, server), of(servers, server).tools) for server in (bench(), OTHER)]
-    shutil.rmtree(first_sight / FOLDER)
-    with ThreadPoolExecutor(2) as threads:
-        deque(threads.map(FirstSeen.note, (mine, theirs), tools))
-    noted = zip((mine, theirs), tools, strict=True)
-    seen = [any("server" in seen.change(tool).changed for tool in of_it) for seen, of_it in noted]
-    assert sorted(seen) == [False, True]
-    assert not [path for path in first_sight.rglob(".*") if path.is_file()], "no file is left half written"
+def test_first_of_several_processes_decides(servers: Servers, first_sight: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def quicker(source: Any, target: Any) -> None:
+        Path(target).write_bytes(b'{"name":"bench","identity":"another","text":"theirs"}')
+        raise FileExistsError
+
+    def without_links(source: Any, target: Any) -> None:
+        raise OSError("no hard links here")
+
+    for link, expected in ((quicker, ["bench_add"]), (without_links, [])):
+        monkeypatch.setattr(os, "link", link)
+        run, asked = play([[ADD]], servers, permissions=RULES)
+        assert asked == expected
+        assert [event.target_before for event in run.events if isinstance(event, ServerChanged)] == ["theirs"] * len(expected)
+        assert any(first_sight.rglob("*.json")) and not any(first_sight.rglob(".*")), "whole files, and no others"
+        shutil.rmtree(first_sight)
+        first_seen.forget()
