@@ -25,8 +25,10 @@ def accept_as_now(servers: Servers, live: LiveServer, ask: Callable[[str], str] 
     changes = describe_changes(name, live.server.target, [(tool.spec.name, tool.origin) for tool in tools])
     if changes and ask is None:
         raise SettingsError(f"{redact(changes)}\nNobody can be asked here", "Accept it in a notebook or a terminal")
-    if changes and ask is not None and ask(f"{redact(changes)}\n{CONFIRM}").strip().lower() not in ("y", "yes"):
-        raise SettingsError("Nothing was accepted", "Its tools ask before each call")
+    if changes and ask is not None:
+        reply = ask(f"{redact(changes)}\n{CONFIRM}")
+        if reply.strip().lower() not in ("y", "yes"):
+            raise SettingsError("Nothing was accepted", "Its tools ask before each call")
     is_kept = accept_server(live, tools)
     done = f"{name} is accepted as it is now: rules count for it" if changes else f"{name} is as it was first seen"
     return done if is_kept else f"{done}. Your own folder cannot be written, so this holds only in this process"

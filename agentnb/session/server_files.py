@@ -72,7 +72,8 @@ def _confirm(name: str, servers: Sequence[MCPServer], ask: Callable[[str], str] 
         names = ", ".join(server.name for server in servers)
         what = f"{name} names MCP servers that you have not confirmed ({names}), and nobody can be asked here"
         raise SettingsError(what, WITHOUT_PERSON)
-    if ask(f"{redact(describe_servers(name, servers))}\n{CONFIRM}").strip().lower() not in ("y", "yes"):
+    reply = ask(f"{redact(describe_servers(name, servers))}\n{CONFIRM}")
+    if reply.strip().lower() not in ("y", "yes"):
         raise SettingsError("Nothing was configured", f"To be asked again, name {name} again")
 
 
