@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-OF_COMMANDS = {"--decline", "--here", "--no-trust-log", "--tag", "--trust-log", *ADD_OPTIONS}
+OF_COMMANDS = {"--cancel", "--decline", "--here", "--no-trust-log", "--tag", "--trust-log", *ADD_OPTIONS}
 """Options of `%agent answer`, `recover`, `history` and `mcp add`, which their help leaves to an error."""
 OF_OTHERS = {
     "--browser",

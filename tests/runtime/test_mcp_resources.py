@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,11 +12,12 @@ from mcp_test_server import INSTRUCTIONS
 
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import Image
-from agentnb.errors import ServerFailed, UnknownTool
+from agentnb.errors import ServerFailed, SettingsError, UnknownTool
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.host.host import Host, hosted
+from agentnb.runtime.questions.model_code import ModelCode
 from agentnb.runtime.servers.servers import Servers
-from agentnb.tools.mcp.catalogue import catalogue_of
+from agentnb.tools.mcp.connections.catalogue import catalogue_of
 from agentnb.tools.mcp.resources import MAX_CHARACTERS, resource_tools
 from agentnb.tools.mcp.server import MCPServer, ServerTools
 from agentnb.tools.mcp.wire_names import WireNames
@@ -86,7 +87,7 @@ def test_tool_of_a_server_keeps_its_name_and_ours_gets_another(servers: Servers)
     run = played([calls_of_both], [bench("hostile")], servers)
     assert texts(run) == ["Hello from a resource", "memo://greeting (text/plain): A greeting."]
     described = {tool.name: tool.description for tool in run.tools}
-    assert described["mcp_bench_list_resources"] == "A tool of the server with a name like ours."
+    assert "a name like ours" in described["mcp_bench_list_resources"]
 
     live = next(live for live in servers.used if live.server == bench())
     names = WireNames()
@@ -126,3 +127,12 @@ def test_person_asks_a_server_within_its_time_limit(servers: Servers, tmp_path: 
     with pytest.raises(ServerFailed):
         servers.ask(gone, catalogue_of)
     assert gone.state == "failed"
+
+
+def test_code_of_a_model_neither_asks_nor_stops_a_server(servers: Servers, tmp_path: Path) -> None:
+    live = servers.live(ServerTools("bench", server=bench()), tmp_path)
+    acts: list[Callable[[], object]] = [lambda: servers.ask(live, catalogue_of), lambda: servers.stop("bench")]
+    for act in acts:
+        with ModelCode(None).running(), pytest.raises(SettingsError, match="up to the person"):
+            act()
+    assert live.state == "configured"

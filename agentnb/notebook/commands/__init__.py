@@ -101,7 +101,7 @@ def say(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 
 def answer(session: Session, shell: InteractiveShell, rest: str) -> Any:
-    """[ID [-m MODEL] [--allow-url URL] [QUESTION]] TEXT | --decline: answer what a run asks: text, a choice, or JSON"""
+    """[ID [-m MODEL] [--allow-url URL] [QUESTION]] TEXT | --decline | --cancel: answer a run: text, a choice, or JSON"""
     return answer_command(session, shell, rest)
 
 

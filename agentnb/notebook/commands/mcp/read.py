@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 MAX_PRINTED = 20_000
 """Characters of a text that are shown."""
-READ = "Write: %agent mcp read NAME URI -o VARIABLE; %agent mcp NAME lists the resources"
-PROMPT = "Write: %agent mcp prompt NAME PROMPT key=value -o VARIABLE; %agent mcp NAME lists the prompts"
+READ = "Write: %agent mcp read SERVER URI -o VARIABLE; %agent mcp SERVER lists the resources"
+PROMPT = "Write: %agent mcp prompt SERVER PROMPT NAME=VALUE -o VARIABLE; %agent mcp SERVER lists the prompts"
 
 
 class _Line(NamedTuple):
@@ -40,7 +40,7 @@ def read_command(session: Session, shell: Any, rest: str) -> None:
     """NAME URI [-o VARIABLE]: read a resource: text as str, other content as bytes, several as a list"""
     line = _line(rest, shell)
     if len(line.words) != 2:
-        raise SettingsError("A resource has a server and a URI", READ)
+        raise SettingsError("Which resource?", READ)
     name, uri = line.words
     live = running(session, name.removeprefix(PREFIX))[1]
 
@@ -59,10 +59,10 @@ def read_command(session: Session, shell: Any, rest: str) -> None:
 
 
 def prompt_command(session: Session, shell: Any, rest: str) -> None:
-    """NAME PROMPT [key=value ...] [-o VARIABLE]: get a prompt as text"""
+    """NAME PROMPT [NAME=VALUE ...] [-o VARIABLE]: get a prompt as text"""
     line = _line(rest, shell)
     if len(line.words) < 2:
-        raise SettingsError("A prompt has a server and a name", PROMPT)
+        raise SettingsError("Which prompt?", PROMPT)
     name, prompt, *given = line.words
     arguments = dict(_argument(word) for word in given)
     live = running(session, name.removeprefix(PREFIX))[1]
@@ -83,7 +83,7 @@ def prompt_command(session: Session, shell: Any, rest: str) -> None:
 def _argument(word: str) -> tuple[str, str]:
     key, equals, value = word.partition("=")
     if not key or not equals:
-        raise SettingsError(f"{word!r} is no argument", PROMPT)
+        raise SettingsError(f"{word!r} is not NAME=VALUE", PROMPT)
     return key, value
 
 
