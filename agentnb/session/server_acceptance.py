@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from agentnb.core.redaction import redact
-from agentnb.display.texts.server_changes import CONFIRM, describe_changes
+from agentnb.display.texts.servers.server_changes import CONFIRM, describe_changes
 from agentnb.errors import SettingsError
 from agentnb.runtime.questions.model_code import check_person
 from agentnb.runtime.servers.acceptance import ACCEPTING, accept_server, compared_tools
 from agentnb.runtime.servers.servers import Servers
-from agentnb.tools.mcp.catalogue import tools_of
-from agentnb.tools.mcp.live_server import LiveServer
+from agentnb.tools.mcp.connections.catalogue import tools_of
+from agentnb.tools.mcp.connections.live_server import LiveServer
 
 
 def accept_as_now(servers: Servers, live: LiveServer, ask: Callable[[str], str] | None) -> str:
@@ -25,8 +25,10 @@ def accept_as_now(servers: Servers, live: LiveServer, ask: Callable[[str], str] 
     changes = describe_changes(name, live.server.target, [(tool.spec.name, tool.origin) for tool in tools])
     if changes and ask is None:
         raise SettingsError(f"{redact(changes)}\nNobody can be asked here", "Accept it in a notebook or a terminal")
-    if changes and ask is not None and ask(f"{redact(changes)}\n{CONFIRM}").strip().lower() not in ("y", "yes"):
-        raise SettingsError("Nothing was accepted", "Its tools ask before each call")
+    if changes and ask is not None:
+        reply = ask(f"{redact(changes)}\n{CONFIRM}")
+        if reply.strip().lower() not in ("y", "yes"):
+            raise SettingsError("Nothing was accepted", "Its tools ask before each call")
     is_kept = accept_server(live, tools)
     done = f"{name} is accepted as it is now: rules count for it" if changes else f"{name} is as it was first seen"
     return done if is_kept else f"{done}. Your own folder cannot be written, so this holds only in this process"

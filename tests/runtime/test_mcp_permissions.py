@@ -32,7 +32,7 @@ from agentnb.runtime.questions.model_code import ModelCode
 from agentnb.runtime.servers.acceptance import accept_server, compared_tools
 from agentnb.runtime.servers.first_seen import FOLDER, first_seen
 from agentnb.runtime.servers.servers import Servers
-from agentnb.tools.mcp.live_server import LiveServer
+from agentnb.tools.mcp.connections.live_server import LiveServer
 from agentnb.tools.mcp.server import MCPServer
 from agentnb.tools.tool import ToolContext
 

@@ -17,7 +17,7 @@ from agentnb.runtime.questions.model_code import ModelCode
 from agentnb.runtime.servers.acceptance import compared_tools
 from agentnb.runtime.servers.servers import Servers
 from agentnb.session.server_acceptance import accept_as_now
-from agentnb.tools.mcp.live_server import LiveServer
+from agentnb.tools.mcp.connections.live_server import LiveServer
 from agentnb.tools.mcp.server import MCPServer, ServerTools
 
 GROW = ToolCall("mcp_bench_grow", {"name": "grown"})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from agentnb.runtime.questions.model_code import check_person
 from agentnb.runtime.servers.first_seen import first_seen
-from agentnb.tools.mcp.live_server import LiveServer
+from agentnb.tools.mcp.connections.live_server import LiveServer
 from agentnb.tools.mcp.server_tool import MCPTool
 from agentnb.tools.mcp.wire_names import wire_name
 

@@ -28,7 +28,7 @@ MAX_TEXT_CHARACTERS = 20_000
 MAX_DIFF_CHARACTERS = 8_000
 
 
-class Sighting(msgspec.Struct, frozen=True, omit_defaults=True):
+class FirstSight(msgspec.Struct, frozen=True, omit_defaults=True):
     """A server, or a tool of one, as it was seen."""
 
     name: str = ""
@@ -39,7 +39,7 @@ class Sighting(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether the person took it as it was then, and did not merely use it."""
 
 
-UNREADABLE = Sighting()
+UNREADABLE = FirstSight()
 """Stands for a file that is damaged: whatever is there now differs from it."""
 
 
@@ -47,7 +47,7 @@ class FirstSeen:
     """Servers and tools as first seen, in the person's folder; where that cannot be written, in this process. Thread-safe."""
 
     def __init__(self) -> None:
-        self._known: dict[Path, Sighting] = {}
+        self._known: dict[Path, FirstSight] = {}
         """What the files hold that were read, or would hold."""
 
     def note(self, tools: Iterable[MCPTool]) -> None:
@@ -97,14 +97,14 @@ class FirstSeen:
         """Forget what this process has read: files decide again."""
         self._known.clear()
 
-    def _read(self, path: Path) -> Sighting | None:
+    def _read(self, path: Path) -> FirstSight | None:
         with suppress(OSError):
             found = _read(path)
             if found is not None:
                 self._known[path] = found
         return self._known.get(path)
 
-    def _first(self, path: Path, now: Sighting) -> Sighting:
+    def _first(self, path: Path, now: FirstSight) -> FirstSight:
         try:
             found = _read(path) or _create(path, now)
         except OSError:  # it holds in this process
@@ -112,7 +112,7 @@ class FirstSeen:
         self._known[path] = found
         return found
 
-    def _replace(self, path: Path, now: Sighting) -> bool:
+    def _replace(self, path: Path, now: FirstSight) -> bool:
         self._known[path] = now
         try:
             _written(path, now).replace(path)
@@ -139,12 +139,12 @@ def text_of(spec: ToolSpec) -> str:
     return redact(encodable(f"{spec.description}\n{visible(schema)}"))[:MAX_TEXT_CHARACTERS]
 
 
-def _seen_server(server: MCPServer) -> Sighting:
-    return Sighting(server.name, server.identity, redact(visible(encodable(server.target))))
+def _seen_server(server: MCPServer) -> FirstSight:
+    return FirstSight(server.name, server.identity, redact(visible(encodable(server.target))))
 
 
-def _seen_tool(tool: MCPTool) -> Sighting:
-    return Sighting(encodable(tool.tool_name), tool.identity, text_of(tool.spec))
+def _seen_tool(tool: MCPTool) -> FirstSight:
+    return FirstSight(encodable(tool.tool_name), tool.identity, text_of(tool.spec))
 
 
 def _path_of(name: str, *parts: str) -> Path:
@@ -165,17 +165,17 @@ def _tool_path(tool: MCPTool) -> Path:
     return _path_of(server.name, server.identity, digest([encodable(tool.tool_name)]))
 
 
-def _read(path: Path) -> Sighting | None:
+def _read(path: Path) -> FirstSight | None:
     """Return what a file holds; None if it is not there. Raises OSError."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Sighting)
+        return msgspec.json.decode(path.read_bytes(), type=FirstSight)
     except FileNotFoundError:
         return None
     except msgspec.DecodeError:
         return UNREADABLE
 
 
-def _create(path: Path, now: Sighting) -> Sighting:
+def _create(path: Path, now: FirstSight) -> FirstSight:
     """Create a file, and return what it holds: this, or that of another process which was quicker. Raises OSError."""
     written = _written(path, now)
     try:
@@ -190,7 +190,7 @@ def _create(path: Path, now: Sighting) -> Sighting:
     return _read(path) or now
 
 
-def _written(path: Path, now: Sighting) -> Path:
+def _written(path: Path, now: FirstSight) -> Path:
     """Return a file beside the path that holds this. Raises OSError."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

@@ -12,8 +12,8 @@ from agentnb.core.messages import Text, encodable, visible
 from agentnb.core.questions import ToolOrigin
 from agentnb.core.request import ToolRole, ToolSpec
 from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
-from agentnb.tools.mcp.catalogue import CONNECTION_CLOSED
-from agentnb.tools.mcp.live_server import LiveServer, leaves, reason
+from agentnb.tools.mcp.connections.catalogue import CONNECTION_CLOSED
+from agentnb.tools.mcp.connections.live_server import LiveServer, leaves, reason
 from agentnb.tools.mcp.questions import CallQuestions
 from agentnb.tools.mcp.results import outcome_of
 from agentnb.tools.mcp.server import digest
