@@ -10,7 +10,7 @@ from asserted_sentences import Snapshot
 
 from agentnb.cli.terminal.dialogue import dialogue
 from agentnb.core.messages import ToolCall
-from agentnb.core.questions import DONE, GrantOffer, NoAnswer, WaitingOnUser
+from agentnb.core.questions import DONE, GrantOffer, NoAnswer, ToolOrigin, WaitingOnUser
 from agentnb.core.run.approvals import approval_schema, judged_call
 
 FORM = {
@@ -218,3 +218,22 @@ def test_edit_asks_argument_by_argument_and_keeps_what_is_not_typed() -> None:
     assert asked(call, SHELL, "edit", '{"command": "id"}')[0] == {"edit": {"command": "id"}}
     answer, written = asked(call, {"type": "object"}, "edit", "x", '{"a": 1}')
     assert answer == {"edit": {"a": 1}} and written[1] == "Arguments (a JSON object): "
+
+
+def test_tool_of_a_server_has_numbers_for_its_reaches(snapshot: Snapshot) -> None:
+    origin = ToolOrigin("fs", "fs-server /", "read", "1", "2", "Read a file.", ("server",), "fs-server /srv")
+    grants = (GrantOffer("mcp_fs_read"), GrantOffer("mcp:fs"), GrantOffer("mcp:fs", "session"))
+    call = judged_call(ToolCall("mcp_fs_read", {"path": "a"}), "ask", origin=origin, grants=grants)
+    question = WaitingOnUser("approval", "May mcp_fs_read run?", approval_schema(("always",), None, grants), "q1", "c", call)
+    for typed, answer in {
+        "2": {"always": "mcp_fs_read", "reach": "run"},
+        "3": {"always": "mcp:fs", "reach": "run"},
+        "4": {"always": "mcp:fs", "reach": "session"},
+        "always in session: mcp:fs": "always in session: mcp:fs",
+    }.items():
+        talk = dialogue(question)
+        written = next(talk)
+        with pytest.raises(StopIteration) as done:
+            talk.send(typed)
+        assert done.value.value == answer
+    assert written.split("\n") == snapshot

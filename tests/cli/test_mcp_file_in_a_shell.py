@@ -10,6 +10,8 @@ import pytest
 from shell_calls import Call, written
 from test_answer_in_a_shell import command_of
 
+from agentnb.runtime.servers.first_seen import first_seen
+
 TIME = Path(sys.executable).with_name("mcp-server-time")
 STEP = """workflow:
   - {id: a, type: tool, name: mcp_clock_convert_time, args: {source_timezone: UTC, time: "12:00", target_timezone: Asia/Tokyo}}
@@ -70,3 +72,22 @@ def test_unreadable_file_runs_nothing(cli: Call) -> None:
         assert found.code == 2 and "mcp.json, line 1, column 26" in found.err and not Path(".agentnb").exists()
     server_file()
     assert cli("validate", path, "--mcp", "mcp.json").code == 0, "it starts nothing, and asks nothing"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no pty")
+@pytest.mark.slow("programs of their own that ask at a terminal, and a real server")
+def test_changed_server_is_accepted_at_a_terminal(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    from terminal import Terminal  # not on Windows
+
+    path, rule = written("one.yaml", STEP), ("--rule", "mcp:clock=allow")
+    monkeypatch.setenv("MCP_SERVERS", f"clock:{TIME}")
+    assert cli("exec", path, "-t", "mcp:clock", *rule).code == 0
+    configured = [{"name": "clock", "command": str(TIME), "args": ["--local-timezone", "Asia/Tokyo"]}]
+    monkeypatch.setenv("MCP_SERVERS", json.dumps(configured))
+    assert cli("exec", path, "-t", "mcp:clock", *rule).code == 4
+    assert "Nobody can be asked here" in cli("accept", "clock").err
+    with Terminal("accept", "clock") as terminal:
+        assert "Asia/Tokyo" in terminal.type("y")
+        assert terminal.ended()[0] == 0, terminal.shown
+    first_seen.forget()
+    assert cli("exec", path, "-t", "mcp:clock", *rule).code == 0

@@ -157,7 +157,7 @@ def _finding_made(event: w.FindingMade) -> str:
 
 
 def _grant_given(event: w.GrantGiven) -> str:
-    server = server_of_rule(event.rule)
+    server = server_of_rule(event.rule or event.tool)
     calls = f"all tools of the MCP server {server}" if server else event.rule or f"all calls of {event.tool}"
     return f"{calls} allowed"
 
