@@ -10,6 +10,7 @@
 ``OLLAMA_HOST``             where Ollama listens: a host, ``host:port`` or a URL
 ``AGENTNB_COMPATIBLE_URL``  URL of the server of ``compatible:`` models
 ``AGENTNB_ALLOW_URLS``      addresses for models that files and logs name: ``URL`` or ``URL&key=NAME``, blanks between
+``MCP_SERVERS``             MCP servers: a JSON list, an ``mcpServers`` object, or ``NAME:COMMAND`` with commas between
 ``AGENT_MAX_ITERATIONS``    maximum rounds of a run, 1 to 1,000; 50
 ``AGENT_MAX_TOKENS``        maximum tokens of a reply, unless the model's name sets it; its own
 ``AGENT_MAX_MESSAGES``      maximum messages of a request, from 2, with the history ``documented``; 40
@@ -36,7 +37,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -90,6 +91,7 @@ MAX_NUMBER = 1_000_000
 MAX_MENTIONED = 200
 """Variables named by files that are remembered: each one is looked up after every tool call."""
 
+SERVERS_VARIABLE = "MCP_SERVERS"
 SWITCH = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
 APPROVAL_MODES = ("auto", "ask", "never", "read_only")
 OLLAMA_PORT = 11434
@@ -193,6 +195,16 @@ def allow_urls() -> tuple[str, ...]:
     return tuple(re.findall(r"[^\s,]+", _environment("AGENTNB_ALLOW_URLS")))
 
 
+def mcp_servers() -> str:
+    """Return the MCP servers in ``MCP_SERVERS``, as they stand there."""
+    return _environment(SERVERS_VARIABLE)
+
+
+def values_of(variables: Iterable[str]) -> dict[str, str]:
+    """Return the values of those of these variables that are set."""
+    return {name: os.environ[name] for name in variables if name in os.environ}
+
+
 def max_iterations() -> int:
     """Return the maximum rounds of a run, from ``AGENT_MAX_ITERATIONS``; default 50."""
     return _number("AGENT_MAX_ITERATIONS", 50, 1, MAX_ITERATIONS)
@@ -241,8 +253,8 @@ def agent_mode() -> str:
     return word
 
 
-PERMITTING = ("AGENT_MODE", "AGENTNB_ALLOW_URLS")
-"""Variables of the environment that can permit something."""
+PERMITTING = ("AGENT_MODE", "AGENTNB_ALLOW_URLS", SERVERS_VARIABLE)
+"""Variables of the environment that can permit something, or name programs to start."""
 
 
 @contextmanager

@@ -22,6 +22,7 @@ LIMITS = (
     "COMPACT_THRESHOLD",
     "COMPACT_KEEP_RECENT",
     "TOOLS_ENABLED",
+    "MCP_SERVERS",
 )
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 

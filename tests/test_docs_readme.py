@@ -13,13 +13,14 @@ import pytest
 
 from agentnb.core.run.rounds import NOT_RUN
 from agentnb.display.texts.states import ENDED, LIMIT_WORDS, STATES
+from agentnb.notebook.commands.mcp.configure import ADD_OPTIONS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-OF_COMMANDS = {"--decline", "--here", "--no-trust-log", "--tag", "--trust-log"}
-"""Options of `%agent answer`, `recover` and `history`, which their help leaves to an error."""
+OF_COMMANDS = {"--cancel", "--decline", "--here", "--no-trust-log", "--tag", "--trust-log", *ADD_OPTIONS}
+"""Options of `%agent answer`, `recover`, `history` and `mcp add`, which their help leaves to an error."""
 OF_OTHERS = {
     "--browser",
     "--config",

@@ -11,6 +11,7 @@ from agentnb.advice import Invocation
 from agentnb.agent.from_log import is_trusted
 from agentnb.cli.command import Outcome
 from agentnb.cli.inputs import find_gates, find_tools
+from agentnb.cli.server_files import servers_of
 from agentnb.cli.terminal.progress import Progress
 from agentnb.cli.terminal.streams import complain
 from agentnb.cli.terminal.terminal_questions import ask, is_at_terminal
@@ -46,7 +47,8 @@ def resume(run: Run, store: Store, given: Namespace, answers: Mapping[str, Any] 
         steps = top_steps(workflow)
     start = partial(begin_recovery, run.id, tools=tools, gates=gates, model=model, store=store)
     progress = Progress(steps, after=len(run.events))
-    return awaited(start, progress, again=options_again(given), answers=answers, trust_log=trust)
+    with servers_of(given.mcp, asks=can_ask):
+        return awaited(start, progress, again=options_again(given), answers=answers, trust_log=trust)
 
 
 def _started_with(run: Run) -> Invocation:

@@ -59,6 +59,13 @@ ALLOW_URL = _repeatable(
     help="an address that models named by the file or log may use, besides their provider's own server and this machine, and "
     "the variable whose key is sent there, such as 'https://models.example.org&key=MY_KEY'; repeatable",
 )
+MCP = _repeatable(
+    "--mcp",
+    metavar="FILE",
+    type=text_of,
+    help="a JSON file with mcpServers, whose servers tools can be named of, such as -t mcp:clock; it is shown and confirmed "
+    "before they are started, the first time and after each change; repeatable",
+)
 STRICT = argument("--strict", action="store_true", help="warnings are problems too")
 TRUST_LOG = argument(
     "--trust-log",
@@ -71,7 +78,7 @@ NO_INPUT = argument(
     action="store_true",
     help="ask nothing at the terminal: where an answer is needed, end with exit code 4",
 )
-RESUME_OPTIONS = (TOOLS, GATES, MODEL, TRUST_LOG, ALLOW_URL, NO_INPUT)
+RESUME_OPTIONS = (TOOLS, MCP, GATES, MODEL, TRUST_LOG, ALLOW_URL, NO_INPUT)
 """The options of the commands that resume a run."""
 BUDGET = argument("--budget", metavar="USD", type=_budget, help="what the run may cost, such as 0.5, instead of the file's")
 UNPRICED = argument(
@@ -82,7 +89,7 @@ APPROVE = argument("--approve", metavar="MODE", type=_mode, help=APPROVE_HELP)
 
 
 def options_again(given: Namespace) -> list[str]:
-    """Return the options of a command with the same tools, gates, model and allowed URLs."""
+    """Return the options of a command with the same tools, files of servers, gates, model and allowed URLs."""
     model = [given.model] if given.model else []
-    options = {"--tools": given.tools, "--gate": given.gate, "-m": model, "--allow-url": given.allow_urls}
+    options = {"--tools": given.tools, "--mcp": given.mcp, "--gate": given.gate, "-m": model, "--allow-url": given.allow_urls}
     return [word for option, values in options.items() for value in values for word in (option, value)]

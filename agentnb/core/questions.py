@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -28,6 +28,8 @@ Answerer: TypeAlias = Literal["person", "program", "nobody"]
 """Who answers: the person, or a function that was given to answer in their place; nobody, if neither can."""
 TEXT: dict[str, Any] = {"type": "string"}
 """The schema of an answer in free text."""
+ASK_PERSON = "ask_person"
+"""The built-in tool with which the agent itself asks: who asks is the agent."""
 DONE: dict[str, Any] = {"enum": ["done"]}
 """The schema of the answer to a question with an address: the person has done there what they were asked to do."""
 YES = frozenset({"yes", "y", "true", "ok"})
@@ -59,8 +61,6 @@ class AnswerForm:
     """The answers to choose from; True and False for yes or no."""
     has_others: bool = False
     """Whether an answer may be something else than one of the choices."""
-    fields: Mapping[str, dict[str, Any]] = field(default_factory=dict)
-    """The schemas of the fields of an object, if each can be asked for alone."""
 
 
 GrantReach: TypeAlias = Literal["run", "session"]
@@ -71,8 +71,37 @@ class GrantOffer(msgspec.Struct, frozen=True):
     """A grant that the person may give with an answer."""
 
     rule: str
-    """The calls that it allows: the name of a tool, or a pattern such as ``bash(git status *)``."""
+    """The calls that it allows: the name of a tool, a pattern such as ``bash(git status *)``, or ``mcp:NAME`` for all tools of
+    an MCP server."""
     reach: GrantReach = "run"
+
+
+class ToolOrigin(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The MCP server that a tool is of, and what of both has changed since they were first seen."""
+
+    server: str
+    """Its name."""
+    target: str
+    """Its command with arguments, or its address, as configured."""
+    tool: str
+    """The tool as the server names it."""
+    server_identity: str = ""
+    """The digest of command, arguments and address."""
+    tool_identity: str = ""
+    """The digest of the tool as the server describes it."""
+    description: str = ""
+    """What the server says of the tool."""
+    changed: tuple[Literal["server", "tool"], ...] = ()
+    """The server, if its command, arguments or address have changed; the tool, if its description or schema has."""
+    target_before: str = ""
+    """Command or address when the server was first seen, if that has changed and is known."""
+    diff: str = ""
+    """The change of description and schema, as a unified diff, if they have changed and the earlier ones are known."""
+
+    @property
+    def identities(self) -> tuple[str, ...]:
+        """What makes two tools the same, whatever was seen before."""
+        return self.server, self.tool, self.server_identity, self.tool_identity
 
 
 class JudgedCall(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -95,13 +124,21 @@ class JudgedCall(msgspec.Struct, frozen=True, omit_defaults=True):
     """The grants that the answer may give, the narrowest reach first."""
     cannot_undo: bool = False
     """Whether the change of the file cannot be undone, because a known key is in the file or in its new content."""
+    origin: ToolOrigin | None = None
+    """The MCP server that its tool is of, if it is of one."""
 
     def is_same(self, other: JudgedCall | None) -> bool:
         """Return whether another question has the same subject; its grants may differ, and its log may be an older one."""
         if other is None or other.effects not in (self.effects, None):  # None before schema 6
             return False
-        shown = {"effects": None, "grants": (), "diff": "", "cannot_undo": False}
+        if _identities(self) != _identities(other):  # the tool has changed
+            return False
+        shown = {"effects": None, "grants": (), "diff": "", "cannot_undo": False, "origin": None}
         return replace(self, **shown) == replace(other, **shown)
+
+
+def _identities(call: JudgedCall) -> tuple[str, ...]:
+    return () if call.origin is None else call.origin.identities
 
 
 class WaitingOnUser(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -241,7 +278,12 @@ def checked_schema(schema: Any) -> dict[str, Any]:
 
 
 def checked_answer(schema: dict[str, Any], value: Any) -> Any:
-    """Return the answer as plain data; raise `SettingsError`, which says what would fit, if it does not fit the schema."""
+    """Return the answer as plain data, or the `NoAnswer` that was given.
+
+    Raises `SettingsError`, which says what would fit, if it does not fit the schema.
+    """
+    if isinstance(value, NoAnswer):
+        return value
     plain = plain_data(value)
     if refusal := _refusal(schema, plain):
         raise SettingsError(refusal)
@@ -276,14 +318,7 @@ def answer_form(schema: dict[str, Any]) -> AnswerForm:
         return AnswerForm("number")
     if kind == "string":
         return AnswerForm("address" if schema.get("format") in _ADDRESSES else "text")
-    return AnswerForm("json", fields=_fields(schema))
-
-
-def _fields(schema: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    fields = schema.get("properties")
-    if schema.get("type") != "object" or not isinstance(fields, dict):
-        return {}
-    return fields if all(isinstance(one, dict) and "$ref" not in one for one in fields.values()) else {}
+    return AnswerForm("json")
 
 
 def choice_in_words(choice: Any) -> str:

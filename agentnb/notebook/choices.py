@@ -11,7 +11,6 @@ from agentnb.errors import SettingsError
 from agentnb.guidance import BUILT_IN, GuidanceSet
 from agentnb.models.registry import can_be_made, is_model, is_usual_or_allowed
 from agentnb.models.registry import names as model_names
-from agentnb.notebook.lookup.server_names import configured_servers
 from agentnb.notebook.names import tool_names
 from agentnb.session.choice import choose_model
 from agentnb.session.session import Session
@@ -41,7 +40,7 @@ def _tools_to_offer(session: Session, variables: Mapping[str, Any]) -> list[dict
     taken = {tool["name"] for tool in own}
     built_in = [group for group in GROUPS.values() if group.word not in taken]
     groups = [{"name": group.word, "about": f"built in: {', '.join(group.tool_names)}"} for group in built_in]
-    servers = configured_servers(session).values()
+    servers = session.servers.configuration.known.values()
     return [*own, *groups, *[{"name": f"{PREFIX}{server.name}", "about": _about(server)} for server in servers]]
 
 

@@ -12,11 +12,12 @@ from IPython.core.interactiveshell import InteractiveShell
 from agentnb.context.history import NAMED as HISTORIES
 from agentnb.context.history import History
 from agentnb.core.run.approvals import MODES
+from agentnb.display.texts.question_labels import TYPED_NO_ANSWER
 from agentnb.guidance import BUILT_IN, GuidanceSet
 from agentnb.models.registry import is_model
 from agentnb.models.registry import names as model_names
 from agentnb.notebook.commands import COMMANDS
-from agentnb.notebook.commands.answer import DECLINE, MODEL_OPTIONS, offered
+from agentnb.notebook.commands.answer import MODEL_OPTIONS, offered
 from agentnb.notebook.commands.delete import OPTIONS as DELETE_OPTIONS
 from agentnb.notebook.commands.history import KINDS
 from agentnb.notebook.commands.keys import OPTIONS, names_to_offer
@@ -124,7 +125,7 @@ def _line_words(before: list[str], session: Session, variables: dict[str, Any], 
         "answer": lambda: (
             model_names() + _held(variables, is_model)
             if before[-1] in MODEL_OPTIONS
-            else [DECLINE, *offered(session), *islice(session.suspended(), MAX_IDS)]
+            else [*TYPED_NO_ANSWER, *offered(session), *islice(session.suspended(), MAX_IDS)]
         ),
         "stop": lambda: [
             ALL,

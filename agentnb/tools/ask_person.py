@@ -8,7 +8,6 @@ from agentnb.errors import Declined
 from agentnb.tools.function import tool
 from agentnb.tools.tool import ToolContext
 
-NAME = "ask_person"
 GO_ON = "Go on with what you think best and say what you assumed."
 
 

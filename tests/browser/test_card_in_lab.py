@@ -364,10 +364,10 @@ def test_a_refused_answer_stays_in_its_field_with_the_reason(lab: Any) -> None:
 
 
 @pytest.mark.req("KX.5")
-def test_a_question_can_be_left_to_the_agent(lab: Any) -> None:
+def test_a_question_can_be_declined(lab: Any) -> None:
     index, shown = asking(lab, "declined", options=["Adelie", "Gentoo"])
-    shown.get_by_role("button", name="Leave it to the agent").click()
-    went_on(lab, "declined", index, "gave no answer", "You left it to the agent")
+    shown.get_by_role("button", name="Decline").click()
+    went_on(lab, "declined", index, "declined to answer", "You declined to answer")
 
 
 GATED = """

@@ -84,6 +84,7 @@ def test_an_answer_that_cannot_be_used_is_refused_and_the_run_still_waits(cli: C
     for argv, told in {
         (run.id, "perhaps", *tools): "Please choose one of: yes, no",
         (run.id, "yes", "--question", "q9", *tools): "has no question q9",
+        (run.id, "yes", "--cancel", *tools): "--cancel stands instead of an answer",
         (run.id,): f"Write: agentnb answer {run.id} TEXT",
     }.items():
         with subtests.test(argv=argv):
@@ -93,6 +94,16 @@ def test_an_answer_that_cannot_be_used_is_refused_and_the_run_still_waits(cli: C
     assert cli("answer", run.id[-6:], "yes", *tools).code == 4
     missing = cli("answer", "nowhere", "yes")
     assert missing.code == 1 and "There is no run 'nowhere'" in missing.err
+
+
+def test_question_is_declined_or_cancelled_instead_of_answered(cli: Call, subtests: pytest.Subtests) -> None:
+    text = "workflow:\n  - {id: sure, type: human, ask: 'Sure?', confirm: true}\n"
+    for word, outcome in (("--decline", "declined"), ("--cancel", "cancelled")):
+        with subtests.test(word):
+            assert cli("exec", written("sure.yaml", text)).code == 4
+            done = cli("answer", last_run().id, word)
+            assert done.code == 1 and [one.outcome for one in last_run().questions] == [outcome]
+            assert ("declined to answer" if word == "--decline" else "without deciding") in done.err
 
 
 def test_a_run_that_waits_for_nothing_says_so(cli: Call) -> None:

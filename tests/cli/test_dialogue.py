@@ -10,7 +10,7 @@ from asserted_sentences import Snapshot
 
 from agentnb.cli.terminal.dialogue import dialogue
 from agentnb.core.messages import ToolCall
-from agentnb.core.questions import GrantOffer, WaitingOnUser
+from agentnb.core.questions import DONE, GrantOffer, NoAnswer, ToolOrigin, WaitingOnUser
 from agentnb.core.run.approvals import approval_schema, judged_call
 
 FORM = {
@@ -106,6 +106,74 @@ def test_a_form_is_filled_field_by_field_or_at_once(snapshot: Snapshot) -> None:
     assert answer == {"a": 1} and "Once more" in written[1]
 
 
+BOOKING = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "title": "Your name", "minLength": 2, "maxLength": 40},
+        "mail": {"type": "string", "format": "email", "description": "Where it\ngoes"},
+        "guests": {"type": "integer", "minimum": 1, "maximum": 8, "default": 2},
+        "room": {"type": "string", "oneOf": [{"const": "s", "title": "Single"}, {"const": "d", "title": "Double"}]},
+        "meals": {"type": "array", "items": {"enum": ["breakfast", "dinner"]}, "minItems": 1},
+        "sure": {"type": "boolean", "default": False},
+        "home": {"type": "object", "properties": {"city": {"$ref": "#/$defs/city"}}},
+        "note": {"type": "string", "pattern": "^[a-z ]*$"},
+    },
+    "required": ["name", "mail", "room", "meals"],
+    "$defs": {"city": {"type": "string", "minLength": 2}},
+}
+
+
+def test_each_kind_of_field_is_asked_for_and_checked_alone(snapshot: Snapshot) -> None:
+    lines = {
+        "name": ["A", "Ada"],
+        "mail": ["", "ada", "ada@example.org"],
+        "guests": ["9", ""],
+        "room": ["3", "suite", "2"],
+        "meals": ["lunch", "Breakfast, 2"],
+        "sure": ["perhaps", "Y"],
+        "home": ["R", "Rome"],
+        "note": ["A1", '""'],
+    }
+    answer, written = said(BOOKING, *[line for typed in lines.values() for line in typed], kind="elicitation")
+    assert answer == {
+        "name": "Ada",
+        "mail": "ada@example.org",
+        "guests": 2,
+        "room": "d",
+        "meals": ["breakfast", "dinner"],
+        "sure": True,
+        "home": {"city": "Rome"},
+        "note": "",
+    }
+    assert written[1:] == snapshot
+    least = said(BOOKING, "Ada", "a@b", "", "single", '["dinner"]', "", "", "")[0]
+    assert least == {"name": "Ada", "mail": "a@b", "guests": 2, "room": "s", "meals": ["dinner"], "sure": False}
+
+
+def test_no_answer_is_typed_anywhere_but_in_an_approval(subtests: pytest.Subtests) -> None:
+    for word, no_answer in (("--decline", NoAnswer.DECLINE), ("--cancel", NoAnswer.CANCEL)):
+        cases: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+            "text": ({"type": "string"}, ()),
+            "choice": ({"enum": ["red"]}, ("green",)),
+            "the first field": (FORM, ()),
+            "a later field": (FORM, ("1", "red")),
+        }
+        for name, (schema, before) in cases.items():
+            with subtests.test(name, word=word):
+                assert said(schema, *before, word)[0] is no_answer
+        answer, written = said(approval_schema(), word, "deny", kind="approval")
+        assert answer == "deny" and "Please choose" in written[1]
+
+
+def test_question_with_an_address_shows_host_and_address_and_who_asks(snapshot: Snapshot) -> None:
+    url = "https://m\u00fcnchen.de/connect?a=1"
+    talk = dialogue(WaitingOnUser("elicitation", "Connect", DONE, "q1", "c1", asked_by="MCP server clock", url=url))
+    assert next(talk) == snapshot
+    with pytest.raises(StopIteration) as done:
+        talk.send("done")
+    assert done.value.value == "done"
+
+
 def test_the_question_says_who_asks_and_what_may_be_typed(snapshot: Snapshot) -> None:
     _, (words,) = said(approval_schema(("always",)), "approve", kind="approval")
     assert words == snapshot
@@ -150,3 +218,22 @@ def test_edit_asks_argument_by_argument_and_keeps_what_is_not_typed() -> None:
     assert asked(call, SHELL, "edit", '{"command": "id"}')[0] == {"edit": {"command": "id"}}
     answer, written = asked(call, {"type": "object"}, "edit", "x", '{"a": 1}')
     assert answer == {"edit": {"a": 1}} and written[1] == "Arguments (a JSON object): "
+
+
+def test_tool_of_a_server_has_numbers_for_its_reaches(snapshot: Snapshot) -> None:
+    origin = ToolOrigin("fs", "fs-server /", "read", "1", "2", "Read a file.", ("server",), "fs-server /srv")
+    grants = (GrantOffer("mcp_fs_read"), GrantOffer("mcp:fs"), GrantOffer("mcp:fs", "session"))
+    call = judged_call(ToolCall("mcp_fs_read", {"path": "a"}), "ask", origin=origin, grants=grants)
+    question = WaitingOnUser("approval", "May mcp_fs_read run?", approval_schema(("always",), None, grants), "q1", "c", call)
+    for typed, answer in {
+        "2": {"always": "mcp_fs_read", "reach": "run"},
+        "3": {"always": "mcp:fs", "reach": "run"},
+        "4": {"always": "mcp:fs", "reach": "session"},
+        "always in session: mcp:fs": "always in session: mcp:fs",
+    }.items():
+        talk = dialogue(question)
+        written = next(talk)
+        with pytest.raises(StopIteration) as done:
+            talk.send(typed)
+        assert done.value.value == answer
+    assert written.split("\n") == snapshot

@@ -12,6 +12,7 @@ if sys.platform == "win32":
 
 from terminal import CTRL_C, CTRL_D, Terminal
 
+from agentnb.cli.terminal.dialogue import INSTEAD
 from agentnb.cli.terminal.progress import Progress
 from agentnb.core.log.events import QuestionAnswered
 from agentnb.core.log.work_events import StepStarted
@@ -61,16 +62,16 @@ def test_gates_steps_and_tools_are_answered_at_the_terminal() -> None:
         )
         asked = terminal.type("perhaps")
         assert "writing a\n" in asked and "step tool completed" in asked, "always holds in the whole run"
-        assert asked.endswith("sure: This step is yours\nPublish it?\nAnswer (one of: yes, no): ")
+        assert asked.endswith(f"This step is yours: sure\nPublish it?\n{INSTEAD}\nAnswer (one of: yes, no): ")
         assert "Please choose one of: yes, no (you entered 'perhaps')\n" in terminal.type("y")
         assert "\n  1 now\n  2 later\nAnswer: " in terminal.type("2")
         terminal.type("")
         assert "Type an answer" in terminal.type("Märta")
         terminal.type("many")
-        assert "Please enter a whole number (you entered 'many')\n" in terminal.type("3")
-        assert terminal.type("").endswith("why (text; may be left out): ")
+        assert "Enter a whole number\n" in terminal.type("3")
+        assert terminal.type("").endswith('why (text; may be left out; "" for an empty text): ')
         assert "May measure run with {}?" in terminal.type("approve")
-        assert "deep: The agent asks you\nHow deep?" in terminal.type("0")
+        assert "deep: measure asks you\nHow deep?" in terminal.type("0")
         terminal.type("7")
         assert terminal.ended() == (0, "7 m\n")
     run = last_run()

@@ -232,7 +232,7 @@ def test_each_schema_has_one_form_of_answer(subtests: pytest.Subtests) -> None:
         ({"type": "number", "enum": [1, 2]}, AnswerForm("choice", [1, 2])),
         ({"type": ["integer", "null"]}, AnswerForm("json")),
         ({"type": "array"}, AnswerForm("json")),
-        ({"type": "object", "properties": fields}, AnswerForm("json", fields=fields)),
+        ({"type": "object", "properties": fields}, AnswerForm("json")),
         ({"type": "object", "properties": {"name": {"$ref": "#/$defs/a"}}}, AnswerForm("json")),
     ]
     for schema, form in forms:

@@ -53,6 +53,17 @@ LINES: dict[str, Fact] = {
         {"tools": (ToolSpec("look"), ToolSpec("work")), "reason": "a file came"},
     ),
     "tools from here on: none": (w.ToolsChanged, {"tools": ()}),
+    "connecting to the MCP server fs: fs-server /srv": (w.ServerStarted, {"server": "fs", "target": "fs-server /srv"}),
+    "MCP server fs: is now fs-server /, before: fs-server /srv; changed since first seen: mcp_fs_read": (
+        w.ServerChanged,
+        {
+            "server": "fs",
+            "target": "fs-server /",
+            "is_other": True,
+            "target_before": "fs-server /srv",
+            "tools": ("mcp_fs_read",),
+        },
+    ),
     "nudge: It repeats itself (rounds 1 to 3)": (
         w.FindingMade,
         {"rule": "r", "family": "loops", "first": 0, "last": 2, "severity": "nudge", "sentence": "It repeats itself"},
@@ -60,6 +71,7 @@ LINES: dict[str, Fact] = {
     "notice: same call (round 1)": (w.FindingMade, {"rule": "same_call", "family": "loops", "first": 0, "last": 0}),
     "guidance brief drawn, with a probability of 0.25": (w.GuidanceDrawn, {"set": "brief", "propensity": 0.25}),
     "all calls of write allowed": (w.GrantGiven, {"grant_id": "q1", "tool": "write"}),
+    "all tools of the MCP server fs allowed": (w.GrantGiven, {"grant_id": "q1", "tool": "mcp_fs_read", "rule": "mcp:fs"}),
     "grant q1 taken back": (w.GrantWithdrawn, {"grant_id": "q1"}),
     "context review, on p-1: asked": (w.ContextShifted, {"context_type": "review", "entity": "p-1", "reason": "asked"}),
     'weather turned: {"sky":"clear"}': (w.OtherEvent, {"name": "weather_turned", "data": {"sky": "clear"}}),

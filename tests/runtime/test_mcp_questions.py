@@ -105,5 +105,5 @@ def test_question_of_a_server_that_died_is_asked_again_only_if_the_call_may_be_r
             return {"seats": 1}
 
         run = played([calls((tool, {"train": "TGV"}))], [bench()], servers, answer=answer)
-        assert len(asked) == times, tool
+        assert len(asked) == times, texts(run)
         assert [result.error_code for result in results(run)] == [None if times == 2 else "server_ended"]

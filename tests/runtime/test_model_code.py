@@ -24,10 +24,14 @@ from agentnb.errors import SettingsError, ToolFailed
 from agentnb.models import ScriptedModel
 from agentnb.runtime.host.host import Host, hosted
 from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.servers.servers import Servers
 from agentnb.runtime.workers.main_thread import call_on_main_thread
+from agentnb.session.server_files import load_server_file
 from agentnb.session.session import Session
 from agentnb.settings import agent_mode
 from agentnb.tools.function import tool
+from agentnb.tools.mcp.server import MCPServer
+from agentnb.tools.mcp.server_settings import ServerList
 from agentnb.tools.rendering import success
 from agentnb.tools.tool import CodeScope, ToolContext, ToolOutcome
 
@@ -161,6 +165,11 @@ DOORS: dict[str, Callable[[LiveRun, Session], Any]] = {
     "grant": lambda live, session: session.grants.give("write"),
     "default mode": lambda live, session: session.set_default("approve", "auto"),
     "allowed addresses": lambda live, session: RunOptions(allow_urls=["https://models.example.org"]),
+    "add a server": lambda live, session: session.servers.add(MCPServer("own", "own-server")),
+    "add a server to the configuration": lambda live, session: session.servers.configuration.add(MCPServer("own", "x")),
+    "load servers": lambda live, session: session.servers.load(ServerList(), "mcp.json"),
+    "remove a server": lambda live, session: session.servers.remove("own"),
+    "confirm a file of servers": lambda live, session: load_server_file(Servers(), "mcp.json", lambda question: "y"),
     "run with answers of its own": lambda live, session: nested(answer=lambda question: "approve"),
 }
 
@@ -244,7 +253,7 @@ def test_a_tool_that_code_calls_may_do_what_it_always_may() -> None:
 
 def test_the_mode_in_the_environment_is_put_back(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
     source = "import os\nfor name in names:\n    os.environ[name] = 'auto'"
-    variables = ["AGENT_MODE", "AGENTNB_ALLOW_URLS"]
+    variables = ["AGENT_MODE", "AGENTNB_ALLOW_URLS", "MCP_SERVERS"]
     for before in ("ask", None):
         with subtests.test(before=before):
             for name in variables:
@@ -252,7 +261,7 @@ def test_the_mode_in_the_environment_is_put_back(monkeypatch: pytest.MonkeyPatch
             if before is not None:
                 monkeypatch.setenv("AGENT_MODE", before)
             agent(source, names={"names": variables}).run_sync("go", approve="auto")
-            assert agent_mode() == (before or "") and "AGENTNB_ALLOW_URLS" not in os.environ
+            assert agent_mode() == (before or "") and not {"AGENTNB_ALLOW_URLS", "MCP_SERVERS"} & {*os.environ}
 
 
 @pytest.mark.req("R0.74")

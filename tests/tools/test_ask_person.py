@@ -9,6 +9,7 @@ from waiting import PATIENCE, wait_until
 
 from agentnb import Agent, ToolCall, ask_person, tool
 from agentnb.core.log.events import ToolFinished, ToolStarted
+from agentnb.core.questions import ASK_PERSON
 from agentnb.detect.run import Run
 from agentnb.models import ScriptedModel
 from agentnb.runtime.host.live import LiveRun
@@ -24,6 +25,10 @@ def begin(*calls: ToolCall, tools: Any = ()) -> LiveRun:
 
 def texts(run: Run) -> list[str]:
     return [result.text for one in run.rounds for result in one.results]
+
+
+def test_agent_itself_asks_with_it() -> None:
+    assert as_tool(ask_person).spec.name == ASK_PERSON
 
 
 @pytest.mark.req("KX.5")

@@ -11,6 +11,7 @@ from snapshots import Snapshots
 from virtual_time import by_itself
 
 from agentnb import Agent, Run, Store, ToolCall, Workflow, recover
+from agentnb.core.questions import NoAnswer
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 from agentnb.policies.gates import Ask
@@ -101,6 +102,21 @@ def test_a_suspended_run_lists_what_its_nested_runs_ask_by_step_and_takes_each_a
     ]
     assert len(run.questions) == len({one.question.id for one in run.questions}) == 10
     assert store.load(run.id) == run
+
+
+def test_question_of_a_nested_run_is_declined_or_cancelled_when_it_is_resumed(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    for no_answer, outcome in ((NoAnswer.DECLINE, "declined"), (NoAnswer.CANCEL, "cancelled")):
+        with subtests.test(outcome):
+            (tmp_path / outcome).mkdir()
+            store, payments = Store(tmp_path / outcome / "runs"), Payments(tmp_path / outcome)
+            run = by_itself(payments.workflow().run("Pay.", store=store, suspend=True, show=False))
+            run = payments.resumed(run.id, store, answers={"both/sub/q1": no_answer}, suspend=True)
+            found = {one.question.id: one.outcome for one in run.questions}
+            assert found["both/sub/q1"] == outcome
+            nested = run.step_records["both/sub"].nested
+            assert [one.outcome for one in store.load(nested).questions] == [outcome]
 
 
 def test_what_is_no_answer_to_an_open_question_is_refused_and_the_run_still_waits(

@@ -11,12 +11,12 @@ from agentnb.cli.resumed_runs import resume
 from agentnb.cli.shell_commands import SHELL
 from agentnb.cli.terminal.terminal_questions import ask_question, is_at_terminal
 from agentnb.cli.workflow_options import RESUME_OPTIONS
-from agentnb.core.questions import WaitingOnUser, answer_in_words
+from agentnb.core.questions import NoAnswer, WaitingOnUser, answer_in_words
 from agentnb.core.run.approvals import answerable_later
 from agentnb.detect.run import Run
 from agentnb.display.texts.judged_call import question_text
 from agentnb.display.texts.labels import clean, first_line
-from agentnb.display.texts.question_labels import typed_answers
+from agentnb.display.texts.question_labels import TYPED_NO_ANSWER, typed_answers
 from agentnb.errors import SettingsError, near
 from agentnb.session.recovery import place_of
 
@@ -34,6 +34,11 @@ def answer(given: Namespace) -> Outcome:
 
 def _answer(run: Run, question: WaitingOnUser, given: Namespace) -> Any:
     """Return the answer of the command line, else the one that is typed at the terminal."""
+    if given.no_answer is not None:
+        if given.value is not None:
+            word = next(one for one, no_answer in TYPED_NO_ANSWER.items() if no_answer is given.no_answer)
+            raise SettingsError(f"{word} stands instead of an answer", "Give one of the two")
+        return given.no_answer
     if given.value is not None:
         return answer_in_words(question.schema, given.value)
     if is_at_terminal() and not given.no_input:
@@ -67,6 +72,20 @@ ANSWER = Command(
             metavar="ANSWER",
             nargs="?",
             help="yes or no, one of the choices, a text, or JSON, as the question requires; without it you are asked here",
+        ),
+        argument(
+            "--decline",
+            dest="no_answer",
+            action="store_const",
+            const=NoAnswer.DECLINE,
+            help="say no to the question instead of answering it",
+        ),
+        argument(
+            "--cancel",
+            dest="no_answer",
+            action="store_const",
+            const=NoAnswer.CANCEL,
+            help="close the question without deciding",
         ),
         argument("--question", metavar="ID", type=text_of, help="which question, if there are several"),
         *RESUME_OPTIONS,

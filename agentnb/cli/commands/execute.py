@@ -11,6 +11,7 @@ from agentnb.advice import Invocation
 from agentnb.cli.command import Command, Outcome, argument, text_of
 from agentnb.cli.inputs import STDIN, find_gates, find_tools, read_prompt
 from agentnb.cli.kinds import refuse_plan
+from agentnb.cli.server_files import servers_of
 from agentnb.cli.shell_commands import SHELL
 from agentnb.cli.terminal.progress import Progress
 from agentnb.cli.terminal.streams import complain, tell
@@ -22,6 +23,7 @@ from agentnb.cli.workflow_options import (
     FILE,
     GATES,
     INPUTS,
+    MCP,
     MODEL,
     NO_INPUT,
     RULES,
@@ -74,7 +76,8 @@ def execute(given: Namespace) -> Outcome:
     progress = Progress(top_steps(workflow))
     by = Invocation(surface="shell", model=given.model or "", tools=tuple(given.tools), gates=tuple(given.gate))
     options: dict[str, Any] = {"store": store, "approval_mode": given.approve, "permissions": rules, "invocation": by}
-    return awaited(start, progress, asks=asks, again=options_again(given), **options)
+    with servers_of(given.mcp, asks=asks):
+        return awaited(start, progress, asks=asks, again=options_again(given), **options)
 
 
 def read_file(
@@ -98,6 +101,7 @@ EXEC = Command(
             "--prompt-template", metavar="FILE", type=text_of, help="the input promptTemplate of a task file, from a file"
         ),
         TOOLS,
+        MCP,
         GATES,
         MODEL,
         BUDGET,

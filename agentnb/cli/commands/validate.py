@@ -10,10 +10,11 @@ from agentnb.cli.commands.execute import read_file
 from agentnb.cli.inputs import find_tools
 from agentnb.cli.kinds import kind_of_text
 from agentnb.cli.shell_commands import SHELL
-from agentnb.cli.workflow_options import FILE, INPUTS, STRICT, TOOLS
+from agentnb.cli.workflow_options import FILE, INPUTS, MCP, STRICT, TOOLS
 from agentnb.core.redaction import redact
 from agentnb.display.texts.labels import counted
 from agentnb.errors import AnyProblem, WorkflowProblems
+from agentnb.session.server_files import read_server_file
 from agentnb.workflow.files.declared_files import tool_names_of_files
 from agentnb.workflow.files.files import file_text, path_of
 from agentnb.workflow.files.text_inputs import read_inputs
@@ -24,6 +25,8 @@ def validate(given: Namespace) -> Outcome:
     path = path_of(given.file)
     kind = kind_of_text(file_text(path))
     try:
+        for file in given.mcp:
+            read_server_file(path_of(file).absolute(), shown=file)
         tools = find_tools(given.tools) if given.tools else None
         inputs = read_inputs(given.inputs)
         workflow = read_file(path, tools, strict=given.strict, inputs=inputs, checks_actions=tools is not None)
@@ -47,7 +50,7 @@ def _lines(found: Iterable[AnyProblem], last: str) -> str:
 
 VALIDATE = Command(
     validate,
-    (FILE, INPUTS, TOOLS, STRICT),
+    (FILE, INPUTS, TOOLS, MCP, STRICT),
     "agentnb validate publish.yaml\nagentnb validate publish.yaml --strict --tools my_tools:fetch\n\n"
     "exit codes: 0 valid, 2 invalid",
 )

@@ -2,49 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import Any
 
-from agentnb.core.questions import WaitingOnUser, answer_form, answer_in_words, checked_answer, choice_in_words, expected
+from agentnb.advice import in_words
+from agentnb.cli.shell_commands import SHELL
+from agentnb.cli.terminal.form_dialogue import Dialogue, divided_fields, form_dialogue
+from agentnb.core.questions import WaitingOnUser, answer_form, answer_in_words, choice_in_words, expected
 from agentnb.core.run.approvals import ALWAYS, DENY, EDIT
-from agentnb.display.texts.judged_call import call_text, question_text
-from agentnb.display.texts.labels import cut
-from agentnb.display.texts.question_labels import ASKS, REACHES, approving_choices, grant_in_words
-from agentnb.display.texts.visible_text import visible, visible_name
+from agentnb.display.texts.judged_call import accept_advice, call_text, question_text
+from agentnb.display.texts.question_labels import (
+    ASKS,
+    REACHES,
+    TYPED_NO_ANSWER,
+    address_lines,
+    approving_choices,
+    grant_in_words,
+    is_fixed,
+    titled,
+)
+from agentnb.display.texts.visible_text import visible_name
 from agentnb.errors import SettingsError
 from agentnb.runtime.questions.question_forms import QuestionForm, question_form
 
-Dialogue: TypeAlias = Generator[str, str, Any]
-"""Yields what is written before a line is read, is sent the line, and returns the answer."""
 NOTHING_TYPED = "Type an answer, or press Ctrl-D to leave the question open."
-BY_FIELD = "Answer field by field, or with all of it as a JSON object. An empty line leaves a field out."
+INSTEAD = "Instead of an answer: --decline (say no) or --cancel (close the question without deciding)."
+BY_FIELD = "Answer field by field, or with all of it as a JSON object. An empty line leaves a field out, or takes its default."
 PAGE_CHARACTERS, PAGE_LINES = 2_000, 40
 """Length of a page of the call that a question is about."""
 MAX_DIGITS = 10
 """Digits that the number of a choice has at most: Python reads no number of thousands."""
 EDIT_BY_FIELD = "Type each argument, or all of them as a JSON object. An empty line keeps what is in brackets."
-MAX_OF_A_VALUE = 200
-"""Characters of an argument that are repeated where another is typed for it."""
-
-
-EMPTY: Mapping[str, Any] = MappingProxyType({})
-UNKNOWN = object()
 SHELL_REACHES = {**REACHES, "session": "in this session (until this command ends)"}
 
 
-class _Whole(NamedTuple):
-    """The answer to a whole form, which was typed at its first field."""
-
-    value: Any
-
-
 def dialogue(question: WaitingOnUser) -> Dialogue:
-    """Ask the question until an answer fits, and return it."""
-    title = ASKS.get(question.kind, ASKS["elicitation"])
-    head = f"\n{f'{visible_name(question.call_id)}: ' if question.call_id else ''}{title}\n{question_text(question)}\n"
-    if fields := answer_form(question.schema).fields:
-        return (yield from _form(f"{head}{BY_FIELD}\n", question.schema, fields))
+    """Ask the question until an answer fits, and return it, or the `NoAnswer` that was typed."""
+    place = f"{visible_name(question.call_id)}: " if question.call_id not in ("", question.asked_by) else ""
+    instead = [] if question.kind == "approval" else [INSTEAD]
+    lines = [f"{place}{titled(question, ASKS)}", question_text(question), *address_lines(question)]
+    head = "".join(f"{line}\n" for line in ["", *lines, *instead])
+    form = None if question.kind == "approval" else question_form(question)
+    if form is not None and divided_fields(form):
+        return (yield from form_dialogue(f"{head}{BY_FIELD}\n", form, may_leave=True))
+    if advice := accept_advice(question):
+        head = f"{head}{in_words(advice, SHELL)}\n"
     page, rest = _page(call_text(question))
     return (yield from _answer(f"{head}{page}{_listed(question)}", question, rest))
 
@@ -74,6 +76,8 @@ def _answer(words: str, question: WaitingOnUser, rest: str) -> Dialogue:
         if not text:
             words = f"{NOTHING_TYPED}\n"
             continue
+        if text in TYPED_NO_ANSWER and question.kind != "approval":
+            return TYPED_NO_ANSWER[text]
         if form is not None and text.casefold() == EDIT:
             return {EDIT: (yield from _edited(form))}
         try:
@@ -84,9 +88,8 @@ def _answer(words: str, question: WaitingOnUser, rest: str) -> Dialogue:
 
 def _edited(form: QuestionForm) -> Dialogue:
     """Ask for other arguments of a call until they fit, and return them."""
-    fields = answer_form(form.schema).fields
-    if fields and isinstance(form.initial, dict):
-        return (yield from _form(f"{EDIT_BY_FIELD}\n", form.schema, fields, form.initial))
+    if isinstance(form.initial, dict) and divided_fields(form):
+        return (yield from form_dialogue(f"{EDIT_BY_FIELD}\n", form))
     words = ""
     while True:
         text = (yield f"{words}Arguments (a JSON object): ").strip()
@@ -102,59 +105,12 @@ def _page(text: str) -> tuple[str, str]:
     return f"{page}\n" if page else "", text[len(page) :].removeprefix("\n")
 
 
-def _form(
-    words: str, schema: dict[str, Any], fields: Mapping[str, dict[str, Any]], initial: Mapping[str, Any] = EMPTY
-) -> Dialogue:
-    """Ask for the fields of an object until they fit, and return it. ``initial``: the values that an empty line keeps."""
-    needed = schema.get("required", ())
-    others = {name: value for name, value in initial.items() if name not in fields}
-    while True:
-        value: Any = {}
-        for place, (name, field) in enumerate(fields.items()):
-            whole = None if place else schema
-            found = yield from _field(words, name, field, whole, initial.get(name, UNKNOWN), is_needed=name in needed)
-            words = ""
-            if found and isinstance(found[0], _Whole):
-                return found[0].value
-            value |= dict.fromkeys([name], found[0]) if found else {}
-        try:
-            return checked_answer(schema, {**value, **others})
-        except SettingsError as error:
-            words = f"{error}. Once more:\n"
-
-
-def _field(
-    words: str, name: str, field: dict[str, Any], whole: dict[str, Any] | None, initial: Any, *, is_needed: bool
-) -> Dialogue:
-    """Return the value of a field in a tuple, empty if it is left out. ``whole``: the schema of the form, at its first.
-
-    ``initial``: the value that an empty line keeps; `UNKNOWN` without one.
-    """
-    about = [visible(str(field["description"]))] if field.get("description") else []
-    is_kept = initial is not UNKNOWN
-    notes = "; ".join([*about, expected(field), *([] if is_needed or is_kept else ["may be left out"])])
-    kept = f" [{visible(cut(choice_in_words(initial), MAX_OF_A_VALUE))}]" if is_kept else ""
-    while True:
-        text = (yield f"{words}{visible_name(name)} ({notes}){kept}: ").strip()
-        if not text and is_kept:
-            return (initial,)
-        if not text and not is_needed:
-            return ()
-        try:
-            if whole is not None and text.startswith("{"):
-                return (_Whole(answer_in_words(whole, text)),)
-            if text:
-                return (typed(field, text),)
-            words = f"{name} is needed.\n"
-        except SettingsError as error:
-            words = f"{error}\n"
-
-
 def _listed(question: WaitingOnUser) -> str:
     lines = [f"  {number} {words}" for number, (_, words) in enumerate(_choices(question), 1)]
     if _is_approval(question):
         grants = question.about.grants if question.about is not None else ()
-        pattern = next((offer for offer in grants if offer.rule != question.about.tool), None) if question.about else None
+        tool = question.about.tool if question.about is not None else ""
+        pattern = next((offer for offer in grants if not is_fixed(offer, tool)), None)
         other = [f"{ALWAYS} in {pattern.reach}: PATTERN"] if pattern is not None else []
         lines.append(f"Or type: {', '.join([f'{DENY}: REASON', *other])}, or edit, which asks for other arguments")
     return "".join(f"{line}\n" for line in lines)

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from agentnb.core.messages import ToolCall, encodable
-from agentnb.core.questions import GrantOffer, GrantReach, JudgedCall, NoAnswer, WaitingOnUser, checked_answer
+from agentnb.core.questions import GrantOffer, GrantReach, JudgedCall, WaitingOnUser, checked_answer
 from agentnb.core.redaction import redact
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import WorkflowRound
@@ -70,10 +70,7 @@ def checked_answers(run: RunFacts, given: Mapping[str, Any]) -> dict[str, Any]:
         if question_id not in waiting:
             open_ids = ", ".join(waiting) or "none"
             raise SettingsError(f"Run {run.id} waits for no answer to {question_id!r}", f"Open: {open_ids}")
-    return {
-        question_id: value if isinstance(value, NoAnswer) else checked_answer(waiting[question_id].schema, value)
-        for question_id, value in given.items()
-    }
+    return {question_id: checked_answer(waiting[question_id].schema, value) for question_id, value in given.items()}
 
 
 class Decision(NamedTuple):
@@ -161,8 +158,9 @@ def _grant_schemas(grants: Sequence[GrantOffer]) -> list[dict[str, Any]]:
     """Return the schemas of the answers that give one of these grants: typed, and as an object."""
     if not grants:
         return []
-    tool, bracket, _ = max((offer.rule for offer in grants), key=len).partition("(")
-    rule = re.escape(tool) + (r"(\(.+\))?" if bracket else "")
+    parts = [offer.rule.partition("(") for offer in grants]
+    tools = dict.fromkeys(re.escape(tool) for tool, _, _ in parts)
+    rule = f"({'|'.join(tools)})" + (r"(\(.+\))?" if any(bracket for _, bracket, _ in parts) else "")
     reaches = list(dict.fromkeys(offer.reach for offer in grants))
     typed = rf"^\s*[Aa]lways(\s+in\s+({'|'.join(reaches)}))?(\s*[:,]\s*{rule})?\s*$"
     examples = list(dict.fromkeys(offer.rule for offer in grants))

@@ -8,7 +8,7 @@ from typing import Any
 from agentnb.core.redaction import redact
 from agentnb.display.texts.labels import clean, counted, first_line
 from agentnb.runtime.servers.listed_servers import ListedServer
-from agentnb.tools.mcp.live_server import State
+from agentnb.tools.mcp.connections.live_server import State
 
 STATES: dict[State, tuple[str, str]] = {
     "configured": ("neutral", "Not started"),
@@ -43,7 +43,7 @@ def figures_of(row: ListedServer) -> list[str]:
         found.append(counted(len(row.live.tools), "tool"))
         if row.state == "ready":
             found.append(f"since {row.live.facts.since.astimezone():%H:%M}")
-    return [*found, told(row.origin)]
+    return [*found, told(row.source)]
 
 
 def problem_told(row: ListedServer) -> str:
@@ -55,7 +55,7 @@ def problem_told(row: ListedServer) -> str:
 
 def server_count(rows: list[ListedServer]) -> str:
     """Return ``3 MCP servers``: those of several connections count once."""
-    return counted(len({(row.server.name, row.origin) for row in rows}), "MCP server")
+    return counted(len({(row.server.name, row.source) for row in rows}), "MCP server")
 
 
 def arguments_told(schema: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ from agentnb.core.run.work_fold import KINDS
 from agentnb.core.run.work_records import is_substituted
 from agentnb.core.usage import Usage
 from agentnb.display.texts.labels import clean, counted, duration, first_line, thousands
+from agentnb.display.texts.question_labels import server_of_rule
 from agentnb.workflow.graph.node_states import STEP_EVENTS
 
 LONGEST = 200
@@ -142,6 +143,13 @@ def _for_reason(event: w.ToolsChanged) -> str:
     return f" ({_REASONS.get(event.reason, event.reason)})" if event.reason else ""
 
 
+def _server_changed(event: w.ServerChanged) -> str:
+    before = f", before: {event.target_before}" if event.target_before else ""
+    now = f"is now {event.target}{before}" if event.is_other else ""
+    tools = f"changed since first seen: {', '.join(event.tools)}" if event.tools else ""
+    return f"MCP server {event.server}: {'; '.join(filter(None, [now, tools]))}"
+
+
 def _finding_made(event: w.FindingMade) -> str:
     first, last = event.first + 1, event.last + 1
     rounds = f"round {first}" if first == last else f"rounds {first} to {last}"
@@ -149,7 +157,9 @@ def _finding_made(event: w.FindingMade) -> str:
 
 
 def _grant_given(event: w.GrantGiven) -> str:
-    return f"{event.rule or f'all calls of {event.tool}'} allowed"
+    server = server_of_rule(event.rule or event.tool)
+    calls = f"all tools of the MCP server {server}" if server else event.rule or f"all calls of {event.tool}"
+    return f"{calls} allowed"
 
 
 def _context_shifted(event: w.ContextShifted) -> str:
@@ -185,6 +195,7 @@ _WORDS: dict[type[Event], Callable[[Any], str]] = {
     w.ModelCalled: _model_called,
     w.ToolsChanged: _tools_changed,
     w.ServerStarted: lambda event: f"connecting to the MCP server {event.server}: {event.target}",
+    w.ServerChanged: _server_changed,
     w.FindingMade: _finding_made,
     w.GuidanceDrawn: lambda event: f"guidance {event.set} drawn, with a probability of {event.propensity:.3g}",
     w.GrantGiven: lambda event: "" if event.given_in else _grant_given(event),  # else the run around shows it

@@ -6,9 +6,20 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from agentnb.advice import AnswerRun
-from agentnb.core.questions import AskedQuestion, GrantOffer, GrantReach, WaitingOnUser, answer_form, choice_in_words
+from agentnb.core.questions import (
+    ASK_PERSON,
+    AskedQuestion,
+    GrantOffer,
+    GrantReach,
+    NoAnswer,
+    WaitingOnUser,
+    answer_form,
+    choice_in_words,
+)
 from agentnb.core.run.approvals import ALWAYS, ASK, AUTO, DENY, EDIT, NEVER, READ_ONLY, RULES, decision, given_grant
 from agentnb.core.schema.addresses import WebAddress, web_address
+from agentnb.core.schema.form_fields import FormField
+from agentnb.core.schema.json_schema import FORMATS_IN_WORDS
 from agentnb.detect.run import Run
 from agentnb.display.texts.judged_call import call_text, question_text
 from agentnb.display.texts.labels import clean, cut, first_line
@@ -16,7 +27,7 @@ from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.display.texts.visible_text import visible, visible_name
 from agentnb.errors import SettingsError
 from agentnb.policies.permissions.permissions import Permissions
-from agentnb.tools.ask_person import NAME as ASK_PERSON
+from agentnb.tools.mcp.server import PREFIX
 
 ASKS = {
     "approval": "The agent asks for your approval",
@@ -45,14 +56,18 @@ MAX_LISTED = 400
 """Characters of the choices in a line of text."""
 MAX_OF_A_CALL = 100_000
 """Characters of the call that a question is about in the text of a run."""
+MAX_PATTERN = 300
+"""Characters of the pattern of a field."""
 LATER = "Later"
 LATER_TITLE = in_notebook((AnswerRun(lead="Close the run until you answer, also after a restart"),))
 """The button that suspends a run, and what it does."""
 REACHES: dict[GrantReach, str] = {"run": "in this run", "session": "in this session (until this kernel ends)"}
 """How far a grant reaches."""
-DECLINE, DECLINE_TITLE = "Decline", "Say no: who asks is told that you declined"
+DECLINE, DECLINE_TITLE = "Decline", "Say no to the question"
 CANCEL, CANCEL_TITLE = "Cancel", "Close the question without deciding"
 """The buttons for the answers without a value, and what they do."""
+TYPED_NO_ANSWER = {"--decline": NoAnswer.DECLINE, "--cancel": NoAnswer.CANCEL}
+"""What is typed instead of an answer."""
 NO_ANSWER = {
     "declined": "You declined to answer",
     "cancelled": "You closed it without deciding",
@@ -166,8 +181,36 @@ def answer_parts(asked: AskedQuestion) -> tuple[str, str]:
 
 def grant_in_words(grant: GrantOffer, tool: str, reaches: Mapping[GrantReach, str] = REACHES) -> str:
     """Return the calls of a tool that a grant allows, and how far it reaches."""
-    calls = f"every call of {visible_name(tool)}" if grant.rule == tool else visible(grant.rule)
+    server = server_of_rule(grant.rule)
+    if server:
+        calls = f"all tools of the MCP server {visible_name(server)}"
+    else:
+        calls = f"every call of {visible_name(tool)}" if grant.rule == tool else visible(grant.rule)
     return f"{calls}, {reaches.get(grant.reach, grant.reach)}"
+
+
+def limits_in_words(field: FormField) -> list[str]:
+    """Return what the value of a field must be, in a few words each."""
+    lowest, highest = field.limits
+    unit = {"text": " characters", "lines": " characters", "choices": " of these"}.get(field.kind, "")
+    limits = {
+        (True, True): f"From {lowest} to {highest}{unit}",
+        (True, False): f"At least {lowest}{unit}",
+        (False, True): f"At most {highest}{unit}",
+    }.get((lowest is not None, highest is not None), "")
+    wanted = FORMATS_IN_WORDS.get(field.format, "")
+    pattern = f"Matches {cut(visible(field.pattern), MAX_PATTERN)}" if field.pattern else ""
+    return [one for one in (f"{wanted[:1].upper()}{wanted[1:]}", limits, pattern) if one]
+
+
+def server_of_rule(rule: str) -> str:
+    """Return the MCP server whose tools a rule is about, all of them; empty for any other rule."""
+    return rule.removeprefix(PREFIX) if rule.startswith(PREFIX) and "/" not in rule else ""
+
+
+def is_fixed(grant: GrantOffer, tool: str) -> bool:
+    """Return whether a grant has no pattern that the person may change."""
+    return grant.rule == tool or bool(server_of_rule(grant.rule))
 
 
 def choices_in_words(question: WaitingOnUser) -> list[str]:

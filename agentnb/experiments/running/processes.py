@@ -204,11 +204,9 @@ class _Process:
 
 
 def _configured_servers() -> list[MCPServer]:
-    """Return the MCP servers that are configured here. What cannot be read is an error of the first cell that needs it."""
+    """Return the MCP servers that are configured here."""
     servers = current_host.get().servers
-    with suppress(SettingsError):
-        return [] if servers is None else [*servers.configuration.servers.values()]
-    return []
+    return [] if servers is None else [*servers.configuration.known.values()]
 
 
 def _context() -> Any:

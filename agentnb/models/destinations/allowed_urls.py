@@ -6,16 +6,14 @@ each, in the form of ``--allow-url``. To take one back, delete its line.
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import TypeVar
 
 from agentnb import settings
 from agentnb.errors import SettingsError, UrlNotAllowed
 from agentnb.models.destinations.destination import Destination, read_destination
+from agentnb.personal_files import read_lines, write_lines
 
 T = TypeVar("T")
 
@@ -50,22 +48,8 @@ def is_allowed(wanted: Destination) -> bool:
 def remember(destination: Destination) -> bool:
     """Allow a destination for good, in the person's own folder; return False if that cannot be written."""
     allow(destination)
-    path = _file()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lines = [line for line in _lines(path) if line != str(destination)]
-        # The file is replaced whole, so that no reader sees half of it; `mkstemp` makes it readable for the person only.
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{FILE}-")
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write("".join(f"{line}\n" for line in (*lines, destination)))
-            Path(name).replace(path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-    except OSError:
-        return False
-    return True
+    lines = [line for line in read_lines(FILE) if line != str(destination)]
+    return write_lines(FILE, [*lines, str(destination)])
 
 
 def with_consent(make: Callable[[], T], ask: Callable[[str], str] | None) -> T:
@@ -91,17 +75,6 @@ def question(destination: Destination) -> str:
 
 
 def _stored_destinations() -> Iterator[Destination]:
-    for text in (*settings.allow_urls(), *_lines(_file())):
+    for text in (*settings.allow_urls(), *read_lines(FILE)):
         with suppress(SettingsError):  # one line that cannot be read allows nothing
             yield read_destination(text)
-
-
-def _file() -> Path:
-    return settings.personal_folder() / FILE
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-    except (OSError, UnicodeDecodeError):
-        return []

@@ -101,7 +101,7 @@ def say(session: Session, shell: InteractiveShell, rest: str) -> None:
 
 
 def answer(session: Session, shell: InteractiveShell, rest: str) -> Any:
-    """[ID [-m MODEL] [--allow-url URL] [QUESTION]] TEXT | --decline: answer what a run asks: text, a choice, or JSON"""
+    """[ID [-m MODEL] [--allow-url URL] [QUESTION]] TEXT | --decline | --cancel: answer a run: text, a choice, or JSON"""
     return answer_command(session, shell, rest)
 
 
@@ -191,7 +191,7 @@ def load(session: Session, shell: InteractiveShell, rest: str) -> Run:
 
 
 def mcp(session: Session, shell: InteractiveShell, rest: str) -> Any:
-    """[NAME | add NAME COMMAND | load FILE | remove NAME | stop NAME | read NAME URI | prompt NAME PROMPT]: MCP servers"""
+    """[NAME | add NAME COMMAND | load FILE | remove, stop, accept NAME | read NAME URI | prompt NAME PROMPT]: MCP servers"""
     return mcp_command(session, shell, rest)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from IPython.core.interactiveshell import InteractiveShell
 
@@ -10,7 +11,7 @@ from agentnb.core.questions import WaitingOnUser, answer_form, answer_in_words, 
 from agentnb.core.run.approvals import answerable_later
 from agentnb.display.texts.judged_call import question_text
 from agentnb.display.texts.labels import SHORT_ID, clean, first_line
-from agentnb.display.texts.question_labels import typed_answers
+from agentnb.display.texts.question_labels import TYPED_NO_ANSWER, typed_answers
 from agentnb.errors import SettingsError
 from agentnb.notebook.cells.cell_runs import Answer
 from agentnb.notebook.commands.recover import NO_TRUST_LOG, TRUST_LOG, resume_with
@@ -19,7 +20,6 @@ from agentnb.runtime.host.live import LiveRun
 from agentnb.session.session import Session
 from agentnb.store.store import bare_id
 
-DECLINE = "--decline"
 MODEL_OPTIONS = ("-m", "--model")
 ALLOW_URL = "--allow-url"
 MAX_OF_A_QUESTION = 200
@@ -50,7 +50,7 @@ def answer_command(session: Session, shell: InteractiveShell, rest: str) -> Answ
     options, text = _options_and_text(text.strip())
     question, text = _question_and_text(left, answerable_later(session.store.load(left)), text)
     _check_text(question, text, f"%agent answer {left}")
-    return resume_with(session, shell, left, {question.id: answer_in_words(question.schema, text)}, *options)
+    return resume_with(session, shell, left, {question.id: _read(question, text)}, *options)
 
 
 def offered(session: Session) -> list[str]:
@@ -138,12 +138,15 @@ def _question_and_text(run_id: str, waiting: Sequence[WaitingOnUser], text: str)
 
 def _answered(live: LiveRun, question: WaitingOnUser, text: str, question_id: str | None = None) -> str:
     """Answer this question of a live run, by default the oldest open one; return a line that says what was done."""
-    _check_text(question, text, "%agent answer", f"%agent answer {DECLINE}")
-    if text == DECLINE:
-        live.decline(question_id)
-        return f"Run {live.run_id} continues without an answer"
-    live.answer_in_words(text, question_id)
-    return f"Run {live.run_id} continues with your answer"
+    _check_text(question, text, "%agent answer", *[f"%agent answer {word}" for word in TYPED_NO_ANSWER])
+    live.answer(_read(question, text), question_id)
+    how = "without an answer" if text in TYPED_NO_ANSWER else "with your answer"
+    return f"Run {live.run_id} continues {how}"
+
+
+def _read(question: WaitingOnUser, text: str) -> Any:
+    """Return the answer that was typed, or the `NoAnswer`."""
+    return TYPED_NO_ANSWER.get(text) or answer_in_words(question.schema, text)
 
 
 def _check_text(question: WaitingOnUser, text: str, command: str, *others: str) -> None:

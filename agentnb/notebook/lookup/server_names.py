@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 
 from agentnb.core.request import ToolSpec
-from agentnb.errors import SettingsError
 from agentnb.session.session import Session
-from agentnb.tools.mcp.live_server import LiveServer
-from agentnb.tools.mcp.server import MCPServer, ServerTools
+from agentnb.tools.mcp.connections.live_server import LiveServer
+from agentnb.tools.mcp.server import ServerTools
 from agentnb.tools.mcp.server_tool import MCPTool
 from agentnb.tools.mcp.wire_names import wire_name
 
 
-def configured_servers(session: Session) -> dict[str, MCPServer]:
-    """Return the servers that are configured, by name; none if the environment names some that cannot be read."""
-    with suppress(SettingsError):
-        return dict(session.servers.configuration.servers)
-    return {}
-
-
 def server_words(session: Session) -> list[str]:
     """Return the words for servers that are configured."""
-    return [ServerTools(name).word for name in configured_servers(session)]
+    return [ServerTools(name).word for name in session.servers.configuration.known]
 
 
 def tool_words(session: Session) -> list[str]:
     """Return the words for single tools of the servers that are connected; a name with a space or a comma cannot be typed."""
-    names = configured_servers(session)
+    names = session.servers.configuration.known
     found = {
         ServerTools(live.server.name, tool.name).word
         for live in session.servers.used

@@ -6,7 +6,7 @@ function messageOf(form, submitter) {
   const { text, rule } = form.elements;
   if (form.dataset.do === "form") {
     // Only what was typed into: a field of a page keeps not every character of a value.
-    const typed = [...form.querySelectorAll("[data-field][data-typed]")].map((field) => [field.name, textOf(field)]);
+    const typed = [...form.querySelectorAll("[data-field][data-typed]")].map((field) => [field.name, typedTextOf(field)]);
     const many = [...form.querySelectorAll("[data-many]")].filter((one) => one.querySelector("[data-typed]"));
     return { do: "form", fields: [...typed, ...many.map((one) => [one.dataset.many, chosenIn(one)])] };
   }
@@ -19,7 +19,7 @@ function messageOf(form, submitter) {
 }
 
 /** What stands in a field; of a box whether it is checked. */
-function textOf(field) {
+function typedTextOf(field) {
   return field.type === "checkbox" && !field.checked ? "" : field.value;
 }
 

@@ -112,10 +112,11 @@ class LiveRun:
     def answer(self, value: Any, question_id: str | None = None) -> None:
         """Answer an open question of the run, one of ``run.waiting``; by default the oldest.
 
-        Raises `SettingsError` if there is none, or if the value does not fit the question's schema.
+        ``value`` may be a `NoAnswer`. Raises `SettingsError` if there is no such question, or if the value does not fit its
+        schema.
         """
         question = self._question(question_id)
-        self._put_answer(Answer(question.id, checked_answer(question.schema, value)))
+        self._put_answer(answer_of(question.id, checked_answer(question.schema, value)))
 
     def answer_in_words(self, text: str, question_id: str | None = None) -> None:
         """Like `answer`, but take typed text: a text, one of the choices, yes or no, or JSON, as the question requires."""

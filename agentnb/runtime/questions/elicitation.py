@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from agentnb.core.forks import after_fork
 from agentnb.core.log.events import Warned
 from agentnb.core.messages import encodable
-from agentnb.core.questions import Answer, QuestionKind, WaitingOnUser, checked_answer, new_question
+from agentnb.core.questions import Answer, QuestionKind, WaitingOnUser, answer_of, checked_answer, new_question
 from agentnb.errors import Declined, NobodyToAsk, QuestionCancelled, SettingsError, StoreError
 from agentnb.policies.permissions.permissions import Permissions
 from agentnb.runtime.clock import Clock
@@ -198,7 +198,7 @@ class Elicitation:
         try:
             value = None if program is None else await program(question)
             if value is not None:
-                answer = answer._replace(value=checked_answer(question.schema, value), declined=False)
+                answer = answer_of(question.id, checked_answer(question.schema, value), by="program")
             elif self._can_ask:
                 return
             elif self._parent is not None:

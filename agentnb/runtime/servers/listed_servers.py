@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from agentnb.runtime.servers.servers import Servers
-from agentnb.tools.mcp.live_server import LiveServer, State
+from agentnb.tools.mcp.connections.live_server import LiveServer, State
 from agentnb.tools.mcp.server import MCPServer
 
 IN_CODE = "in code"
@@ -15,8 +15,8 @@ class ListedServer(NamedTuple):
     """A server that is configured, or one connection to it."""
 
     server: MCPServer
-    origin: str
-    """Where it is configured, in words."""
+    source: str
+    """Where it is configured: ``added``, a file, the variable, or in code."""
     live: LiveServer | None = None
 
     @property
@@ -31,11 +31,14 @@ class ListedServer(NamedTuple):
 
 
 def listed_servers(servers: Servers) -> list[ListedServer]:
-    """Return a row for each connection, and for each configured server without one. Raises `SettingsError`."""
-    configured, used = servers.configuration.servers, servers.used
+    """Return a row for each connection, and for each configured server without one.
+
+    Those of a variable that cannot be read are left out.
+    """
+    configured, used = servers.configuration.known, servers.used
     rows = []
     for name, server in sorted(configured.items()):
-        origin = servers.configuration.origin(name)
+        source = servers.configuration.source(name)
         of_it = [live for live in used if live.server == server]
-        rows += [ListedServer(server, origin, live) for live in of_it or (None,)]
+        rows += [ListedServer(server, source, live) for live in of_it or (None,)]
     return rows + [ListedServer(live.server, IN_CODE, live) for live in used if live.server not in configured.values()]

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from agentnb.advice import AddServer, Advised
-from agentnb.core.messages import visible
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.runtime.servers.servers import Servers
@@ -37,9 +36,10 @@ def changed_servers(run: Run, items: Iterable[ServerTools]) -> Iterator[tuple[st
 
 def _check_configured(servers: Servers, items: Iterable[ServerTools], run: Run) -> None:
     """Raise `SettingsError`, with the command or address that the log has, for a server that is not configured."""
-    logged, known = servers_of_log(run.settings), servers.configuration.servers
+    logged, known = servers_of_log(run.settings), servers.configuration.known
     for item in items:
         if item.server is None and item.name not in known and item.name in logged:
+            servers.configuration.check()
             what = (
                 f"Run {run.id} had the MCP server {item.name} ({shown(logged[item.name].target)}), which is not configured here"
             )
@@ -47,6 +47,6 @@ def _check_configured(servers: Servers, items: Iterable[ServerTools], run: Run) 
 
 
 def shown(target: str) -> str:
-    """Return a command or an address of a log as a text for the person, on one line."""
-    line = " ".join(visible(target).split())
+    """Return a command or an address of a log as a text for the person, on one line, each character of it visible."""
+    line = " ".join("".join(one if one.isprintable() else " " for one in target).split())
     return line if len(line) <= MAX_TARGET_CHARACTERS else f"{line[: MAX_TARGET_CHARACTERS - 1]}…"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import os
 import threading
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
@@ -17,16 +17,18 @@ from agentnb.core.messages import visible
 from agentnb.errors import AgentnbError, ServerFailed
 from agentnb.runtime.questions.model_code import check_person
 from agentnb.runtime.threads import LoopThread
-from agentnb.settings import Key
+from agentnb.settings import Key, redact_values, values_of
 from agentnb.tools.mcp.configuration import Configuration
-from agentnb.tools.mcp.expansion import expanded, secrets
-from agentnb.tools.mcp.live_server import LiveServer, reason
+from agentnb.tools.mcp.connections.live_server import LiveServer, reason
+from agentnb.tools.mcp.expansion import expanded, secrets, variables
 from agentnb.tools.mcp.server import MCPServer, ServerTools
+from agentnb.tools.mcp.server_settings import ServerList
 
 if TYPE_CHECKING:
     from mcp import Client
 
 T = TypeVar("T")
+CONFIGURING = "Configuring MCP servers"
 CLOSE_SECONDS = 10.0
 """Seconds that servers have to end."""
 
@@ -35,7 +37,7 @@ class Servers:
     """Servers, with one connection each, which lives until `close`. Thread-safe."""
 
     def __init__(self, configuration: Configuration | None = None) -> None:
-        self.configuration = configuration or Configuration()
+        self.configuration = configuration or Configuration(partial(check_person, CONFIGURING, is_lasting=True))
         self._used: list[LiveServer] = []
         self._lock = threading.Lock()
         self._thread: LoopThread | None = None
@@ -48,6 +50,30 @@ class Servers:
         """
         found = [one if one.server else replace(one, server=self.configuration.server(one.name)) for one in items]
         return tuple([one for place, one in enumerate(found) if one not in found[:place]])
+
+    def add(self, server: MCPServer) -> None:
+        """Configure a server that the person typed. The connections of another one of its name end. Blocks."""
+        self._change(lambda: self.configuration.add(server))
+
+    def load(self, servers: ServerList, file: str) -> None:
+        """Configure the servers of a file that the person confirmed. The connections of those that they replace end. Blocks."""
+        self._change(lambda: self.configuration.load(servers, file))
+
+    def remove(self, name: str) -> None:
+        """Forget a server that was added or loaded, and end its connections. Blocks.
+
+        Raises `SettingsError` if there is none of this name.
+        """
+        self._change(lambda: self.configuration.remove(name))
+
+    def _change(self, change: Callable[[], None]) -> None:
+        """Change the configuration, and end the connections of servers that no longer are what they were."""
+        before = self.configuration.known
+        change()
+        now = self.configuration.known
+        for server in now.values():
+            keep_secret(server)
+        self._stop([server for name, server in before.items() if now.get(name) != server])
 
     def live(self, item: ServerTools, work_dir: Path) -> LiveServer:
         """Return the server of an item, to be started when it is used. Raises `SettingsError` if it is not configured.
@@ -103,8 +129,11 @@ class Servers:
     def stop(self, name: str) -> bool:
         """End the connections of a server; return whether there were any. Blocks."""
         check_person("Stopping an MCP server")
+        return self._stop([one.server for one in self._used if one.server.name == name])
+
+    def _stop(self, servers: Sequence[MCPServer]) -> bool:
         with self._lock:
-            chosen = [one for one in self._used if one.server.name == name]
+            chosen = [one for one in self._used if one.server in servers]
             self._used = [one for one in self._used if one not in chosen]
         self._end(chosen)
         return bool(chosen)
@@ -136,10 +165,18 @@ class Servers:
 
 def _filled(server: MCPServer) -> MCPServer:
     """Return the server with the values of its variables, which no log will hold."""
-    found = expanded(server, os.environ)
-    for text in secrets(found):
-        Key(f"a setting of the MCP server {server.name}", text, "its settings")
+    environment = values_of(variables(server))
+    redact_values(environment)
+    found = expanded(server, environment)
+    keep_secret(found)
     return found
+
+
+def keep_secret(server: MCPServer) -> None:
+    """Redact the secrets in the settings of a server from now on."""
+    redact_values({**server.env, **server.headers})
+    for text in secrets(server):
+        Key(f"a setting of the MCP server {server.name}", text, "its settings")
 
 
 _all: WeakSet[Servers] = WeakSet()

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agentnb.core.messages import Image, Text, encodable, visible
-from agentnb.tools.mcp.catalogue import Catalogue, catalogue_of
-from agentnb.tools.mcp.live_server import LiveServer
+from agentnb.tools.mcp.connections.catalogue import Catalogue, catalogue_of
+from agentnb.tools.mcp.connections.live_server import LiveServer
 from agentnb.tools.mcp.questions import CallQuestions
 from agentnb.tools.mcp.results import parts_of, resource_part
 from agentnb.tools.mcp.server import digest
@@ -136,7 +136,7 @@ async def _list_prompts(client: Client, arguments: Mapping[str, Any], known: Cat
 async def _read_resource(client: Client, arguments: Mapping[str, Any], known: Catalogue) -> ToolOutcome:
     result = await client.read_resource(arguments["uri"], cache_mode="refresh")
     parts = contents_parts(result.contents)
-    return ToolOutcome(True, _bounded(parts) or (Text("(no content)"),), _text(parts))
+    return ToolOutcome(True, bounded(parts) or (Text("(no content)"),), _text(parts))
 
 
 async def _get_prompt(client: Client, arguments: Mapping[str, Any], known: Catalogue) -> ToolOutcome:
@@ -147,7 +147,7 @@ async def _get_prompt(client: Client, arguments: Mapping[str, Any], known: Catal
         return failure("invalid_arguments", f"The prompt needs {', '.join(missing)} in arguments.")
     result = await client.get_prompt(arguments["name"], {str(name): _as_text(value) for name, value in given.items()})
     parts = prompt_parts(result.messages)
-    return ToolOutcome(True, _bounded(parts) or (Text("(no content)"),), _text(parts))
+    return ToolOutcome(True, bounded(parts) or (Text("(no content)"),), _text(parts))
 
 
 _ANSWERS: dict[str, Callable[[Client, Mapping[str, Any], Catalogue], Awaitable[ToolOutcome]]] = {
@@ -234,7 +234,7 @@ def _listed(lines: list[str], arguments: Mapping[str, Any], noun: str) -> ToolOu
     return ToolOutcome(True, (Text("\n".join(shown)),), fitting)
 
 
-def _bounded(parts: tuple[Text | Image, ...]) -> tuple[Text | Image, ...]:
+def bounded(parts: tuple[Text | Image, ...]) -> tuple[Text | Image, ...]:
     """Return the parts with at most `MAX_CHARACTERS` of text."""
     room = MAX_CHARACTERS
     kept: list[Text | Image] = []

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -55,6 +54,9 @@ class MCPServer:
             object.__setattr__(self, setting, dict(given))
         if self.timeout is not None and not (isinstance(self.timeout, int | float) and self.timeout > 0):
             raise SettingsError(f"timeout={self.timeout!r} of the MCP server {self.name} is not a time", "Give seconds above 0")
+        if self.is_remote and "@" in self.command_or_url.partition("://")[2].partition("/")[0]:
+            what = f"The address of the MCP server {self.name} holds a user name or password"
+            raise SettingsError(what, 'Send it as a header: headers={"Authorization": "Bearer ${TOKEN}"}')
         wrong = ("env", "args") if self.is_remote else ("headers",)
         for setting in wrong:
             if getattr(self, setting):
@@ -64,7 +66,7 @@ class MCPServer:
     @property
     def is_remote(self) -> bool:
         """Whether it is reached at an address, and not started as a program."""
-        return urlsplit(self.command_or_url).scheme.lower() in _SCHEMES
+        return is_address_or_variable(self.command_or_url)
 
     @property
     def target(self) -> str:
@@ -134,6 +136,17 @@ def with_given(items: Iterable[ServerTools]) -> tuple[ServerTools, ...]:
             both = known.target if known.target == item.server.target else f"{known.target} and {item.server.target}"
             raise InvalidTool(f"Two MCP servers have the name {item.name}: {both}", "Give one of them another name")
     return tuple(dict.fromkeys([replace(item, server=given.get(item.name)) for item in found]))
+
+
+def is_address(text: str) -> bool:
+    """Return whether a text is the address of a server."""
+    scheme, _, rest = text.partition("://")
+    return scheme.lower() in _SCHEMES and bool(rest)
+
+
+def is_address_or_variable(text: str) -> bool:
+    """Return whether a text is an address, or begins with a variable: only those of addresses are replaced, not of commands."""
+    return is_address(text) or text.startswith("${")
 
 
 def check_name(name: Any) -> None:

@@ -19,7 +19,7 @@ from agentnb.runtime.budget import OWN, Budget
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.steps.step_failures import error_for
 from agentnb.tools.builtin.named import near_tools
-from agentnb.tools.mcp.server import ServerTools
+from agentnb.tools.mcp.server import ServerTools, is_word
 from agentnb.tools.mcp.wire_names import tool_of_word
 from agentnb.tools.tool import Tool
 from agentnb.tools.toolbox import Toolbox
@@ -151,6 +151,8 @@ class WorkflowAgents:
 def tool_named(name: str, toolbox: Toolbox) -> Tool:
     """Return the tool of this name, or of a word such as ``mcp:clock/now``; raise `UnknownTool` if there is none."""
     found = toolbox.get(tool_of_word(name))
+    if found is None and is_word(name):
+        raise UnknownTool(f"{name} stands for all tools of a server, where one is called", f"Write {name}/TOOL")
     if found is None:
         hint = near_tools(name, [one.spec.name for one in toolbox], GiveTools(lead="Give the workflow its tools"))
         raise UnknownTool(f"There is no tool {name}", hint)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
 from agentnb.advice import Advised, GiveTools
@@ -87,11 +87,12 @@ class ActionTable:
 
     def note(self, file: TaskFile, problems: Problems) -> None:
         """Note in ``problems`` all actions of a file that are neither in the table nor a tool."""
+        table = replace(self, tools=self.tools.with_words(file.server_words))
         for task in file.tasks:
             for one in (task, task.task) if isinstance(task, EmitStep) else (task,):
-                self._check_task(one, problems)
+                table._check_task(one, problems)
         for name in sorted(file.approval.allow | file.approval.block):
-            if not self.tools.may_have(name):
+            if not table.tools.may_have(name):
                 problems.add(file.approval.line, f"approval: there is no tool {name}", self._advice(name))
 
     def _check_task(self, task: TaskStep, problems: Problems) -> None:

@@ -67,11 +67,12 @@ def test_a_run_is_named_by_the_id_of_a_list_and_a_short_word_is_the_answer(kerne
     assert ended_with(kernel) == f"{short} green"
 
 
-def test_a_question_can_be_declined(kernel: Any) -> None:
-    kernel.run("model = asking()")
-    begin(kernel)
-    assert "continues without an answer" in kernel.run("%agent answer --decline").printed
-    assert "declined to answer" in ended_with(kernel)
+def test_a_question_can_be_declined_or_cancelled(kernel: Any) -> None:
+    for word, told in (("--decline", "declined to answer"), ("--cancel", "closed the question without deciding")):
+        kernel.run("model = asking()")
+        begin(kernel)
+        assert "continues without an answer" in kernel.run(f"%agent answer {word}").printed
+        assert told in ended_with(kernel)
 
 
 def test_choices_are_offered_and_others_are_refused(kernel: Any) -> None:
@@ -79,7 +80,7 @@ def test_choices_are_offered_and_others_are_refused(kernel: Any) -> None:
     begin(kernel)
     assert "It asks: Which {colour}? (red, blue)" in kernel.run("%agent status").printed
     offered = kernel.client.complete("%agent answer ", 14, reply=True, timeout=30)["content"]["matches"]
-    assert {"--decline", "red", "blue"} <= set(offered)
+    assert {"--decline", "--cancel", "red", "blue"} <= set(offered)
     refused = kernel.run("%agent answer green")
     assert refused.status == "error" and "Please choose one of: red, blue" in refused.error
     asked = kernel.run("%agent answer")

@@ -29,6 +29,8 @@ def test_rules_are_read_in_their_order_and_written_to_logs_as_they_are() -> None
         "bash(git status*)": "allow",
         "bash": "ask",
         "mcp_clock_*": "deny",
+        "mcp:clock": "allow",
+        "mcp:harbour.eu/list-ships": "ask",
         "network": "deny",
         "write_file(a (1).txt)": "allow",
     }
@@ -49,6 +51,8 @@ def test_what_is_no_rule_is_refused_with_what_would_be(subtests: pytest.Subtests
         ({"bash()": "ask"}, "is not a rule about tools"),
         ({3: "ask"}, "is not a rule about tools"),
         ({"mcp_*(x)": "ask"}, "brackets follow the name of one tool"),
+        ({"mcp:": "ask"}, "is not a rule about tools"),
+        ({"mcp:clock_*": "ask"}, "is not a rule about tools"),
         (["files"], "There is no flag 'files'.*file_read"),
         ("bash", "neither rules nor flags"),
         (3, "neither rules nor flags"),

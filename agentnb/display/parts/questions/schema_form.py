@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.redaction import MASK
 from agentnb.core.schema.form_fields import EMPTY, WHOLE, FormField, form_fields
-from agentnb.core.schema.json_schema import FORMATS_IN_WORDS
 from agentnb.display.markup import NOTHING, Html, tag, words
 from agentnb.display.texts.labels import cut
-from agentnb.display.texts.visible_text import visible
+from agentnb.display.texts.question_labels import limits_in_words
 from agentnb.runtime.questions.question_forms import QuestionForm, question_form
 
 FORM = "form"
@@ -101,27 +100,13 @@ def _error(key: str | None = None) -> Html:
 def _help(field: FormField) -> Html:
     kind = {"integer": "A whole number", "number": "A number", "json": "JSON", "choices": "Any of these"}.get(field.kind, "")
     is_plain = field.key == WHOLE or field.is_others
-    notes = [cut(field.description, MAX_HELP), *_limits(field)]
+    notes = [cut(field.description, MAX_HELP), *limits_in_words(field)]
     if len(notes) == 1 and not is_plain:
         notes.append(kind)
     if field.may_be_null and field.is_required and field.kind != "json":
         notes.append("Empty for null")
     text = ". ".join(note.rstrip(".") for note in notes if note)
     return tag("div", "form-help", words(text)) if text else NOTHING
-
-
-def _limits(field: FormField) -> list[str]:
-    """Return what the value of a field must be, in a few words each."""
-    lowest, highest = field.limits
-    unit = {"text": " characters", "lines": " characters", "choices": " of these"}.get(field.kind, "")
-    limits = {
-        (True, True): f"From {lowest} to {highest}{unit}",
-        (True, False): f"At least {lowest}{unit}",
-        (False, True): f"At most {highest}{unit}",
-    }.get((lowest is not None, highest is not None), "")
-    wanted = FORMATS_IN_WORDS.get(field.format, "")
-    pattern = f"Matches {cut(visible(field.pattern), MAX_HELP)}" if field.pattern else ""
-    return [one for one in (f"{wanted[:1].upper()}{wanted[1:]}", limits, pattern) if one]
 
 
 def _control(field: FormField, name: str, key: str) -> Html:

@@ -2,21 +2,146 @@
 
 from __future__ import annotations
 
+import math
+import re
+import shlex
+from dataclasses import dataclass, field
 from typing import Any
 
+from agentnb.display.texts.labels import clean
+from agentnb.errors import SettingsError, near
+from agentnb.notebook.frontend import asker
+from agentnb.session.server_files import load_server_file
 from agentnb.session.session import Session
+from agentnb.tools.mcp.expansion import check_variables, secrets
+from agentnb.tools.mcp.server import DEFAULT_TIMEOUT, PREFIX, MCPServer, check_name, is_address_or_variable
+
+ENV, HEADER, CWD, TIMEOUT = "--env", "--header", "--cwd", "--timeout"
+ADD_OPTIONS = (ENV, HEADER, CWD, TIMEOUT)
+END = "--"
+"""Ends the options: what follows belongs to the command."""
+USAGE = "Write: %agent mcp add [OPTIONS] NAME COMMAND ..., or NAME URL. Options: " + ", ".join(
+    [f"{ENV} NAME=VALUE", f"{HEADER} NAME=VALUE", f"{CWD} FOLDER", f"{TIMEOUT} SECONDS"]
+)
+IN_THE_NOTEBOOK = "A value that is written here stays in the notebook. ${NAME} stands for an environment variable"
+_ASSIGNMENTS = {ENV: re.compile(r"([^=\s]+)=(.*)", re.DOTALL), HEADER: re.compile(r"([^=:\s]+)(?:=|:\s*)(.*)", re.DOTALL)}
+"""What env and headers are written as; a header also as a request has it: ``Authorization: Bearer ...``."""
+
+
+@dataclass
+class _Typed:
+    """A server as it was typed."""
+
+    words: list[str] = field(default_factory=list)
+    """Its name, then its command with arguments, or its address."""
+    env: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
+    cwd: str | None = None
+    timeout: float | None = DEFAULT_TIMEOUT
 
 
 def add_command(session: Session, shell: Any, rest: str) -> None:
     """NAME COMMAND... | URL: configure a server, replacing one of its name"""
-    raise NotImplementedError
+    server = _read(_words(rest))
+    session.servers.add(server)
+    print(clean(f"{server.name} is configured: {server.target}. Next: %%agent -t {PREFIX}{server.name}"))
+    if secrets(server):
+        print(IN_THE_NOTEBOOK)
 
 
 def load_command(session: Session, shell: Any, rest: str) -> None:
     """FILE: configure the servers of an mcpServers file, after it was shown and confirmed"""
-    raise NotImplementedError
+    words = _words(rest)
+    if len(words) != 1:
+        raise SettingsError("Which file?" if not words else "One file at a time", "Write: %agent mcp load FILE")
+    found = load_server_file(session.servers, words[0], asker(shell))
+    names = [server.name for server in found.servers]
+    next_step = f"configured. Next: %%agent -t {PREFIX}{names[0]}" if names else "no MCP servers"
+    told = [f"{words[0]}: {', '.join(names)}{' are ' if len(names) > 1 else ' is ' if names else ''}{next_step}", *found.notes]
+    for name in names:
+        source = session.servers.configuration.source(name)
+        if session.servers.configuration.known[name] != found.named(name):
+            told.append(f"{name} is still the one that was {source}. To use that of the file: %agent mcp remove {name}")
+    print(clean("\n".join(told)))
 
 
 def remove_command(session: Session, shell: Any, rest: str) -> None:
     """NAME: forget a server that was added or loaded, and end its connection"""
-    raise NotImplementedError
+    words = _words(rest)
+    if len(words) != 1:
+        raise SettingsError("Which server?", near("", session.servers.configuration.known) or "%agent mcp lists them")
+    session.servers.remove(words[0])
+    source = session.servers.configuration.source(words[0])
+    print(clean(f"{words[0]} is removed" + (f". There is still the one of {source}" if source else "")))
+
+
+def _words(rest: str) -> list[str]:
+    try:
+        return shlex.split(rest)
+    except ValueError as error:  # the line may hold a value that nobody should see
+        raise SettingsError(f"{error} in this line", "Close it, or leave it out") from None
+
+
+def _read(words: list[str]) -> MCPServer:
+    """Return the server that the words describe.
+
+    Options come before the command, whose own words are left alone; an address has none, so options may follow it.
+    """
+    typed, left = _Typed(), [*words]
+    is_ended = False
+    while left:
+        word = left.pop(0)
+        in_command = len(typed.words) > 1 and not is_address_or_variable(typed.words[1])
+        if word == END and not is_ended and not in_command:
+            is_ended = True
+        elif is_ended or in_command or not word.startswith("-"):
+            if word.partition("=")[0] in ADD_OPTIONS and not is_ended:
+                what = f"{word.partition('=')[0]} stands behind the command"
+                raise SettingsError(what, f"Write it before the name; after {END} it is an argument of the command")
+            typed.words.append(word)
+        else:
+            _take_option(typed, word, left)
+    if len(typed.words) < 2:
+        raise SettingsError(f"The MCP server has no {'command or address' if typed.words else 'name'}", USAGE)
+    name, target, *args = typed.words
+    is_remote = is_address_or_variable(target)
+    if is_remote and args:
+        raise SettingsError(f"An address has no arguments, got {len(args)}", USAGE)
+    if problem := check_variables((*([target] if is_remote else []), *typed.env.values(), *typed.headers.values())):
+        raise SettingsError(f"{name}: {problem}", "Write ${NAME} for a variable of the environment")
+    check_name(name)
+    try:
+        return MCPServer(name, target, args, env=typed.env, headers=typed.headers, cwd=typed.cwd, timeout=typed.timeout)
+    except SettingsError as error:  # its advice is for Python
+        raise SettingsError(error.what, USAGE) from None
+
+
+def _take_option(typed: _Typed, word: str, left: list[str]) -> None:
+    """Take an option with its value, which may be the next word."""
+    option, equals, value = word.partition("=")
+    if option not in ADD_OPTIONS:
+        raise SettingsError(f"%agent mcp add has no option {option}", (*near(option, ADD_OPTIONS),))
+    if not equals:
+        if not left:
+            raise SettingsError(f"{option} has no value", USAGE)
+        value = left.pop(0)
+    if option == CWD:
+        typed.cwd = value
+    elif option == TIMEOUT:
+        typed.timeout = _seconds(value)
+    else:
+        found = _ASSIGNMENTS[option].fullmatch(value)
+        if found is None and (option == HEADER or not value.isidentifier()):
+            raise SettingsError(f"{option} has a value that is not NAME=VALUE", USAGE)
+        name, text = found.groups() if found is not None else (value, f"${{{value}}}")
+        (typed.env if option == ENV else typed.headers)[name] = text
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not (seconds > 0 and math.isfinite(seconds)):
+        raise SettingsError(f"{TIMEOUT} {text!r} is not a time", "Give seconds above 0")
+    return seconds

@@ -16,8 +16,8 @@ from agentnb.errors import SettingsError, nearest
 from agentnb.runtime.host.run_options import folder_of
 from agentnb.runtime.servers.listed_servers import ListedServer, listed_servers
 from agentnb.session.session import Session
-from agentnb.tools.mcp.catalogue import Catalogue, catalogue_of
-from agentnb.tools.mcp.live_server import LiveServer
+from agentnb.tools.mcp.connections.catalogue import Catalogue, catalogue_of
+from agentnb.tools.mcp.connections.live_server import LiveServer
 from agentnb.tools.mcp.server import PREFIX, ServerTools
 
 NO_SERVERS = "There are no MCP servers yet. To add one: %agent mcp add NAME COMMAND"
@@ -25,10 +25,11 @@ HINT = "What one has: %agent mcp NAME. To use its tools: %%agent -t mcp:NAME"
 
 
 def list_servers(session: Session, shell: Any) -> None:
-    """Show the servers that are configured or connected."""
+    """Show the servers that are configured or connected; then raise `SettingsError` if ``MCP_SERVERS`` cannot be read."""
     rows = listed_servers(session.servers)
     hint = HINT if rows else NO_SERVERS
     _show(shell, server_list_text(rows, hint) if rows else hint, server_list_html(rows, hint) if rows else None)
+    session.servers.configuration.check()
 
 
 def show_server(session: Session, shell: Any, name: str, others: Iterable[str] = ()) -> None:
@@ -79,12 +80,8 @@ def find_row(session: Session, name: str, others: Iterable[str] = ()) -> ListedS
 
 
 def names_of(session: Session) -> list[str]:
-    """Return the names of the servers, for tab completion; of those that are connected if the configuration is invalid."""
-    try:
-        found = [row.server.name for row in listed_servers(session.servers)]
-    except SettingsError:
-        found = [live.server.name for live in session.servers.used]
-    return list(dict.fromkeys(found))
+    """Return the names of the servers, for tab completion."""
+    return list(dict.fromkeys(row.server.name for row in listed_servers(session.servers)))
 
 
 def listed_words(session: Session, name: str, words: Callable[[Catalogue], list[str]]) -> list[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from IPython.display import display
 
+from agentnb.core.redaction import redact
 from agentnb.display.lists.server_words import MAX_NAME, MAX_TARGET, told
 from agentnb.display.texts.labels import clean, counted, cut, file_size
 from agentnb.errors import SettingsError
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 
 MAX_PRINTED = 20_000
 """Characters of a text that are shown."""
-READ = "Write: %agent mcp read NAME URI -o VARIABLE; %agent mcp NAME lists the resources"
-PROMPT = "Write: %agent mcp prompt NAME PROMPT key=value -o VARIABLE; %agent mcp NAME lists the prompts"
+READ = "Write: %agent mcp read SERVER URI -o VARIABLE; %agent mcp SERVER lists the resources"
+PROMPT = "Write: %agent mcp prompt SERVER PROMPT NAME=VALUE -o VARIABLE; %agent mcp SERVER lists the prompts"
 
 
 class _Line(NamedTuple):
@@ -39,7 +40,7 @@ def read_command(session: Session, shell: Any, rest: str) -> None:
     """NAME URI [-o VARIABLE]: read a resource: text as str, other content as bytes, several as a list"""
     line = _line(rest, shell)
     if len(line.words) != 2:
-        raise SettingsError("A resource has a server and a URI", READ)
+        raise SettingsError("Which resource?", READ)
     name, uri = line.words
     live = running(session, name.removeprefix(PREFIX))[1]
 
@@ -58,10 +59,10 @@ def read_command(session: Session, shell: Any, rest: str) -> None:
 
 
 def prompt_command(session: Session, shell: Any, rest: str) -> None:
-    """NAME PROMPT [key=value ...] [-o VARIABLE]: get a prompt as text"""
+    """NAME PROMPT [NAME=VALUE ...] [-o VARIABLE]: get a prompt as text"""
     line = _line(rest, shell)
     if len(line.words) < 2:
-        raise SettingsError("A prompt has a server and a name", PROMPT)
+        raise SettingsError("Which prompt?", PROMPT)
     name, prompt, *given = line.words
     arguments = dict(_argument(word) for word in given)
     live = running(session, name.removeprefix(PREFIX))[1]
@@ -76,13 +77,13 @@ def prompt_command(session: Session, shell: Any, rest: str) -> None:
         shell.user_ns[line.out] = text
         print(f"{line.out}: {counted(len(text), 'character')}, from the prompt {told(prompt, MAX_NAME)}")
         return
-    print(cut(clean(text), MAX_PRINTED))
+    _print(text)
 
 
 def _argument(word: str) -> tuple[str, str]:
     key, equals, value = word.partition("=")
     if not key or not equals:
-        raise SettingsError(f"{word!r} is no argument", PROMPT)
+        raise SettingsError(f"{word!r} is not NAME=VALUE", PROMPT)
     return key, value
 
 
@@ -113,13 +114,17 @@ def _taken_out(words: list[str]) -> str:
 def _show(one: Contents, shell: Any) -> None:
     """Show a text or a picture; of anything else say what it is: content of a stranger is never HTML here."""
     if isinstance(one.value, str):
-        print(cut(clean(one.value), MAX_PRINTED))
+        _print(one.value)
         return
     kind = media_type(one.value)
     if kind is not None and getattr(shell, "kernel", None) is not None:
         display({kind: b64encode(one.value).decode(), "text/plain": _described(one)}, raw=True)
         return
     print(f"{_described(one)}. To have it as bytes: -o VARIABLE")
+
+
+def _print(text: str) -> None:
+    print(cut(clean(redact(text)), MAX_PRINTED))
 
 
 def _described(one: Contents) -> str:

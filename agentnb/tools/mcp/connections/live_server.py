@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 from agentnb.advice import Plain
 from agentnb.core.messages import encodable
 from agentnb.errors import AgentnbError, ServerFailed
-from agentnb.tools.mcp.catalogue import Catalogue, ServerFacts
-from agentnb.tools.mcp.connection import Connection
+from agentnb.tools.mcp.connections.catalogue import Catalogue, ServerFacts
+from agentnb.tools.mcp.connections.connection import Connection
 from agentnb.tools.mcp.server import MCPServer
 
 if TYPE_CHECKING:
@@ -101,7 +101,10 @@ class LiveServer:
         await self._elsewhere.run(list_again)
 
     async def request(self, make: Callable[[Client], Awaitable[T]], questions: CallQuestions | None = None) -> T:
-        """Make a request; a server that is found dead is started again first. Raises `ServerFailed` and the client's errors."""
+        """Make a request; a server that is found dead is started again first.
+
+        Raises `ServerFailed`, the client's errors, and `ConnectionError` if the server ended meanwhile.
+        """
 
         async def send() -> T:
             connection = await self._opened()
@@ -110,6 +113,10 @@ class LiveServer:
                 self.open_calls.append(questions)
             try:
                 return await make(client)
+            except Exception as error:
+                if connection.is_open or isinstance(error, AgentnbError):
+                    raise
+                raise ConnectionResetError("the server ended") from error  # whatever the client says of that
             finally:
                 if questions is not None:
                     self.open_calls.remove(questions)

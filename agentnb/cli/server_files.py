@@ -1,0 +1,30 @@
+"""The MCP servers of ``--mcp FILE``, for the run of a command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from agentnb.cli.terminal.streams import complain
+from agentnb.cli.terminal.terminal_questions import ask
+from agentnb.runtime.host.host import Host, hosted
+from agentnb.runtime.servers.servers import Servers
+from agentnb.session.server_files import load_server_file
+
+
+@contextmanager
+def servers_of(files: Sequence[str], *, asks: bool) -> Iterator[None]:
+    """Let the run that starts in this block use the servers of these files, and end their connections after it.
+
+    ``asks``: whether the person can be asked about a file. Raises `SettingsError` for a file that cannot be read, or that the
+    person has not confirmed.
+    """
+    servers = Servers()
+    try:
+        for file in files:
+            for note in load_server_file(servers, file, ask if asks else None).notes:
+                complain(note)
+        with hosted(Host(servers=servers)):
+            yield
+    finally:
+        servers.close()

@@ -1,0 +1,101 @@
+"""Files of MCP servers that the person names: shown and confirmed before their servers are configured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+
+from agentnb.core.redaction import redact
+from agentnb.display.texts.servers.server_file import CONFIRM, describe_servers
+from agentnb.errors import SettingsError, TraceError
+from agentnb.personal_files import read_lines, write_lines
+from agentnb.runtime.questions.model_code import check_person
+from agentnb.runtime.servers.servers import CONFIGURING, Servers
+from agentnb.store.regular_files import opened
+from agentnb.tools.mcp.server import MCPServer
+from agentnb.tools.mcp.server_settings import ServerList, read_servers
+
+FILE = "confirmed-servers.txt"
+"""The person's file with a line for each file of servers that they confirmed. To take one back, delete its line."""
+MAX_BYTES = 1_000_000
+WITHOUT_PERSON = (
+    "Name the file once where you can be asked, in an open notebook or at a terminal. "
+    "Or set MCP_SERVERS, the variable of the environment, to these servers"
+)
+_confirmed_here: set[str] = set()
+"""The lines of files that the person confirmed in this process: their own folder may not be writable."""
+
+
+def load_server_file(servers: Servers, name: str, ask: Callable[[str], str] | None) -> ServerList:
+    """Configure the servers of a file, after the person has confirmed what it names, the first time and after each change.
+
+    ``ask``: writes a question and returns the line that the person types; None if nobody is present. Raises `SettingsError` if
+    the file cannot be read, nobody is present, or the person declines: then nothing is configured.
+    """
+    check_person(CONFIGURING, is_lasting=True)
+    path = Path(name).expanduser().absolute()
+    found = read_server_file(path, shown=name)
+    line = _line(path, found.servers)
+    if found.servers and line not in (*_confirmed_here, *read_lines(FILE)):
+        _confirm(name, found.servers, ask)
+        _remember(path, line)
+    servers.load(found, str(path))
+    return found
+
+
+def read_server_file(path: Path, *, shown: str) -> ServerList:
+    """Return the servers of a file, of which none is configured. ``shown``: its name in errors.
+
+    A relative ``cwd`` is relative to the folder of the file. Raises `SettingsError` with the place of what is wrong.
+    """
+    try:
+        with opened(path, MAX_BYTES) as file:
+            text = file.read().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise SettingsError(f"{shown} is not a text in UTF-8", "Name a JSON file with mcpServers") from None
+    except FileNotFoundError:
+        raise SettingsError(f"There is no file {shown}", "Name a JSON file with mcpServers") from None
+    except OSError as error:
+        raise SettingsError(f"{shown} cannot be read: {error.strerror or error}") from None
+    except TraceError as error:
+        raise SettingsError(error.what.replace(str(path), shown), "Name a JSON file with mcpServers") from None
+    return read_servers(text, shown, path.parent)
+
+
+def _confirm(name: str, servers: Sequence[MCPServer], ask: Callable[[str], str] | None) -> None:
+    """Ask the person; raise `SettingsError` unless they say yes."""
+    if ask is None:
+        names = ", ".join(server.name for server in servers)
+        what = f"{name} names MCP servers that you have not confirmed ({names}), and nobody can be asked here"
+        raise SettingsError(what, WITHOUT_PERSON)
+    reply = ask(f"{redact(describe_servers(name, servers))}\n{CONFIRM}")
+    if reply.strip().lower() not in ("y", "yes"):
+        raise SettingsError("Nothing was configured", f"To be asked again, name {name} again")
+
+
+def _line(path: Path, servers: Sequence[MCPServer]) -> str:
+    """Return the line of a file: the digest of what it names, values included, and its path."""
+    named = [
+        [one.name, one.command_or_url, one.args, one.env, one.headers, None if one.cwd is None else str(one.cwd), one.timeout]
+        for one in servers
+    ]
+    return f"{sha256(msgspec.json.encode(named, order='sorted')).hexdigest()} {_as_written(path)}"
+
+
+def _as_written(path: Path) -> str:
+    return json.dumps(str(path))
+
+
+def _remember(path: Path, line: str) -> None:
+    """Remember what the person confirmed instead of what they had confirmed of this file before."""
+    _confirmed_here.difference_update({one for one in _confirmed_here if _is_of(one, path)})
+    _confirmed_here.add(line)
+    write_lines(FILE, [*[one for one in read_lines(FILE) if not _is_of(one, path)], line])
+
+
+def _is_of(line: str, path: Path) -> bool:
+    return line.partition(" ")[2] == _as_written(path)

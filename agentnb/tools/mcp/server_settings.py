@@ -1,0 +1,221 @@
+"""Settings of MCP servers as people write them: ``mcpServers`` objects, the list and the short form of ``MCP_SERVERS``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from agentnb.advice import Advised
+from agentnb.errors import SettingsError, nearest
+from agentnb.tools.mcp.expansion import check_variables
+from agentnb.tools.mcp.located_json import JsonPath, LocatedJson, place, read_json
+from agentnb.tools.mcp.server import DEFAULT_TIMEOUT, MCPServer, check_name
+
+OBJECTS = ("mcpServers", "servers")
+"""The keys under which files have their servers by name: that of most programs, and that of VS Code."""
+KEYS = ("command", "args", "env", "url", "headers", "cwd", "workDir", "type", "transport", "timeout", "disabled", "name")
+PERMITTING = ("alwaysAllow", "autoApprove", "autoAllow", "trust", "allowedTools")
+"""Keys with which other programs allow calls: a file permits nothing here."""
+UNUSED = ("description", "id", "icon", "gallery", "version", "dev")
+"""Keys of other programs that change nothing here."""
+PROGRAM, REMOTE = ("stdio",), ("http", "streamable-http", "streamableHttp", "streamable_http")
+"""The words of ``type`` for servers that are started, and for those at an address."""
+MAX_NAME = 40
+"""Characters of a name that an error repeats."""
+_FORM = '{"mcpServers": {"clock": {"command": "mcp-server-time"}}}'
+
+
+class ServerList(NamedTuple):
+    """Servers as a file or variable has them."""
+
+    servers: tuple[MCPServer, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What was left out, as sentences for the person."""
+
+    def named(self, name: str) -> MCPServer | None:
+        """Return the server of this name."""
+        return next((server for server in self.servers if server.name == name), None)
+
+
+def read_servers(text: str, source: str, folder: Path | None = None) -> ServerList:
+    """Return the servers of a JSON text: an ``mcpServers`` object, or a list whose items have a ``name``.
+
+    ``source``: the file or variable, for errors; ``folder``: where a relative ``cwd`` begins. Raises `SettingsError` with the
+    place of what is wrong.
+    """
+    document = read_json(text, source)
+    seen: set[str] = set()
+    servers: list[MCPServer] = []
+    notes: list[str] = []
+    for name, path, fields in _entries(document):
+        if name in seen:
+            raise document.error(path, f"there are two servers {name}", "Rename one of them")
+        seen.add(name)
+        try:
+            check_name(name)
+        except SettingsError as error:
+            raise document.error(path, error.what, error.advice) from None
+        entry = _Entry(document, path, fields, name, folder)
+        notes += entry.notes()
+        if fields.get("disabled") is not True:
+            servers.append(entry.server())
+    return ServerList(tuple(servers), tuple(notes))
+
+
+def read_variable(text: str, source: str) -> ServerList:
+    """Return the servers of a variable: JSON, or the short form ``NAME:COMMAND,NAME:COMMAND``, without arguments."""
+    text = text.strip()
+    if not text or text.startswith(("[", "{", '"')):
+        return read_servers(text, source) if text else ServerList()
+    servers: list[MCPServer] = []
+    for match in re.finditer(r"[^,]+", text):
+        name, colon, command = (part.strip() for part in match[0].partition(":"))
+        where = place(source, text, match.start())
+        if not (name and colon and command) or command.startswith("//"):
+            raise SettingsError(f"{where}: a server has a name and a command", f"Write fs:/opt/fs-server, or JSON: {_FORM}")
+        if any(char.isspace() for char in command):
+            what = f"{where}: the command of {name[:MAX_NAME]} has a blank, and the short form has no arguments"
+            raise SettingsError(what, f"Write JSON: {_FORM}")
+        if ServerList(tuple(servers)).named(name) is not None:
+            raise SettingsError(f"{where}: there are two servers {name}", "Rename one of them")
+        try:
+            servers.append(MCPServer(name, command))
+        except SettingsError as error:
+            raise SettingsError(f"{where}: {error.what}", error.advice) from None
+    return ServerList(tuple(servers))
+
+
+def _entries(document: LocatedJson) -> Iterator[tuple[str, JsonPath, dict[str, Any]]]:
+    """Yield name, path and settings of each server."""
+    value = document.value
+    if isinstance(value, list):
+        for index, fields in enumerate(value):
+            name = fields.get("name") if isinstance(fields, dict) else None
+            if not isinstance(name, str):
+                advice = 'Write [{"name": "clock", "command": "mcp-server-time"}]'
+                raise document.error((index,), "a server in a list is an object with a name", advice)
+            yield name, (index,), fields
+        return
+    key = next((key for key in OBJECTS if isinstance(value, dict) and key in value), None)
+    if key is None:
+        raise document.error((), "there is no mcpServers", f"Write {_FORM}")
+    if not isinstance(value[key], dict):
+        raise document.error((key,), f"{key} is an object that has the servers by name", f"Write {_FORM}")
+    for name, fields in value[key].items():
+        if not isinstance(fields, dict):
+            raise document.error((key, name), "the settings of a server are an object", f"Write {_FORM}")
+        yield name, (key, name), fields
+
+
+class _Entry:
+    """The settings of one server."""
+
+    def __init__(self, document: LocatedJson, path: JsonPath, fields: dict[str, Any], name: str, folder: Path | None) -> None:
+        self._document = document
+        self._path = path
+        self._fields = fields
+        self._name = name
+        self._folder = folder
+
+    def error(self, key: str, what: str, advice: Advised = "") -> SettingsError:
+        """Return the error about a setting."""
+        path = (*self._path, key) if key in self._fields else self._path
+        return self._document.error(path, f"{self._name}: {what}", advice)
+
+    def notes(self) -> Iterator[str]:
+        """Yield what is left out of the settings. Raises `SettingsError` for a key that may be meant for another."""
+        for key in self._fields:
+            if key in PERMITTING:
+                yield f"{self._name}: {key} does not count: a file permits no calls"
+            elif key not in (*KEYS, *UNUSED):
+                if advice := nearest(key, KEYS, 1):
+                    raise self.error(key, f"there is no setting {key[:MAX_NAME]!r}", advice)
+                yield f"{self._name}: {key[:MAX_NAME]!r} is not used"
+        disabled = self._fields.get("disabled", False)
+        if not isinstance(disabled, bool):
+            raise self.error("disabled", "disabled is true or false")
+        if disabled:
+            yield f"{self._name} is disabled, and left out"
+
+    def server(self) -> MCPServer:
+        """Return the server."""
+        command, url = self._text("command"), self._text("url")
+        if bool(command) == bool(url):
+            what = "it has both a command and a url" if command else "it has neither a command nor a url"
+            raise self.error("url" if url else "", what, f"Write {_FORM}")
+        self._check_type(is_remote=bool(url))
+        args, env, headers = self._texts("args"), self._by_name("env"), self._by_name("headers")
+        cwd, timeout = self._cwd(), self._timeout()
+        try:
+            server = MCPServer(self._name, command or url, args=args, env=env, headers=headers, cwd=cwd, timeout=timeout)
+        except SettingsError as error:  # its advice is for Python
+            raise self.error("", error.what) from None
+        if server.is_remote != bool(url):
+            what = "the address begins with http:// or https://" if url else "an address is written as url"
+            raise self.error("url" if url else "command", what)
+        for key, values in {"url": [url], "args": server.args, "env": server.env, "headers": server.headers}.items():
+            texts = values.values() if isinstance(values, dict) else values
+            if problem := check_variables(texts, is_program_text=key == "args"):
+                raise self.error(key, problem, "Write ${NAME} for a variable of the environment")
+        return server
+
+    def _check_type(self, *, is_remote: bool) -> None:
+        key = "type" if "type" in self._fields else "transport"
+        word = self._text(key)
+        if not word:
+            return
+        if word == "sse":
+            advice = "Use the address of its streamable HTTP, often /mcp instead of /sse"
+            raise self.error(key, "sse is the older way to reach servers, which agentnb does not speak", advice)
+        if word not in (*PROGRAM, *REMOTE):
+            raise self.error(key, f"{key} is stdio or http")
+        if (word in REMOTE) != is_remote:
+            raise self.error(key, f"{key} {word} goes with a {'command' if word in PROGRAM else 'url'}")
+
+    def _text(self, key: str) -> str:
+        value = self._fields.get(key)
+        if value is not None and not (isinstance(value, str) and value.strip()):
+            raise self.error(key, f"{key} is a text")
+        return value or ""
+
+    def _texts(self, key: str) -> list[str]:
+        values = self._fields.get(key)
+        if values is None:
+            return []
+        if not isinstance(values, list):
+            raise self.error(key, f"{key} is a list of texts")
+        self._check_texts(key, enumerate(values))
+        return values
+
+    def _by_name(self, key: str) -> dict[str, str]:
+        values = self._fields.get(key)
+        if values is None:
+            return {}
+        if not isinstance(values, dict):
+            raise self.error(key, f"{key} is an object with a text for each name")
+        self._check_texts(key, values.items())
+        return values
+
+    def _check_texts(self, key: str, items: Iterable[tuple[str | int, Any]]) -> None:
+        for at, value in items:
+            if not isinstance(value, str):
+                shown = f"item {at + 1}" if isinstance(at, int) else repr(at[:MAX_NAME])
+                what = f"{self._name}: {shown} of {key} is not a text"
+                raise self._document.error((*self._path, key, at), what, "Put it in quotation marks")
+
+    def _cwd(self) -> str | None:
+        both = [self._text("cwd"), self._text("workDir")]
+        if all(both) and both[0] != both[1]:
+            raise self.error("workDir", "cwd and workDir name different folders", "Keep one of them")
+        cwd = both[0] or both[1]
+        if self._folder is None or not cwd or cwd.startswith("~"):
+            return cwd or None
+        return str(self._folder / cwd)
+
+    def _timeout(self) -> float | None:
+        value = self._fields.get("timeout", DEFAULT_TIMEOUT)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or value <= 0):
+            raise self.error("timeout", "timeout is a number of seconds above 0")
+        return value

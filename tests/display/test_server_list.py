@@ -1,0 +1,116 @@
+"""MCP servers as a list and one by one: their words stay words, and few."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hostile import check_is_harmless, visible_text
+from mcp.types import Prompt, Resource, ResourceTemplate, Tool
+from mcp_runs import PROGRAM, bench
+from mcp_test_server import HOSTILE
+
+from agentnb.display.lists.server_list import MAX_SERVERS, server_list_html, server_list_text
+from agentnb.display.lists.server_view import MAX_ROWS, sections_of, server_html, server_text
+from agentnb.display.lists.server_words import MAX_ARGUMENTS, arguments_told
+from agentnb.errors import ServerFailed
+from agentnb.runtime.servers.listed_servers import IN_CODE, ListedServer, listed_servers
+from agentnb.runtime.servers.servers import Servers
+from agentnb.settings import Key
+from agentnb.tools.mcp.connections.catalogue import Catalogue, catalogue_of
+from agentnb.tools.mcp.server import MCPServer, ServerTools
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[Servers]:
+    """A server that runs and one that could not be started; a third that is only configured, and one of code."""
+    held = Servers()
+    held.add(bench("hostile"))
+    held.add(MCPServer("gone", "no-such-program"))
+    held.add(MCPServer("later", "https://tools.example/mcp"))
+    held.ask(held.live(ServerTools("bench"), Path("/work")), catalogue_of)
+    for item in (ServerTools("gone"), ServerTools("coded", server=MCPServer("coded", "no-such-program"))):
+        with pytest.raises(ServerFailed):
+            held.ask(held.live(item, Path("/work")), catalogue_of)
+    yield held
+    held.close()
+
+
+def plain(text: str) -> str:
+    """Return the text without what differs between machines and hours."""
+    told = text.replace(sys.executable, "PYTHON").replace(PROGRAM, "PROGRAM")
+    return re.sub(r"\d+ tools", "N tools", re.sub(r"since \d\d:\d\d", "since TIME", told))
+
+
+def test_list_as_text_and_as_html(servers: Servers, snapshot: object) -> None:
+    rows = listed_servers(servers)
+    assert [(row.server.name, row.state, row.source) for row in rows] == [
+        ("bench", "ready", "added"),
+        ("gone", "failed", "added"),
+        ("later", "configured", "added"),
+        ("coded", "failed", IN_CODE),
+    ]
+    assert plain(server_list_text(rows, "A hint")) == snapshot
+    html = server_list_html(rows, "A hint")
+    check_is_harmless(html)
+    assert plain(visible_text(html)) == snapshot
+
+
+def test_one_server_as_text_and_as_html(servers: Servers, snapshot: object) -> None:
+    row = listed_servers(servers)[0]
+    assert row.live is not None
+    catalogue = servers.ask(row.live, catalogue_of)
+    text, html = server_text(row, catalogue, ["A hint"]), server_html(row, catalogue, ["A hint"])
+    assert "  add (a: integer, b: integer)  Add two numbers.\n" in text
+    assert "  grow (name?: string)  Add a tool with this name, or change it.\n" in text
+    assert re.sub(r"(?s)N tools:\n.*(?=\d resources:)", "N tools: ...\n", plain(text)) == snapshot  # tests add tools to it
+    check_is_harmless(html)
+    for section in sections_of(row, catalogue):
+        assert all(" ".join(cell.split()) in visible_text(html) for line in section.rows for cell in line)
+
+
+def test_names_and_descriptions_of_strangers_are_bounded_lines_without_keys(servers: Servers) -> None:
+    secret = "a-value-that-is-a-secret-0123456789"
+    Key("TEST_SETTING", secret, "this test")
+    bad = f"{HOSTILE}\n{secret} {'long ' * 1_000}"
+    catalogue = Catalogue(
+        tuple([Resource(name=bad, uri=bad, mime_type=bad, description=bad) for _ in range(MAX_ROWS + 5)]),
+        (ResourceTemplate(name=bad, uri_template=bad),),
+        (Prompt(name=bad, description=bad),),
+    )
+    row = listed_servers(servers)[0]
+    for text in (server_text(row, catalogue, []), server_html(row, catalogue, [])):
+        check_is_harmless(text) if text.startswith("<") else None
+        assert secret not in text
+        assert "5 more" in text
+        assert len(text) < 600_000
+    assert all(
+        len(cell) <= 300 and "\n" not in cell for part in sections_of(row, catalogue) for line in part.rows for cell in line
+    )
+
+
+def test_list_of_many_servers_is_counted() -> None:
+    rows = [ListedServer(MCPServer(f"server{number}", "program"), "added") for number in range(MAX_SERVERS + 3)]
+    for text in (server_list_text(rows, ""), server_list_html(rows, "")):
+        assert "103 MCP servers" in text
+        assert "3 more" in text
+        assert "server102" not in text
+
+
+def test_arguments_are_told_by_name_and_type(subtests: pytest.Subtests) -> None:
+    for schema, words in (
+        ({"properties": {"a": {"type": "integer"}, "b": {"type": "string"}}, "required": ["a"]}, "a: integer, b?: string"),
+        (
+            {"properties": {"a": {"anyOf": [{"type": "string"}, {"type": "null"}]}, "b": {"enum": [1]}}},
+            "a?: string, b?: choice",
+        ),
+        ({"properties": {"a": {"type": ["string", "null"]}, "b": True, "c": {"type": 3}}}, "a?: string, b?, c?"),
+        ({"properties": []}, ""),
+        ({"properties": {str(number): {} for number in range(MAX_ARGUMENTS + 2)}}, ", 2 more"),
+    ):
+        with subtests.test(words):
+            told = arguments_told(Tool(name="any", input_schema=schema).input_schema)
+            assert told.endswith(words) if words.startswith(",") else told == words

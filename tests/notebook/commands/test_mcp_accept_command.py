@@ -1,0 +1,41 @@
+"""``%agent mcp accept``, in a real kernel: what has changed is shown, and rules count again once the person says so."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from real_kernel import Kernel
+
+TIME = Path(sys.executable).with_name("mcp-server-time")
+MODEL = """
+from agentnb import ToolCall
+from agentnb.models import ScriptedModel
+arguments = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
+asker = ScriptedModel([ToolCall("mcp_clock_convert_time", arguments), "Done."])
+"""
+CODE = "run.rounds[0].records[0].result.error_code"
+
+
+@pytest.mark.slow("a kernel, and a real server that is started twice")
+def test_rules_count_again_for_a_server_that_the_person_accepts(kernel: Kernel) -> None:
+    def called(rule: str) -> str:
+        kernel.run(MODEL)
+        kernel.run(f"%%agent -m asker -t mcp:clock -r '{rule}=allow'\nWhat time is it?")
+        return kernel.value(CODE)
+
+    add = f"%agent mcp add clock {TIME} --local-timezone"
+    kernel.run(f"{add} Europe/Paris")
+    assert [called("mcp:clock"), called("mcp_clock_*")] == ["None", "None"]
+    kernel.run(f"{add} Asia/Tokyo")
+    assert [called("mcp:clock"), called("mcp_clock_*")] == ["'denied'", "'denied'"], "nobody can be asked here"
+    assert "Nobody can be asked here" in kernel.run("%agent mcp accept clock").error
+    declined = kernel.run("%agent mcp accept clock", attended=True, reply="n")
+    assert "Europe/Paris" in declined.asked and "Asia/Tokyo" in declined.asked and "Nothing was accepted" in declined.error
+    assert called("mcp:clock") == "'denied'"
+    assert "rules count for it" in kernel.run("%agent mcp accept mcp:clock", attended=True, reply="y").printed
+    assert [called("mcp:clock"), called("mcp_clock_*")] == ["None", "None"]
+    assert "as it was first seen" in kernel.run("%agent mcp accept clock").printed
+    for line, words in {"": "Which server", "clack": "There is no MCP server clack"}.items():
+        assert words in kernel.run(f"%agent mcp accept {line}").error

@@ -1,0 +1,137 @@
+"""Recovery of runs with MCP servers: by the names in the log, with the commands that the person has configured."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp_runs import bench, is_alive, process_of, texts
+
+from agentnb import Agent, Run, Store, recover
+from agentnb.agent.from_log import agent_of
+from agentnb.core.log.work_events import ServerStarted, ToolsChanged
+from agentnb.core.messages import ToolCall
+from agentnb.errors import SettingsError
+from agentnb.models.scripted import ScriptedModel
+from agentnb.runtime.host.host import Host, hosted
+from agentnb.runtime.servers.servers import Servers
+from agentnb.tools.mcp.server import MCPServer
+from agentnb.workflow.workflow import Workflow
+
+WHERE = ToolCall("mcp_bench_where", {})
+SECRET = "long-secret-value-0815"
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[Servers]:
+    """Connections of all tests of this module, with the server configured."""
+    held = Servers()
+    held.configuration.add(bench())
+    yield held
+    held.close()
+
+
+def look() -> str:
+    """Look."""
+    return "seen"
+
+
+def suspended(store: Store, tools: list[Any], servers: Servers | None) -> Run:
+    """Return a run that waits for the permission of a call of a server."""
+    agent = Agent(ScriptedModel([[WHERE], "Done."]), tools=tools, todos=False)
+    with hosted(Host(servers=servers)):
+        run = agent.run_sync("Go.", store=store, suspend=True)
+    assert run.is_suspended
+    return run
+
+
+def resumed(run: Run, store: Store, servers: Servers | None = None, **keywords: Any) -> Run:
+    """Return the run after its call was allowed."""
+    with hosted(Host(servers=servers)):
+        answers = None if keywords.get("trust_log") is False else {question.id: True for question in run.waiting}
+        return asyncio.run(recover(run.id, store=store, answers=answers, model=ScriptedModel(["Done."]), **keywords))
+
+
+def test_suspended_run_is_resumed_with_its_servers(servers: Servers, tmp_path: Path, subtests: pytest.Subtests) -> None:
+    cases: dict[str, tuple[list[Any], list[Any], Servers | None]] = {
+        "configured": (["mcp:bench", look], [look], servers),
+        "configured, one tool": (["mcp:bench/where", look], [look], servers),
+        "given again": ([bench(env={"TOKEN": SECRET}), look], [look, bench(env={"TOKEN": SECRET})], None),
+        "given again by its word": (["mcp:bench", look], ["mcp:bench", look], servers),
+    }
+    for name, (tools, again, held) in cases.items():
+        with subtests.test(name):
+            store = Store(tmp_path / name.replace(" ", "-"))
+            run = suspended(store, tools, held)
+            words = ["mcp:bench/where"] if "one tool" in name else ["mcp:bench"]
+            assert (run.own_tools, run.tool_words) == (["look"], ["look", *words])
+            whole = resumed(run, store, held, tools=again)
+            assert whole.status == "completed"
+            assert is_alive(process_of(texts(whole)[0])) == (held is not None)
+            changes = [event for event in whole.events if isinstance(event, ToolsChanged)]
+            assert len(changes) == 1, "the tools are those that the log has"
+            assert not whole.warned
+            log = "".join(path.read_text() for path in store.folder.glob("*.jsonl"))
+            assert SECRET not in log
+
+
+def test_log_starts_no_command(servers: Servers, tmp_path: Path, snapshot: Any) -> None:
+    store, trace = Store(tmp_path / "runs"), tmp_path / "started"
+    run = suspended(store, ["mcp:bench", look], servers)
+    path, command, program = next(store.folder.glob("*.jsonl")), bench().command_or_url, bench().args[0]
+    words = {"RUN": run.id, "PROGRAM": f"{command} {program}", "HOSTILE": f"touch {trace}", "FILE": program}
+    with pytest.raises(SettingsError) as caught:
+        resumed(run, store, Servers(), tools=[look])
+    assert str(caught.value) == snapshot("own", **words)
+
+    hostile = f'"command_or_url":"touch {trace}\\n\\u202e"'
+    path.write_text(path.read_text().replace(f'"command_or_url":"{command}"', hostile))
+    for trusted in (True, False):
+        with pytest.raises(SettingsError) as caught:
+            resumed(run, store, Servers(), tools=[look], trust_log=trusted, suspend=not trusted)
+        assert str(caught.value) == snapshot("from elsewhere", **words)
+        assert not trace.exists()
+    assert resumed(run, store, servers, tools=[look], trust_log=True).status == "completed"
+    assert not trace.exists()
+
+
+def test_server_that_is_another_one_now_is_said(servers: Servers, tmp_path: Path, snapshot: Any) -> None:
+    store = Store(tmp_path)
+    run = suspended(store, ["mcp:bench"], servers)
+    other = Servers()
+    other.configuration.add(bench("other"))
+    whole = resumed(run, store, other, approve="auto")
+    other.close()
+    assert whole.status == "completed"
+    (warned,) = whole.warned
+    assert warned.message == snapshot(PROGRAM=f"{bench().command_or_url} {bench().args[0]}")
+
+
+def test_agent_from_the_log_names_its_servers_and_no_commands(servers: Servers, tmp_path: Path) -> None:
+    run = suspended(Store(tmp_path), ["mcp:bench/where", "mcp:bench/add", look], servers)
+    assert run.settings["mcp_servers"] == {"bench": {**bench().as_logged, "tools": ["where", "add"]}}
+    agent = agent_of(run, tools=[look], model=ScriptedModel(["Done."]))
+    assert [(item.word, item.server) for item in agent.toolbox.servers] == [("mcp:bench/where", None), ("mcp:bench/add", None)]
+    own = MCPServer("bench", "another")
+    assert [item.server for item in replace(agent, tools=[own]).toolbox.servers] == [own]
+
+
+def test_suspended_workflow_is_resumed_with_its_servers(servers: Servers, tmp_path: Path) -> None:
+    text = (
+        "workflow:\n  - {id: ok, type: human, ask: Go on?, confirm: true}\n  - {id: where, type: tool, name: mcp_bench_where}\n"
+    )
+    store = Store(tmp_path)
+    with hosted(Host(servers=servers)):
+        run = Workflow.from_yaml(text, tools=["mcp:bench"]).run_sync(store=store, suspend=True, approve="auto")
+        assert run.is_suspended
+        whole = asyncio.run(recover(run.id, store=store, answers={run.waiting[0].id: True}))
+        assert whole.status == "completed"
+        assert is_alive(process_of(whole.step_records["where"].output["result"]))
+        assert not [event for event in whole.events[len(run.events) :] if isinstance(event, ServerStarted)]
+    with hosted(Host(servers=Servers())), pytest.raises(SettingsError, match="not configured"):
+        run = Workflow.from_yaml(text, tools=[bench()]).run_sync(store=store, suspend=True, approve="auto")
+        asyncio.run(recover(run.id, store=store, answers={run.waiting[0].id: True}))
