@@ -89,6 +89,14 @@ HEAVY = (
     "httpx2",
     "genai_prices",
     "mcp",
+    "mcp_types",
+    "pydantic",
+    "pydantic_core",
+    "anyio",
+    "starlette",
+    "jsonschema",
+    "opentelemetry",
+    "rapidfuzz",
     "jsonschema_rs",
     "docstring_parser",
     "markdown_it",
@@ -244,6 +252,9 @@ def test_a_name_that_nobody_promised_is_none(snapshot: Snapshot) -> None:
 
 STEPS = {
     "importing agentnb": "import agentnb",
+    "naming MCP servers": (
+        "from agentnb import Agent, MCPServer; Agent('simulated:disciplined', tools=['mcp:clock', MCPServer('git', 'git-server')])"
+    ),
     "making an agent": "from agentnb import Agent, Run, Store, tables, tool, load_trace; Agent('simulated:disciplined')",
     **{
         f"making a model of {name}": f"from agentnb.models import make_model; make_model('{name}:m?url=http://localhost:1/v1')"

@@ -22,7 +22,7 @@ class RecordedOffers(RunServers):
         """``run``: the recorded one; ``log``: that of the run that is made."""
         super().__init__(log, (), Servers(), Path(), owns=False)
         self._made = log.run
-        self._by_round = _offers(run)
+        self._by_round = _tools_by_round(run)
         results = RecordedResults(run)
         ever = {spec.name: spec for specs in self._by_round for spec in specs}
         self._recorded = [RecordedTool(spec, results) for spec in ever.values()]
@@ -58,17 +58,17 @@ class RecordedOffers(RunServers):
         return self._by_round[place]
 
 
-def _offers(run: Run) -> list[tuple[ToolSpec, ...]]:
+def _tools_by_round(run: Run) -> list[tuple[ToolSpec, ...]]:
     """Return the tools of each round; those of a run without rounds as it had them."""
-    offers, tools = [], run.tools
+    by_round, tools = [], run.tools
     for event in run.events:
         if isinstance(event, RunStarted | ToolsChanged):
             tools = event.tools
         elif isinstance(event, RoundStarted):
-            offers.append(tools)
-    return offers or [tools]
+            by_round.append(tools)
+    return by_round or [tools]
 
 
-def has_other_offers(run: Run) -> bool:
+def has_changing_tools(run: Run) -> bool:
     """Return whether the tools of a run changed while it continued."""
     return any(isinstance(event, ToolsChanged) for event in run.events)

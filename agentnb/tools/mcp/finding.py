@@ -9,8 +9,6 @@ from functools import lru_cache
 from math import log
 from typing import Any, NamedTuple
 
-from rapidfuzz import fuzz, process
-
 from agentnb.core.messages import Text
 from agentnb.core.request import ToolRole, ToolSpec
 from agentnb.tools.mcp.wire_names import FIND_TOOLS
@@ -203,6 +201,8 @@ def _words_of(tool: Findable) -> dict[str, float]:
 
 def _meant(word: str, known: Mapping[str, int]) -> dict[str, float]:
     """Return the known words that a word of a query may mean, each with the share with which it counts."""
+    from rapidfuzz import fuzz, process
+
     meant = dict.fromkeys([other for other in _related.get(word, ()) if other in known], RELATED_WEIGHT)
     for similar, _, _ in process.extract(word, known.keys(), scorer=fuzz.ratio, score_cutoff=_MIN_SIMILARITY):
         meant[similar] = SIMILAR_WEIGHT
