@@ -53,7 +53,8 @@ class Loop:
         self._lifecycle = lifecycle
         self._inbox = lifecycle.inbox
         self._budget = lifecycle.budget
-        self._servers = lifecycle.services.servers
+        servers = lifecycle.services.servers
+        self._servers = servers if servers is not None and servers.items else None
         self._log = log
         self._request_builder = request_builder
         self._dispatch = dispatch

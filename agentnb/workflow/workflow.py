@@ -238,9 +238,8 @@ class Workflow:
     ) -> Orchestration:
         """Return the runs of it with these settings: what can be started, nested in another run, limited and resumed.
 
-        ``budget``, in US dollars, and ``max_seconds``: instead of those of the file; ``agent_settings``: of its own agents;
-        ``gates``: more gates of these and of calls of steps; ``settings``: plain data for the log; ``checks_files``: check the
-        files that it runs now, not when their steps begin. Raises `SettingsError`.
+        ``budget`` (US dollars), ``max_seconds``: instead of the file's; ``agent_settings``: of its own agents; ``gates``: more,
+        also of steps; ``settings``: for the log; ``checks_files``: check its files now, not when run. Raises `SettingsError`.
         """
         earlier, limits = earlier_events(self.declared, rerun_from, of), self._limits(budget, max_seconds)
         keep_workflow(self.declared)

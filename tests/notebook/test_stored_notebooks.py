@@ -20,7 +20,7 @@ MOST = {
     "01_quickstart": 400_000,
     "02_guidance": 700_000,
     "03_limits_and_recovery": 700_000,
-    "04_tools_and_approval": 400_000,
+    "04_tools_and_approval": 450_000,
     "05_workflows": 400_000,
     "06_failed_trace": 500_000,
     "07_trace_tables": 1_100_000,

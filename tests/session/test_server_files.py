@@ -19,6 +19,7 @@ from agentnb.tools.mcp.server import MCPServer
 
 SECRET = "tide-7f3a9b21c4"
 CLOCK = {"command": "mcp-server-time", "args": ["--local-timezone", "Europe/Paris"], "env": {"LOG_LEVEL": SECRET}}
+HARBOUR = {"url": "http://localhost/", "headers": {"Authorization": "Bearer ${HARBOUR_TOKEN}"}}
 
 
 class Person:
@@ -59,29 +60,36 @@ def forget_process() -> None:
 
 
 def test_file_is_asked_about_first_and_after_each_change(personal: Path, subtests: pytest.Subtests) -> None:
-    written(clock=CLOCK)
-    person = Person()
-    assert [server.name for server in load(person)] == ["clock"] and len(person.asked) == 1
     for change, fields, asks in (
         ("nothing", {}, False),
         ("what changes no server", {"description": "The time"}, False),
         ("argument", {"args": ["--local-timezone", "Asia/Tokyo"]}, True),
-        ("back again", {}, True),
         ("program", {"command": "other"}, True),
         ("value of a variable", {"env": {"LOG_LEVEL": "debug"}}, True),
         ("folder", {"cwd": "/srv"}, True),
         ("time-out", {"timeout": 5}, True),
+        ("address", {**HARBOUR, "command": None, "args": [], "env": {}}, True),
     ):
         with subtests.test(change):
-            forget_process()
-            person = Person()
-            written(clock={**CLOCK, **fields})
-            load(person)
-            assert bool(person.asked) == asks
-            load(None)  # nobody has to be there for what was confirmed
+            for state, asks_now in ({}, True), (fields, asks), ({}, asks):
+                person = Person()
+                written(clock={**CLOCK, **state})
+                load(person)
+                assert bool(person.asked) == asks_now
+                forget_process()
+                load(None)  # nobody has to be there for what was confirmed
+            (personal / FILE).unlink()
     written(clock=CLOCK, fs={"command": "fs-server"})
     person = Person()
     assert len(load(person)) == 2 and person.asked
+
+
+def test_changed_header_is_asked_about(personal: Path) -> None:
+    written(harbour=HARBOUR)
+    load(Person())
+    written(harbour={**HARBOUR, "headers": {"Authorization": "Bearer ${OTHER_TOKEN}"}})
+    with pytest.raises(SettingsError):
+        load(None)
 
 
 def test_what_is_confirmed_holds_for_that_file_only(personal: Path) -> None:

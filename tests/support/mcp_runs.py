@@ -32,7 +32,7 @@ def bench(*arguments: str, name: str = "bench", **settings: Any) -> MCPServer:
 def over_http() -> Iterator[str]:
     """Serve the server for tests at a free port of this machine while the block runs; return its address."""
     program = [sys.executable, PROGRAM, "0"]
-    with subprocess.Popen(program, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(program, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         address = next(found[0] for line in process.stderr if (found := re.search(r"http://127\.0\.0\.1:\d+", line)))
         try:

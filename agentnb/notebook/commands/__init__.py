@@ -191,7 +191,7 @@ def load(session: Session, shell: InteractiveShell, rest: str) -> Run:
 
 
 def mcp(session: Session, shell: InteractiveShell, rest: str) -> Any:
-    """[NAME | add NAME COMMAND | load FILE | remove NAME | stop NAME | accept NAME | read NAME URI | prompt NAME PROMPT]: MCP servers"""
+    """[NAME | add NAME COMMAND | load FILE | remove, stop, accept NAME | read NAME URI | prompt NAME PROMPT]: MCP servers"""
     return mcp_command(session, shell, rest)
 
 

@@ -41,7 +41,7 @@ class RunTools:
         self._named: tuple[str, ...] = ()
         self._wanted: list[str] = []
         """The tools of servers that the model found, or called by their names, in order."""
-        self._hidden: frozenset[str] = frozenset()
+        self.hidden: frozenset[str] = frozenset()
         """The tools of servers that can be called, and are not offered."""
         self._finder: ToolFinder | None = None
 
@@ -60,8 +60,8 @@ class RunTools:
 
     def not_found(self, name: str) -> ToolOutcome:
         """Return the error result for an unknown tool."""
-        advice = f"Search for others with {FIND_TOOLS}." if self._hidden else ""
-        return self._toolbox.not_found(name, self._hidden, advice)
+        advice = f"Search for others with {FIND_TOOLS}." if self.hidden else ""
+        return self._toolbox.not_found(name, sorted(self.hidden), advice)
 
     def take_server_tools(self, tools: Iterable[MCPTool], named: Iterable[str] = ()) -> None:
         """Offer these tools of MCP servers instead of those before, after the tools of the run's own.
@@ -72,10 +72,13 @@ class RunTools:
         free = [tool for tool in tools if self._is_free(tool, f"{tool.tool_name!r} of the MCP server {tool.live.server.name}")]
         self._compose("mcp_servers", {tool.spec.name: tool for tool in free}, tuple(named))
 
-    def note_call(self, name: str) -> None:
-        """Offer a tool of a server from now on that the model has called without having found it."""
-        if name in self._hidden:
-            self._offer([name])
+    def offer(self, names: Sequence[str]) -> Sequence[str]:
+        """Offer from now on those of these tools that are hidden, and return them."""
+        new = [name for name in names if name in self.hidden]
+        if new:
+            self._wanted += new
+            self._compose(FIND_TOOLS, self._of_servers, self._named)
+        return new
 
     def change(self, toolbox: Toolbox) -> None:
         """Replace the tools: the next request offers these, and only these can be called. Calls that run are not affected."""
@@ -94,7 +97,7 @@ class RunTools:
         if self._logs_changes and toolbox.specs != self._log.run.tools:
             self._log.emit(ToolsChanged, tools=toolbox.specs, reason=reason)
         self._of_servers, self._named = of_servers, named
-        self._toolbox, self._hidden = toolbox, frozenset(offer.hidden)
+        self._toolbox, self.hidden = toolbox, frozenset(offer.hidden)
 
     def _next_offer(self, servers: Sequence[str], named: Iterable[str]) -> Offer:
         if not self._logs_changes:
@@ -120,16 +123,8 @@ class RunTools:
         """Return the tool that finds others; its description stays the same in a run, for caches of prompts."""
         if self._finder is None:
             servers = Counter([tool.live.server.name for tool in of_servers.values()])
-            self._finder = ToolFinder(self._findable, self._offer, servers)
+            self._finder = ToolFinder(self._findable, self.offer, servers)
         return self._finder
 
     def _findable(self) -> Sequence[Findable]:
         return [Findable(tool.spec, tool.tool_name, tool.title) for tool in self._of_servers.values()]
-
-    def _offer(self, names: Sequence[str]) -> Sequence[str]:
-        """Offer those of the tools that are not offered, and return them."""
-        new = [name for name in names if name in self._hidden]
-        if new:
-            self._wanted += new
-            self._compose(FIND_TOOLS, self._of_servers, self._named)
-        return new

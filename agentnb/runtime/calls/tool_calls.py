@@ -364,8 +364,8 @@ class ToolCalls:
         run = await self._runner.run(call, tool)
         if call.name == TODO_TOOL:
             self._todos.called(run.outcome, call.id)
-        if self._caller_of(call).kind == "round":
-            self.tools.note_call(call.name)
+        if call.name in self.tools.hidden and self._caller_of(call).kind == "round":
+            self.tools.offer([call.name])  # the model calls it without having found it
         self.finish(call, run)
 
     def _caller_of(self, call: ToolCall) -> Caller:
