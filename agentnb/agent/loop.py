@@ -54,7 +54,7 @@ class Loop:
         self._inbox = lifecycle.inbox
         self._budget = lifecycle.budget
         servers = lifecycle.services.servers
-        self._servers = servers if servers is not None and servers.items else None
+        self._servers = servers if servers is not None and servers.can_change else None
         self._log = log
         self._request_builder = request_builder
         self._dispatch = dispatch

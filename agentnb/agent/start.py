@@ -73,6 +73,8 @@ class AgentParts:
     """The conversation's list, carried along if the agent keeps none."""
     answers: Mapping[str, Any] = field(default_factory=dict)
     """Answers to the questions that the run asked before it was suspended, by id."""
+    earlier: Sequence[str] = ()
+    """The names of the tools that the conversation had before, in order."""
     name: str = field(init=False)
     budget: float | None = field(init=False)
     limits_of_file: Iterable[str] = field(init=False)
@@ -137,9 +139,7 @@ class AgentParts:
         toolbox = self.toolbox
         if history.result_characters is not None and not toolbox.is_empty:
             toolbox = toolbox.knowing(ResultReader(log.run.result_of, history.result_characters - ROOM_FOR_HEADING))
-        before = pending.options.continue_from
-        earlier = () if before is None else [spec.name for spec in before.tools]
-        tools, bundle = RunTools(log, toolbox, earlier=earlier), agent.bundle
+        tools, bundle = RunTools(log, toolbox, earlier=self.earlier), agent.bundle
         if pending.budget.may_run_out():
             bundle = bundle.also_asking(WithinBudget(pending.budget))
         work_dir = self._folder(pending.options)
@@ -223,6 +223,7 @@ def pending_run(agent: AgentSettings, prompt: str | Message, options: RunOptions
         prompt=as_prompt(prompt),
         own_board=given if given is not None and agent.keeps_todos else board_of(agent, before),
         carried_board=given if not agent.keeps_todos else None,
+        earlier=() if before is None else [tool.name for tool in before.tools],
     )
     return _pending(parts, options)
 
@@ -244,15 +245,20 @@ def resumed_run(agent: AgentSettings, run: Run, writer: Writer | None, options: 
     return _pending(parts, options, recovered=run, writer=writer)
 
 
-def forked_run(agent: AgentSettings, events: Sequence[AnyEvent], options: RunOptions) -> PendingRun[AgentParts]:
+def forked_run(
+    agent: AgentSettings, events: Sequence[AnyEvent], options: RunOptions, earlier: Sequence[str] = ()
+) -> PendingRun[AgentParts]:
     """Return a run that begins as another did, with these events, and goes on by itself. They have its own id.
+
+    ``earlier``: the tools that the other run had by then.
 
     The answers in the events count: the caller leaves out those that do not. The permissions are those of the options alone.
     """
     *before, first = events
     head = Run.from_events(before)
     options = replace_option(options, store=options.store or current_host.get().store, trust_log=True)
-    parts = AgentParts(agent=agent, prompt=user(head.prompt), own_board=board_of(agent, Run.from_events(events)))
+    board = board_of(agent, Run.from_events(events))
+    parts = AgentParts(agent=agent, prompt=user(head.prompt), own_board=board, earlier=earlier)
     if not before:
         pending = _pending(parts, replace_option(options, run_id=first.run_id))
     else:

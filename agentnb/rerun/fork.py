@@ -229,12 +229,14 @@ def _pending(
     agent: Agent, before: Sequence[AnyEvent], forked_from: ForkedFrom | None, options: RunOptions
 ) -> PendingRun[AgentParts]:
     """Return a run that begins with these events of another one, under an id of its own, with this agent."""
+    offered = [event.tools for event in before if isinstance(event, RunStarted | ToolsChanged)][-1]
+    before = [event for event in before if not isinstance(event, ToolsChanged | ServerStarted)]  # its first event has its tools
     own = {"run_id": options.run_id or new_run_id(), "parent_id": options.parent_id}
     options = replace(options, run_id=None)
     first, *others = [structs.replace(event, seq=seq, **own) for seq, event in enumerate(before)]
     pending = forked_run(agent, [first, *others], options)
     started = redact(_started(first, pending, forked_from), known_secrets())
-    return forked_run(agent, [started, *others], options)
+    return forked_run(agent, [started, *others], options, [tool.name for tool in offered])
 
 
 def _started(first: AnyEvent, pending: PendingRun[AgentParts], forked_from: ForkedFrom | None) -> RunStarted:
@@ -272,7 +274,7 @@ def _before(run: Run, at_round: int) -> list[AnyEvent]:
         events += [*one.before, one.start, *one.prepared, *one.answered]
     if 1 < at_round <= len(walked):
         events += walked[at_round - 1].before
-    return [event for event in events if not isinstance(event, ToolsChanged | ServerStarted)]  # its first event has its tools
+    return events
 
 
 def _with_builtins(run: Run, fallback: Sequence[Any]) -> list[Any]:

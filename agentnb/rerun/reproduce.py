@@ -26,6 +26,7 @@ from agentnb.interchange.files import one_run
 from agentnb.models.recorded import RecordedModel
 from agentnb.policies.gates import Gate
 from agentnb.rerun.fork import RECORDED, pending_of
+from agentnb.rerun.recorded_offers import RecordedOffers, has_other_offers
 from agentnb.rerun.variant import is_own
 from agentnb.runtime.host.run_options import RunKeywords, RunOptions, options_of
 from agentnb.runtime.questions.answerers import AnswerQuestion
@@ -109,6 +110,8 @@ def _pending(
     counts = run.gives_consent or bool(options.trust_log) or tools == RECORDED  # recorded tools do nothing
     options = replace(options, watch=says, answer=options.answer or (_answers_of(run) if counts else None))
     pending = pending_of(run, 1, model=model, tools=tools, gates=gates, detect=detect, options=options, is_fork=False)
+    if tools == RECORDED and has_other_offers(run):
+        pending.servers = RecordedOffers(run, pending.log)
     says.inbox = pending.inbox
     return pending, model
 

@@ -70,6 +70,12 @@ class Toolbox:
         other.specs, other.servers = (*self.specs, *[tool.spec for tool in shown]), self.servers
         return other
 
+    def advertising(self, specs: Iterable[ToolSpec]) -> Toolbox:
+        """Return a toolbox with these tools that advertises them as these ones, in this order."""
+        other = self.with_tools(())
+        other.specs = tuple(specs)
+        return other
+
     def knowing(self, tool: Tool) -> Toolbox:
         """Return a toolbox that also runs this tool, without advertising it to the model."""
         other = Toolbox()

@@ -247,18 +247,27 @@ def review(subject: str) -> str:
     return f"Review {subject}, please."
 
 
-def add_many(count: int) -> None:
-    """Add generated tools: an action on a thing each."""
+def generated_tools(count: int) -> dict[str, str]:
+    """Return names and descriptions of tools that are much alike: an action on a thing each."""
     actions = ("list", "create", "delete", "rename", "export", "archive", "compare", "count", "merge", "validate")
     things = ("invoice", "customer", "shipment", "tide table", "harbour", "vessel", "berth", "crew", "cargo", "permit")
+    found = {}
     for number in range(count):
         action, thing = actions[number % 10], things[number // 10 % 10]
         name = f"{action}_{thing.replace(' ', '_')}" + (f"_v{number // 100 + 1}" if number >= 100 else "")
+        found[name] = (
+            f"{action.capitalize()} a {thing} of the port authority. Give the key of the {thing}; the result is a text."
+        )
+    return found
 
-        async def generated(key: str, limit: int = 10) -> str:
-            return f"{key} {limit}"
 
-        described = f"{action.capitalize()} a {thing} of the port authority. Give the key of the {thing}; the result is a text."
+def add_many(count: int) -> None:
+    """Add generated tools."""
+
+    async def generated(key: str, limit: int = 10) -> str:
+        return f"{key} {limit}"
+
+    for name, described in generated_tools(count).items():
         app.add_tool(generated, name=name, description=described)
 
 

@@ -56,6 +56,11 @@ class RunServers:
         self._run_tools.append(tools)
 
     @property
+    def can_change(self) -> bool:
+        """Whether the tools of the run may change while it continues."""
+        return bool(self._items)
+
+    @property
     def has_news(self) -> bool:
         """Whether a server has other tools than the run knows."""
         return any(live.version != seen for live, seen in self._seen.items())

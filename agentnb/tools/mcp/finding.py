@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from math import log
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ MAX_OFFERED = 40
 DEFAULT_FOUND, MAX_FOUND = 5, 20
 MAX_LINE_CHARACTERS = 200
 MAX_SERVERS_NAMED = 20
-MAX_QUERY_WORDS = 50
+MAX_QUERY_CHARACTERS = 500
 FOUND, KNOWN = "Call these from your next reply on:", "You had these before:"
 
 
@@ -162,7 +163,7 @@ def ranked(query: str, tools: Sequence[Findable]) -> list[Findable]:
     """
     texts = [_words_of(tool) for tool in tools]
     known = Counter(word for words in texts for word in words)
-    wanted = [_meant(word, known) for word in list(dict.fromkeys(_words(query)))[:MAX_QUERY_WORDS]]
+    wanted = [_meant(word, known) for word in dict.fromkeys(_words(query[:MAX_QUERY_CHARACTERS]))]
     rarity = {word: log(1 + len(texts) / count) for word, count in known.items()}
     scores = [
         sum(
@@ -182,6 +183,7 @@ def _words(text: str) -> list[str]:
     return [_stem(word) for word in map(str.lower, _WORD.findall(text)) if word not in _ignored]
 
 
+@lru_cache(10_000)
 def _stem(word: str) -> str:
     stem = _ENDING.sub("", word)
     return stem[:-1] if stem != word and len(stem) > 3 and stem[-1] == stem[-2] else stem

@@ -1,0 +1,74 @@
+"""The tools that each request of a recorded run offered, offered again where the run is made again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agentnb.core.log.events import RoundStarted, RunStarted
+from agentnb.core.log.work_events import ToolsChanged
+from agentnb.core.request import ToolSpec
+from agentnb.detect.run import Run
+from agentnb.rerun.recorded_tools import RecordedResults, RecordedTool
+from agentnb.runtime.calls.run_servers import RunServers
+from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.servers.servers import Servers
+from agentnb.tools.tool import Tool
+
+
+class RecordedOffers(RunServers):
+    """In place of the MCP servers of a run, whose tools came, went and were found while it continued. Starts no server."""
+
+    def __init__(self, run: Run, log: EventLog) -> None:
+        """``run``: the recorded one; ``log``: that of the run that is made."""
+        super().__init__(log, (), Servers(), Path(), owns=False)
+        self._made = log.run
+        self._by_round = _offers(run)
+        results = RecordedResults(run)
+        ever = {spec.name: spec for specs in self._by_round for spec in specs}
+        self._recorded = [RecordedTool(spec, results) for spec in ever.values()]
+
+    @property
+    def can_change(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def has_news(self) -> bool:
+        """Whether the next request had other tools than the run has."""
+        return self._next() != self._made.tools
+
+    async def connect(self) -> None:
+        """Offer the tools of the first request."""
+        await self.update()
+
+    async def update(self) -> None:
+        """Offer the tools that the next request had. All that the record has can be called."""
+        for tools in self._run_tools:
+            gone: list[Tool] = [tool for tool in self._recorded if tools.get(tool.spec.name) is None]
+            known = tools.toolbox.with_tools((), gone)
+            # Tools that are not recorded, such as the todo list, are those of this version.
+            specs = [
+                spec if isinstance(tool := known.get(spec.name), RecordedTool) or tool is None else tool.spec
+                for spec in self._next()
+            ]
+            tools.change(known.advertising(specs))
+
+    def _next(self) -> tuple[ToolSpec, ...]:
+        place = min(len(self._made.rounds), len(self._by_round) - 1)
+        return self._by_round[place]
+
+
+def _offers(run: Run) -> list[tuple[ToolSpec, ...]]:
+    """Return the tools of each round; those of a run without rounds as it had them."""
+    offers, tools = [], run.tools
+    for event in run.events:
+        if isinstance(event, RunStarted | ToolsChanged):
+            tools = event.tools
+        elif isinstance(event, RoundStarted):
+            offers.append(tools)
+    return offers or [tools]
+
+
+def has_other_offers(run: Run) -> bool:
+    """Return whether the tools of a run changed while it continued."""
+    return any(isinstance(event, ToolsChanged) for event in run.events)
