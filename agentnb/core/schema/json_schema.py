@@ -135,6 +135,19 @@ def matches(pattern: str, text: str) -> bool:
 
 
 def _validator(schema: dict[str, Any], *, formats: bool = False) -> Draft202012Validator:
+    try:
+        text = msgspec.json.encode(schema)
+    except (TypeError, ValueError, RecursionError):
+        return _made(schema, formats=formats)
+    return _validator_of(text, formats=formats)
+
+
+@lru_cache(maxsize=64)
+def _validator_of(schema: bytes, *, formats: bool) -> Draft202012Validator:
+    return _made(msgspec.json.decode(schema), formats=formats)
+
+
+def _made(schema: Any, *, formats: bool) -> Draft202012Validator:
     from jsonschema_rs import Draft202012Validator
 
     return Draft202012Validator(schema, offline=True, validate_formats=formats, formats=_formats() if formats else None)

@@ -52,19 +52,20 @@ class FirstSeen:
 
     def note(self, tools: Iterable[MCPTool]) -> None:
         """Take the servers and the tools as first seen, unless they were seen before. Reads and writes files."""
-        for tool in tools:
-            server = tool.live.server
-            first = self._first(_server_path(server.name), _seen_server(server))
+        each, folder = [*tools], settings.personal_folder()
+        for server in {tool.live.server.name: tool.live.server for tool in each}.values():
+            first = self._first(_server_path(server.name, folder), _seen_server(server))
             if first.identity != server.identity:
-                self._read(_accepted_path(server))
-            self._first(_tool_path(tool), _seen_tool(tool))
+                self._read(_accepted_path(server, folder))
+        for tool in each:
+            self._first(_tool_path(tool, folder), _seen_tool(tool))
 
     def change(self, tool: MCPTool) -> ToolChange:
         """Return what has changed of a tool that was noted."""
-        server = tool.live.server
-        known = self._known.get(_server_path(server.name))
-        seen, found = self._known.get(_tool_path(tool)), NO_CHANGE
-        if known is not None and known.identity != server.identity and self._known.get(_accepted_path(server)) is None:
+        server, folder = tool.live.server, settings.personal_folder()
+        known = self._known.get(_server_path(server.name, folder))
+        seen, found = self._known.get(_tool_path(tool, folder)), NO_CHANGE
+        if known is not None and known.identity != server.identity and self._known.get(_accepted_path(server, folder)) is None:
             found = ToolChange(("server",), known.text)
         if seen is not None and seen.identity != tool.identity:
             found = found.and_of(ToolChange(("tool",), diff=diff(seen.text, text_of(tool.spec))))
@@ -147,22 +148,25 @@ def _seen_tool(tool: MCPTool) -> FirstSight:
     return FirstSight(encodable(tool.tool_name), tool.identity, text_of(tool.spec))
 
 
-def _path_of(name: str, *parts: str) -> Path:
-    """Return the path of a file about a server of this name. Digests: a file system may not tell upper from lower case."""
-    return settings.personal_folder() / FOLDER / digest([name]) / f"{'-'.join(parts) or 'server'}.json"
+def _path_of(name: str, *parts: str, folder: Path | None = None) -> Path:
+    """Return the path of a file about a server of this name. Digests: a file system may not tell upper from lower case.
+
+    ``folder``: that of the person's own files, if it is known.
+    """
+    return (folder or settings.personal_folder()) / FOLDER / digest([name]) / f"{'-'.join(parts) or 'server'}.json"
 
 
-def _server_path(name: str) -> Path:
-    return _path_of(name)
+def _server_path(name: str, folder: Path | None = None) -> Path:
+    return _path_of(name, folder=folder)
 
 
-def _accepted_path(server: MCPServer) -> Path:
-    return _path_of(server.name, server.identity)
+def _accepted_path(server: MCPServer, folder: Path | None = None) -> Path:
+    return _path_of(server.name, server.identity, folder=folder)
 
 
-def _tool_path(tool: MCPTool) -> Path:
+def _tool_path(tool: MCPTool, folder: Path | None = None) -> Path:
     server = tool.live.server
-    return _path_of(server.name, server.identity, digest([encodable(tool.tool_name)]))
+    return _path_of(server.name, server.identity, digest([encodable(tool.tool_name)]), folder=folder)
 
 
 def _read(path: Path) -> FirstSight | None:

@@ -8,6 +8,7 @@ from functools import partial
 from agentnb.core.log.events import RunStarted
 from agentnb.core.log.work_events import ServerChanged, ToolsChanged
 from agentnb.core.messages import encodable
+from agentnb.core.questions import ToolOrigin
 from agentnb.core.redaction import redact
 from agentnb.core.request import ToolSpec
 from agentnb.runtime.event_log import EventLog
@@ -39,12 +40,13 @@ class Sightings:
 
     def report(self, tools: Iterable[MCPTool]) -> None:
         """Log what has changed since it was first seen, each change once."""
-        by_server: dict[str, list[MCPTool]] = {}
+        by_server: dict[str, dict[str, ToolOrigin]] = {}
         for tool in tools:
-            if tool.origin.changed and tool.origin.identities not in self._reported:
-                by_server.setdefault(tool.server_identity, []).append(tool)
+            origin = tool.origin
+            if origin.changed and origin.identities not in self._reported:
+                by_server.setdefault(tool.server_identity, {})[tool.spec.name] = origin
         for changed in by_server.values():
-            origins = [tool.origin for tool in changed]
+            origins = [*changed.values()]
             self._reported.update(origin.identities for origin in origins)
             other = next((origin for origin in origins if "server" in origin.changed), None)
             self._log.emit(
@@ -53,7 +55,7 @@ class Sightings:
                 target=origins[0].target,
                 is_other=other is not None,
                 target_before="" if other is None else other.target_before,
-                tools=tuple([tool.spec.name for tool in changed if "tool" in tool.origin.changed]),
+                tools=tuple([name for name, origin in changed.items() if "tool" in origin.changed]),
             )
 
     def _change(self, tool: MCPTool, since_log: ToolChange) -> ToolChange:

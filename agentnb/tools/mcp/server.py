@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,7 @@ class MCPServer:
         """Its command with arguments, or its address, as configured: ``${NAME}`` is not replaced."""
         return " ".join((self.command_or_url, *self.args))
 
-    @property
+    @cached_property
     def identity(self) -> str:
         """The digest of command, arguments and address as configured, to which permissions belong."""
         return digest([self.command_or_url, *self.args])
