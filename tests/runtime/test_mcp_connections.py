@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -64,8 +65,11 @@ def test_connection_ends_with_the_run_in_code_and_when_it_is_stopped() -> None:
     assert not is_alive(first)
     assert not held.stop("bench")
     second = process_of(texts(played(WHERE, [bench()], held))[0])
+    (live,) = held.used
     held.close()
     assert not is_alive(second)
+    with pytest.raises(ServerFailed):  # a call that was left behind starts nothing that nobody would end
+        asyncio.run(live.start())
 
 
 def test_no_server_outlives_its_process_however_that_ends() -> None:
@@ -75,7 +79,9 @@ def test_no_server_outlives_its_process_however_that_ends() -> None:
         from mcp_runs import bench, calls, played, texts
         from agentnb.runtime.servers.servers import Servers
         held = Servers()
+        played([calls(("stats", {"xs": [1.0]}))], [bench()], held)
         print(texts(played([calls(("where", {}))], [bench()], held))[0], flush=True)
+        assert "jsonschema" not in sys.modules, "the slow validator"
         if sys.argv[1] == "killed":
             os.kill(os.getpid(), signal.SIGKILL)
         if sys.argv[1] == "error":

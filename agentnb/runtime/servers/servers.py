@@ -73,7 +73,7 @@ class Servers:
         now = self.configuration.known
         for server in now.values():
             keep_secret(server)
-        self._stop([server for name, server in before.items() if now.get(name) != server])
+        self._retire([server for name, server in before.items() if now.get(name) != server])
 
     def live(self, item: ServerTools, work_dir: Path) -> LiveServer:
         """Return the server of an item, to be started when it is used. Raises `SettingsError` if it is not configured.
@@ -129,26 +129,31 @@ class Servers:
     def stop(self, name: str) -> bool:
         """End the connections of a server; return whether there were any. Blocks."""
         check_person("Stopping an MCP server")
-        return self._stop([one.server for one in self._used if one.server.name == name])
+        chosen = [one for one in self._used if one.server.name == name]
+        was_running = any(one.state in ("starting", "ready") for one in chosen)
+        self._end(chosen)
+        return was_running
 
-    def _stop(self, servers: Sequence[MCPServer]) -> bool:
+    def _retire(self, servers: Sequence[MCPServer]) -> None:
+        """End the connections of servers for good, also for runs that still know them."""
         with self._lock:
             chosen = [one for one in self._used if one.server in servers]
             self._used = [one for one in self._used if one not in chosen]
-        self._end(chosen)
-        return bool(chosen)
+        self._end(chosen, for_good=True)
 
     def close(self) -> None:
         """End all connections. Blocks, for some seconds at most."""
         with self._lock:
             chosen, self._used = self._used, []
             thread, self._thread = self._thread, None
-        self._end(chosen, thread)
+        self._end(chosen, thread, for_good=True)
         if thread is not None:
             thread.close()
 
-    def _end(self, chosen: list[LiveServer], thread: LoopThread | None = None) -> None:
+    def _end(self, chosen: list[LiveServer], thread: LoopThread | None = None, *, for_good: bool = False) -> None:
         thread = thread or self._thread
+        for live in chosen:
+            live.is_retired = live.is_retired or for_good
         if not chosen or thread is None:
             return
 

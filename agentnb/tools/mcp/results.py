@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentnb.core.display_data import Table
 from agentnb.core.messages import Image, Text, encodable, visible
+from agentnb.core.schema.json_schema import UnusableSchema, schema_errors
 from agentnb.tools.frames import frame_table
 from agentnb.tools.pictures import media_type
 from agentnb.tools.rendering import as_text
@@ -21,8 +22,11 @@ MAX_IMAGE_BYTES = 5_000_000
 MAX_TEXT_CHARACTERS = 200_000
 
 
-def outcome_of(result: t.CallToolResult) -> ToolOutcome:
-    """Return the outcome of a call: texts joined by newlines, pictures, and the structured content as its value."""
+def outcome_of(result: t.CallToolResult, output_schema: dict[str, Any] | None = None) -> ToolOutcome:
+    """Return the outcome of a call: texts joined by newlines, pictures, and the structured content as its value.
+
+    ``output_schema``: the one that the server declares; content that does not fit it is marked.
+    """
     parts = parts_of(result.content)
     value: Any = result.structured_content
     if value is None:
@@ -32,7 +36,21 @@ def outcome_of(result: t.CallToolResult) -> ToolOutcome:
     if result.is_error:
         problem = "\n".join(part.text for part in parts if isinstance(part, Text)) or "The server gave no reason."
         return ToolOutcome(False, parts or (Text(problem),), error_code="tool_error", problem=problem)
+    if problem := _misfit(result.structured_content, output_schema):
+        parts = (*parts, Text(f"(This does not fit what the server declares: {visible(encodable(problem))})"))
     return ToolOutcome(True, parts or (Text("(no content)"),), value, display=_table(result.structured_content))
+
+
+def _misfit(content: Any, schema: dict[str, Any] | None) -> str:
+    """Return how structured content differs from the schema that its server declares; empty if it fits."""
+    if schema is None:
+        return ""
+    if content is None:
+        return "there is no structured content"
+    try:
+        return next((error.sentence for error in schema_errors(schema, content)), "")
+    except UnusableSchema:
+        return ""
 
 
 def _table(content: Any) -> Table | None:

@@ -57,6 +57,7 @@ class MCPTool:
     def __init__(self, live: LiveServer, tool: t.Tool, name: str) -> None:
         """``name``: its name for models."""
         self.live = live
+        self._output_schema = tool.output_schema
         self.tool_name: str = tool.name
         """The tool as the server names it."""
         self.title: str = visible(encodable(tool.title or ""))[:MAX_DESCRIPTION_CHARACTERS]
@@ -120,7 +121,8 @@ class MCPTool:
 
     async def _made(self, client: Client, arguments: dict[str, Any], questions: CallQuestions, progress: Any) -> ToolOutcome:
         """Make the request of a call. On the event loop of the connections."""
-        return _noted(outcome_of(await questions.completed(client, self.tool_name, arguments, progress)), questions)
+        result = await questions.completed(client, self.tool_name, arguments, progress)
+        return _noted(outcome_of(result, self._output_schema), questions)
 
     def _failed(self, error: BaseException) -> ToolOutcome:
         if _is_end(error):

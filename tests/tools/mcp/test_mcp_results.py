@@ -68,6 +68,20 @@ def test_structured_content_is_the_value_and_records_are_a_table() -> None:
     assert told.display.columns == ("port", "height")
 
 
+def test_content_that_does_not_fit_the_declared_schema_is_marked() -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    cases: list[tuple[dict[str, Any] | None, dict[str, Any] | None, bool]] = [
+        ({"n": 1}, schema, False),
+        ({"n": "one"}, schema, True),
+        (None, schema, True),
+        (None, None, False),
+        ({"n": 1}, {"$ref": "#/nowhere"}, False),
+    ]
+    for content, declared, is_marked in cases:
+        outcome = outcome_of(t.CallToolResult(content=[text("told")], structured_content=content), declared)
+        assert (outcome.ok, len(outcome.text.splitlines()) > 1) == (True, is_marked), content
+
+
 def test_error_results_stay_errors_with_the_words_of_the_server() -> None:
     for content, problem in (([text("no such port")], "no such port"), ([], "The server gave no reason.")):
         outcome = outcome_of(t.CallToolResult(content=content, is_error=True))

@@ -42,6 +42,7 @@ class Connection:
         self._tail: StderrTail | None = None
         self._last_lines: tuple[str, ...] = ()
         self._over = asyncio.Event()
+        self._is_cancelled = False
         self._ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._own())
 
@@ -57,7 +58,8 @@ class Connection:
     async def close(self) -> None:
         """End the connection, and the program if agentnb started it."""
         self._over.set()
-        if not self._ready.done():
+        if not self._ready.done() and not self._is_cancelled:
+            self._is_cancelled = True  # once: a second time would cut off the end of the program
             self._task.cancel()
         await asyncio.wait([self._task])
 
@@ -104,6 +106,8 @@ class Connection:
             message_handler=self._on_message,
         )
         await stack.enter_async_context(client)
+        # The client's own check loads a validator that takes a second beside JupyterLab; `outcome_of` has a faster one.
+        client.session.validate_tool_result = _unchecked  # type: ignore[method-assign]
         return client
 
     @asynccontextmanager
@@ -162,6 +166,10 @@ class Connection:
         from mcp.types import ListRootsResult
 
         return ListRootsResult(roots=[root_of(self.work_dir)])
+
+
+async def _unchecked(name: str, result: t.CallToolResult) -> None:
+    """Take a result without a look at its schema."""
 
 
 def root_of(folder: Path) -> t.Root:

@@ -52,6 +52,8 @@ class LiveServer:
         self.open_calls: list[CallQuestions] = []
         """The calls that run and can ask the person, the newest last."""
         self.work_dir = work_dir
+        self.is_retired = False
+        """Whether it is never started again: nothing would end it."""
         self._fill = fill
         self._elsewhere = elsewhere
         self._connection: Connection | None = None
@@ -132,6 +134,8 @@ class LiveServer:
             current = self._connection
             if current is not None and current.is_open:
                 return current
+            if self.is_retired:
+                raise ServerFailed(f"The MCP server {self.server.name} was replaced, or the run that started it is over")
             if current is not None:
                 await current.close()
             self._state, self.problem = "starting", ""
