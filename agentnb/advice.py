@@ -166,6 +166,12 @@ class AddServer(Advice, frozen=True, tag="add_server"):
     name: str = "NAME"
 
 
+class AcceptServer(Advice, frozen=True, tag="accept_server"):
+    """Take an MCP server and its tools as they are now, for rules too."""
+
+    name: str = "NAME"
+
+
 class SetModel(Advice, frozen=True, tag="set_model"):
     """Name a model; ``again``: the model object that a recovered run had."""
 
@@ -282,6 +288,7 @@ AnyAdvice: TypeAlias = (
     | ListProblems
     | NameOne
     | SetKey
+    | AcceptServer
     | AddServer
     | SetModel
     | SetDefaultModel
@@ -409,6 +416,7 @@ PYTHON: Commands = {
     ListProblems: lambda _: "load_traces(...).problems",
     NameOne: _names,
     SetKey: lambda one: f'os.environ["{one.variable}"] = ...',
+    AcceptServer: lambda _: None,
     AddServer: lambda one: f"tools=[MCPServer({one.name!r}, COMMAND)]",
     SetModel: lambda one: "recover(run, model=...)" if one.again else f"model={one.name!r}",
     SetDefaultModel: lambda one: f'os.environ["AGENTNB_MODEL"] = "{one.name}"',

@@ -20,6 +20,8 @@ from agentnb.models.registry import REMOTE, endpoint_of
 from agentnb.models.transport.remote import RemoteModel
 from agentnb.settings import secrets
 from agentnb.tools.function import MARK, FunctionTool, as_tool, tool
+from agentnb.tools.mcp.expansion import secrets as secrets_of_server
+from agentnb.tools.mcp.server import MCPServer
 
 A = TypeVar("A", bound=AgentSettings)
 
@@ -130,6 +132,11 @@ def _made_again(value: Any) -> Any:
         return _agent_again, (
             type(value),
             {one.name: getattr(value, one.name) for one in dataclasses.fields(value) if one.init},
+        )
+    if isinstance(value, MCPServer) and secrets_of_server(value):
+        raise SettingsError(
+            f"The MCP server {value.name} holds values of env or headers, which do not leave this process",
+            'Read them from the environment there: env={"TOKEN": "${TOKEN}"}',
         )
     if isinstance(value, Run):
         return _run_again, ([*value.events], value.gives_consent)

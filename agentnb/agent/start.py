@@ -137,7 +137,9 @@ class AgentParts:
         toolbox = self.toolbox
         if history.result_characters is not None and not toolbox.is_empty:
             toolbox = toolbox.knowing(ResultReader(log.run.result_of, history.result_characters - ROOM_FOR_HEADING))
-        tools, bundle = RunTools(log, toolbox), agent.bundle
+        before = pending.options.continue_from
+        earlier = () if before is None else [spec.name for spec in before.tools]
+        tools, bundle = RunTools(log, toolbox, earlier=earlier), agent.bundle
         if pending.budget.may_run_out():
             bundle = bundle.also_asking(WithinBudget(pending.budget))
         work_dir = self._folder(pending.options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agentnb.cli.command import Command
+from agentnb.cli.commands.accept import ACCEPT
 from agentnb.cli.commands.answer import ANSWER
 from agentnb.cli.commands.execute import EXEC
 from agentnb.cli.commands.experiment import EXPERIMENT
@@ -20,5 +21,6 @@ COMMANDS: dict[str, Command] = {
     "answer": ANSWER,
     "recover": RECOVER,
     "undo": UNDO,
+    "accept": ACCEPT,
     "schema": SCHEMA,
 }

@@ -47,6 +47,7 @@ SHELL: a.Commands = {
     a.ReadLoosely: lambda _: "--loose",
     a.ListProblems: lambda _: None,
     a.SetKey: lambda one: f"export {one.variable}=...",
+    a.AcceptServer: lambda one: f"agentnb accept {one.name} --mcp FILE",
     a.AddServer: lambda one: "--mcp FILE",
     a.SetModel: lambda one: a.Plain("Name another: -m MODEL") if one.again else f"-m {one.name}",
     a.SetDefaultModel: lambda one: f"export AGENTNB_MODEL={one.name}",

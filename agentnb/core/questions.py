@@ -71,8 +71,37 @@ class GrantOffer(msgspec.Struct, frozen=True):
     """A grant that the person may give with an answer."""
 
     rule: str
-    """The calls that it allows: the name of a tool, or a pattern such as ``bash(git status *)``."""
+    """The calls that it allows: the name of a tool, a pattern such as ``bash(git status *)``, or ``mcp:NAME`` for all tools of
+    an MCP server."""
     reach: GrantReach = "run"
+
+
+class ToolOrigin(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The MCP server that a tool is of, and what of both has changed since they were first seen."""
+
+    server: str
+    """Its name."""
+    target: str
+    """Its command with arguments, or its address, as configured."""
+    tool: str
+    """The tool as the server names it."""
+    server_identity: str = ""
+    """The digest of command, arguments and address."""
+    tool_identity: str = ""
+    """The digest of the tool as the server describes it."""
+    description: str = ""
+    """What the server says of the tool."""
+    changed: tuple[Literal["server", "tool"], ...] = ()
+    """The server, if its command, arguments or address have changed; the tool, if its description or schema has."""
+    target_before: str = ""
+    """Command or address when the server was first seen, if that has changed and is known."""
+    diff: str = ""
+    """The change of description and schema, as a unified diff, if they have changed and the earlier ones are known."""
+
+    @property
+    def identities(self) -> tuple[str, ...]:
+        """What makes two tools the same, whatever was seen before."""
+        return self.server, self.tool, self.server_identity, self.tool_identity
 
 
 class JudgedCall(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -95,13 +124,21 @@ class JudgedCall(msgspec.Struct, frozen=True, omit_defaults=True):
     """The grants that the answer may give, the narrowest reach first."""
     cannot_undo: bool = False
     """Whether the change of the file cannot be undone, because a known key is in the file or in its new content."""
+    origin: ToolOrigin | None = None
+    """The MCP server that its tool is of, if it is of one."""
 
     def is_same(self, other: JudgedCall | None) -> bool:
         """Return whether another question has the same subject; its grants may differ, and its log may be an older one."""
         if other is None or other.effects not in (self.effects, None):  # None before schema 6
             return False
-        shown = {"effects": None, "grants": (), "diff": "", "cannot_undo": False}
+        if _identities(self) != _identities(other):  # the tool has changed
+            return False
+        shown = {"effects": None, "grants": (), "diff": "", "cannot_undo": False, "origin": None}
         return replace(self, **shown) == replace(other, **shown)
+
+
+def _identities(call: JudgedCall) -> tuple[str, ...]:
+    return () if call.origin is None else call.origin.identities
 
 
 class WaitingOnUser(msgspec.Struct, frozen=True, omit_defaults=True):

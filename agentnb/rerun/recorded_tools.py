@@ -7,14 +7,17 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from agentnb.core.messages import Image, Text, ToolCall
+from agentnb.core.questions import ToolOrigin
 from agentnb.core.request import ToolSpec
 from agentnb.core.run.call_window import call_key
 from agentnb.core.run.rounds import NOT_RUN, CallRecord, WorkflowRound
 from agentnb.core.todos import TODO_TOOL
 from agentnb.detect.run import Run
 from agentnb.tools.builtin.named import tools_of
+from agentnb.tools.mcp.logged import servers_of_log
 from agentnb.tools.mcp.server import ServerTools, server_tools
-from agentnb.tools.subject import Flag, Subject, flag_of, reads_tree, subject_of
+from agentnb.tools.mcp.wire_names import may_be_of
+from agentnb.tools.subject import Flag, Subject, flag_of, origin_of, reads_tree, subject_of
 from agentnb.tools.tool import Effect, Tool, ToolContext, ToolOutcome, failure
 
 NOT_RECORDED = "not_recorded"
@@ -52,9 +55,12 @@ class RecordedTool:
     blocking = False
     timeout = None
 
-    def __init__(self, spec: ToolSpec, results: RecordedResults, behind: Tool | None = None) -> None:
+    def __init__(
+        self, spec: ToolSpec, results: RecordedResults, behind: Tool | None = None, origin: ToolOrigin | None = None
+    ) -> None:
+        """``origin``: the MCP server that the recorded tool was of, if it was of one."""
         self.spec = spec
-        self._results, self._behind = results, behind
+        self._results, self._behind, self._origin = results, behind, origin
 
     def put_behind(self, tool: Tool) -> None:
         """Let a tool of an MCP server run what is not recorded, unless there is a tool behind it already."""
@@ -71,6 +77,11 @@ class RecordedTool:
     def flag(self) -> Flag | None:
         """The permission that the tool behind it needs."""
         return flag_of(self._behind)
+
+    @property
+    def origin(self) -> ToolOrigin | None:
+        """The MCP server of the tool behind it, else of the recorded one, whose grants are repeated."""
+        return self._origin if self._behind is None else origin_of(self._behind)
 
     @property
     def subject(self) -> Subject | None:
@@ -117,5 +128,19 @@ def recorded_tools(run: Run, from_round: int = 0, behind: Iterable[Any] = ()) ->
     specs = [spec for spec in run.tools if spec.name != TODO_TOOL]
     named = {spec.name for spec in specs}
     servers = [item for value in behind if (item := server_tools(value)) is not None]
-    recorded: list[Tool] = [RecordedTool(spec, results, live.get(spec.name)) for spec in specs]
+    origins = _origins(run, named)
+    recorded: list[Tool] = [RecordedTool(spec, results, live.get(spec.name), origins.get(spec.name)) for spec in specs]
     return [*recorded, *[tool for name, tool in live.items() if name not in named], *servers]
+
+
+def _origins(run: Run, names: Iterable[str]) -> dict[str, ToolOrigin]:
+    """Return the MCP servers of those of the tools that are of one of the log: their names tell."""
+    asked = {one.question.about.origin for one in run.questions if one.question.about is not None}
+    identities = {origin.server: origin.server_identity for origin in asked if origin is not None}
+    servers = {
+        name: ToolOrigin(name, logged.target, "", identities.get(name, ""))
+        for name, logged in servers_of_log(run.settings).items()
+    }
+    longest_first = sorted(servers, key=len, reverse=True)
+    found = {name: next((server for server in longest_first if may_be_of(server, name)), None) for name in names}
+    return {name: servers[server] for name, server in found.items() if server is not None}

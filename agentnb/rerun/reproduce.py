@@ -15,7 +15,7 @@ from agentnb.agent.start import AgentParts
 from agentnb.core.inbox import Inbox
 from agentnb.core.log.events import CommandReceived, RoundFinished
 from agentnb.core.log.work_events import GrantGiven
-from agentnb.core.questions import WaitingOnUser, by_call
+from agentnb.core.questions import JudgedCall, WaitingOnUser, by_call
 from agentnb.core.run.approvals import APPROVE
 from agentnb.core.run.rounds import WorkflowRound
 from agentnb.core.todos import Todo
@@ -33,6 +33,7 @@ from agentnb.runtime.questions.grants import is_copy
 from agentnb.runtime.runs.gate_names import missing_gates, names_of_gates
 from agentnb.runtime.runs.launch import PendingRun
 from agentnb.runtime.workers.foreground import Foreground
+from agentnb.tools.mcp.server import PREFIX
 
 BY_OTHERS = ("cancelled", "interrupted", "running", "waiting_on_user")
 """Statuses of runs that did not end by themselves."""
@@ -118,14 +119,24 @@ def _answers_of(run: Run) -> AnswerQuestion | None:
     Calls that a grant from outside allowed, of a session or a run around it, are approved.
     """
     left = {call_id: deque(asked) for call_id, asked in by_call(run.questions).items()}
-    granted = {event.tool for event in run.events if isinstance(event, GrantGiven) and is_copy(event)}
+    granted = [event for event in run.events if isinstance(event, GrantGiven) and is_copy(event)]
 
     def answer(question: WaitingOnUser) -> Any:
         if asked := left.get(question.call_id):
             return asked.popleft().answer
-        return APPROVE if question.about is not None and question.about.tool in granted else None
+        about = question.about
+        return APPROVE if about is not None and any(_had_allowed(grant, about) for grant in granted) else None
 
     return answer if left or granted else None
+
+
+def _had_allowed(grant: GrantGiven, call: JudgedCall) -> bool:
+    """Return whether a grant from outside was about calls of this tool; of an MCP server, only of the same one."""
+    origin = call.origin
+    if origin is None or not grant.server_identity:
+        return grant.tool == call.tool
+    is_same = origin.server_identity in ("", grant.server_identity) and not origin.changed  # none: it was recorded
+    return is_same and (grant.tool == call.tool or grant.rule == f"{PREFIX}{origin.server}")
 
 
 class _Says:

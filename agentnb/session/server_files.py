@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from agentnb.core.redaction import redact
-from agentnb.display.texts.server_file import CONFIRM, describe_servers
+from agentnb.display.texts.servers.server_file import CONFIRM, describe_servers
 from agentnb.errors import SettingsError, TraceError
 from agentnb.personal_files import read_lines, write_lines
 from agentnb.runtime.questions.model_code import check_person
@@ -72,7 +72,8 @@ def _confirm(name: str, servers: Sequence[MCPServer], ask: Callable[[str], str] 
         names = ", ".join(server.name for server in servers)
         what = f"{name} names MCP servers that you have not confirmed ({names}), and nobody can be asked here"
         raise SettingsError(what, WITHOUT_PERSON)
-    if ask(f"{redact(describe_servers(name, servers))}\n{CONFIRM}").strip().lower() not in ("y", "yes"):
+    reply = ask(f"{redact(describe_servers(name, servers))}\n{CONFIRM}")
+    if reply.strip().lower() not in ("y", "yes"):
         raise SettingsError("Nothing was configured", f"To be asked again, name {name} again")
 
 

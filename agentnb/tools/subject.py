@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from agentnb.core.questions import ToolOrigin
 from agentnb.core.request import ToolSpec
 from agentnb.errors import InvalidTool, near
 
@@ -87,6 +88,17 @@ def text_after(tool: Any, arguments: Any, before: str | None) -> str | None:
 def flag_of(tool: Any) -> Flag | None:
     """Return the permission that a tool needs; None if it needs none."""
     return getattr(tool, "flag", None)
+
+
+def origin_of(tool: Any) -> ToolOrigin | None:
+    """Return the MCP server that a tool is of, with what has changed since both were first seen; None for any other tool."""
+    return getattr(tool, "origin", None)
+
+
+def has_changed(tool: Any) -> bool:
+    """Return whether a tool is of an MCP server, and either has changed since it was first seen."""
+    origin = origin_of(tool)
+    return origin is not None and bool(origin.changed)
 
 
 def reads_tree(tool: Any) -> bool:

@@ -7,10 +7,10 @@ from dataclasses import replace
 from types import FunctionType
 from typing import Any
 
-from agentnb.advice import advised, in_python
+from agentnb.advice import advised, in_python, sentences
 from agentnb.core.request import ToolSpec
 from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
-from agentnb.errors import InvalidTool, near
+from agentnb.errors import InvalidTool, near, nearest
 from agentnb.tools.agent_tool import AgentTool
 from agentnb.tools.builtin.group import BuiltinTool
 from agentnb.tools.builtin.named import tools_of, tools_of_word
@@ -51,13 +51,23 @@ class Toolbox:
         """Raise `InvalidTool` if the name of a tool is taken."""
         name = tool.spec.name
         if name in self._tools:
-            raise InvalidTool(f'tool "{name}" already registered', _how_to_rename(tool, self._tools[name]))
+            raise InvalidTool(f'tool "{name}" already registered', how_to_rename(tool, self._tools[name]))
 
     def with_tool(self, tool: Tool) -> Toolbox:
         """Return a toolbox with these tools and one more, at the end."""
         self.check_free(tool)
         other = self.knowing(tool)
         other.specs = (*self.specs, tool.spec)
+        return other
+
+    def with_tools(self, tools: Iterable[Tool], hidden: Iterable[Tool] = ()) -> Toolbox:
+        """Return a toolbox with these tools and more, at the end; the ``hidden`` ones run without being advertised."""
+        shown, more = [*tools], [*hidden]
+        for tool in (*shown, *more):
+            self.check_free(tool)
+        other = Toolbox()
+        other._tools = self._tools | {tool.spec.name: tool for tool in (*shown, *more)}
+        other.specs, other.servers = (*self.specs, *[tool.spec for tool in shown]), self.servers
         return other
 
     def knowing(self, tool: Tool) -> Toolbox:
@@ -132,13 +142,18 @@ class Toolbox:
     def __len__(self) -> int:
         return len(self._tools)
 
-    def not_found(self, name: str) -> ToolOutcome:
-        """Return the error result for an unknown tool."""
-        advice = near(name, list(self._tools)) or advised("There are no tools: answer with text.")
-        return failure("unknown_tool", f"tool not found: {name}. {in_python(advice)}")
+    def not_found(self, name: str, hidden: Iterable[str] = (), more: str = "") -> ToolOutcome:
+        """Return the error result for an unknown tool.
+
+        ``hidden``: tools that are only named if their names are similar; ``more`` is told besides.
+        """
+        names = [spec.name for spec in self.specs]
+        advice = nearest(name, [*names, *hidden]) or near(name, names) or advised("There are no tools: answer with text.")
+        return failure("unknown_tool", sentences(f"tool not found: {name}. {in_python(advice)}", more))
 
 
-def _how_to_rename(*tools: Tool) -> str:
+def how_to_rename(*tools: Tool) -> str:
+    """Return the advice for tools of one name."""
     if any(isinstance(tool, AgentTool) for tool in tools):
         return 'Give one of them another name with tool(researcher, name="...")'
     if any(not isinstance(getattr(tool, "function", None), FunctionType) for tool in tools):  # such as a bound method

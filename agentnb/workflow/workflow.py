@@ -238,9 +238,9 @@ class Workflow:
     ) -> Orchestration:
         """Return the runs of it with these settings: what can be started, nested in another run, limited and resumed.
 
-        ``budget``, in US dollars, and ``max_seconds``: instead of those of the file; ``agent_settings``: of all agents that the
-        file declares; ``gates``: more gates of these agents, and of the calls of steps; ``settings``: plain data for the log;
-        ``checks_files``: check now, not when their steps begin, the files that it runs. Raises `SettingsError`.
+        ``budget``, in US dollars, and ``max_seconds``: instead of those of the file; ``agent_settings``: of its own agents;
+        ``gates``: more gates of these and of calls of steps; ``settings``: plain data for the log; ``checks_files``: check the
+        files that it runs now, not when their steps begin. Raises `SettingsError`.
         """
         earlier, limits = earlier_events(self.declared, rerun_from, of), self._limits(budget, max_seconds)
         keep_workflow(self.declared)
@@ -261,10 +261,9 @@ class Workflow:
             start = WorkflowStart(self.spec, work_of_steps(made, opened), values, self._deferred, *begins)
             return WorkflowEngine(lifecycle, elicitation, start)
 
-        logged = self._logged(values, rerun_from, of, len(earlier)) | needed_again(**models)
-        logged |= {**logged_builtins(made.toolbox), **(settings or {})}
+        logged = self._logged(values, rerun_from, of, len(earlier)) | needed_again(**models) | logged_builtins(made.toolbox)
         named: dict[str, Any] = {"name": self._name, "server_tools": servers, **limits}
-        return Orchestration(make=make, settings=logged, check=check, begins_with=of, **named)
+        return Orchestration(make=make, settings={**logged, **(settings or {})}, check=check, begins_with=of, **named)
 
     def _price_check(self, made: WorkflowAgents, inner: Iterable[Orchestration]) -> Callable[[Budget], None]:
         """Return what misses prices that a budget needs. ``inner``: the runs of the files that it runs."""

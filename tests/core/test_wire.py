@@ -99,6 +99,8 @@ def test_kinds_are_named_in_the_past_tense_in_snake_case() -> None:
         "plan_reviewed",
         "model_called",
         "tools_changed",
+        "server_started",
+        "server_changed",
         "finding_made",
         "guidance_drawn",
         "grant_given",

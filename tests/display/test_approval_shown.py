@@ -8,7 +8,7 @@ from html import unescape
 import pytest
 from asserted_sentences import Snapshot
 from hostile import BREAKS, SCRIPTS, check_is_harmless
-from some_approvals import BASH, CASES, DIFF, OFFERS, approval
+from some_approvals import BASH, CASES, DIFF, OF_SERVER, OFFERS, approval
 from some_questions import run_of
 
 from agentnb.core.log import events as e
@@ -78,6 +78,13 @@ def test_each_button_says_what_it_allows_and_how_far(subtests: pytest.Subtests) 
             "Always: bash(git status *), in this session (until this kernel ends)",
             "Reject",
         ],
+        "server": [
+            "Approve (2,001 characters of what has changed not opened)",
+            "Always: every call of mcp_fs_read, in this run",
+            "Always: all tools of the MCP server fs, in this run",
+            "Always: all tools of the MCP server fs, in this session (until this kernel ends)",
+            "Reject",
+        ],
         "own gate": ["Approve", "always", "Reject"],
     }
     for name, labels in expected.items():
@@ -112,10 +119,11 @@ def test_saved_question_says_what_was_offered(snapshot: Snapshot) -> None:
 
 
 def test_answers_that_are_shown_as_lines_to_type_fit() -> None:
-    question = CASES["command"].question
-    lines = typed_answers(question)
-    assert lines[1:] == [*(f"always in {one.reach}: {one.rule}" for one in OFFERS), "deny: REASON"]
-    assert [checked_answer(question.schema, line) for line in lines] == lines
+    for name, offers in {"command": OFFERS, "server": OF_SERVER}.items():
+        question = CASES[name].question
+        lines = typed_answers(question)
+        assert lines[1:] == [*(f"always in {one.reach}: {one.rule}" for one in offers), "deny: REASON"]
+        assert [checked_answer(question.schema, line) for line in lines] == lines
 
 
 def test_answered_question_says_what_was_allowed(subtests: pytest.Subtests) -> None:
@@ -135,6 +143,26 @@ def test_answered_question_says_what_was_allowed(subtests: pytest.Subtests) -> N
         with subtests.test(str(answer)):
             asked = AskedQuestion(question=CASES["command"].question, round=0, outcome="answered", answer=answer)
             assert answer_told(asked) == told and told in words(question_html(asked, live=False))
+
+
+def test_answer_for_a_server_says_its_reach(snapshot: Snapshot) -> None:
+    for answer in ("always", "always in session", {"always": "mcp:fs"}, {"always": "mcp_fs_read", "reach": "session"}):
+        asked = AskedQuestion(question=CASES["server"].question, round=0, outcome="answered", answer=answer)
+        assert answer_told(asked) == snapshot(str(answer))
+
+
+def test_words_of_a_server_are_marked_as_such_and_stay_text(snapshot: Snapshot) -> None:
+    case = CASES["server"]
+    html = question_html(case, live=True)
+    check_is_harmless(html)
+    assert [words(one) for one in re.findall('<div class="agentnb-quiet">(.*?)</div>', html)] == snapshot("titles")
+    assert words(re.findall('<div class="agentnb-question-text">(.*?)</div>', html)[1]) == snapshot("note")
+    assert "<img" not in html and "<script" not in html
+    changed = call_part_html(case.question, "news")
+    assert changed.count("line-added") == 100 and changed.count("line-removed") == 1
+    assert "onerror" in unescape(call_part_html(case.question, "description"))
+    lines = call_text(case.question).split("\n")
+    assert [line for line in lines if not line.startswith("    ")] == snapshot("text")
 
 
 def test_form_of_the_arguments_has_their_values_and_kinds() -> None:

@@ -53,6 +53,17 @@ LINES: dict[str, Fact] = {
         {"tools": (ToolSpec("look"), ToolSpec("work")), "reason": "a file came"},
     ),
     "tools from here on: none": (w.ToolsChanged, {"tools": ()}),
+    "connecting to the MCP server fs: fs-server /srv": (w.ServerStarted, {"server": "fs", "target": "fs-server /srv"}),
+    "MCP server fs: is now fs-server /, before: fs-server /srv; changed since first seen: mcp_fs_read": (
+        w.ServerChanged,
+        {
+            "server": "fs",
+            "target": "fs-server /",
+            "is_other": True,
+            "target_before": "fs-server /srv",
+            "tools": ("mcp_fs_read",),
+        },
+    ),
     "nudge: It repeats itself (rounds 1 to 3)": (
         w.FindingMade,
         {"rule": "r", "family": "loops", "first": 0, "last": 2, "severity": "nudge", "sentence": "It repeats itself"},
@@ -60,6 +71,7 @@ LINES: dict[str, Fact] = {
     "notice: same call (round 1)": (w.FindingMade, {"rule": "same_call", "family": "loops", "first": 0, "last": 0}),
     "guidance brief drawn, with a probability of 0.25": (w.GuidanceDrawn, {"set": "brief", "propensity": 0.25}),
     "all calls of write allowed": (w.GrantGiven, {"grant_id": "q1", "tool": "write"}),
+    "all tools of the MCP server fs allowed": (w.GrantGiven, {"grant_id": "q1", "tool": "mcp_fs_read", "rule": "mcp:fs"}),
     "grant q1 taken back": (w.GrantWithdrawn, {"grant_id": "q1"}),
     "context review, on p-1: asked": (w.ContextShifted, {"context_type": "review", "entity": "p-1", "reason": "asked"}),
     'weather turned: {"sky":"clear"}': (w.OtherEvent, {"name": "weather_turned", "data": {"sky": "clear"}}),
@@ -83,6 +95,26 @@ def test_each_kind_has_its_line(subtests: pytest.Subtests) -> None:
 def test_a_call_that_waits_has_a_line_which_no_card_needs() -> None:
     waits = e.ToolAdmitted(seq=1, at=None, run_id="r", call=ToolCall("work", {}, "c"), reason="for the person")
     assert event_line(waits) == "call of work waits: for the person" and e.ToolAdmitted not in SHOWN
+
+
+def test_a_change_of_the_tools_says_what_is_other(subtests: pytest.Subtests) -> None:
+    look, work, other = ToolSpec("look"), ToolSpec("work"), ToolSpec("work", "does more")
+    many = tuple(ToolSpec(f"mcp_bench_{number}") for number in range(200))
+    cases = {
+        "tools added: work (MCP servers)": ((look,), (look, work)),
+        "tools removed: look (MCP servers)": ((look, work), (work,)),
+        "tools changed: work (MCP servers)": ((look, work), (look, other)),
+        "tools added: look; removed: work (MCP servers)": ((work,), (look,)),
+        "tools from here on: look (MCP servers)": ((look,), (look,)),
+        "tools added: mcp_bench_0, mcp_bench_1, mcp_bench_2, mcp_bench_3 and 196 more (MCP servers)": ((look,), (look, *many)),
+    }
+    for line, (before, after) in cases.items():
+        with subtests.test(line):
+            story = RunBuilder(tools=before).add(w.ToolsChanged, tools=after, reason="mcp_servers")
+            assert AlsoHappened(story.run.events).during(0) == [line]
+    turns = RunBuilder(tools=(look,)).add(w.ToolsChanged, tools=(work,)).add(w.ToolsChanged, tools=(other,))
+    lines = ["tools added: work; removed: look", "tools changed: work"]
+    assert AlsoHappened(turns.run.events).during(0) == lines, "each is compared with the one before"
 
 
 @examples(100)

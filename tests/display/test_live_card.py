@@ -9,17 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
+from run_builder import RunBuilder, a_round, called
 from scripted_runs import add
 
 from agentnb.agent.agent import Agent
 from agentnb.core.log.events import AnyEvent, CommandReceived, Delta, Event, ToolStarted
+from agentnb.core.log.work_events import ToolsChanged
 from agentnb.core.messages import ToolCall
+from agentnb.core.request import ToolSpec
 from agentnb.core.todos import Todo
 from agentnb.display.card import live_card
+from agentnb.display.card.html import run_html
 from agentnb.display.card.live_card import LiveCard
 from agentnb.display.form import Form, effects_of
 from agentnb.display.parts.finding_links import LiveFindings
 from agentnb.display.parts.rounds import round_pieces
+from agentnb.display.parts.tool_card import ICONS
 from agentnb.display.texts.user_messages import UserMessages
 from agentnb.models import ScriptedModel
 
@@ -299,3 +304,13 @@ def test_what_is_kept_is_what_would_be_drawn_anew(story: list[AnyEvent | Delta])
         for one in card.run.rounds:
             anew = round_pieces(one, form, user_messages=UserMessages(events).during(one.index))
             assert shown[one.index] == (list(anew), anew)
+
+
+def test_effects_of_tools_that_came_later_are_shown() -> None:
+    story = RunBuilder().add(ToolsChanged, tools=(ToolSpec("send", effects=("network",)),), reason="mcp_servers")
+    card = LiveCard()
+    for event in story.extend(*a_round(0, called("send"))).run.events:
+        card.take(event)
+    shown = "".join(card.whole()["rounds"][0]["html"].values())
+    assert ICONS["network"] in shown
+    assert shown.count(ICONS["network"]) == run_html(story.run).count(ICONS["network"])

@@ -20,7 +20,7 @@ from agentnb.errors import ServerFailed
 from agentnb.runtime.servers.listed_servers import IN_CODE, ListedServer, listed_servers
 from agentnb.runtime.servers.servers import Servers
 from agentnb.settings import Key
-from agentnb.tools.mcp.catalogue import Catalogue, catalogue_of
+from agentnb.tools.mcp.connections.catalogue import Catalogue, catalogue_of
 from agentnb.tools.mcp.server import MCPServer, ServerTools
 
 

@@ -59,13 +59,14 @@ def test_what_was_offered_stays_in_its_place(servers: Servers) -> None:
         assert later[: len(earlier)] == earlier
 
 
-def test_tool_that_the_person_named_is_offered_and_a_hidden_one_can_be_called(servers: Servers) -> None:
+def test_named_tool_is_offered_and_a_hidden_one_from_its_first_call_on(servers: Servers) -> None:
     many = bench("many", "200")
     named = ServerTools("bench", "export_cargo", many)
     run = played([calls(("rename_permit", {"key": "p"}), ("renam_permit", {}))], [named, many], servers)
-    assert names(run) == [FIND_TOOLS, "export_cargo"]
+    assert names(run) == [FIND_TOOLS, "export_cargo", "rename_permit"]
     assert [result.error_code for result in results(run)] == [None, "unknown_tool"]
     assert "mcp_bench_rename_permit" in texts(run)[1]
+    assert FIND_TOOLS in texts(run)[1]
 
 
 def test_bad_and_empty_searches_say_what_to_do(servers: Servers) -> None:

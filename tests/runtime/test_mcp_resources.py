@@ -17,7 +17,7 @@ from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.host.host import Host, hosted
 from agentnb.runtime.questions.model_code import ModelCode
 from agentnb.runtime.servers.servers import Servers
-from agentnb.tools.mcp.catalogue import catalogue_of
+from agentnb.tools.mcp.connections.catalogue import catalogue_of
 from agentnb.tools.mcp.resources import MAX_CHARACTERS, resource_tools
 from agentnb.tools.mcp.server import MCPServer, ServerTools
 from agentnb.tools.mcp.wire_names import WireNames

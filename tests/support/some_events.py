@@ -233,6 +233,15 @@ of_kind: dict[type[e.Event], st.SearchStrategy[Any]] = {
         error=words,
     ),
     w.ToolsChanged: _of_kind(w.ToolsChanged, tools=st.lists(specs, max_size=2).map(tuple), reason=words),
+    w.ServerStarted: _of_kind(w.ServerStarted, server=words, target=words),
+    w.ServerChanged: _of_kind(
+        w.ServerChanged,
+        server=words,
+        target=words,
+        is_other=st.booleans(),
+        target_before=words,
+        tools=st.lists(words, max_size=2).map(tuple),
+    ),
     w.FindingMade: _of_kind(
         w.FindingMade,
         rule=words,
@@ -246,7 +255,9 @@ of_kind: dict[type[e.Event], st.SearchStrategy[Any]] = {
     w.GuidanceDrawn: _of_kind(
         w.GuidanceDrawn, set=words, propensity=seconds, version=words, among=st.dictionaries(words, seconds, max_size=2)
     ),
-    w.GrantGiven: _of_kind(w.GrantGiven, grant_id=words, tool=words, by=words, question_id=words),
+    w.GrantGiven: _of_kind(
+        w.GrantGiven, grant_id=words, tool=words, by=words, question_id=words, server_identity=words, tool_identity=words
+    ),
     w.GrantWithdrawn: _of_kind(w.GrantWithdrawn, grant_id=words, by=words),
     w.ContextShifted: _of_kind(w.ContextShifted, context_type=words, entity=words, call_id=words, reason=words),
     w.OutcomeGiven: _of_kind(

@@ -14,9 +14,11 @@ from typing import Any
 from agentnb.agent.agent import Agent
 from agentnb.cli.command import DONE, FAILED, INTERRUPTED, INVALID, Command, Outcome, argument, file, text_of
 from agentnb.cli.inputs import find_names, load_file
+from agentnb.cli.server_files import servers_of
 from agentnb.cli.shell_commands import SHELL
 from agentnb.cli.terminal.second_interrupt import second_interrupt_kills
-from agentnb.cli.workflow_options import ALLOW_URL
+from agentnb.cli.terminal.terminal_questions import is_at_terminal
+from agentnb.cli.workflow_options import ALLOW_URL, MCP
 from agentnb.errors import AgentnbError, UrlNotAllowed
 from agentnb.experiments.experiment import Experiment
 from agentnb.experiments.form.python_source import experiment_in
@@ -38,7 +40,8 @@ SECOND = "Stopping. Ctrl-C again ends agentnb at once; the same command goes on 
 def experiment(given: Namespace) -> Outcome:
     """Run an experiment from a file of YAML or Python; run again, it makes the missing runs."""
     try:
-        return _outcome(given)
+        with servers_of(given.mcp, asks=is_at_terminal()):
+            return _outcome(given)
     except UrlNotAllowed:  # the person may be asked, and then the command begins again
         raise
     except AgentnbError as error:
@@ -93,7 +96,8 @@ def _models_of(found: Experiment) -> Iterator[Any]:
 
 
 def _again(given: Namespace) -> str:
-    options = {"--folder": [given.folder] if given.folder else [], "--tools": given.tools, "--allow-url": given.allow_urls}
+    options = {"--folder": [given.folder] if given.folder else [], "--tools": given.tools}
+    options |= {"--mcp": given.mcp, "--allow-url": given.allow_urls}
     options["--name"] = [given.name] if given.name else []
     words = [str(word) for option, values in options.items() for value in values for word in (option, value)]
     return shlex.join(["agentnb", "experiment", str(given.file), *words])
@@ -117,6 +121,7 @@ EXPERIMENT = Command(
         ),
         argument("--name", metavar="NAME", default="", help="which experiment of a Python file that has several"),
         argument("--design", action="store_true", help="print runs, cost, time and the minimum detectable effect; run nothing"),
+        MCP,
         ALLOW_URL,
     ),
     "agentnb experiment guidance.yaml --tools my_tools.py --design\n"

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from agentnb.advice import in_words
+from agentnb.cli.shell_commands import SHELL
 from agentnb.cli.terminal.form_dialogue import Dialogue, divided_fields, form_dialogue
 from agentnb.core.questions import WaitingOnUser, answer_form, answer_in_words, choice_in_words, expected
 from agentnb.core.run.approvals import ALWAYS, DENY, EDIT
-from agentnb.display.texts.judged_call import call_text, question_text
+from agentnb.display.texts.judged_call import accept_advice, call_text, question_text
 from agentnb.display.texts.question_labels import (
     ASKS,
     REACHES,
@@ -16,6 +18,7 @@ from agentnb.display.texts.question_labels import (
     address_lines,
     approving_choices,
     grant_in_words,
+    is_fixed,
     titled,
 )
 from agentnb.display.texts.visible_text import visible_name
@@ -42,6 +45,8 @@ def dialogue(question: WaitingOnUser) -> Dialogue:
     form = None if question.kind == "approval" else question_form(question)
     if form is not None and divided_fields(form):
         return (yield from form_dialogue(f"{head}{BY_FIELD}\n", form, may_leave=True))
+    if advice := accept_advice(question):
+        head = f"{head}{in_words(advice, SHELL)}\n"
     page, rest = _page(call_text(question))
     return (yield from _answer(f"{head}{page}{_listed(question)}", question, rest))
 
@@ -104,7 +109,8 @@ def _listed(question: WaitingOnUser) -> str:
     lines = [f"  {number} {words}" for number, (_, words) in enumerate(_choices(question), 1)]
     if _is_approval(question):
         grants = question.about.grants if question.about is not None else ()
-        pattern = next((offer for offer in grants if offer.rule != question.about.tool), None) if question.about else None
+        tool = question.about.tool if question.about is not None else ""
+        pattern = next((offer for offer in grants if not is_fixed(offer, tool)), None)
         other = [f"{ALWAYS} in {pattern.reach}: PATTERN"] if pattern is not None else []
         lines.append(f"Or type: {', '.join([f'{DENY}: REASON', *other])}, or edit, which asks for other arguments")
     return "".join(f"{line}\n" for line in lines)

@@ -488,6 +488,7 @@ AnyEvent: TypeAlias = (
     | w.ModelCalled
     | w.ToolsChanged
     | w.ServerStarted
+    | w.ServerChanged
     | w.FindingMade
     | w.GuidanceDrawn
     | w.GrantGiven

@@ -158,6 +158,20 @@ class ServerStarted(Event, frozen=True, kw_only=True, tag="server_started", gc=F
     """Its command with arguments, or its address, as configured."""
 
 
+class ServerChanged(Event, frozen=True, kw_only=True, tag="server_changed", gc=False):
+    """An MCP server, or tools of it, are other than when first seen: what was allowed before does not count for them."""
+
+    server: str
+    target: str
+    """Its command with arguments, or its address, as configured now."""
+    is_other: bool = False
+    """Whether command, arguments or address have changed."""
+    target_before: str = ""
+    """What they were, if they have changed and that is known."""
+    tools: tuple[str, ...] = ()
+    """The tools whose description or schema has changed, as the model sees them."""
+
+
 class FindingMade(Event, frozen=True, kw_only=True, tag="finding_made", gc=False):
     """A detector found something in the rounds ``first`` to ``last``. ``sentence`` says what, ``evidence`` is plain data."""
 
@@ -191,7 +205,8 @@ class GrantGiven(Event, frozen=True, kw_only=True, tag="grant_given", gc=False):
     grant_id: str
     tool: str
     rule: str = ""
-    """The pattern of the calls, such as ``bash(git status *)``; empty for all calls of the tool."""
+    """The calls: a pattern such as ``bash(git status *)``, or ``mcp:NAME`` for all tools of a server; empty for all calls of
+    the tool."""
     reach: Literal["run", "session"] = "run"
     """run: the run in which it was given and the runs nested in that; session: all runs of the session."""
     by: str = "person"
@@ -199,6 +214,10 @@ class GrantGiven(Event, frozen=True, kw_only=True, tag="grant_given", gc=False):
     """Id of the question whose answer gave it, if one did."""
     given_in: str = ""
     """Id of the run around this one in which it was given; empty if that is this one, or for the session."""
+    server_identity: str = ""
+    """The digest of the MCP server as configured, to which it belongs; empty if it was given for no server's tool."""
+    tool_identity: str = ""
+    """The digest of the server's tool that was asked about, as the server described it."""
 
 
 class GrantWithdrawn(Event, frozen=True, kw_only=True, tag="grant_withdrawn", gc=False):

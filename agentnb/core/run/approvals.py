@@ -158,8 +158,9 @@ def _grant_schemas(grants: Sequence[GrantOffer]) -> list[dict[str, Any]]:
     """Return the schemas of the answers that give one of these grants: typed, and as an object."""
     if not grants:
         return []
-    tool, bracket, _ = max((offer.rule for offer in grants), key=len).partition("(")
-    rule = re.escape(tool) + (r"(\(.+\))?" if bracket else "")
+    parts = [offer.rule.partition("(") for offer in grants]
+    tools = dict.fromkeys(re.escape(tool) for tool, _, _ in parts)
+    rule = f"({'|'.join(tools)})" + (r"(\(.+\))?" if any(bracket for _, bracket, _ in parts) else "")
     reaches = list(dict.fromkeys(offer.reach for offer in grants))
     typed = rf"^\s*[Aa]lways(\s+in\s+({'|'.join(reaches)}))?(\s*[:,]\s*{rule})?\s*$"
     examples = list(dict.fromkeys(offer.rule for offer in grants))

@@ -166,6 +166,7 @@ HANDLERS: dict[type[Event], Callable[[RunFacts, Any], None]] = {
     w.ModelCalled: _model_called,
     w.ToolsChanged: _tools_changed,
     w.ServerStarted: _nothing_known,
+    w.ServerChanged: _nothing_known,
     w.FindingMade: _finding_made,
     w.GrantGiven: _grant_given,
     w.GrantWithdrawn: _grant_withdrawn,

@@ -31,6 +31,7 @@ from agentnb.core.log.events import (
     ToolPrinted,
     ToolProgress,
 )
+from agentnb.core.log.work_events import ToolsChanged
 from agentnb.core.messages import encodable
 from agentnb.core.questions import AskedQuestion, by_call
 from agentnb.core.redaction import redact
@@ -159,6 +160,8 @@ class LiveCard:
         elif isinstance(event, RunStarted):
             self._form = self._form._replace(effects=effects_of(event.tools), settings=event.settings)
             self._steps = LiveSteps.of(self.run, event)
+        elif isinstance(event, ToolsChanged):
+            self._form = self._form._replace(effects=effects_of(event.tools))
         elif isinstance(event, CommandReceived):
             self._was_read(event)
         elif isinstance(event, RunFinished | RunSuspended):

@@ -10,7 +10,7 @@ from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.style import kept
 from agentnb.display.texts.labels import clean, counted
 from agentnb.runtime.servers.listed_servers import ListedServer
-from agentnb.tools.mcp.catalogue import Catalogue
+from agentnb.tools.mcp.connections.catalogue import Catalogue
 from agentnb.tools.mcp.resources import prompt_arguments
 
 MAX_ROWS = 200

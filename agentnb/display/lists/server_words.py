@@ -8,7 +8,7 @@ from typing import Any
 from agentnb.core.redaction import redact
 from agentnb.display.texts.labels import clean, counted, first_line
 from agentnb.runtime.servers.listed_servers import ListedServer
-from agentnb.tools.mcp.live_server import State
+from agentnb.tools.mcp.connections.live_server import State
 
 STATES: dict[State, tuple[str, str]] = {
     "configured": ("neutral", "Not started"),

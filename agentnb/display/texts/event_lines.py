@@ -8,27 +8,34 @@ from typing import Any
 import msgspec
 
 from agentnb.core.log import work_events as w
-from agentnb.core.log.events import AnyEvent, Event, RoundStarted, RunRecovered, RunSuspended, ToolAdmitted
+from agentnb.core.log.events import AnyEvent, Event, RoundStarted, RunRecovered, RunStarted, RunSuspended, ToolAdmitted
+from agentnb.core.request import ToolSpec
 from agentnb.core.run.work_fold import KINDS
 from agentnb.core.run.work_records import is_substituted
 from agentnb.core.usage import Usage
 from agentnb.display.texts.labels import clean, counted, duration, first_line, thousands
+from agentnb.display.texts.question_labels import server_of_rule
 from agentnb.workflow.graph.node_states import STEP_EVENTS
 
 LONGEST = 200
 """Characters of a line."""
 MAX_LINES = 40
 """Lines shown of one round."""
+MAX_NAMES = 4
+"""Names of tools in a line."""
 SHOWN = frozenset({*KINDS, RunSuspended, RunRecovered} - {w.ResultGiven, w.OutcomeGiven})
 """The kinds of events that are shown by their lines; the result of a workflow is its answer, an outcome is beside the state."""
 
 
-def event_line(event: AnyEvent) -> str:
+def event_line(event: AnyEvent, tools: Sequence[ToolSpec] | None = None) -> str:
     """Return what happened, in one short line without control characters: ``step load completed in 1.2 s``.
 
-    Empty for kinds that the display shows in other ways.
+    Empty for kinds that the display shows in other ways. ``tools``: those that the run had before, if they are known: a
+    change of the tools is then told as what was added, removed and changed.
     """
     words = _WORDS.get(type(event))
+    if tools is not None and isinstance(event, w.ToolsChanged):
+        return first_line(clean(_tools_changed_from(tools, event)), LONGEST)
     return "" if words is None else first_line(clean(words(event)), LONGEST)
 
 
@@ -44,6 +51,7 @@ class AlsoHappened:
         self._by_round: dict[int, list[str]] = {}
         self._more: dict[int, int] = {}
         self._index = 0
+        self._tools: Sequence[ToolSpec] | None = None
         for event in events:
             self.take(event)
 
@@ -51,12 +59,14 @@ class AlsoHappened:
         """Record an event."""
         if isinstance(event, RoundStarted):
             self._index = event.index
-        elif type(event) in SHOWN and (line := event_line(event)):
+        elif type(event) in SHOWN and (line := event_line(event, self._tools)):
             lines = self._by_round.setdefault(self._index, [])
             if len(lines) < MAX_LINES:
                 lines.append(line)
             else:
                 self._more[self._index] = self._more.get(self._index, 0) + 1
+        if isinstance(event, RunStarted | w.ToolsChanged):
+            self._tools = event.tools
 
     def during(self, index: int) -> Sequence[str]:
         """Return the lines of this round; those from before the first round belong to the first."""
@@ -108,8 +118,36 @@ def _used(usage: Usage) -> list[str]:
 
 
 def _tools_changed(event: w.ToolsChanged) -> str:
-    names = ", ".join(tool.name for tool in event.tools) or "none"
-    return f"tools from here on: {names}" + (f" ({event.reason})" if event.reason else "")
+    return f"tools from here on: {_some([tool.name for tool in event.tools]) or 'none'}{_for_reason(event)}"
+
+
+def _tools_changed_from(tools: Sequence[ToolSpec], event: w.ToolsChanged) -> str:
+    """Return the difference to the tools before; all tools if there is none."""
+    before, after = {tool.name: tool for tool in tools}, {tool.name: tool for tool in event.tools}
+    differences = {
+        "added": [name for name in after if name not in before],
+        "removed": [name for name in before if name not in after],
+        "changed": [name for name, tool in after.items() if before.get(name, tool) != tool],
+    }
+    told = [f"{word}: {_some(names)}" for word, names in differences.items() if names]
+    return f"tools {'; '.join(told)}{_for_reason(event)}" if told else _tools_changed(event)
+
+
+def _some(names: Sequence[str]) -> str:
+    """Return names, of many the first ones and how many more there are."""
+    more = len(names) - MAX_NAMES
+    return ", ".join(names[:MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _for_reason(event: w.ToolsChanged) -> str:
+    return f" ({_REASONS.get(event.reason, event.reason)})" if event.reason else ""
+
+
+def _server_changed(event: w.ServerChanged) -> str:
+    before = f", before: {event.target_before}" if event.target_before else ""
+    now = f"is now {event.target}{before}" if event.is_other else ""
+    tools = f"changed since first seen: {', '.join(event.tools)}" if event.tools else ""
+    return f"MCP server {event.server}: {'; '.join(filter(None, [now, tools]))}"
 
 
 def _finding_made(event: w.FindingMade) -> str:
@@ -119,7 +157,9 @@ def _finding_made(event: w.FindingMade) -> str:
 
 
 def _grant_given(event: w.GrantGiven) -> str:
-    return f"{event.rule or f'all calls of {event.tool}'} allowed"
+    server = server_of_rule(event.rule)
+    calls = f"all tools of the MCP server {server}" if server else event.rule or f"all calls of {event.tool}"
+    return f"{calls} allowed"
 
 
 def _context_shifted(event: w.ContextShifted) -> str:
@@ -136,6 +176,7 @@ _CONSENT = {
     "taken": "log from elsewhere: you took its approvals and answers as yours",
     "refused": "log from elsewhere: its approvals and answers do not count",
 }
+_REASONS = {"mcp_servers": "MCP servers"}
 _WHY_SUSPENDED = {"nobody_here": "nobody could answer here", "asked": "you chose Later"}
 _WORDS: dict[type[Event], Callable[[Any], str]] = {
     ToolAdmitted: lambda event: f"call of {event.call.name} waits{_because(event.reason)}",
@@ -154,6 +195,7 @@ _WORDS: dict[type[Event], Callable[[Any], str]] = {
     w.ModelCalled: _model_called,
     w.ToolsChanged: _tools_changed,
     w.ServerStarted: lambda event: f"connecting to the MCP server {event.server}: {event.target}",
+    w.ServerChanged: _server_changed,
     w.FindingMade: _finding_made,
     w.GuidanceDrawn: lambda event: f"guidance {event.set} drawn, with a probability of {event.propensity:.3g}",
     w.GrantGiven: lambda event: "" if event.given_in else _grant_given(event),  # else the run around shows it

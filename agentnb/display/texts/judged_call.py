@@ -10,7 +10,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from agentnb.core.questions import JudgedCall, WaitingOnUser
+from agentnb.advice import AcceptServer
+from agentnb.core.questions import JudgedCall, ToolOrigin, WaitingOnUser
 from agentnb.display.texts.visible_text import visible, visible_name
 
 MAX_WITH_CALL = 600
@@ -18,7 +19,7 @@ MAX_WITH_CALL = 600
 MAX_INDENT = 40
 """Spaces at the beginning of a line of a file that are left as they are."""
 CANNOT_UNDO = "This change cannot be undone: the file has a key in it, and agentnb keeps no copies of keys."
-CallPartKind: TypeAlias = Literal["command", "diff", "arguments"]
+CallPartKind: TypeAlias = Literal["command", "diff", "arguments", "news", "description"]
 
 
 class CallPart(NamedTuple):
@@ -38,22 +39,41 @@ def question_text(question: WaitingOnUser) -> str:
 def call_parts(question: WaitingOnUser) -> list[CallPart]:
     """Return the parts of the call that a question is about: the command, the change of a file, and the other arguments.
 
-    Arguments that the question itself, the command or the change holds in full are left out.
+    Of a tool of an MCP server also what has changed of it, and what the server says of it. Arguments that the question itself,
+    the command or the change holds in full are left out.
     """
     about = question.about
     if about is None:
         return []
     tool = visible_name(about.tool)
     command = CallPart("command", f"{tool} runs this command", visible(about.command))
-    diff = CallPart("diff", f"{tool} changes a file", "\n".join(map(_file_line, about.diff.rstrip("\n").split("\n"))))
+    diff = CallPart("diff", f"{tool} changes a file", "\n".join(map(diff_line, about.diff.rstrip("\n").split("\n"))))
     is_in_question = about.arguments in question.message and len(question.message) <= MAX_WITH_CALL
     arguments = CallPart("arguments", "", "" if is_in_question else _arguments(about))
-    return [part for part in (command, diff, arguments) if part.text]
+    return [part for part in (command, diff, arguments, *_origin_parts(tool, about.origin)) if part.text]
+
+
+def _origin_parts(tool: str, origin: ToolOrigin | None) -> list[CallPart]:
+    if origin is None:
+        return []
+    news = "\n".join(map(diff_line, origin.diff.split("\n")))
+    return [
+        CallPart("news", f"Changed since {tool} was first seen", news),
+        CallPart("description", f"The MCP server {visible_name(origin.server)} says of {tool}", visible(origin.description)),
+    ]
 
 
 def undo_note(question: WaitingOnUser) -> str:
     """Return the note that the change cannot be undone; empty if it can, or is none."""
     return CANNOT_UNDO if question.about is not None and question.about.cannot_undo else ""
+
+
+def accept_advice(question: WaitingOnUser) -> tuple[AcceptServer, ...]:
+    """Return how rules count again for a tool of an MCP server that has changed; nothing for any other."""
+    origin = None if question.about is None else question.about.origin
+    if origin is None or not origin.changed:
+        return ()
+    return (AcceptServer(visible_name(origin.server), lead="To let rules count for it as it is now"),)
 
 
 def call_text(question: WaitingOnUser) -> str:
@@ -87,7 +107,7 @@ def _sides(diff: str) -> Iterable[str]:
         yield from (side, f"{side}\n")
 
 
-def _file_line(line: str) -> str:
+def diff_line(line: str) -> str:
     """Return a line of a diff, in which the indentation stays as it is."""
     sign, rest = line[:1], line[1:]
     indent = len(rest) - len(rest.lstrip(" "))

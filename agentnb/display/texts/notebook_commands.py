@@ -134,6 +134,7 @@ NOTEBOOK: a.Commands = {
     a.ReplayRun: _replay,
     a.ReadLoosely: lambda one: f"%traces {one.path} --loose" if one.path else "load_traces(..., strict=False)",
     a.SetKey: _key,
+    a.AcceptServer: lambda one: f"%agent mcp accept {one.name}",
     a.AddServer: lambda one: f"%agent mcp add {one.name} COMMAND",
     a.SetModel: lambda one: "-m VARIABLE" if one.again else f"%%agent -m {one.name}",
     a.SetDefaultModel: lambda one: f"%agent defaults model={one.name}",

@@ -27,6 +27,7 @@ from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.display.texts.visible_text import visible, visible_name
 from agentnb.errors import SettingsError
 from agentnb.policies.permissions.permissions import Permissions
+from agentnb.tools.mcp.server import PREFIX
 
 ASKS = {
     "approval": "The agent asks for your approval",
@@ -180,7 +181,11 @@ def answer_parts(asked: AskedQuestion) -> tuple[str, str]:
 
 def grant_in_words(grant: GrantOffer, tool: str, reaches: Mapping[GrantReach, str] = REACHES) -> str:
     """Return the calls of a tool that a grant allows, and how far it reaches."""
-    calls = f"every call of {visible_name(tool)}" if grant.rule == tool else visible(grant.rule)
+    server = server_of_rule(grant.rule)
+    if server:
+        calls = f"all tools of the MCP server {visible_name(server)}"
+    else:
+        calls = f"every call of {visible_name(tool)}" if grant.rule == tool else visible(grant.rule)
     return f"{calls}, {reaches.get(grant.reach, grant.reach)}"
 
 
@@ -196,6 +201,16 @@ def limits_in_words(field: FormField) -> list[str]:
     wanted = FORMATS_IN_WORDS.get(field.format, "")
     pattern = f"Matches {cut(visible(field.pattern), MAX_PATTERN)}" if field.pattern else ""
     return [one for one in (f"{wanted[:1].upper()}{wanted[1:]}", limits, pattern) if one]
+
+
+def server_of_rule(rule: str) -> str:
+    """Return the MCP server whose tools a rule is about, all of them; empty for any other rule."""
+    return rule.removeprefix(PREFIX) if rule.startswith(PREFIX) and "/" not in rule else ""
+
+
+def is_fixed(grant: GrantOffer, tool: str) -> bool:
+    """Return whether a grant has no pattern that the person may change."""
+    return grant.rule == tool or bool(server_of_rule(grant.rule))
 
 
 def choices_in_words(question: WaitingOnUser) -> list[str]:

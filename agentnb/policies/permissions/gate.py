@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
+from agentnb.core.log.work_events import GrantGiven
 from agentnb.core.messages import ToolCall
+from agentnb.core.questions import ToolOrigin
 from agentnb.core.run.approvals import ASKED_BY_RULES, READ_ONLY, arguments_as_json
 from agentnb.detect.so_far import RunSoFar
 from agentnb.policies.gates.verdicts import Ask, AskByRules, AskEachTime, Deny, FirmAsk
@@ -14,7 +16,8 @@ from agentnb.policies.permissions.approval_mode import declared_effects
 from agentnb.policies.permissions.matching import CallSubject, RuleMatcher
 from agentnb.policies.permissions.permissions import NOT_ALLOWED, Judgement, Permissions, ToolPermissions
 from agentnb.policies.permissions.rules import Rule
-from agentnb.tools.subject import kind_of_subject, shows_change
+from agentnb.tools.mcp.server import PREFIX
+from agentnb.tools.subject import has_changed, kind_of_subject, origin_of, shows_change
 from agentnb.tools.tool import Tool
 
 MAX_SHOWN = 300
@@ -52,7 +55,7 @@ class PermissionGate:
             return _denial(judged, tool)
         if judged.verdict == "allow" or (not judged.is_unclear and self._is_granted(call, tool, run)):
             return None
-        is_firm = judged.rule is not None or self._permissions.is_nested
+        is_firm = judged.rule is not None or self._permissions.is_nested or has_changed(tool)
         ask = AskEachTime if judged.is_unclear else FirmAsk if is_firm else AskByRules
         is_shown = kind_of_subject(tool) == "command" or shows_change(tool)  # beside the question
         arguments = "" if is_shown else f" with {shown(call.arguments)}"
@@ -60,7 +63,26 @@ class PermissionGate:
 
     def _is_granted(self, call: ToolCall, tool: Tool, run: RunSoFar) -> bool:
         """Return whether the person has allowed calls such as this one."""
-        return any(is_allowed_by(grant.rule or grant.tool, call, tool, self._work_dir) for grant in run.grants)
+        return any(
+            is_allowed_by(grant.rule or grant.tool, call, tool, self._work_dir)
+            for grant in run.grants
+            if counts_for(grant, tool)
+        )
+
+
+def counts_for(grant: GrantGiven, tool: Tool) -> bool:
+    """Return whether a grant belongs to this tool as it is, and to its MCP server as configured, if it is of one.
+
+    A grant that names neither counts as a rule does: while both are as first seen. One for all tools of a server counts for
+    the tool that was asked about as it was then, and for others as first seen.
+    """
+    origin = origin_of(tool)
+    if origin is None or not grant.server_identity:
+        return not grant.server_identity and not has_changed(tool)
+    if grant.server_identity != origin.server_identity:
+        return False
+    is_of_server = grant.rule.startswith(PREFIX)
+    return grant.tool_identity == origin.tool_identity or (is_of_server and "tool" not in origin.changed)
 
 
 def is_allowed_by(rule_text: str, call: ToolCall, tool: Tool, work_dir: Path) -> bool:
@@ -93,7 +115,25 @@ def _why(judged: Judgement, tool: Tool) -> str:
     """Return why the person is asked."""
     if judged.is_unclear:
         return f"It cannot be told whether the rule {_rule_text(judged)} forbids it, so you decide each time."
-    return f"The rule {_rule_text(judged)} asks." if judged.rule is not None else _about(judged, tool)
+    origin = origin_of(tool)
+    rule = [f"The rule {_rule_text(judged)} asks."] if judged.rule is not None else []
+    about = [_about(judged, tool)] if origin is not None or not rule else []
+    return "\n".join([*rule, *about, *(() if origin is None else _changes(origin))])
+
+
+def _changes(origin: ToolOrigin) -> Iterator[str]:
+    """Yield what has changed since a tool of an MCP server was first seen."""
+    if "server" in origin.changed:
+        before = f" It was first seen as: {_shortened(origin.target_before)}." if origin.target_before else ""
+        yield f"The command or address of this server has changed.{before}"
+    if "tool" in origin.changed:
+        yield "What the server says of this tool has changed since it was first seen."
+    if origin.changed:
+        yield "Rules that allow it belong to what was first seen, so they do not count."
+
+
+def _shortened(target: str) -> str:
+    return target if len(target) <= MAX_SHOWN else f"{target[:MAX_SHOWN]}…"
 
 
 def _rule_text(judged: Judgement) -> str:
@@ -103,7 +143,9 @@ def _rule_text(judged: Judgement) -> str:
 def _about(judged: Judgement, tool: Tool) -> str:
     if judged.nature == "sensitive":
         return "The name of the file says that it may hold keys."
-    effects = declared_effects(tool)
+    effects, origin = declared_effects(tool), origin_of(tool)
+    if origin is not None:
+        return f"{tool.spec.name} is a tool of the MCP server {origin.server} ({_shortened(origin.target)})."
     if effects is None:
         return f"{tool.spec.name} does not declare what it does."
     return f"{tool.spec.name} may: {', '.join(sorted(effects))}."

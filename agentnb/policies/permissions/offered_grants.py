@@ -8,15 +8,16 @@ from agentnb.core.messages import ToolCall
 from agentnb.core.questions import GrantOffer
 from agentnb.policies.permissions.commands import offered_pattern
 from agentnb.policies.permissions.places import canonical_address, offered_address, offered_folder, resolved_path
-from agentnb.tools.subject import subject_of, value_of_subject
+from agentnb.tools.mcp.server import PREFIX
+from agentnb.tools.subject import origin_of, subject_of, value_of_subject
 from agentnb.tools.tool import Tool
 
 
 def grants_about(call: ToolCall, tool: Tool, work_dir: Path, *, has_session: bool) -> tuple[GrantOffer, ...]:
     """Return the grants that a question about this call offers. ``has_session``: whether a session can remember one.
 
-    A tool without a subject is offered whole. For a command or a place of which no pattern would be narrow, the session is not
-    offered: it would allow too much for too long.
+    A tool without a subject is offered whole; one of an MCP server for the run, and for longer all tools of the server. For a
+    command or a place of which no pattern would be narrow, the session is not offered: it would allow too much for too long.
     """
     rule, in_run = _rule(call, tool, work_dir), GrantOffer(call.name)
     if rule == call.name:
@@ -28,6 +29,9 @@ def grants_about(call: ToolCall, tool: Tool, work_dir: Path, *, has_session: boo
 
 def _rule(call: ToolCall, tool: Tool, work_dir: Path) -> str:
     """Return the rule that a question offers besides the tool: the tool if it has no subject, empty if none is offered."""
+    origin = origin_of(tool)
+    if origin is not None:
+        return f"{PREFIX}{origin.server}"
     subject, value = subject_of(tool), value_of_subject(tool, call.arguments)
     if subject is None:
         return call.name

@@ -13,7 +13,7 @@ from agentnb.policies.permissions.approval_mode import NO_MODE, ApprovalMode
 from agentnb.policies.permissions.approval_mode import SETTING as MODE
 from agentnb.policies.permissions.matching import CallSubject, RuleMatcher, matchers_of
 from agentnb.policies.permissions.rules import NO_RULES, Rule, RuleList, RuleVerdict
-from agentnb.tools.subject import CallNature, Flag, depends_on_call, flag_of, kind_of_subject, nature_of
+from agentnb.tools.subject import CallNature, Flag, depends_on_call, flag_of, has_changed, kind_of_subject, nature_of
 from agentnb.tools.tool import Tool
 
 SETTING = "permissions"
@@ -142,8 +142,11 @@ class ToolPermissions:
         return Judgement(self._mode.default(self.tool, nature), nature=nature)
 
     def _first_of(self, subject: CallSubject) -> Judgement | None:
-        """Return the verdict of the first rule that matches, of those that ask or allow; None if none does."""
-        allowed = self._allows.first(subject.for_allowing) if self._allows else None
+        """Return the verdict of the first rule that matches, of those that ask or allow; None if none does.
+
+        For a tool of an MCP server that has changed since it was first seen no rule allows.
+        """
+        allowed = self._allows.first(subject.for_allowing) if self._allows and not has_changed(self.tool) else None
         if allowed is None:
             return _asked(self._asks, subject)
         return _asked(self._asks, subject, before=self._allows.places[allowed]) or ALLOWED

@@ -11,7 +11,8 @@ from agentnb.advice import Plain
 from agentnb.errors import SettingsError, near, nearest
 from agentnb.policies.permissions.globs import star_glob
 from agentnb.policies.permissions.places import address_glob
-from agentnb.tools.subject import FLAGS, Flag, flag_of, subject_of
+from agentnb.tools.mcp.server import PREFIX
+from agentnb.tools.subject import FLAGS, Flag, flag_of, origin_of, subject_of
 from agentnb.tools.tool import Tool
 
 RuleVerdict: TypeAlias = Literal["allow", "ask", "deny"]
@@ -21,7 +22,7 @@ RESTRICTED = "restricted"
 EXAMPLE = (
     'Write a dict, such as {"bash": "ask", "write_file(data/**)": "allow"}, or the flags that are permitted, ["file_read"]'
 )
-_RULE = re.compile(r"([\w*-]+)(?:\((.+)\))?", re.DOTALL)
+_RULE = re.compile(rf"({PREFIX}[\w.-]+(?:/[^\s*()]+)?|[\w*-]+)(?:\((.+)\))?", re.DOTALL)
 NAMES_ALONE: tuple[Flag, ...] = ("bash",)
 """Flags that are the name of a tool too: as a rule, such a word means the tool."""
 
@@ -32,7 +33,8 @@ class Rule:
 
     verdict: RuleVerdict
     tools: str
-    """The name of a tool, a pattern of names with ``*``, or a flag."""
+    """The name of a tool, a pattern of names with ``*``, a flag, ``mcp:NAME`` for the tools of an MCP server, or
+    ``mcp:NAME/TOOL``."""
     pattern: str = ""
     """The pattern of the subject of the call, as `tools.subject` has it; empty for all calls."""
 
@@ -54,12 +56,20 @@ class Rule:
         """The rule as it is written, without its verdict."""
         return f"{self.tools}({self.pattern})" if self.pattern else self.tools
 
+    @property
+    def is_of_server(self) -> bool:
+        """Whether it names an MCP server, and not the names of its tools."""
+        return self.tools.startswith(PREFIX)
+
     def is_about(self, name: str, tool: Tool | None) -> bool:
         """Return whether it is about calls of this tool."""
         if self.tools == name:
             return True
         if "*" in self.tools:
             return re.fullmatch(star_glob(self.tools), name) is not None
+        if self.is_of_server:
+            origin = origin_of(tool)
+            return origin is not None and self.tools in (f"{PREFIX}{origin.server}", f"{PREFIX}{origin.server}/{origin.tool}")
         return self.tools not in NAMES_ALONE and tool is not None and self.tools == flag_of(tool)
 
     def check_for(self, name: str, tool: Tool | None) -> None:
@@ -112,7 +122,8 @@ class RuleList:
             for name, tool in named.items():
                 rule.check_for(name, tool)
             known = [*named, *FLAGS]
-            similar = nearest(rule.tools, known) if "*" not in rule.tools and rule.tools not in known else ()
+            is_name = "*" not in rule.tools and not rule.is_of_server
+            similar = nearest(rule.tools, known) if is_name and rule.tools not in known else ()
             if similar:
                 raise SettingsError(f"The rule {rule.text!r} is about no tool of this agent", similar)
 

@@ -35,7 +35,7 @@ from agentnb.runtime.calls.file_change import file_change, file_digest, holds_kn
 from agentnb.runtime.questions.answerers import AnswerQuestion, Approve, Program, QuestionSuspended, Unanswered
 from agentnb.runtime.questions.elicitation import Elicitation
 from agentnb.runtime.workers.worker_calls import call_in_thread
-from agentnb.tools.subject import kind_of_subject, value_of_subject
+from agentnb.tools.subject import kind_of_subject, origin_of, value_of_subject
 from agentnb.tools.tool import CallSync, Tool
 
 OWN_RULE = "approval"
@@ -65,7 +65,7 @@ def approval_question(
     shown = {"command": encodable(command), "diff": encodable(change.diff), "before": change.before, "grants": grants}
     rule = OWN_RULE if ask.rule == ASKED_BY_RULES and not is_of_rules else ask.rule or OWN_RULE
     cannot_undo = keeps_files and holds_known_key(tool, call.arguments, work_dir)
-    about = judged_call(call, rule, effects, cannot_undo=cannot_undo, **shown)
+    about = judged_call(call, rule, effects, cannot_undo=cannot_undo, origin=origin_of(tool), **shown)
     approvals = (*ask.approvals, *((ALWAYS,) if grants else ()))
     schema = approval_schema(approvals, tool.spec.input_schema, about.grants)
     message = f"{ask.question}\n{KEY_FILE}" if change.may_hold_keys else ask.question
@@ -76,6 +76,12 @@ def is_outdated(question: WaitingOnUser, call: ToolCall, tool: Tool | None, work
     """Return whether the file that the call writes has changed since the question showed the change."""
     shown = "" if question.about is None else question.about.before
     return bool(shown) and shown != file_digest(tool, call.arguments, work_dir)
+
+
+def is_of_this_tool(question: WaitingOnUser, tool: Tool | None) -> bool:
+    """Return whether a question of an earlier process was about the tool as it is: one of an MCP server may have changed."""
+    before, now = None if question.about is None else question.about.origin, origin_of(tool)
+    return before is None or now is None or redact(now).identities == before.identities
 
 
 def asked_anew(

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from agentnb.core.log.work_events import ServerStarted
 from agentnb.core.messages import encodable, visible
-from agentnb.errors import UnknownTool, nearest
+from agentnb.errors import ServerFailed, SettingsError, UnknownTool, nearest
 from agentnb.runtime.calls.run_tools import RunTools
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.servers.servers import Servers
-from agentnb.tools.mcp.live_server import LiveServer
+from agentnb.runtime.servers.sightings import Sightings
+from agentnb.tools.mcp.connections.live_server import LiveServer
 from agentnb.tools.mcp.logged import logged_servers
 from agentnb.tools.mcp.resources import resource_tools
 from agentnb.tools.mcp.server import ServerTools
@@ -38,6 +39,7 @@ class RunServers:
         self._seen: dict[LiveServer, int] = {}
         """The version of each server's tools that the run has."""
         self._run_tools: list[RunTools] = []
+        self._sightings = Sightings(log)
 
     @property
     def items(self) -> Sequence[ServerTools]:
@@ -68,29 +70,39 @@ class RunServers:
             if live.state != "ready":
                 self._log.emit(ServerStarted, server=live.server.name, target=encodable(live.server.target))
         await asyncio.gather(*[live.start() for live in each])
-        self._offer(each)
+        await self._offer(each)
 
     async def update(self) -> None:
-        """Ask servers whose tools have changed for their tools, and offer these with the next request."""
+        """Ask servers whose tools have changed for their tools, and offer these with the next request.
+
+        Where that fails, the person is warned, and the tools stay as they are: a server must not end a run that works.
+        """
         changed = [live for live, seen in self._seen.items() if live.version != seen]
         versions = {live: live.version for live in changed}
-        await asyncio.gather(*[live.relist() for live in changed])
-        self._offer(changed, versions)
+        try:
+            await asyncio.gather(*[live.relist() for live in changed])
+            await self._offer(changed, versions)
+        except (SettingsError, ServerFailed) as error:
+            self._seen.update(versions)
+            self._log.warn_once(f"The tools of MCP servers have changed, and stay as they were in this run: {error.what}")
 
     async def close(self) -> None:
         """End the connections, unless they live longer than the run."""
         if self._owns and self._servers.used:
             await asyncio.to_thread(self._servers.close)
 
-    def _offer(self, looked_at: Sequence[LiveServer], versions: dict[LiveServer, int] | None = None) -> None:
+    async def _offer(self, looked_at: Sequence[LiveServer], versions: dict[LiveServer, int] | None = None) -> None:
         self._seen.update(versions or {live: live.version for live in looked_at})
         tools = self._tools()
         for item, live in self._live:
             _check_has(item, [*(tool.name for tool in live.tools), *(tool.tool_name for tool in tools[live])])
         single = [(item, live) for item, live in self._live if item.tool]
         named = {tool.spec.name for item, live in single for tool in tools[live] if _is_of(item, tool.tool_name)}
+        every = [tool for each in tools.values() for tool in each]
+        await asyncio.to_thread(self._sightings.note, every)
         for run_tools in self._run_tools:
-            run_tools.take_server_tools([tool for each in tools.values() for tool in each], named)
+            run_tools.take_server_tools(every, named)
+        self._sightings.report(every)
 
     def _tools(self) -> dict[LiveServer, list[MCPTool]]:
         """Return the tools that the run names, by server: first those that servers list, which may have any name."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
-from typing import Protocol, runtime_checkable
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 from agentnb.core.log.work_events import ToolsChanged
+from agentnb.errors import InvalidTool
 from agentnb.runtime.event_log import EventLog
-from agentnb.tools.mcp.finding import ToolFinder, offered
+from agentnb.tools.mcp.finding import Findable, Offer, ToolFinder, next_offer
+from agentnb.tools.mcp.server_tool import MCPTool
 from agentnb.tools.mcp.wire_names import FIND_TOOLS
 from agentnb.tools.tool import Tool, ToolOutcome
-from agentnb.tools.toolbox import Toolbox
+from agentnb.tools.toolbox import Toolbox, how_to_rename
 
 
 @runtime_checkable
@@ -24,17 +27,23 @@ class StandIn(Protocol):
 class RunTools:
     """The tools of one run."""
 
-    def __init__(self, log: EventLog, toolbox: Toolbox, *, logs_changes: bool = True) -> None:
-        """``logs_changes``: whether the log has the tools, as that of an agent does."""
+    def __init__(self, log: EventLog, toolbox: Toolbox, *, logs_changes: bool = True, earlier: Iterable[str] = ()) -> None:
+        """``logs_changes``: whether the log has the tools, as that of an agent does; else all of them are offered.
+
+        ``earlier``: the tools that the last run of the conversation had, in order.
+        """
         self._log = log
         self._own = toolbox
         self._toolbox = toolbox
         self._logs_changes = logs_changes
-        self._of_servers: dict[str, Tool] = {}
-        self._named: Container[str] = ()
-        """The tools of servers that the person named one by one."""
-        self._found: list[str] = []
-        """The tools of servers that the model found, in order."""
+        self._earlier = tuple(earlier)
+        self._of_servers: dict[str, MCPTool] = {}
+        self._named: tuple[str, ...] = ()
+        self._wanted: list[str] = []
+        """The tools of servers that the model found, or called by their names, in order."""
+        self._hidden: frozenset[str] = frozenset()
+        """The tools of servers that can be called, and are not offered."""
+        self._finder: ToolFinder | None = None
 
     @property
     def toolbox(self) -> Toolbox:
@@ -51,52 +60,76 @@ class RunTools:
 
     def not_found(self, name: str) -> ToolOutcome:
         """Return the error result for an unknown tool."""
-        return self._toolbox.not_found(name)
+        advice = f"Search for others with {FIND_TOOLS}." if self._hidden else ""
+        return self._toolbox.not_found(name, self._hidden, advice)
 
-    def take_server_tools(self, tools: Iterable[Tool], named: Container[str] = ()) -> None:
+    def take_server_tools(self, tools: Iterable[MCPTool], named: Iterable[str] = ()) -> None:
         """Offer these tools of MCP servers instead of those before, after the tools of the run's own.
 
         Of too many, only those that the person ``named`` one by one, and those that the model finds. Raises `InvalidTool` for a
         name that is taken.
         """
-        self._of_servers = {}
-        for tool in tools:
-            own: object = self._own.get(tool.spec.name)
-            if isinstance(own, StandIn):
-                own.put_behind(tool)
-            else:
-                self._of_servers[tool.spec.name] = tool
-        self._named = named
-        self._compose("mcp_servers")
+        free = [tool for tool in tools if self._is_free(tool, f"{tool.tool_name!r} of the MCP server {tool.live.server.name}")]
+        self._compose("mcp_servers", {tool.spec.name: tool for tool in free}, tuple(named))
+
+    def note_call(self, name: str) -> None:
+        """Offer a tool of a server from now on that the model has called without having found it."""
+        if name in self._hidden:
+            self._offer([name])
 
     def change(self, toolbox: Toolbox) -> None:
         """Replace the tools: the next request offers these, and only these can be called. Calls that run are not affected."""
-        self._log.emit(ToolsChanged, tools=toolbox.specs)
-        self._toolbox = toolbox
+        self._own = toolbox
+        self._compose("", {})
 
-    def _compose(self, reason: str) -> None:
+    def _compose(self, reason: str, of_servers: dict[str, MCPTool], named: tuple[str, ...] = ()) -> None:
         """Put the tools together. Those that were offered before keep their places: another order loses caches of prompts."""
-        before = [spec.name for spec in self._log.run.tools] if self._logs_changes else []
-        names = offered(len(self._own), self._of_servers, self._named, {*before, *self._found})
-        hidden = [tool for name, tool in self._of_servers.items() if name not in names]
-        added = {name: self._of_servers[name] for name in names}
-        if FIND_TOOLS in before or (hidden and self._logs_changes):
-            added[FIND_TOOLS] = ToolFinder(self._hidden, self._offer_found, len(self._of_servers))
-        order = {name: place for place, name in enumerate([*before, FIND_TOOLS, *self._found])}
-        toolbox = self._own
-        for name in sorted(added, key=lambda name: order.get(name, len(order))):
-            toolbox = toolbox.with_tool(added[name])
-        for tool in hidden:
-            toolbox.check_free(tool)
-            toolbox = toolbox.knowing(tool)
+        offer = self._next_offer(tuple(of_servers), named)
+        shown: list[Tool] = []
+        for name in offer.shown:
+            tool = of_servers.get(name) or self._search(of_servers)
+            if name in of_servers or self._is_free(tool, "The search for tools of MCP servers"):
+                shown.append(tool)
+        toolbox = self._own.with_tools(shown, [of_servers[name] for name in offer.hidden])
         if self._logs_changes and toolbox.specs != self._log.run.tools:
             self._log.emit(ToolsChanged, tools=toolbox.specs, reason=reason)
-        self._toolbox = toolbox
+        self._of_servers, self._named = of_servers, named
+        self._toolbox, self._hidden = toolbox, frozenset(offer.hidden)
 
-    def _hidden(self) -> Sequence[Tool]:
-        shown = {spec.name for spec in self._toolbox.specs}
-        return [tool for name, tool in self._of_servers.items() if name not in shown]
+    def _next_offer(self, servers: Sequence[str], named: Iterable[str]) -> Offer:
+        if not self._logs_changes:
+            return Offer(tuple(servers))
+        before = [*[spec.name for spec in self._log.run.tools], *self._earlier]
+        return next_offer(
+            len(self._own), servers, [name for name in before if self._own.get(name) is None], [*named, *self._wanted]
+        )
 
-    def _offer_found(self, names: Sequence[str]) -> None:
-        self._found += names
-        self._compose(FIND_TOOLS)
+    def _is_free(self, tool: Tool, described: str) -> bool:
+        """Return whether no tool of the run's own has this name; one that stands in for the tool gets it.
+
+        Raises `InvalidTool` for a name that is taken.
+        """
+        own: Any = self._own.get(tool.spec.name)
+        if isinstance(own, StandIn):
+            own.put_behind(tool)
+        elif own is not None:
+            raise InvalidTool(f"{described} and a tool of yours would both be called {tool.spec.name}", how_to_rename(own))
+        return own is None
+
+    def _search(self, of_servers: Mapping[str, MCPTool]) -> ToolFinder:
+        """Return the tool that finds others; its description stays the same in a run, for caches of prompts."""
+        if self._finder is None:
+            servers = Counter([tool.live.server.name for tool in of_servers.values()])
+            self._finder = ToolFinder(self._findable, self._offer, servers)
+        return self._finder
+
+    def _findable(self) -> Sequence[Findable]:
+        return [Findable(tool.spec, tool.tool_name, tool.title) for tool in self._of_servers.values()]
+
+    def _offer(self, names: Sequence[str]) -> Sequence[str]:
+        """Offer those of the tools that are not offered, and return them."""
+        new = [name for name in names if name in self._hidden]
+        if new:
+            self._wanted += new
+            self._compose(FIND_TOOLS, self._of_servers, self._named)
+        return new

@@ -22,7 +22,14 @@ from agentnb.core.schema.nesting import text_is_too_deep
 from agentnb.core.todos import TODO_TOOL
 from agentnb.policies.gates import Ask, Block, Gate, denied, judge
 from agentnb.policies.gates.verdicts import AskByRules
-from agentnb.runtime.calls.approval import KEEPS_CHANGING, Approval, approval_question, asked_anew, is_outdated
+from agentnb.runtime.calls.approval import (
+    KEEPS_CHANGING,
+    Approval,
+    approval_question,
+    asked_anew,
+    is_of_this_tool,
+    is_outdated,
+)
 from agentnb.runtime.calls.context_services import ContextServices, StartRun, cannot_start
 from agentnb.runtime.calls.run_tools import RunTools
 from agentnb.runtime.calls.todo_sync import TodoSync
@@ -145,8 +152,9 @@ class ToolCalls:
 
         ``earlier``: what a process that died had logged of it.
         """
-        if earlier is not None and earlier.is_judged and earlier.question is not None:
-            question: WaitingOnUser | None = earlier.question
+        asked = None if earlier is None or not earlier.is_judged else earlier.question
+        if asked is not None and is_of_this_tool(asked, tool):
+            question: WaitingOnUser | None = asked
         else:
             was_judged = earlier is not None and earlier.is_judged
             # The verdict of other gates stands: they may count calls. What is permitted may have changed.
@@ -356,6 +364,8 @@ class ToolCalls:
         run = await self._runner.run(call, tool)
         if call.name == TODO_TOOL:
             self._todos.called(run.outcome, call.id)
+        if self._caller_of(call).kind == "round":
+            self.tools.note_call(call.name)
         self.finish(call, run)
 
     def _caller_of(self, call: ToolCall) -> Caller:

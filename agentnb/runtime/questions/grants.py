@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 from uuid import uuid4
 
 from agentnb.core.log.work_events import GrantGiven, GrantWithdrawn
@@ -10,12 +11,22 @@ from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.questions.model_code import check_person
 
 
+class SessionGrant(NamedTuple):
+    """A grant, as `GrantGiven` has it."""
+
+    tool: str
+    rule: str = ""
+    by: str = "person"
+    server_identity: str = ""
+    tool_identity: str = ""
+
+
 class SessionGrants:
     """The calls that are allowed in all runs of a session. Thread-safe."""
 
     def __init__(self) -> None:
-        self._given: dict[str, tuple[str, str, str]] = {}
-        """Name of the tool, rule, and who allowed it, by the id of the grant."""
+        self._given: dict[str, SessionGrant] = {}
+        """The grants by their ids."""
 
     def give(self, tool: str, by: str = "person", *, rule: str = "") -> str:
         """Allow the calls of a tool that fit a rule, else all, also in runs that are live, and return the id of the grant.
@@ -23,12 +34,12 @@ class SessionGrants:
         Raises `SettingsError` in the code of a model.
         """
         check_person("Allowing calls", is_lasting=True)
-        return self.take(tool, by, rule=rule)
+        return self.take(SessionGrant(tool, rule, by))
 
-    def take(self, tool: str, by: str, *, rule: str = "") -> str:
+    def take(self, grant: SessionGrant) -> str:
         """Keep a grant that the answer to a question gives, and return its id."""
         grant_id = f"session-{uuid4().hex[:12]}"  # no other session has it: logs keep the grants of sessions that are over
-        self._given[grant_id] = (tool, rule, by)
+        self._given[grant_id] = grant
         return grant_id
 
     def withdraw(self, grant_id: str) -> None:
@@ -37,8 +48,8 @@ class SessionGrants:
 
     def in_force(self) -> Iterator[dict[str, str]]:
         """Yield the fields of the event of each grant."""
-        for grant_id, (tool, rule, by) in [*self._given.items()]:
-            yield {"grant_id": grant_id, "tool": tool, "rule": rule, "reach": "session", "by": by}
+        for grant_id, grant in [*self._given.items()]:
+            yield {"grant_id": grant_id, "reach": "session", **grant._asdict()}
 
 
 class ReachingGrants:
@@ -91,7 +102,8 @@ class ReachingGrants:
         run = self._log.run
         for grant in run.grants:
             if not is_copy(grant):
-                yield {"grant_id": grant.grant_id, "tool": grant.tool, "rule": grant.rule, "by": grant.by, "given_in": run.id}
+                given = {field: getattr(grant, field) for field in SessionGrant._fields}
+                yield {"grant_id": grant.grant_id, "given_in": run.id, **given}
         if self._around is not None:
             yield from self._around._for_nested_runs()
 

@@ -14,7 +14,7 @@ from agentnb.core.run.approvals import given_grant, judged_call
 from agentnb.core.run.facts import RunFacts
 from agentnb.errors import StoreError
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.questions.grants import SessionGrants
+from agentnb.runtime.questions.grants import SessionGrant, SessionGrants
 from agentnb.runtime.questions.question_ids import QuestionIds
 
 _Asker: TypeAlias = tuple[str, bool]
@@ -69,12 +69,12 @@ class QuestionBook:
         if given is not None and question is not None and question.about is not None:
             tool = question.about.tool
             rule = given.rule if given.rule != tool else ""
-            if given.reach == "session" and self._session is not None:
-                grant_id = self._session.take(tool, by, rule=rule)
-            else:
-                grant_id = question_id
-            reach = "run" if grant_id == question_id else "session"
-            self.emit(GrantGiven, grant_id=grant_id, tool=tool, rule=rule, reach=reach, by=by, question_id=question_id)
+            origin = question.about.origin
+            identities = (origin.server_identity, origin.tool_identity) if origin is not None else ("", "")
+            grant = SessionGrant(tool, rule, by, *identities)
+            session = self._session if given.reach == "session" else None
+            grant_id, reach = (question_id, "run") if session is None else (session.take(grant), "session")
+            self.emit(GrantGiven, grant_id=grant_id, reach=reach, question_id=question_id, **grant._asdict())
 
     def withdraw(self, question_id: str) -> None:
         """Withdraw a question that the log has as open; no-op for others."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from agentnb.runtime.servers.servers import Servers
-from agentnb.tools.mcp.live_server import LiveServer, State
+from agentnb.tools.mcp.connections.live_server import LiveServer, State
 from agentnb.tools.mcp.server import MCPServer
 
 IN_CODE = "in code"

@@ -19,8 +19,8 @@ from agentnb.runtime.questions.model_code import check_person
 from agentnb.runtime.threads import LoopThread
 from agentnb.settings import Key, redact_values, values_of
 from agentnb.tools.mcp.configuration import Configuration
+from agentnb.tools.mcp.connections.live_server import LiveServer, reason
 from agentnb.tools.mcp.expansion import expanded, secrets, variables
-from agentnb.tools.mcp.live_server import LiveServer, reason
 from agentnb.tools.mcp.server import MCPServer, ServerTools
 from agentnb.tools.mcp.server_settings import ServerList
 

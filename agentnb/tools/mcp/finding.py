@@ -4,55 +4,57 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import log
-from typing import Any
+from typing import Any, NamedTuple
 
 from rapidfuzz import fuzz, process
 
 from agentnb.core.messages import Text
 from agentnb.core.request import ToolRole, ToolSpec
 from agentnb.tools.mcp.wire_names import FIND_TOOLS
-from agentnb.tools.tool import Effect, Tool, ToolContext, ToolOutcome, failure
+from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, failure
 
 MAX_OFFERED = 40
 """Tools that each request offers; of more, those of servers are found by words."""
 DEFAULT_FOUND, MAX_FOUND = 5, 20
 MAX_LINE_CHARACTERS = 200
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
-_STOP_WORDS = frozenset(
-    {"a", "an", "and", "for", "from", "in", "is", "it", "of", "on", "or", "the", "this", "to", "tool", "with"}
-)
-_NAME_WEIGHT = 3.0
-_MIN_SIMILARITY = 84
-"""Similarity of two words, in percent, from which they count as one word with a typing error."""
+MAX_SERVERS_NAMED = 20
+MAX_QUERY_WORDS = 50
+FOUND, KNOWN = "Call these from your next reply on:", "You had these before:"
 
 
-def offered(own: int, servers: Mapping[str, Tool], named: Container[str], before: Container[str]) -> list[str]:
-    """Return the names of the servers' tools that the next request offers.
+class Offer(NamedTuple):
+    """The tools besides those of the run's own that the next request has, by their names, and those that it leaves out."""
 
-    ``own``: the number of tools that are always offered; ``named``: those of servers that the person named one by one;
-    ``before``: those that the last request offered.
+    shown: tuple[str, ...]
+    """In the order of the request."""
+    hidden: tuple[str, ...] = ()
+
+
+def next_offer(own: int, servers: Sequence[str], before: Iterable[str] = (), wanted: Iterable[str] = ()) -> Offer:
+    """Decide which tools of servers the next request offers.
+
+    ``own``: the number of tools that every request offers; ``before``: the tools that the last one had after these, which keep
+    their order; ``wanted``: those that the person named one by one, and those that the model found.
     """
-    if own + len(servers) <= MAX_OFFERED:
-        return list(servers)
-    return [name for name in servers if name in named or name in before]
+    known = dict.fromkeys(servers)
+    kept = [name for name in dict.fromkeys(before) if name in known or name == FIND_TOOLS]
+    if own + len(known) <= MAX_OFFERED:
+        return Offer(tuple(dict.fromkeys([*kept, *known])))
+    wanted = [name for name in wanted if name in known]
+    is_enough = len({*kept, *wanted} - {FIND_TOOLS}) == len(known)
+    shown = dict.fromkeys([*kept, *([] if is_enough else [FIND_TOOLS]), *wanted])
+    return Offer(tuple(shown), tuple([name for name in known if name not in shown]))
 
 
-def ranked(query: str, tools: Iterable[Tool]) -> list[Tool]:
-    """Return the tools that have words of the query in name, description or arguments, the best first.
+class Findable(NamedTuple):
+    """A tool that can be found."""
 
-    Rare words count more, words of the name most; a word with a typing error counts a little less.
-    """
-    texts = {tool.spec.name: _words_of(tool.spec) for tool in tools}
-    known = Counter(word for words in texts.values() for word in words)
-    wanted = _expanded(_words(query), known)
-    scores = {
-        name: sum(words.get(word, 0.0) * share * log(1 + len(texts) / known[word]) for word, share in wanted.items())
-        for name, words in texts.items()
-    }
-    found = [tool for tool in tools if scores[tool.spec.name] > 0]
-    return sorted(found, key=lambda tool: -scores[tool.spec.name])
+    spec: ToolSpec
+    name: str
+    """The tool as the server names it."""
+    title: str = ""
 
 
 class ToolFinder:
@@ -61,62 +63,149 @@ class ToolFinder:
     effects: frozenset[Effect] = frozenset()
     parallel_safe, blocking = True, False
     timeout: float | None = None
-    role: ToolRole | None = None
+    role: ToolRole = "planning"
 
-    def __init__(self, hidden: Callable[[], Sequence[Tool]], offer: Callable[[Sequence[str]], None], count: int) -> None:
-        """``hidden`` returns the tools that are not offered, ``offer`` offers some; ``count``: tools of servers."""
-        self._hidden = hidden
+    def __init__(
+        self,
+        tools: Callable[[], Sequence[Findable]],
+        offer: Callable[[Sequence[str]], Sequence[str]],
+        servers: Mapping[str, int],
+    ) -> None:
+        """``tools`` returns all tools of servers; ``servers`` has the number of each one's.
+
+        ``offer`` offers some of the tools, and returns those that were not offered before.
+        """
+        self._tools = tools
         self._offer = offer
-        described = (
-            f"Find tools by words. {count} tools of servers are here; only those that you have found can be called. "
-            "Say what you want to do, in a few words, before you say that it cannot be done."
-        )
         properties = {
-            "query": {"type": "string", "description": "what the tool should do, such as: list files of a folder"},
+            "query": {"type": "string", "description": "what the tool should do, in a few words: list the files of a folder"},
             "limit": {"type": "integer", "minimum": 1, "maximum": MAX_FOUND, "default": DEFAULT_FOUND},
         }
         schema = {"type": "object", "properties": properties, "required": ["query"]}
-        self.spec = ToolSpec(FIND_TOOLS, described, schema)
+        self.spec = ToolSpec(FIND_TOOLS, _described(servers), schema, role=self.role)
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
         """Return the tools that fit best, which the next request offers."""
-        query = arguments.get("query") if isinstance(arguments, dict) else None
-        limit = arguments.get("limit", DEFAULT_FOUND) if isinstance(arguments, dict) else None
-        if not isinstance(query, str) or not isinstance(limit, int) or not 1 <= limit <= MAX_FOUND:
+        given = arguments if isinstance(arguments, dict) else {}
+        query, limit = given.get("query"), given.get("limit", DEFAULT_FOUND)
+        if not isinstance(query, str) or type(limit) is not int or not 1 <= limit <= MAX_FOUND:
             problem = f"query must be a text, and limit a number from 1 to {MAX_FOUND}."
             return failure("invalid_arguments", problem, 'Call it as {"query": "list files"}.')
-        found = ranked(query, self._hidden())[:limit]
+        found = ranked(query, self._tools())[:limit]
         if not found:
             advice = "Use other words, or go on with the tools that you have."
-            return failure("nothing_found", "No further tool has one of these words.", advice)
-        self._offer([tool.spec.name for tool in found])
-        lines = [_line(tool.spec) for tool in found]
-        return ToolOutcome(True, (Text("\n".join(["You can call these now:", *lines])),))
+            return failure("nothing_found", "No tool of a server has one of these words.", advice)
+        new = self._offer([tool.spec.name for tool in found])
+        lines = {tool.spec.name: _line(tool.spec) for tool in found}
+        offered = [FOUND, *[lines[name] for name in new]] if new else []
+        known = [line for name, line in lines.items() if name not in new]
+        return ToolOutcome(True, (Text("\n".join([*offered, *([KNOWN, *known] if known else [])])),))
 
 
-def _words(text: str) -> list[str]:
-    return [word for word in map(str.lower, _WORD.findall(text)) if word not in _STOP_WORDS]
-
-
-def _words_of(spec: ToolSpec) -> dict[str, float]:
-    """Return the words of a tool with their weights."""
-    arguments = spec.input_schema.get("properties") or {}
-    told = [one.get("description", "") for one in arguments.values() if isinstance(one, dict)]
-    weights = dict.fromkeys(_words(" ".join([spec.description, *arguments, *map(str, told)])), 1.0)
-    return weights | dict.fromkeys(_words(spec.name), _NAME_WEIGHT)
-
-
-def _expanded(words: Iterable[str], known: Mapping[str, int]) -> dict[str, float]:
-    """Return the known words that those of a query mean, each with the share with which it counts."""
-    wanted: dict[str, float] = {}
-    for word in words:
-        if word in known:
-            wanted[word] = 1.0
-        for similar, score, _ in process.extract(word, known.keys(), scorer=fuzz.ratio, score_cutoff=_MIN_SIMILARITY):
-            wanted[similar] = max(wanted.get(similar, 0.0), score / 125)
-    return wanted
+def _described(servers: Mapping[str, int]) -> str:
+    """Return the description of the tool: the servers and their numbers of tools."""
+    counts = [f"{name} ({count})" for name, count in servers.items()]
+    more = len(counts) - MAX_SERVERS_NAMED
+    named = ", ".join(counts[:MAX_SERVERS_NAMED]) + (f" and {more} more servers" if more > 0 else "")
+    return (
+        f"Find tools by words. There are {sum(servers.values())} tools of servers: {named}. Only some of them are listed here; "
+        "find the others before you call them, and before you say that something cannot be done."
+    )
 
 
 def _line(spec: ToolSpec) -> str:
     first = spec.description.strip().partition("\n")[0]
-    return f"{spec.name}: {first}"[:MAX_LINE_CHARACTERS]
+    return (f"{spec.name}: {first}" if first else spec.name)[:MAX_LINE_CHARACTERS]
+
+
+# Ranking
+
+NAME_WEIGHT, TITLE_WEIGHT, ARGUMENT_WEIGHT = 3.0, 2.0, 0.7
+SIMILAR_WEIGHT, RELATED_WEIGHT = 0.7, 0.5
+"""The share with which a word counts that is misspelt, and one that means nearly the same."""
+_MIN_SIMILARITY = 80
+"""Similarity of two words, in percent, from which they count as one word with a typing error."""
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
+_ENDING = re.compile(r"(?<=[a-z]{3})(?:ies|ing|ion|ed|es|e|s|y)$")
+_IGNORED = (
+    "a all an and any are as at be by can for from how i in into is it its me my of on or that the there these this to tool "
+    "use using what which with you"
+)
+_RELATED = (
+    "delete remove erase drop",
+    "create make add new insert",
+    "get read show view open fetch return",
+    "list enumerate contents",
+    "search find query lookup",
+    "update edit modify change replace",
+    "write save store put",
+    "move rename",
+    "merge combine join",
+    "compare diff difference",
+    "run execute trigger start",
+    "validate check verify",
+    "count many number",
+    "send post",
+    "directory folder",
+    "image picture photo",
+    "log history",
+    "size large big",
+    "zip compress gzip",
+)
+"""Words that mean nearly the same in names of tools."""
+
+
+def ranked(query: str, tools: Sequence[Findable]) -> list[Findable]:
+    """Return the tools that have words of the query in name, title, description or arguments, the best first.
+
+    Rare words count more, words of the name most; a misspelt or related word counts less.
+    """
+    texts = [_words_of(tool) for tool in tools]
+    known = Counter(word for words in texts for word in words)
+    wanted = [_meant(word, known) for word in list(dict.fromkeys(_words(query)))[:MAX_QUERY_WORDS]]
+    rarity = {word: log(1 + len(texts) / count) for word, count in known.items()}
+    scores = [
+        sum(
+            [
+                max([words.get(word, 0.0) * share * rarity[word] for word, share in meant.items()], default=0.0)
+                for meant in wanted
+            ]
+        )
+        for words in texts
+    ]
+    order = sorted(range(len(tools)), key=lambda place: -scores[place])
+    return [tools[place] for place in order if scores[place] > 0]
+
+
+def _words(text: str) -> list[str]:
+    """Return the words of a text in lower case, without endings; names are taken apart."""
+    return [_stem(word) for word in map(str.lower, _WORD.findall(text)) if word not in _ignored]
+
+
+def _stem(word: str) -> str:
+    stem = _ENDING.sub("", word)
+    return stem[:-1] if stem != word and len(stem) > 3 and stem[-1] == stem[-2] else stem
+
+
+def _words_of(tool: Findable) -> dict[str, float]:
+    """Return the words of a tool with their weights."""
+    arguments = tool.spec.input_schema.get("properties") or {}
+    told = [one.get("description", "") for one in arguments.values() if isinstance(one, dict)]
+    return {
+        **dict.fromkeys(_words(" ".join([*arguments, *map(str, told)])), ARGUMENT_WEIGHT),
+        **dict.fromkeys(_words(f"{tool.spec.name} {tool.spec.description}"), 1.0),
+        **dict.fromkeys(_words(tool.title), TITLE_WEIGHT),
+        **dict.fromkeys(_words(tool.name), NAME_WEIGHT),
+    }
+
+
+def _meant(word: str, known: Mapping[str, int]) -> dict[str, float]:
+    """Return the known words that a word of a query may mean, each with the share with which it counts."""
+    meant = dict.fromkeys([other for other in _related.get(word, ()) if other in known], RELATED_WEIGHT)
+    for similar, _, _ in process.extract(word, known.keys(), scorer=fuzz.ratio, score_cutoff=_MIN_SIMILARITY):
+        meant[similar] = SIMILAR_WEIGHT
+    return meant | ({word: 1.0} if word in known else {})
+
+
+_related = {_stem(word): tuple([_stem(other) for other in group.split()]) for group in _RELATED for word in group.split()}
+_ignored = frozenset(_IGNORED.split())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from agentnb.core.messages import encodable, visible
 from agentnb.core.schema.secret_fields import secret_fields
 from agentnb.errors import Declined, NotAnswered, QuestionCancelled, SettingsError
-from agentnb.tools.mcp.connection import root_of
+from agentnb.tools.mcp.connections.connection import root_of
 from agentnb.tools.tool import ToolContext
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agentnb.core.messages import Image, Text, encodable, visible
-from agentnb.tools.mcp.catalogue import Catalogue, catalogue_of
-from agentnb.tools.mcp.live_server import LiveServer
+from agentnb.tools.mcp.connections.catalogue import Catalogue, catalogue_of
+from agentnb.tools.mcp.connections.live_server import LiveServer
 from agentnb.tools.mcp.questions import CallQuestions
 from agentnb.tools.mcp.results import parts_of, resource_part
 from agentnb.tools.mcp.server import digest

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from agentnb.core.messages import Text, encodable, visible
+from agentnb.core.questions import ToolOrigin
 from agentnb.core.request import ToolRole, ToolSpec
 from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
-from agentnb.tools.mcp.catalogue import CONNECTION_CLOSED
-from agentnb.tools.mcp.live_server import LiveServer, leaves, reason
+from agentnb.tools.mcp.connections.catalogue import CONNECTION_CLOSED
+from agentnb.tools.mcp.connections.live_server import LiveServer, leaves, reason
 from agentnb.tools.mcp.questions import CallQuestions
 from agentnb.tools.mcp.results import outcome_of
 from agentnb.tools.mcp.server import digest
@@ -27,6 +28,25 @@ MAX_SCHEMA_BYTES = 50_000
 DIED = "The server ended during the call. It is not known whether it did its work: look before you call again."
 
 
+Changed: TypeAlias = Literal["server", "tool"]
+
+
+class ToolChange(NamedTuple):
+    """What has changed of a tool and its server since they were first seen, as `ToolOrigin` has it."""
+
+    changed: tuple[Changed, ...] = ()
+    target_before: str = ""
+    diff: str = ""
+
+    def and_of(self, other: ToolChange) -> ToolChange:
+        """Return both changes as one."""
+        changed = tuple(dict.fromkeys([*self.changed, *other.changed]))
+        return ToolChange(changed, self.target_before or other.target_before, self.diff or other.diff)
+
+
+NO_CHANGE = ToolChange()
+
+
 class MCPTool:
     """A tool of a server. It asks by default, whatever the server says of it."""
 
@@ -39,6 +59,7 @@ class MCPTool:
         self.live = live
         self.tool_name: str = tool.name
         """The tool as the server names it."""
+        self.title: str = visible(encodable(tool.title or ""))[:MAX_DESCRIPTION_CHARACTERS]
         description = visible(encodable(tool.description or tool.title or ""))[:MAX_DESCRIPTION_CHARACTERS]
         self.spec = ToolSpec(name, description, _schema(tool.input_schema), effects=tuple(sorted(self.effects)))
         hints = tool.annotations
@@ -47,6 +68,16 @@ class MCPTool:
         """Whether the server says that the same call may be made twice."""
         self.identity: str = digest([self.tool_name, description, self.spec.input_schema])
         """The digest of the tool as the server describes it, to which permissions belong."""
+        self.change_since_seen: Callable[[], ToolChange] = lambda: NO_CHANGE
+        """Returns what has changed of it and its server since they were first seen."""
+
+    @property
+    def origin(self) -> ToolOrigin:
+        """The server and the tool, with what has changed."""
+        server = self.live.server
+        name, target = visible(encodable(self.tool_name)), visible(encodable(server.target))
+        about = self.spec.description
+        return ToolOrigin(server.name, target, name, server.identity, self.identity, about, *self.change_since_seen())
 
     @property
     def server_identity(self) -> str:

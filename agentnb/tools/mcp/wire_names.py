@@ -14,18 +14,22 @@ MAX_CHARACTERS = 64
 FIND_TOOLS = "find_tools"
 """The tool that finds tools of servers."""
 _DIGEST = 8
+_MAX_SHOWN = 100
+"""Characters of a tool's name in an error."""
+_SEPARATOR = re.compile(r"[ ./:]")
 _OTHER = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def wire_name(server: str, tool: str) -> str:
     """Return the name under which a model sees a tool: ``mcp_clock_get_current_time``.
 
-    Characters that providers refuse become ``_``; a name above 64 characters ends with a digest instead.
+    Spaces and ``.``, ``/``, ``:`` become ``_``, as do other characters that providers refuse. A name above 64 characters, or of
+    a tool with such others, ends with a digest: names in one foreign script would all be the same.
     """
     name = f"mcp_{_OTHER.sub('_', server)}_{_OTHER.sub('_', tool)}"
-    if len(name) > MAX_CHARACTERS:
-        marked = sha256(f"{server}/{tool}".encode()).hexdigest()[:_DIGEST]
-        name = f"{name[: MAX_CHARACTERS - _DIGEST - 1]}_{marked}"
+    if len(name) > MAX_CHARACTERS or _OTHER.search(_SEPARATOR.sub("_", tool)):
+        digest = sha256(f"{server}/{tool}".encode(errors="surrogatepass")).hexdigest()[:_DIGEST]
+        name = f"{name[: MAX_CHARACTERS - _DIGEST - 1]}_{digest}"
     assert WIRE_NAME.fullmatch(name)
     return name
 
@@ -79,4 +83,4 @@ class WireNames:
 
 
 def _shown(server: str, tool: str) -> str:
-    return f"{tool!r} of the MCP server {server}"
+    return f"{tool[:_MAX_SHOWN]!r} of the MCP server {server}"

@@ -23,6 +23,7 @@ from agentnb.display.texts.question_labels import (
     address_of,
     approving_choices,
     grant_in_words,
+    is_fixed,
 )
 from agentnb.display.texts.visible_text import visible
 from agentnb.runtime.questions.question_forms import question_form
@@ -98,9 +99,9 @@ def _always(question: WaitingOnUser) -> Html:
             question, {ALWAYS: one.rule, "reach": one.reach}, f"Always: {grant_in_words(one, tool)}", key=_key(question, one)
         )
         for one in grants
-        if one.rule == tool
+        if is_fixed(one, tool)
     ]
-    patterns = dict.fromkeys(one.rule for one in grants if one.rule != tool)
+    patterns = dict.fromkeys(one.rule for one in grants if not is_fixed(one, tool))
     forms = [_pattern(question, place, [one for one in grants if one.rule == rule]) for place, rule in enumerate(patterns)]
     buttons = tag("div", "buttons", *plain) if plain else NOTHING
     return tag("div", "always", title, buttons, *forms, role="group", aria_label="Always")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from agentnb.core.questions import WaitingOnUser
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
-from agentnb.display.texts.judged_call import CallPart, call_parts, undo_note
+from agentnb.display.texts.judged_call import CallPart, accept_advice, call_parts, undo_note
+from agentnb.display.texts.notebook_commands import in_notebook
 
 FILL = "question"
 """The action that fills the fold of a long part, and the beginning of its key."""
@@ -14,7 +15,14 @@ MAX_UNFOLDED_CHARACTERS, MAX_UNFOLDED_LINES = 600, 12
 MAX_UNFOLDED_DIFF_CHARACTERS, MAX_UNFOLDED_DIFF_LINES = 2_000, 24
 MAX_OF_A_CALL = 2_000_000
 """Characters of a part that the fold of a live card gets from the kernel when it is opened."""
-_OF_THE_PART = {"command": " of the command", "diff": " of the change", "arguments": ""}
+_OF_THE_PART = {
+    "command": " of the command",
+    "diff": " of the change",
+    "arguments": "",
+    "news": " of what has changed",
+}
+"""The parts that a person should read before they approve; not what a server says of its tool."""
+_DIFFS = ("diff", "news")
 _LINES = {"+": "line-added", "-": "line-removed", "@": "line-place", "\\": "line-place"}
 """The look of a line of a diff, by its sign, which stays: the colour says nothing else."""
 
@@ -22,8 +30,8 @@ _LINES = {"+": "line-added", "-": "line-removed", "@": "line-place", "\\": "line
 def call_html(question: WaitingOnUser, index: int, *, live: bool, whole: bool) -> list[Html]:
     """Return the call that is asked about in a round; of its long parts the beginning, and all in a fold."""
     parts = [_part(question, part, index, live=live, whole=whole) for part in call_parts(question)]
-    note = undo_note(question)
-    return [tag("div", "question-text", words(note)), *parts] if note else parts
+    notes = filter(None, (undo_note(question), in_notebook(accept_advice(question)) if live else ""))
+    return [*[tag("div", "question-text", words(note)) for note in notes], *parts]
 
 
 def call_part_html(question: WaitingOnUser, kind: str) -> Html:
@@ -44,7 +52,7 @@ def _part(question: WaitingOnUser, part: CallPart, index: int, *, live: bool, wh
     start = joined(_text(part._replace(text=f"{beginning}…")))
     key = f"{FILL}:{question.id}" + ("" if part.kind == "arguments" else f":{part.kind}")
     summary = tag("summary", "", f"Show all {len(part.text):,} characters")
-    look = f"question-rest rest-{part.kind}"
+    look = "question-rest" + (f" rest-{part.kind}" if part.kind in _OF_THE_PART else "")
     if live:
         place = tag("div", "", data_fill=key)
         fold = tag("details", look, summary, place, data_fold=key, data_ask=FILL, data_round=str(index))
@@ -54,7 +62,7 @@ def _part(question: WaitingOnUser, part: CallPart, index: int, *, live: bool, wh
 
 
 def _text(part: CallPart, most: int | None = None) -> Html:
-    if part.kind != "diff":
+    if part.kind not in _DIFFS:
         return tag("pre", "question-call", words(part.text, most))
     lines = words(part.text, most).split("\n")  # escaped, which changes no line break
     return tag("pre", "question-call", *[_diff_line(Html(line)) for line in lines])
@@ -68,7 +76,7 @@ def _diff_line(line: Html) -> Html:
 
 def _beginning(part: CallPart) -> str:
     """Return what is shown of a part without opening its fold; all of a short one."""
-    is_diff = part.kind == "diff"
+    is_diff = part.kind in _DIFFS
     characters = MAX_UNFOLDED_DIFF_CHARACTERS if is_diff else MAX_UNFOLDED_CHARACTERS
     lines = MAX_UNFOLDED_DIFF_LINES if is_diff else MAX_UNFOLDED_LINES
     return "\n".join(part.text[:characters].split("\n")[:lines])
@@ -76,7 +84,7 @@ def _beginning(part: CallPart) -> str:
 
 def _unread_note(part: CallPart) -> Html:
     left = len(part.text) - len(_beginning(part))
-    if not left:
+    if not left or part.kind not in _OF_THE_PART:
         return NOTHING
     of_it = _OF_THE_PART[part.kind]
     folded = tag("span", f"unopened-{part.kind}", f" ({left:,} characters{of_it} not opened)")

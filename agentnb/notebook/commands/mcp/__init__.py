@@ -5,22 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from agentnb.notebook.commands.mcp.accept import accept_command
 from agentnb.notebook.commands.mcp.configure import ADD_OPTIONS, add_command, load_command, remove_command
 from agentnb.notebook.commands.mcp.look import list_servers, listed_words, names_of, show_server, stop_command
 from agentnb.notebook.commands.mcp.read import prompt_command, read_command
 from agentnb.session.session import Session
-from agentnb.tools.mcp.catalogue import Catalogue
+from agentnb.tools.mcp.connections.catalogue import Catalogue
 
 SUBCOMMANDS: dict[str, Callable[[Session, Any, str], Any]] = {
     "add": add_command,
     "load": load_command,
     "remove": remove_command,
     "stop": stop_command,
+    "accept": accept_command,
     "read": read_command,
     "prompt": prompt_command,
 }
 """What ``%agent mcp WORD`` does: functions of the session, the shell and the rest of the line."""
-NAMES_FIRST = ("remove", "stop", "read", "prompt")
+
+
+NAMES_FIRST = ("remove", "stop", "accept", "read", "prompt")
 """Sub-commands whose first word is the name of a server."""
 LISTED: dict[str, Callable[[Catalogue], list[str]]] = {
     "read": lambda found: [one.uri for one in found.resources],

@@ -16,8 +16,8 @@ from agentnb.errors import SettingsError, nearest
 from agentnb.runtime.host.run_options import folder_of
 from agentnb.runtime.servers.listed_servers import ListedServer, listed_servers
 from agentnb.session.session import Session
-from agentnb.tools.mcp.catalogue import Catalogue, catalogue_of
-from agentnb.tools.mcp.live_server import LiveServer
+from agentnb.tools.mcp.connections.catalogue import Catalogue, catalogue_of
+from agentnb.tools.mcp.connections.live_server import LiveServer
 from agentnb.tools.mcp.server import PREFIX, ServerTools
 
 NO_SERVERS = "There are no MCP servers yet. To add one: %agent mcp add NAME COMMAND"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 from agentnb.advice import Plain
 from agentnb.core.messages import encodable
 from agentnb.errors import AgentnbError, ServerFailed
-from agentnb.tools.mcp.catalogue import Catalogue, ServerFacts
-from agentnb.tools.mcp.connection import Connection
+from agentnb.tools.mcp.connections.catalogue import Catalogue, ServerFacts
+from agentnb.tools.mcp.connections.connection import Connection
 from agentnb.tools.mcp.server import MCPServer
 
 if TYPE_CHECKING:

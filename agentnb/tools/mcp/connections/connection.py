@@ -9,9 +9,9 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from agentnb.tools.mcp.catalogue import Catalogue, ServerFacts, catalogue_of, facts_of, tools_of
+from agentnb.tools.mcp.connections.catalogue import Catalogue, ServerFacts, catalogue_of, facts_of, tools_of
+from agentnb.tools.mcp.connections.stderr_tail import StderrTail
 from agentnb.tools.mcp.server import MCPServer
-from agentnb.tools.mcp.stderr_tail import StderrTail
 
 if TYPE_CHECKING:
     from mcp import Client

@@ -1,0 +1,31 @@
+"""``agentnb accept``: takes an MCP server that has changed as it is now, so that rules count for it again."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from agentnb.cli.command import Command, argument, text_of
+from agentnb.cli.server_files import servers_of
+from agentnb.cli.terminal.terminal_questions import ask, is_at_terminal
+from agentnb.cli.workflow_options import MCP
+from agentnb.runtime.host.host import current_host
+from agentnb.runtime.host.run_options import folder_of
+from agentnb.session.server_acceptance import accept_as_now
+from agentnb.tools.mcp.server import PREFIX, ServerTools
+
+
+def accept(given: Namespace) -> str:
+    """Take an MCP server and its tools as they are now, after what has changed was shown and confirmed."""
+    asks = is_at_terminal()
+    with servers_of(given.mcp, asks=asks):
+        servers = current_host.get().servers
+        assert servers is not None, "the block gives them"
+        live = servers.live(ServerTools(given.name.removeprefix(PREFIX)), folder_of(None))
+        return accept_as_now(servers, live, ask if asks else None) + "\n"
+
+
+ACCEPT = Command(
+    accept,
+    (argument("name", metavar="NAME", type=text_of, help="the name of the server in the file, or in MCP_SERVERS"), MCP),
+    "agentnb accept clock --mcp servers.json",
+)

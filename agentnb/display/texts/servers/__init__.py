@@ -1,0 +1,1 @@
+"""Texts about MCP servers: files that name some, and what has changed."""

@@ -1,0 +1,44 @@
+"""What has changed of an MCP server and its tools since they were first seen, as lines for the person who may accept it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from agentnb.core.questions import ToolOrigin
+from agentnb.display.texts.judged_call import diff_line
+from agentnb.display.texts.labels import counted, cut
+from agentnb.display.texts.visible_text import visible, visible_name
+
+MAX_SHOWN = 2_000
+"""Characters of a command or address, and of the change of a tool; the number of further ones is shown."""
+MAX_TOOLS = 20
+"""Tools whose change is shown; of more, only the names are."""
+CONFIRM = "Let rules and permissions count for the server and its tools as they are now? [y/N] "
+
+
+def describe_changes(server: str, target: str, tools: Iterable[tuple[str, ToolOrigin]]) -> str:
+    """Return what has changed of a server and its tools, given by their names; empty if nothing has."""
+    named = [(name, origin) for name, origin in tools if origin.changed]
+    if not named:
+        return ""
+    return "\n".join([f"The MCP server {visible_name(server)} has changed since it was first seen:", *_lines(target, named)])
+
+
+def _lines(target: str, named: Sequence[tuple[str, ToolOrigin]]) -> Iterator[str]:
+    other = next((origin for _, origin in named if "server" in origin.changed), None)
+    if other is not None:
+        yield f"  before  {_shown(other.target_before) or '(not known)'}"
+        yield f"  now     {_shown(target)}"
+    changed = [(name, origin) for name, origin in named if "tool" in origin.changed]
+    for name, origin in changed[:MAX_TOOLS]:
+        yield f"  {visible_name(name)}"
+        lines = cut(origin.diff, MAX_SHOWN).split("\n") if origin.diff else ["(how it was is not known)"]
+        yield from (f"    {diff_line(line)}" for line in lines)
+    if len(changed) > MAX_TOOLS:
+        left = ", ".join(visible_name(name) for name, _ in changed[MAX_TOOLS:])
+        yield f"  and {counted(len(changed) - MAX_TOOLS, 'other tool')}: {cut(left, MAX_SHOWN)}"
+
+
+def _shown(target: str) -> str:
+    """Return a command or address on one line."""
+    return cut(visible(target), MAX_SHOWN).replace("\n", " ")

@@ -1,0 +1,22 @@
+"""``%agent mcp accept``: takes a server that has changed as it is now, so that rules count for it again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agentnb.display.texts.labels import clean
+from agentnb.errors import SettingsError
+from agentnb.notebook.commands.mcp.look import running
+from agentnb.notebook.frontend import asker
+from agentnb.session.server_acceptance import accept_as_now
+from agentnb.session.session import Session
+from agentnb.tools.mcp.server import PREFIX
+
+
+def accept_command(session: Session, shell: Any, rest: str) -> None:
+    """NAME: take a server and its tools as they are now, after what has changed was shown and confirmed"""
+    name = rest.removeprefix(PREFIX)
+    if not name:
+        raise SettingsError("Which server?", "Name one: %agent mcp accept NAME; %agent mcp lists them")
+    _, live = running(session, name)
+    print(clean(accept_as_now(session.servers, live, asker(shell))))

@@ -1,0 +1,91 @@
+"""The tools of MCP servers in one run, compared with what the person's folder and the log of the run first saw of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+from agentnb.core.log.events import RunStarted
+from agentnb.core.log.work_events import ServerChanged, ToolsChanged
+from agentnb.core.messages import encodable
+from agentnb.core.redaction import redact
+from agentnb.core.request import ToolSpec
+from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.servers.first_seen import FirstSeen, diff, first_seen, text_of
+from agentnb.tools.mcp.logged import SERVERS
+from agentnb.tools.mcp.server import MCPServer
+from agentnb.tools.mcp.server_tool import NO_CHANGE, MCPTool, ToolChange
+
+
+class Sightings:
+    """The servers and tools of one run as they were first seen: what was allowed belongs to these."""
+
+    def __init__(self, log: EventLog, seen: FirstSeen = first_seen) -> None:
+        self._log = log
+        self._first_seen = seen
+        self._specs: dict[str, ToolSpec] | None = None
+        """The tools as the log first had them, by name."""
+        self._reported: set[tuple[str, ...]] = set()
+
+    def note(self, tools: Iterable[MCPTool]) -> None:
+        """Take in the tools that the run gets: each knows from here on what of it has changed. Reads and writes files."""
+        each = list(tools)
+        self._first_seen.note(each)
+        if self._specs is None:
+            self._specs = _first_specs(self._log)
+        for tool in each:
+            logged = self._specs.setdefault(tool.spec.name, redact(tool.spec))
+            tool.change_since_seen = partial(self._change, tool, self._change_since_log(tool, logged))
+
+    def report(self, tools: Iterable[MCPTool]) -> None:
+        """Log what has changed since it was first seen, each change once."""
+        by_server: dict[str, list[MCPTool]] = {}
+        for tool in tools:
+            if tool.origin.changed and tool.origin.identities not in self._reported:
+                by_server.setdefault(tool.server_identity, []).append(tool)
+        for changed in by_server.values():
+            origins = [tool.origin for tool in changed]
+            self._reported.update(origin.identities for origin in origins)
+            other = next((origin for origin in origins if "server" in origin.changed), None)
+            self._log.emit(
+                ServerChanged,
+                server=origins[0].server,
+                target=origins[0].target,
+                is_other=other is not None,
+                target_before="" if other is None else other.target_before,
+                tools=tuple([tool.spec.name for tool in changed if "tool" in tool.origin.changed]),
+            )
+
+    def _change(self, tool: MCPTool, since_log: ToolChange) -> ToolChange:
+        """Return what has changed of a tool; what the person has accepted since then no longer counts as changed."""
+        if since_log.changed:
+            accepted = self._first_seen.accepted(tool)
+            left = tuple([one for one in since_log.changed if one not in accepted])
+            since_log = ToolChange(left, since_log.target_before, since_log.diff) if left else NO_CHANGE
+        return self._first_seen.change(tool).and_of(since_log)
+
+    def _change_since_log(self, tool: MCPTool, logged: ToolSpec) -> ToolChange:
+        found, now = _server_change(tool.live.server, self._log.run.settings.get(SERVERS)), redact(tool.spec)
+        if (logged.description, logged.input_schema) == (now.description, now.input_schema):
+            return found
+        return found.and_of(ToolChange(("tool",), diff=diff(text_of(logged), text_of(now))))
+
+
+def _server_change(server: MCPServer, logged: object) -> ToolChange:
+    """Return the change of a server since the settings of a log named it; none if they do not."""
+    before = logged.get(server.name) if isinstance(logged, dict) else None
+    if not isinstance(before, dict) or not isinstance(before.get("args", []), list):
+        return NO_CHANGE
+    target = [before.get("command_or_url"), *before.get("args", [])]
+    if target == redact([encodable(text) for text in (server.command_or_url, *server.args)]):
+        return NO_CHANGE
+    return ToolChange(("server",), " ".join(map(str, target)))
+
+
+def _first_specs(log: EventLog) -> dict[str, ToolSpec]:
+    """Return the tools of a log, each as it first had it."""
+    found: dict[str, ToolSpec] = {}
+    for event in log.run.events:
+        for spec in event.tools if isinstance(event, RunStarted | ToolsChanged) else ():
+            found.setdefault(spec.name, spec)
+    return found

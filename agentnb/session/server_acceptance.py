@@ -1,0 +1,34 @@
+"""Accepting an MCP server as it is now, after the person has seen what has changed since it was first seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agentnb.core.redaction import redact
+from agentnb.display.texts.servers.server_changes import CONFIRM, describe_changes
+from agentnb.errors import SettingsError
+from agentnb.runtime.questions.model_code import check_person
+from agentnb.runtime.servers.acceptance import ACCEPTING, accept_server, compared_tools
+from agentnb.runtime.servers.servers import Servers
+from agentnb.tools.mcp.connections.catalogue import tools_of
+from agentnb.tools.mcp.connections.live_server import LiveServer
+
+
+def accept_as_now(servers: Servers, live: LiveServer, ask: Callable[[str], str] | None) -> str:
+    """Show the person what has changed of a server and its tools, take these as they are now, and return what was done.
+
+    A server that is not running is started. ``ask``: writes a question and returns the line that the person types; None if
+    nobody is present. Raises `ServerFailed`, and `SettingsError` if nobody is present or the person declines.
+    """
+    check_person(ACCEPTING, is_lasting=True)
+    name, tools = live.server.name, compared_tools(live, servers.ask(live, tools_of))
+    changes = describe_changes(name, live.server.target, [(tool.spec.name, tool.origin) for tool in tools])
+    if changes and ask is None:
+        raise SettingsError(f"{redact(changes)}\nNobody can be asked here", "Accept it in a notebook or a terminal")
+    if changes and ask is not None:
+        reply = ask(f"{redact(changes)}\n{CONFIRM}")
+        if reply.strip().lower() not in ("y", "yes"):
+            raise SettingsError("Nothing was accepted", "Its tools ask before each call")
+    is_kept = accept_server(live, tools)
+    done = f"{name} is accepted as it is now: rules count for it" if changes else f"{name} is as it was first seen"
+    return done if is_kept else f"{done}. Your own folder cannot be written, so this holds only in this process"

@@ -1,0 +1,1 @@
+"""Connections to MCP servers: begun, owned and ended by one task each."""

@@ -1,0 +1,394 @@
+"""Permissions for tools of MCP servers: asked by default, and given to the server as configured and the tool as first seen."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asserted_sentences import Snapshot
+from marked_logs import cut_log
+from mcp_runs import PROGRAM, bench
+from own_folder import use_own_folder
+from run_checks import codes
+
+from agentnb import Agent, Run, Store, ToolCall, recover, reproduce, settings
+from agentnb.core.log.work_events import ServerChanged
+from agentnb.core.questions import WaitingOnUser
+from agentnb.core.run.rounds import DENIED
+from agentnb.errors import SettingsError
+from agentnb.models.scripted import ScriptedModel
+from agentnb.policies.gates.verdicts import Allow
+from agentnb.runtime.host.host import Host, hosted
+from agentnb.runtime.questions.grants import SessionGrants
+from agentnb.runtime.questions.model_code import ModelCode
+from agentnb.runtime.servers.acceptance import accept_server, compared_tools
+from agentnb.runtime.servers.first_seen import FOLDER, first_seen
+from agentnb.runtime.servers.servers import Servers
+from agentnb.tools.mcp.connections.live_server import LiveServer
+from agentnb.tools.mcp.server import MCPServer
+from agentnb.tools.tool import ToolContext
+
+ADD = ToolCall("mcp_bench_add", {"a": 1, "b": 2})
+STATS = ToolCall("mcp_bench_stats", {"xs": [1]})
+RULES = {"mcp_bench_*": "allow"}
+OTHER = bench("--other")
+"""The same program, configured with another argument."""
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[Servers]:
+    """Connections of all tests of this module."""
+    held = Servers()
+    yield held
+    held.close()
+
+
+@pytest.fixture(autouse=True)
+def first_sight(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of the person that has seen no server yet."""
+    return use_own_folder(monkeypatch, tmp_path_factory.mktemp("person") / "agentnb")
+
+
+class Answers:
+    """Answers the questions of a run in their order, and keeps them."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.questions: list[WaitingOnUser] = []
+        self._left = list(answers)
+
+    def __call__(self, question: WaitingOnUser) -> Any:
+        self.questions.append(question)
+        return self._left.pop(0) if self._left else "approve"
+
+
+def play(
+    replies: list[Any], servers: Servers, *answers: Any, grants: SessionGrants | None = None, tools: Any = None, **options: Any
+) -> tuple[Run, list[str]]:
+    """Return a run in which a person answers, and the tools that they were asked about."""
+    asked = Answers(*answers)
+    given = {name: options.pop(name) for name in ("permissions", "gates") if name in options}
+    agent = Agent(ScriptedModel([*replies, "Done."]), tools=tools or [bench()], todos=False, **given)
+    with hosted(Host(servers=servers, grants=grants or SessionGrants())):
+        run = agent.run_sync("Go.", answer=asked, **options)
+    return run, [question.about.tool.removeprefix("mcp_") for question in asked.questions if question.about]
+
+
+def grow(name: str) -> list[ToolCall]:
+    """Return a reply that makes the server offer a tool, or change it: its description counts the others."""
+    return [ToolCall("mcp_bench_grow", {"name": name})]
+
+
+def called(name: str) -> list[ToolCall]:
+    """Return a reply that calls such a tool, as no reply before did."""
+    return [ToolCall(f"mcp_bench_{name}", {"value": str(next(_values))})]
+
+
+_values = count()
+
+
+def test_tool_that_says_it_only_reads_is_asked_about(servers: Servers, snapshot: Snapshot) -> None:
+    run, asked = play([[ADD]], servers)
+    assert asked == ["bench_add"] and codes(run) == [None]
+    question = run.questions[0].question
+    assert question.message.replace(PROGRAM, "PROGRAM").replace(bench().command_or_url, "PYTHON") == snapshot
+    assert question.about is not None and question.about.origin is not None
+    origin, offered = question.about.origin, [(one.rule, one.reach) for one in question.about.grants]
+    assert (origin.server, origin.tool, origin.description, origin.changed) == ("bench", "add", "Add two numbers.", ())
+    assert origin.server_identity == bench().identity
+    assert offered == [("mcp_bench_add", "run"), ("mcp:bench", "run"), ("mcp:bench", "session")]
+    modes = {"read_only": [DENIED], "never": [DENIED], "auto": [None], "ask": [None]}
+    for mode, expected in modes.items():
+        run, asked = play([[ADD]], servers, approve=mode)
+        assert codes(run) == expected and bool(asked) == (mode == "ask"), mode
+
+
+def test_each_answer_reaches_as_far_as_it_says(servers: Servers, subtests: pytest.Subtests) -> None:
+    calls, later = [[ADD], [ADD], [STATS]], [[ADD], [STATS]]
+    tool, every = ["bench_add", "bench_stats"], ["bench_add"]
+    cases: list[tuple[Any, list[str], list[str]]] = [
+        ("approve", ["bench_add", "bench_add", "bench_stats"], tool),
+        ("always", tool, tool),
+        ("always in run", tool, tool),
+        ({"always": "mcp_bench_add"}, tool, tool),
+        ("always in run: mcp_bench_add", tool, tool),
+        ({"always": "mcp:bench"}, every, tool),
+        ({"always": "mcp:bench", "reach": "run"}, every, tool),
+        ("always in session", every, []),
+        ("always in session: mcp:bench", every, []),
+        ({"always": "mcp:bench", "reach": "session"}, every, []),
+        ({"always": "mcp_bench_add", "reach": "session"}, tool, ["bench_stats"]),
+    ]
+    for answer, expected, expected_later in cases:
+        with subtests.test(str(answer)):
+            grants = SessionGrants()
+            run, asked = play(calls, servers, answer, grants=grants)
+            assert (codes(run), asked) == ([None] * 3, expected)
+            assert play(later, servers, grants=grants)[1] == expected_later
+            assert Run.from_events(run.events) == run
+
+
+def test_grant_for_a_server_reaches_no_server_whose_name_begins_alike(servers: Servers) -> None:
+    tools = [bench(), bench(name="bench_b")]
+    other = ToolCall("mcp_bench_b_add", {"a": 1, "b": 2})
+    for rule in ("mcp:bench", "mcp_bench_add"):
+        assert play([[ADD], [other]], servers, {"always": rule}, tools=tools)[1] == ["bench_add", "bench_b_add"]
+    assert play([[ADD], [other]], servers, tools=tools, permissions={"mcp:bench": "allow"})[1] == ["bench_b_add"]
+
+
+def test_server_configured_otherwise_asks_again(servers: Servers, snapshot: Snapshot, subtests: pytest.Subtests) -> None:
+    session, typed = SessionGrants(), SessionGrants()
+    assert play([[ADD]], servers, "always in session", grants=session)[1] == ["bench_add"]
+    typed.give("mcp_bench_*", rule="")
+    ways: dict[str, dict[str, Any]] = {
+        "rule": {"permissions": RULES},
+        "rule for the server": {"permissions": {"mcp:bench": "allow"}},
+        "grant": {"grants": session},
+        "typed grant": {"grants": typed},
+    }
+    for name, options in ways.items():
+        with subtests.test(name):
+            assert play([[ADD]], servers, **dict(options))[1] == []
+            run, asked = play([[ADD]], servers, tools=[OTHER], **dict(options))
+            assert asked == ["bench_add"]
+            assert [one.is_other for one in run.events if isinstance(one, ServerChanged)] == [True]
+    message = run.questions[0].question.message
+    assert message.replace(PROGRAM, "PROGRAM").replace(bench().command_or_url, "PYTHON") == snapshot
+    with subtests.test("denials count always"):
+        run, asked = play([[ADD]], servers, tools=[OTHER], permissions={"mcp_bench_add": "deny"})
+        assert (codes(run), asked) == ([DENIED], [])
+    with subtests.test("bound to the new server"):
+        assert play([[ADD], [STATS], [ADD]], servers, {"always": "mcp:bench"}, tools=[OTHER])[1] == ["bench_add"]
+        session = SessionGrants()
+        assert play([[ADD]], servers, "always in session", tools=[OTHER], grants=session)[1] == ["bench_add"]
+        assert play([[ADD], [STATS]], servers, tools=[OTHER], grants=session)[1] == []
+        assert play([[ADD]], servers, grants=session)[1] == ["bench_add"], "and to no other"
+        assert play([[ADD]], servers, permissions=RULES)[1] == [], "the one seen first is the same as ever"
+
+
+def test_tool_that_changes_in_the_middle_asks_again(servers: Servers, subtests: pytest.Subtests) -> None:
+    ways: dict[str, tuple[Any, dict[str, Any]]] = {
+        "rule": ("approve", {"permissions": RULES}),
+        "tool": ("always", {"permissions": {"mcp_bench_grow": "allow"}}),
+        "server": ({"always": "mcp:bench"}, {"permissions": {"mcp_bench_grow": "allow"}}),
+    }
+    for place, (name, (answer, options)) in enumerate(ways.items()):
+        with subtests.test(name):
+            tool = f"changing{place}"
+            first = [] if name == "rule" else [f"bench_{tool}"]
+            changed = [grow(tool), called(tool), called(tool), called(tool), grow(f"more{place}"), grow(tool), called(tool)]
+            replies = [grow(tool), called(tool), called(tool), *changed]
+            answers = [answer] * len(first) + ["approve", "always"]
+            run, asked = play(replies, servers, *answers, **options)
+            assert set(codes(run)) == {None}
+            assert asked == [*first, *[f"bench_{tool}"] * 3], "once, always, and after the next change"
+            about = run.questions[-1].question.about
+            assert about is not None and about.origin is not None
+            assert about.origin.changed == ("tool",) and "others" in about.origin.diff
+            changes = [one for one in run.events if isinstance(one, ServerChanged) and f"mcp_bench_{tool}" in one.tools]
+            assert len(changes) == 2, "each change is logged once"
+
+
+def test_tool_that_is_new_is_first_seen_then(servers: Servers) -> None:
+    run, asked = play([[ADD], grow("late"), called("late")], servers, {"always": "mcp:bench"})
+    assert asked == ["bench_add"]
+    assert not [event for event in run.events if isinstance(event, ServerChanged)]
+
+
+def test_mode_auto_asks_nothing_and_logs_the_change(servers: Servers) -> None:
+    replies = [grow("quiet"), called("quiet"), grow("quiet"), called("quiet"), called("quiet")]
+    run, asked = play(replies, servers, approve="auto")
+    assert (set(codes(run)), asked) == ({None}, [])
+    assert len([event for event in run.events if isinstance(event, ServerChanged)]) == 1
+    for mode in ("never", "read_only"):
+        run, asked = play([called("quiet")], servers, approve=mode, permissions=RULES)
+        assert (codes(run), asked) == ([DENIED], []), mode
+
+
+def test_gate_of_an_agent_lifts_no_question_about_a_change(servers: Servers) -> None:
+    gates = [lambda call, run: Allow()]
+    assert play([[ADD]], servers, gates=gates)[1] == []
+    assert play([[ADD]], servers, gates=gates, tools=[OTHER])[1] == ["bench_add"]
+
+
+def of(servers: Servers, server: MCPServer) -> LiveServer:
+    """Return the connection of a server that a run has used."""
+    return next(live for live in servers.used if live.server == server)
+
+
+def accept(servers: Servers, server: MCPServer) -> list[str]:
+    """Accept a server as it is; return the tools of which something had changed."""
+    live = of(servers, server)
+    tools = compared_tools(live, live.tools)
+    changed = [tool.tool_name for tool in tools if tool.origin.changed]
+    assert accept_server(live, tools)
+    return changed
+
+
+def test_accepted_command_counts_for_rules_beside_the_earlier_one(servers: Servers) -> None:
+    assert play([[ADD]], servers, permissions=RULES)[1] == []
+    assert play([[ADD]], servers, tools=[OTHER], permissions=RULES)[1] == ["bench_add"]
+    assert "add" in accept(servers, OTHER)
+    for server in (OTHER, bench()):
+        assert play([[ADD]], servers, tools=[server], permissions=RULES)[1] == []
+    assert play([[ADD]], servers, tools=[bench("--third")], permissions=RULES)[1] == ["bench_add"]
+
+
+def test_accepted_tool_counts_for_rules_at_once(servers: Servers) -> None:
+    changed: list[list[str]] = []
+
+    def answer(question: WaitingOnUser) -> str:
+        changed.append(accept(servers, bench()))
+        return "approve"
+
+    replies = [grow("moved"), called("moved"), grow("moved"), called("moved"), called("moved")]
+    agent = Agent(ScriptedModel([*replies, "Done."]), tools=[bench()], todos=False, permissions=RULES)
+    with hosted(Host(servers=servers)):
+        run = agent.run_sync("Go.", answer=answer)
+    assert (set(codes(run)), changed) == ({None}, [["moved"]])
+
+
+def test_code_of_a_model_accepts_nothing(servers: Servers) -> None:
+    play([[ADD]], servers, approve="auto")
+    assert play([[ADD]], servers, tools=[OTHER], permissions=RULES)[1] == ["bench_add"]
+    with ModelCode(None).running(), pytest.raises(SettingsError, match="up to the person"):
+        accept(servers, OTHER)
+    assert play([[ADD]], servers, tools=[OTHER], permissions=RULES)[1] == ["bench_add"]
+
+
+IN_ANOTHER_PROCESS = """
+from mcp_runs import bench
+from agentnb import Agent, ToolCall
+from agentnb.models.scripted import ScriptedModel
+for server in (bench(), bench("--other")):
+    model = ScriptedModel([[ToolCall("mcp_bench_add", {"a": 1, "b": 2})], "Done."])
+    run = Agent(model, tools=[server], permissions={"mcp_bench_*": "allow"}).run_sync("Go.")
+    print(run.rounds[0].records[0].result.error_code)
+"""
+
+
+@pytest.mark.slow("a process that imports everything and starts two servers")
+def test_first_sight_holds_in_other_processes(servers: Servers, first_sight: Path) -> None:
+    paths = os.pathsep.join([str(Path(PROGRAM).parent), *filter(None, sys.path)])
+    environment = {**os.environ, "XDG_DATA_HOME": str(first_sight.parent), "PYTHONPATH": paths}
+    play([[ADD]], servers, tools=[OTHER], approve="auto")
+    program = [sys.executable, "-c", IN_ANOTHER_PROCESS]
+    done = subprocess.run(program, env=environment, check=True, stdout=subprocess.PIPE, text=True)
+    assert done.stdout.split() == ["denied", "None"], "this process saw the other one first"
+
+
+def test_resumed_run_asks_again_for_what_changed_since_its_log(
+    servers: Servers, tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    grows = {"permissions": {"mcp_bench_grow": "allow"}}
+    cases: dict[str, tuple[Any, dict[str, Any], str]] = {
+        "rule": ("approve", {"permissions": RULES}, "tool_finished"),
+        "grant for the server": ({"always": "mcp:bench"}, grows, "tool_finished"),
+        "grant for the tool": ("always", grows, "tool_finished"),
+        "answer": ("approve", grows, "question_answered"),
+        "answer that is handed in": ("approve", grows, "question_asked"),
+    }
+    for place, (name, (answer, options, end)) in enumerate(cases.items()):
+        for changes in (False, True):
+            with subtests.test(f"{name}, {'changed' if changes else 'the same'}"):
+                tool, store = f"logged{place}{changes}", Store(tmp_path / f"{place}{changes}")
+                run, _ = play([grow(tool), called(tool), called(tool)], servers, *[answer] * 2, store=store, **options)
+                cut_log(store.path(run.id), end, 1)
+                if changes:
+                    play([grow(tool)], servers, approve="auto")
+                shutil.rmtree(settings.personal_folder() / FOLDER)  # only the log knows how the tool was
+                first_seen.forget()
+                asked, replies = Answers(), [called(tool), "Done."] if end == "tool_finished" else ["Done."]
+                answers = {run.questions[-1].question.id: "approve"} if end == "question_asked" else {}
+                agent = Agent(ScriptedModel(replies), tools=[bench()], todos=False, **options)
+                with hosted(Host(servers=servers, grants=SessionGrants())):
+                    resumed = asyncio.run(recover(run.id, agent=agent, store=store, answer=asked, answers=answers))
+                assert set(codes(resumed)) == {None}
+                assert [one.about.tool for one in asked.questions if one.about] == [f"mcp_bench_{tool}"] * changes
+
+
+def test_resumed_run_asks_again_for_a_server_that_is_another(servers: Servers, tmp_path: Path) -> None:
+    other_value = ToolCall("mcp_bench_add", {"a": 3, "b": 4})
+    for name, answer, options in (("rule", "approve", {"permissions": RULES}), ("grant", {"always": "mcp:bench"}, {})):
+        for server in (bench(), OTHER):
+            store = Store(tmp_path / f"{name}{len(tuple(server.args))}")
+            run, _ = play([[ADD]], servers, answer, store=store, **options)
+            cut_log(store.path(run.id), "tool_finished")
+            shutil.rmtree(settings.personal_folder() / FOLDER)  # only the log knows how the server was
+            first_seen.forget()
+            asked = Answers()
+            agent = Agent(ScriptedModel([[other_value], "Done."]), tools=[server], todos=False, **options)
+            with hosted(Host(servers=servers, grants=SessionGrants())):
+                resumed = asyncio.run(recover(run.id, agent=agent, store=store, answer=asked))
+            assert (set(codes(resumed)), len(asked.questions)) == ({None}, 1 if server is OTHER else 0), name
+
+
+def test_run_whose_calls_a_grant_for_the_server_allowed_is_reproduced(servers: Servers) -> None:
+    session = SessionGrants()
+    play([[ADD]], servers, "always in session", grants=session)
+    for answers, grants in (([{"always": "mcp:bench"}], SessionGrants()), ([], session)):
+        run, _ = play([[ADD], [STATS]], servers, *answers, grants=grants)
+        again = asyncio.run(reproduce(run))
+        assert codes(run) == codes(again) == [None, None]
+
+
+def test_grant_reaches_runs_nested_in_the_run(servers: Servers) -> None:
+    async def delegate(context: ToolContext) -> str:
+        calls = [[STATS], [ToolCall("mcp_bench_where", {})]]
+        inner = Agent(ScriptedModel([*calls, "Done."]), tools=[bench()], todos=False)
+        nested.append(await context.start_run(inner, "go"))
+        return "done"
+
+    def bound(run: Run) -> list[tuple[str, str, str]]:
+        return [(grant.rule, grant.server_identity, grant.tool_identity) for grant in run.grants]
+
+    nested: list[Run] = []
+    for answer, expected in (({"always": "mcp:bench"}, 1), ("always", 3)):
+        run, asked = play([[ADD], [ToolCall("delegate")]], servers, answer, tools=[bench(), delegate])
+        assert (set(codes(run)), len(asked)) == ({None}, expected), asked
+        assert bound(nested.pop()) == bound(run)
+        assert all(server and tool for _, server, tool in bound(run))
+
+
+def test_own_folder_that_cannot_be_used(servers: Servers, first_sight: Path, subtests: pytest.Subtests) -> None:
+    with subtests.test("not writable: it holds in this process"):
+        first_sight.mkdir()
+        (first_sight / FOLDER).write_text("in the way")
+        assert play([[ADD]], servers, permissions=RULES)[1] == []
+        assert play([[ADD]], servers, tools=[OTHER], permissions=RULES)[1] == ["bench_add"]
+        (first_sight / FOLDER).unlink()
+        first_seen.forget()
+    with subtests.test("damaged: it asks"):
+        play([[ADD]], servers, permissions=RULES)
+        for path in (first_sight / FOLDER).glob("*/*.json"):
+            path.write_bytes(b"{")
+        run, asked = play([[ADD]], servers, permissions=RULES)
+        origin = run.questions[0].question.about.origin  # type: ignore[union-attr]
+        assert (asked, origin and origin.changed) == (["bench_add"], ("server", "tool"))
+        accept(servers, bench())
+        assert play([[ADD]], servers, permissions=RULES)[1] == []
+
+
+def test_first_of_several_processes_decides(servers: Servers, first_sight: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def quicker(source: Any, target: Any) -> None:
+        Path(target).write_bytes(b'{"name":"bench","identity":"another","text":"theirs"}')
+        raise FileExistsError
+
+    def without_links(source: Any, target: Any) -> None:
+        raise OSError("no hard links here")
+
+    for link, expected in ((quicker, ["bench_add"]), (without_links, [])):
+        monkeypatch.setattr(os, "link", link)
+        run, asked = play([[ADD]], servers, permissions=RULES)
+        assert asked == expected
+        assert [event.target_before for event in run.events if isinstance(event, ServerChanged)] == ["theirs"] * len(expected)
+        assert any(first_sight.rglob("*.json")) and not any(first_sight.rglob(".*")), "whole files, and no others"
+        shutil.rmtree(first_sight)
+        first_seen.forget()

@@ -1,0 +1,76 @@
+"""Accepting an MCP server as it is now: shown and confirmed by the person, whoever asks for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from asserted_sentences import Snapshot
+from mcp_runs import PROGRAM, bench, played
+from own_folder import use_own_folder
+
+from agentnb.core.messages import ToolCall
+from agentnb.errors import SettingsError
+from agentnb.runtime.questions.model_code import ModelCode
+from agentnb.runtime.servers.acceptance import compared_tools
+from agentnb.runtime.servers.servers import Servers
+from agentnb.session.server_acceptance import accept_as_now
+from agentnb.tools.mcp.connections.live_server import LiveServer
+from agentnb.tools.mcp.server import MCPServer, ServerTools
+
+GROW = ToolCall("mcp_bench_grow", {"name": "grown"})
+OTHER = bench("--other", "<b>[31m")
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[Servers]:
+    """Connections of all tests of this module."""
+    held = Servers()
+    yield held
+    held.close()
+
+
+@pytest.fixture(autouse=True)
+def first_sight(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of the person that has seen no server yet."""
+    return use_own_folder(monkeypatch, tmp_path_factory.mktemp("person"))
+
+
+def live_of(servers: Servers, server: MCPServer) -> LiveServer:
+    return servers.live(ServerTools(server.name, server=server), Path.cwd())
+
+
+def changed(servers: Servers, server: MCPServer) -> list[str]:
+    """Return what has changed of a server and its tools, in a word each."""
+    live = live_of(servers, server)
+    return sorted({word for tool in compared_tools(live, live.tools) for word in tool.origin.changed})
+
+
+def test_changes_are_shown_and_count_only_when_confirmed(servers: Servers, snapshot: Snapshot) -> None:
+    played([[GROW]], [bench()], servers)
+    played([[GROW]], [bench()], servers)
+    played(["Done."], [OTHER], servers)
+    asked: list[str] = []
+
+    def person(line: str) -> object:
+        return lambda question: asked.append(question) or line
+
+    told = []
+    for server in (bench(), OTHER):
+        live = live_of(servers, server)
+        expected = changed(servers, server)
+        assert expected == (["tool"] if server is not OTHER else ["server"])
+        for ask in (None, person(""), person("n")):
+            with pytest.raises(SettingsError) as refused:
+                accept_as_now(servers, live, ask)  # type: ignore[arg-type]
+            assert changed(servers, server) == expected, str(refused.value)
+        with ModelCode(None).running(), pytest.raises(SettingsError, match="up to the person"):
+            accept_as_now(servers, live, person("y"))  # type: ignore[arg-type]
+        told.append(accept_as_now(servers, live, person("y")))  # type: ignore[arg-type]
+        assert not changed(servers, server)
+        told.append(accept_as_now(servers, live, None))
+    shown = re.sub(r"\d+ others", "N others", "\n\n".join(dict.fromkeys(asked)))
+    assert shown.replace(PROGRAM, "PROGRAM").replace(bench().command_or_url, "PYTHON").split("\n") == snapshot("asked")
+    assert told == snapshot("done")
