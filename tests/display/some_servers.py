@@ -11,7 +11,7 @@ from agentnb.display.lists.server_view import server_html
 from agentnb.errors import ServerFailed
 from agentnb.runtime.servers.listed_servers import listed_servers
 from agentnb.runtime.servers.servers import Servers
-from agentnb.tools.mcp.catalogue import catalogue_of
+from agentnb.tools.mcp.connections.catalogue import catalogue_of
 from agentnb.tools.mcp.server import MCPServer, ServerTools
 
 
