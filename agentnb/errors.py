@@ -1,40 +1,41 @@
 """All errors that agentnb raises for a person to read.
 
     AgentnbError                  a problem the person can fix; says what, where, and the next command
-    ├── SettingsError             a setting, option or command has no usable value
-    │   ├── UnknownModel          no such provider or persona
-    │   ├── UnknownTool           no tool of that name
-    │   ├── InvalidTool           a function that cannot be offered to a model
-    │   ├── NestedTooDeep         a run would be nested in too many others, each begun by a tool of the one before
-    │   ├── MissingKey            the provider needs a key that is not set
-    │   ├── UrlNotAllowed         a file or log names ``.destinations`` of calls and keys that you have not allowed
-    │   ├── InterpolationError    ``{{ name }}`` in a cell names nothing
-    │   ├── ExpressionError       an expression, such as ``${ name }``, cannot be read or has no value
-    │   ├── WorkflowProblems      a workflow cannot run as it is written; ``.problems`` are all that was found
-    │   ├── ExperimentProblems    an experiment cannot run as it is written; ``.problems`` are all that was found
-    │   └── NotAvailable          a documented name that this version does not have yet
-    ├── ModelError                the model did not answer
-    │   ├── ScriptEnded           a scripted model has no replies left
-    │   ├── ReplayDiverged        a recorded model was asked for what the record does not have
-    │   ├── KeyRefused            the provider does not accept the key, or not for this model
-    │   ├── RequestRefused        the provider refuses the request, and would refuse it again
-    │   │   └── ContextOverflow   the conversation is longer than the model can take
-    │   ├── RateLimited           too many requests, even after retries
-    │   ├── ProviderTrouble       the provider or the connection fails, even after retries
-    │   │   └── ProviderTimedOut  nothing came for too long
-    │   └── BrokenReply           the response is not a reply
-    ├── NotAnswered               a tool asked the person a question, and has no answer
-    │   ├── Declined              the person declined to answer
-    │   │   └── QuestionCancelled the person closed the question without deciding
-    │   └── NobodyToAsk           there is no person to ask
-    ├── ToolFailed                a tool that another tool called failed, or was not allowed to run
-    ├── StoreError                a run log cannot be written or found
-    ├── TraceError                a file is not a run log that this version can read
-    ├── StepFailed                a step of a run failed
-    ├── WorkflowError             a workflow failed; ``.run`` is the run, with what its steps gave until then
-    ├── ExpectationFailed         a run is not as you expected; ``.failed`` says in what, ``.run`` is the run
-    ├── RunLimited                a run reached a limit that raises; ``.run`` is the run
-    └── RunFailed                 a run ended with status ``failed``; ``.run`` is the run
+    ├── SettingsError               a setting, option or command has no usable value
+    │   ├── UnknownModel            no such provider or persona
+    │   ├── UnknownTool             no tool of that name
+    │   ├── InvalidTool             a function that cannot be offered to a model
+    │   ├── NestedTooDeep           a run would be nested in too many others, each begun by a tool of the one before
+    │   ├── MissingKey              the provider needs a key that is not set
+    │   ├── UrlNotAllowed           a file or log names ``.destinations`` of calls and keys that you have not allowed
+    │   ├── InterpolationError      ``{{ name }}`` in a cell names nothing
+    │   ├── ExpressionError         an expression, such as ``${ name }``, cannot be read or has no value
+    │   ├── WorkflowProblems        a workflow cannot run as it is written; ``.problems`` are all that was found
+    │   ├── ExperimentProblems      an experiment cannot run as it is written; ``.problems`` are all that was found
+    │   └── NotAvailable            a documented name that this version does not have yet
+    ├── ModelError                  the model did not answer
+    │   ├── ScriptEnded             a scripted model has no replies left
+    │   ├── ReplayDiverged          a recorded model was asked for what the record does not have
+    │   ├── KeyRefused              the provider does not accept the key, or not for this model
+    │   ├── RequestRefused          the provider refuses the request, and would refuse it again
+    │   │   └── ContextOverflow     the conversation is longer than the model can take
+    │   ├── RateLimited             too many requests, even after retries
+    │   ├── ProviderTrouble         the provider or the connection fails, even after retries
+    │   │   └── ProviderTimedOut    nothing came for too long
+    │   └── BrokenReply             the response is not a reply
+    ├── NotAnswered                 a tool asked the person a question, and has no answer
+    │   ├── Declined                the person declined to answer
+    │   │   └── QuestionCancelled   the person closed the question without deciding
+    │   └── NobodyToAsk             there is no person to ask
+    ├── ServerFailed                an MCP server could not be started or reached
+    ├── ToolFailed                  a tool that another tool called failed, or was not allowed to run
+    ├── StoreError                  a run log cannot be written or found
+    ├── TraceError                  a file is not a run log that this version can read
+    ├── StepFailed                  a step of a run failed
+    ├── WorkflowError               a workflow failed; ``.run`` is the run, with what its steps gave until then
+    ├── ExpectationFailed           a run is not as you expected; ``.failed`` says in what, ``.run`` is the run
+    ├── RunLimited                  a run reached a limit that raises; ``.run`` is the run
+    └── RunFailed                   a run ended with status ``failed``; ``.run`` is the run
 
 A tool's errors are not exceptions: they are tool results that the model reads. Any other exception is a bug.
 """

@@ -15,6 +15,7 @@ from run_builder import START, RunBuilder, begun, called, todos_of
 from scripted_runs import look
 from some_approvals import CASES
 from some_questions import PERSON
+from some_servers import server_views
 
 import agentnb.notebook
 from agentnb import Agent, Matrix, Run, compare, diff, examples, load_trace, replay
@@ -191,7 +192,9 @@ def test_every_rule_of_the_style_sheet_is_for_something_and_every_class_has_a_ru
     sheet = re.sub(r"/\*.*?\*/", "", style_sheet(), flags=re.DOTALL)
     styled, scripted = set(re.findall(r"\.(agentnb-[\w-]+)", sheet)), set(CLASS.findall(SCRIPTS))
     found = {
-        name for html in (*runs(), *quiet_runs(), *pieces(), *many(), *workflows(), *experiments()) for name in classes(html)
+        name
+        for html in (*runs(), *quiet_runs(), *pieces(), *many(), *workflows(), *experiments(), *server_views())
+        for name in classes(html)
     } - set(NO_FORMULAS.split())
     assert styled - found - scripted == set()
     own = set(CLASS.findall("".join(path.read_text("utf-8") for path in STATIC.glob("*.css"))))
