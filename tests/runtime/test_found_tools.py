@@ -211,11 +211,14 @@ def test_tools_of_servers_that_change_in_the_middle() -> None:
     tools.take_server_tools(of_server(*numbered(45)))  # what was offered stays, the others can be found
     assert offered(tools) == ["mine", *numbered(37), FIND_TOOLS]
     assert tools.get("mcp_bench_t44") is not None
+    search = tools.offered()[-1].spec
+    assert "45 tools" in search.description
 
     assert tools.offer(["mcp_bench_t44", "mcp_bench_t3", "mcp_bench_unknown"]) == ["mcp_bench_t44"]
     tools.take_server_tools([*of_server(*numbered(3, 45)), *of_server("t1", about="Does more.")])
     assert offered(tools) == ["mine", "t1", *numbered(3, 37), FIND_TOOLS, "t44"], "gone, and changed in its place"
     assert log.run.tools[1].description == "Does more."
+    assert search in log.run.tools, "the count of the first request stays: another text would lose caches of prompts"
 
     events = len(log.run.events)
     tools.take_server_tools([*of_server(*numbered(3, 45)), *of_server("t1", about="Does more.")])
