@@ -1,6 +1,6 @@
 """What tools of MCP servers cost, as ratios within one run.
 
-Usage: python benchmarks/mcp_servers.py [--rounds 50] [--turns 40] [--before FOLDER]
+Usage: python benchmarks/mcp_servers.py [--rounds 200] [--turns 21] [--before FOLDER]
 A call through agentnb is compared with one of a plain tool of one's own, which calls the official client that it holds open;
 the sides take turns. FOLDER is a checkout of an earlier version: a run without servers is compared with the same run there.
 """
@@ -206,8 +206,8 @@ def compare_with(folder: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=50)
-    parser.add_argument("--turns", type=int, default=40)
+    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--turns", type=int, default=21)
     parser.add_argument("--before")
     given = parser.parse_args()
     from mcp import StdioServerParameters

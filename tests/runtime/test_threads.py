@@ -207,6 +207,57 @@ def test_whatever_a_function_raises_in_a_thread_comes_back(subtests: pytest.Subt
             check(error)
 
 
+def test_coroutines_on_another_loop_return_raise_and_are_cancelled_there(subtests: pytest.Subtests) -> None:
+    thread, ended = LoopThread(), threading.Event()
+    began = asyncio.Event()  # of this thread's loop below
+    seen: list[str] = []
+
+    async def value() -> tuple[str, str]:
+        await asyncio.sleep(0)
+        return threading.current_thread().name, CELL.get()
+
+    async def fails(error: BaseException) -> None:
+        raise error
+
+    async def waits(here: asyncio.AbstractEventLoop) -> None:
+        here.call_soon_threadsafe(began.set)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            seen.append("cancelled")
+            raise
+        finally:
+            ended.set()
+
+    async def main() -> None:
+        CELL.set("mine")
+        with subtests.test("values, many at once"):
+            assert await asyncio.gather(*[thread.run(value) for _ in range(50)]) == [("agentnb", "mine")] * 50
+        for error in (ValueError("no"), SystemExit(3)):
+            with subtests.test(error=error), pytest.raises(type(error)) as raised:
+                await thread.run(lambda error=error: fails(error))  # type: ignore[misc]
+            assert raised.value is error
+        with subtests.test("cancelled there"), pytest.raises(asyncio.CancelledError):
+            await thread.run(lambda: fails(asyncio.CancelledError()))
+        with subtests.test("cancelled here"):
+            here = asyncio.get_running_loop()
+            waiting = asyncio.create_task(thread.run(lambda: waits(here)))
+            await began.wait()
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            assert await asyncio.to_thread(ended.wait, LONG) and seen == ["cancelled"]
+        with subtests.test("cancelled before it began"):
+            waiting = asyncio.create_task(thread.run(value))
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+        assert await thread.run(value) == ("agentnb", "mine"), "the loop goes on"
+
+    asyncio.run(main())
+    thread.close()
+
+
 def test_a_job_given_up_before_its_turn_is_not_run() -> None:
     foreground, ran = Foreground(), threading.Event()
     thread = LoopThread()

@@ -113,11 +113,12 @@ class RunTools:
         Raises `InvalidTool` for a name that is taken.
         """
         own: Any = self._own.get(tool.spec.name)
-        if isinstance(own, StandIn):
-            own.put_behind(tool)
-        elif own is not None:
+        if own is None:
+            return True
+        if not isinstance(own, StandIn):
             raise InvalidTool(f"{described} and a tool of yours would both be called {tool.spec.name}", how_to_rename(own))
-        return own is None
+        own.put_behind(tool)
+        return False
 
     def _search(self, of_servers: Mapping[str, MCPTool]) -> ToolFinder:
         """Return the tool that finds others; its description stays the same in a run, for caches of prompts."""

@@ -16,7 +16,7 @@ from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.questions.elicitation import CallElicitor, Elicitation
 from agentnb.runtime.threads import is_running, time_limit
 from agentnb.tools import tool_errors
-from agentnb.tools.tool import CallSync, Inside, Tool, ToolContext, ToolOutcome, asker_name
+from agentnb.tools.tool import CallSync, Inside, Tool, ToolContext, ToolOutcome
 
 
 class ToolRun(msgspec.Struct, frozen=True):
@@ -48,7 +48,7 @@ class ToolRunner:
         """Run the tool. Whatever it raises is an outcome, except what ends the run."""
         asker = self._askers[call.id] = self._elicitation.asker(call.id)
         asker.inside = self._inside
-        asker.asked_by = asker_name(tool)
+        asker.tool = tool
         store = getattr(self._log.store, "folder", None)
         context = ToolContext(self._log.id, call.id, self._work_dir, self._call_sync, asker, self._inside, store)
         traceback, own_task = "", asyncio.current_task()

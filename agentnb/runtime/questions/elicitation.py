@@ -26,7 +26,7 @@ from agentnb.runtime.questions.model_code import ModelCode
 from agentnb.runtime.questions.question_book import QuestionBook
 from agentnb.runtime.questions.question_ids import QuestionIds
 from agentnb.runtime.threads import Work, is_running, running_loop, wait_until_over
-from agentnb.tools.tool import Inside
+from agentnb.tools.tool import Inside, Tool, asker_name
 
 T = TypeVar("T")
 NOBODY = (
@@ -246,8 +246,10 @@ class CallElicitor(CallClock):
     """Whether the call is made in the process from which this one was forked."""
     inside: Inside | None = None
     """Takes what the call prints; None if it is no call of a tool."""
+    tool: Tool | None = None
+    """The tool of the call, if it is one of a tool."""
     asked_by: str = ""
-    """Who asks, as the person is told: the tool of the call, or what it speaks for."""
+    """Who asks, as the person is told; empty for the tool of the call, or what that speaks for."""
     names: str = ""
     """Begins the ids of what the run asks that the call awaits; if empty, the id of that run does."""
     worker: Work | None = None
@@ -383,7 +385,8 @@ class CallElicitor(CallClock):
             return value_of(await self._answer(question, program, handed_in, may_wait=may_wait))
 
     async def _ask(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind, url: str) -> Any:
-        question = new_question(kind, message, schema, self._call_id, asked_by=self.asked_by, url=url)
+        asked_by = self.asked_by or ("" if self.tool is None else asker_name(self.tool))
+        question = new_question(kind, message, schema, self._call_id, asked_by=asked_by, url=url)
         return await self.ask_question(question)
 
     async def _forward(self, question: WaitingOnUser, *, may_wait: bool) -> Answer:
