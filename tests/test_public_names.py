@@ -253,7 +253,8 @@ def test_a_name_that_nobody_promised_is_none(snapshot: Snapshot) -> None:
 STEPS = {
     "importing agentnb": "import agentnb",
     "naming MCP servers": (
-        "from agentnb import Agent, MCPServer; Agent('simulated:disciplined', tools=['mcp:clock', MCPServer('git', 'g')])"
+        "from agentnb import Agent, MCPServer; "
+        "Agent('simulated:disciplined', tools=['mcp:clock', MCPServer('git', 'git-server')])"
     ),
     "making an agent": "from agentnb import Agent, Run, Store, tables, tool, load_trace; Agent('simulated:disciplined')",
     **{
