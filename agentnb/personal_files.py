@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from agentnb import settings
@@ -21,18 +22,39 @@ def read_lines(file: str) -> list[str]:
 
 def write_lines(file: str, lines: Iterable[str]) -> bool:
     """Replace the lines of a file, which only the person may read; return False if that cannot be written."""
-    path = settings.personal_folder() / file
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # The file is replaced whole, so that no reader sees half of it; `mkstemp` makes it readable for the person only.
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{file}-")
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
-                opened.write("".join(f"{line}\n" for line in lines))
-            Path(name).replace(path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        replace_file(settings.personal_folder() / file, "".join(f"{line}\n" for line in lines).encode())
     except OSError:
         return False
     return True
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a file that only the person may read, whole at once: no reader sees half of it. Raises OSError."""
+    with _written(path, data) as written:
+        written.replace(path)
+
+
+def create_file(path: Path, data: bytes) -> None:
+    """Write a file like `replace_file`, but never over another one: a process that was quicker wins. Raises OSError."""
+    with _written(path, data) as written:
+        try:
+            os.link(written, path)
+        except FileExistsError:
+            pass
+        except OSError:  # a file system without hard links
+            if not path.exists():
+                written.replace(path)
+
+
+@contextmanager
+def _written(path: Path, data: bytes) -> Iterator[Path]:
+    """Hold a file beside the path with this content, which is gone in the end unless it was moved."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # only its owner may read it
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        yield Path(name)
+    finally:
+        Path(name).unlink(missing_ok=True)

@@ -7,9 +7,7 @@ its own: whoever changes, adds or removes a line before the last one cannot make
 from __future__ import annotations
 
 import hmac
-import os
 import secrets
-import tempfile
 import warnings
 from binascii import b2a_base64
 from collections.abc import Iterable
@@ -24,6 +22,7 @@ from agentnb.core.log.events import AnyEvent
 from agentnb.core.log.wire import MARK, decode_lines
 from agentnb.detect.run import Run
 from agentnb.errors import TraceError
+from agentnb.personal_files import create_file
 from agentnb.store.regular_files import opened
 
 SECRET_FILE = "log-secret"
@@ -136,18 +135,5 @@ def _read(path: Path) -> bytes:
 
 def _create(path: Path) -> bytes:
     """Create the secret and return it, or that of another process which was quicker."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # only its owner may read it
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(secrets.token_bytes(SECRET_BYTES))
-        try:
-            os.link(name, path)  # whole at once, and never over another one
-        except FileExistsError:
-            pass
-        except OSError:  # a file system without hard links
-            if not path.exists():
-                Path(name).replace(path)
-    finally:
-        Path(name).unlink(missing_ok=True)
+    create_file(path, secrets.token_bytes(SECRET_BYTES))
     return _read(path)

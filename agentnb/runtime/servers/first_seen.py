@@ -6,8 +6,6 @@ Kept in the person's own folder, in a small file for each, which is created whol
 from __future__ import annotations
 
 import difflib
-import os
-import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +17,7 @@ from agentnb import settings
 from agentnb.core.messages import encodable, visible
 from agentnb.core.redaction import redact
 from agentnb.core.request import ToolSpec
+from agentnb.personal_files import create_file, replace_file
 from agentnb.tools.mcp.server import MCPServer, digest
 from agentnb.tools.mcp.server_tool import NO_CHANGE, Changed, MCPTool, ToolChange
 
@@ -116,7 +115,7 @@ class FirstSeen:
     def _replace(self, path: Path, now: FirstSight) -> bool:
         self._known[path] = now
         try:
-            _written(path, now).replace(path)
+            replace_file(path, msgspec.json.encode(now))
         except OSError:
             return False
         return True
@@ -141,7 +140,7 @@ def text_of(spec: ToolSpec) -> str:
 
 
 def _seen_server(server: MCPServer) -> FirstSight:
-    return FirstSight(server.name, server.identity, redact(visible(encodable(server.target))))
+    return FirstSight(server.name, server.identity, redact(visible(server.target)))
 
 
 def _seen_tool(tool: MCPTool) -> FirstSight:
@@ -181,23 +180,5 @@ def _read(path: Path) -> FirstSight | None:
 
 def _create(path: Path, now: FirstSight) -> FirstSight:
     """Create a file, and return what it holds: this, or that of another process which was quicker. Raises OSError."""
-    written = _written(path, now)
-    try:
-        os.link(written, path)  # whole at once, and never over another one
-    except FileExistsError:
-        pass
-    except OSError:  # a file system without hard links
-        if not path.exists():
-            written.replace(path)
-    finally:
-        written.unlink(missing_ok=True)
+    create_file(path, msgspec.json.encode(now))
     return _read(path) or now
-
-
-def _written(path: Path, now: FirstSight) -> Path:
-    """Return a file beside the path that holds this. Raises OSError."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(msgspec.json.encode(now))
-    return Path(name)
