@@ -59,29 +59,7 @@ class LoopThread:
         """Run a coroutine on this loop and return its result to the running one; a cancellation here cancels it there."""
         if self._is_of_parent:
             self._begin()
-        # By hand: `asyncio.run_coroutine_threadsafe` takes two more turns of each loop, between which the threads wait for
-        # one another.
-        here, tasks = asyncio.get_running_loop(), set[asyncio.Task[None]]()
-        ended: asyncio.Future[T] = here.create_future()
-        context = contextvars.copy_context()
-
-        def start() -> None:
-            if not ended.cancelled():
-                task = self._loop.create_task(_handed_over(make, here, ended), context=context)
-                tasks.add(task)
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
-
-        def cancel() -> None:
-            for task in tasks:
-                task.cancel()
-
-        self._loop.call_soon_threadsafe(start)
-        try:
-            return await ended
-        except asyncio.CancelledError:
-            self._loop.call_soon_threadsafe(cancel)
-            raise
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(make(), self._loop))
 
     def close(self) -> None:
         """Stop the loop after the callbacks that are ready now."""
@@ -123,29 +101,6 @@ async def _into(future: Future[T], make: Callable[[], Coroutine[Any, Any, T]]) -
             raise
     else:
         future.set_result(result)
-
-
-async def _handed_over(
-    make: Callable[[], Coroutine[Any, Any, T]], loop: asyncio.AbstractEventLoop, ended: asyncio.Future[T]
-) -> None:
-    """Run a coroutine and hand its result or error to a future of another loop, at once."""
-
-    def hand_over(settle: Callable[[], Any]) -> None:
-        with suppress(RuntimeError):  # that loop is closed: nothing waits there
-            loop.call_soon_threadsafe(lambda: None if ended.done() else settle())
-
-    try:
-        result = await make()
-    except asyncio.CancelledError:
-        hand_over(ended.cancel)
-        raise
-    except BaseException as error:
-        raised = error
-        hand_over(lambda: ended.set_exception(raised))
-        if not isinstance(error, Exception):
-            raise
-    else:
-        hand_over(lambda: ended.set_result(result))
 
 
 class Outcome(NamedTuple):
