@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,14 +31,6 @@ from agentnb.tools.mcp.server import MCPServer, ServerTools
 from agentnb.tools.mcp.server_tool import MCPTool
 from agentnb.tools.mcp.wire_names import FIND_TOOLS, wire_name
 from agentnb.tools.toolbox import Toolbox
-
-
-@pytest.fixture(scope="module")
-def servers() -> Iterator[Servers]:
-    """Connections of all tests of this module."""
-    held = Servers()
-    yield held
-    held.close()
 
 
 def mine(word: str) -> str:

@@ -29,14 +29,6 @@ WHERE = [calls(("where", {}))]
 
 
 @pytest.fixture(scope="module")
-def servers() -> Iterator[Servers]:
-    """Connections of all tests of this module."""
-    held = Servers()
-    yield held
-    held.close()
-
-
-@pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """The address of a server over HTTP."""
     with over_http() as found:

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -41,14 +40,6 @@ STATS = ToolCall("mcp_bench_stats", {"xs": [1]})
 RULES = {"mcp_bench_*": "allow"}
 OTHER = bench("--other")
 """The same program, configured with another argument."""
-
-
-@pytest.fixture(scope="module")
-def servers() -> Iterator[Servers]:
-    """Connections of all tests of this module."""
-    held = Servers()
-    yield held
-    held.close()
 
 
 @pytest.fixture(autouse=True)

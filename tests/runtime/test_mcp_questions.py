@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,6 @@ from agentnb.runtime.servers.servers import Servers
 from agentnb.tools.mcp.questions import MAX_QUESTIONS
 
 BOOK = calls(("book", {"train": "TGV"}))
-
-
-@pytest.fixture(scope="module")
-def servers() -> Iterator[Servers]:
-    """Connections of all tests of this module."""
-    held = Servers()
-    yield held
-    held.close()
 
 
 def raises(error: Exception) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,14 +17,6 @@ from agentnb.tools.mcp.server import MCPServer
 
 BESIDE = Path(sys.executable).parent
 NODE = Path(__file__).parents[2] / ".venv/mcp-servers/node_modules/.bin"
-
-
-@pytest.fixture(scope="module")
-def servers() -> Iterator[Servers]:
-    """Connections of all tests of this module."""
-    held = Servers()
-    yield held
-    held.close()
 
 
 def of_node(name: str, *args: str) -> MCPServer:

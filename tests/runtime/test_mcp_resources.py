@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,14 +23,6 @@ from agentnb.tools.mcp.server import MCPServer, ServerTools
 from agentnb.tools.mcp.wire_names import WireNames
 
 OURS = ["list_resources", "read_resource", "list_prompts", "get_prompt"]
-
-
-@pytest.fixture(scope="module")
-def servers() -> Iterator[Servers]:
-    """Connections of all tests of this module."""
-    held = Servers()
-    yield held
-    held.close()
 
 
 def test_model_lists_and_reads_resources_and_prompts(servers: Servers, subtests: pytest.Subtests) -> None:

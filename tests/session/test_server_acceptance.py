@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,14 +21,6 @@ from agentnb.tools.mcp.server import MCPServer, ServerTools
 
 GROW = ToolCall("mcp_bench_grow", {"name": "grown"})
 OTHER = bench("--other", "<b>[31m")
-
-
-@pytest.fixture(scope="module")
-def servers() -> Iterator[Servers]:
-    """Connections of all tests of this module."""
-    held = Servers()
-    yield held
-    held.close()
 
 
 @pytest.fixture(autouse=True)

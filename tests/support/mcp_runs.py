@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agentnb.agent.agent import Agent
 from agentnb.core.log.events import ToolFinished
 from agentnb.core.messages import ToolCall, ToolResult
@@ -26,6 +28,14 @@ PROGRAM = str(Path(__file__).with_name("mcp_test_server.py"))
 def bench(*arguments: str, name: str = "bench", **settings: Any) -> MCPServer:
     """Return the server for tests, started as a program with these arguments."""
     return MCPServer(name, sys.executable, args=[PROGRAM, *arguments], **settings)
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[Servers]:
+    """Connections of all tests of a module."""
+    held = Servers()
+    yield held
+    held.close()
 
 
 @contextmanager

@@ -13,7 +13,8 @@ from agentnb import tool
 from agentnb.agent.agent import Agent
 from agentnb.agent.extension import Extension
 from agentnb.core.log.work_events import ServerStarted, StepStarted
-from agentnb.core.messages import ToolCall
+from agentnb.core.messages import ToolCall, ToolResult
+from agentnb.core.request import Request
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, InvalidTool, SettingsError, WorkflowError, WorkflowProblems
 from agentnb.models.scripted import ScriptedModel
@@ -57,8 +58,14 @@ def texts_of(run: Run, store: Store) -> list[str]:
     return [part.text for one in nested for each in one.rounds for result in each.results for part in result.parts]
 
 
+def looked(request: Request) -> Any:
+    """Reply with a call, or with the end after its result: items of a map run beside each other, and share the script."""
+    has_result = any(isinstance(part, ToolResult) for message in request.messages for part in message.parts)
+    return "Done." if has_result else [WHERE]
+
+
 def replies() -> dict[str, list[Any]]:
-    return {"looker": [line for _ in range(4) for line in ([WHERE], "Done.")]}
+    return {"looker": [looked] * 8}
 
 
 def test_steps_and_agents_of_a_file_use_one_process(servers: Servers, tmp_path: Path, subtests: pytest.Subtests) -> None:
