@@ -17,7 +17,7 @@ from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.gates import Gate, OnCopy
 from agentnb.policies.verdict import Policy
 from agentnb.tools.builtin.named import tools_of
-from agentnb.tools.mcp.server import ServerTools, server_tools
+from agentnb.tools.mcp.server import ServerTools, servers_among
 
 _PARTS = ("policies", "guides", "gates", "detectors", "limits")
 
@@ -48,7 +48,8 @@ class Extension:
             raise SettingsError(f"name={self.name!r} is not the name of an extension", 'Write Extension(name="plans")')
         self._check_parts()
         object.__setattr__(self, "settings", plain_data(dict(self.settings)))
-        object.__setattr__(self, "tools", tuple([tool for value in self.tools for tool in (*tools_of(value), *_served(value))]))
+        tools = [tool for value in self.tools for tool in (*tools_of(value), *servers_among([value]))]
+        object.__setattr__(self, "tools", tuple(tools))
 
     def _check_parts(self) -> None:
         """Raise `SettingsError` for a part of the wrong kind."""
@@ -76,11 +77,6 @@ class Extension:
     def is_inert(self) -> bool:
         """Whether it adds nothing but settings for the log, so that a run goes the same way without it."""
         return not (self.prompt or self.tools or any(getattr(self, part) for part in _PARTS))
-
-
-def _served(value: Any) -> tuple[ServerTools, ...]:
-    item = server_tools(value)
-    return () if item is None else (item,)
 
 
 def checked_extensions(extensions: Any) -> tuple[Extension, ...]:

@@ -26,7 +26,7 @@ from agentnb.runtime.budget import OWN
 from agentnb.runtime.runs.gate_names import check_gates, had_told
 from agentnb.tools.builtin.named import LOGGED, builtins_again, tools_of
 from agentnb.tools.mcp.logged import servers_of_log
-from agentnb.tools.mcp.server import ServerTools, server_tools
+from agentnb.tools.mcp.server import ServerTools, servers_among
 from agentnb.tools.tool import Tool
 
 NO_POLICY_YET, NO_GUIDANCE_YET = {"name": "minimal"}, {"set": "off"}
@@ -114,7 +114,7 @@ def with_builtins(run: Run, given: Iterable[Any]) -> tuple[Tool | ServerTools, .
 
 
 def _servers(run: Run, given: Iterable[Any]) -> list[ServerTools]:
-    items = [item for value in given if (item := server_tools(value)) is not None]
+    items = servers_among(given)
     names = {item.name for item in items}
     logged = [server for name, server in servers_of_log(run.settings).items() if name not in names]
     return [*items, *(item for server in logged for item in server.items)]

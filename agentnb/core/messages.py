@@ -113,8 +113,8 @@ _UNSEEN = dict.fromkeys((*range(9), 11, 12, *range(14, 32), *range(127, 160), *r
 
 
 def visible(text: str) -> str:
-    """Return the text of a stranger without characters that a person never sees."""
-    return text.translate(_UNSEEN)
+    """Return the text of a stranger, `encodable` and without characters that a person never sees."""
+    return encodable(text).translate(_UNSEEN)
 
 
 def encodable_data(value: Any) -> Any:

@@ -26,7 +26,7 @@ from agentnb.tools.builtin.group import ToolGroup
 from agentnb.tools.builtin.named import ASK_PERSON, WORDS, Groups, near_tools, tools_of, tools_of_word
 from agentnb.tools.function import as_tool
 from agentnb.tools.mcp.logged import servers_of_log
-from agentnb.tools.mcp.server import MCPServer, server_tools
+from agentnb.tools.mcp.server import MCPServer, server_tools, servers_among
 from agentnb.tools.tool import Tool
 from agentnb.workflow.files.text_inputs import EXAMPLE as INPUTS_EXAMPLE
 from agentnb.workflow.files.text_inputs import read_inputs
@@ -223,7 +223,7 @@ def tools_again(names: Iterable[str], given: Iterable[Any], variables: Mapping[s
     Tools found nowhere are left out.
     """
     found: dict[str, Any] = {tool.spec.name: tool for value in given for tool in tools_of(value)}
-    found |= {item.word: item for value in given if (item := server_tools(value)) is not None}
+    found |= {item.word: item for item in servers_among(given)}
     for name in names:
         known = (tool for value in _may_be_called(name, variables) for tool in _tools_in(value))
         here = next((tool for tool in known if tool.spec.name == name), None)

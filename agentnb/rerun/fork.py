@@ -50,7 +50,7 @@ from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunKeywords, RunOptions, options_of
 from agentnb.runtime.runs.launch import PendingRun, in_foreground, new_run_id
 from agentnb.settings import known_secrets
-from agentnb.tools.mcp.server import ServerTools, server_tools
+from agentnb.tools.mcp.server import ServerTools, servers_among
 from agentnb.tools.todos.board import TodoBoard
 
 RECORDED: Literal["recorded"] = "recorded"
@@ -279,7 +279,7 @@ def _before(run: Run, at_round: int) -> list[AnyEvent]:
 
 def _with_builtins(run: Run, fallback: Sequence[Any]) -> list[Any]:
     """Return these tools and the built-in ones of the run; of MCP servers only those that are given."""
-    given = {item.name for value in fallback if (item := server_tools(value)) is not None}
+    given = {item.name for item in servers_among(fallback)}
     return [tool for tool in with_builtins(run, fallback) if not isinstance(tool, ServerTools) or tool.name in given]
 
 

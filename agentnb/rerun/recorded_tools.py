@@ -15,7 +15,7 @@ from agentnb.core.todos import TODO_TOOL
 from agentnb.detect.run import Run
 from agentnb.tools.builtin.named import tools_of
 from agentnb.tools.mcp.logged import servers_of_log
-from agentnb.tools.mcp.server import ServerTools, server_tools
+from agentnb.tools.mcp.server import ServerTools, servers_among
 from agentnb.tools.mcp.wire_names import may_be_of
 from agentnb.tools.subject import Flag, Subject, flag_of, origin_of, reads_tree, subject_of
 from agentnb.tools.tool import Effect, Tool, ToolContext, ToolOutcome, failure
@@ -127,7 +127,7 @@ def recorded_tools(run: Run, from_round: int = 0, behind: Iterable[Any] = ()) ->
     live: Mapping[str, Tool] = {tool.spec.name: tool for value in behind for tool in tools_of(value)}
     specs = [spec for spec in run.tools if spec.name != TODO_TOOL]
     named = {spec.name for spec in specs}
-    servers = [item for value in behind if (item := server_tools(value)) is not None]
+    servers = servers_among(behind)
     origins = _origins(run, named)
     recorded: list[Tool] = [RecordedTool(spec, results, live.get(spec.name), origins.get(spec.name)) for spec in specs]
     return [*recorded, *[tool for name, tool in live.items() if name not in named], *servers]

@@ -18,7 +18,7 @@ from agentnb.runtime.host.host import current_host
 from agentnb.runtime.servers.servers import Servers
 from agentnb.tools.agent_tool import AgentTool
 from agentnb.tools.builtin.named import tools_of
-from agentnb.tools.mcp.server import ServerTools, is_word, server_tools
+from agentnb.tools.mcp.server import ServerTools, is_word, servers_among
 from agentnb.workflow.files.declared_files import tool_names_of_files
 from agentnb.workflow.workflow import Workflow
 
@@ -78,10 +78,10 @@ def content_of_workflow(workflow: Workflow) -> str:
     return content_hash("workflow", workflow.declared.text, agents, *content_of_servers(servers_of_workflow(workflow)))
 
 
-def servers_of_workflow(workflow: Workflow) -> list[ServerTools]:
+def servers_of_workflow(workflow: Workflow) -> tuple[ServerTools, ...]:
     """Return the tools of MCP servers that a workflow is given, and those that its files name."""
     words = [name for name in tool_names_of_files(workflow.declared) if is_word(name)]
-    return [item for value in (*workflow.tools, *words) if (item := server_tools(value)) is not None]
+    return servers_among((*workflow.tools, *words))
 
 
 def content_of_servers(items: Iterable[ServerTools]) -> list[Any]:

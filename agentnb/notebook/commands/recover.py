@@ -45,7 +45,7 @@ from agentnb.session.recovery import is_workflow, workflow_again
 from agentnb.session.session import Session
 from agentnb.tools.builtin.named import LOGGED, WORDS
 from agentnb.tools.mcp.logged import without_tools_of_servers
-from agentnb.tools.mcp.server import is_word, server_tools
+from agentnb.tools.mcp.server import is_word, servers_among
 from agentnb.workflow.files.declared_files import tool_names_of_files
 from agentnb.workflow.files.logged_workflow import logged_workflow
 from agentnb.workflow.form.spec import WorkflowSpec
@@ -193,7 +193,7 @@ def _workflow(session: Session, variables: Mapping[str, Any], options: Namespace
 def _tools(options: Namespace, variables: Mapping[str, Any], run: Run, names: Sequence[str]) -> dict[str, Any]:
     """Return the tools of these names, and those that were typed; raise `UnknownTool` for missing ones."""
     tools = tools_again(names, find_tools(words_of(options.tools), variables), variables)
-    named = {item.name for tool in tools.values() if (item := server_tools(tool)) is not None}
+    named = {item.name for item in servers_among(tools.values())}
     tools |= {server.name: server for server in servers_again(run, variables) if server.name not in named}
     names = [name for name in without_tools_of_servers(run.settings, names) if not is_word(name)]
     builtin = WORDS if is_workflow(run) else run.settings.get(LOGGED) or ()

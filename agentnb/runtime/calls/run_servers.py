@@ -131,7 +131,7 @@ class RunServers:
         """Return whether a model can take a tool; else warn the person, once."""
         problem = problem_of(tool)
         if problem:
-            what = f"The tool {visible(encodable(tool.name))!r} of the MCP server {live.server.name} is left out"
+            what = f"The tool {visible(tool.name)!r} of the MCP server {live.server.name} is left out"
             self._log.warn_once(f"{what}: {problem}")
         return not problem
 

@@ -49,7 +49,7 @@ class Servers:
         Raises `SettingsError` for a server that is not configured.
         """
         found = [one if one.server else replace(one, server=self.configuration.server(one.name)) for one in items]
-        return tuple([one for place, one in enumerate(found) if one not in found[:place]])
+        return tuple(dict.fromkeys(found))
 
     def add(self, server: MCPServer) -> None:
         """Configure a server that the person typed. The connections of another one of its name end. Blocks."""

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentnb.core.messages import encodable
-from agentnb.errors import SettingsError
-from agentnb.tools.mcp.server import ServerTools, check_name
+from agentnb.tools.mcp.server import ServerTools, is_name
 from agentnb.tools.mcp.wire_names import FIND_TOOLS, may_be_of
 
 SERVERS = "mcp_servers"
@@ -61,7 +60,7 @@ def servers_of_log(settings: Mapping[str, Any]) -> dict[str, LoggedServer]:
     found: dict[str, LoggedServer] = {}
     for name, entry in logged.items() if isinstance(logged, dict) else ():
         target = entry.get("command_or_url") if isinstance(entry, dict) else None
-        if isinstance(target, str) and _is_name(name):
+        if isinstance(target, str) and is_name(name):
             args, tools = _texts(entry.get("args")), _texts(entry.get("tools"))
             found[name] = LoggedServer(name, " ".join((target, *args)), tools)
     return found
@@ -79,11 +78,3 @@ def _encodable(value: Any) -> Any:
 
 def _texts(value: Any) -> tuple[str, ...]:
     return tuple([text for text in value if isinstance(text, str)]) if isinstance(value, list) else ()
-
-
-def _is_name(name: Any) -> bool:
-    try:
-        check_name(name)
-    except SettingsError:
-        return False
-    return True

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from agentnb.core.messages import encodable, visible
+from agentnb.core.messages import visible
 from agentnb.core.schema.secret_fields import secret_fields
 from agentnb.errors import Declined, NotAnswered, QuestionCancelled, SettingsError
 from agentnb.tools.mcp.connections.connection import root_of
@@ -89,7 +89,7 @@ class CallQuestions:
         return ElicitResult(action=action, content=content)
 
     async def _answer(self, params: Any) -> dict[str, Any] | None:
-        message = visible(encodable(params.message))[:MAX_MESSAGE_CHARACTERS].strip() or NO_MESSAGE
+        message = visible(params.message)[:MAX_MESSAGE_CHARACTERS].strip() or NO_MESSAGE
         if params.mode == "url":
             await self._context.ask_url(message, params.url)
             return None

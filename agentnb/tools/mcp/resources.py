@@ -6,11 +6,11 @@ from base64 import b64decode
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agentnb.core.messages import Image, Text, encodable, visible
+from agentnb.core.messages import Image, Text, visible
 from agentnb.tools.mcp.connections.catalogue import Catalogue, catalogue_of
 from agentnb.tools.mcp.connections.live_server import LiveServer
 from agentnb.tools.mcp.questions import CallQuestions
-from agentnb.tools.mcp.results import parts_of, resource_part
+from agentnb.tools.mcp.results import one_line, parts_of, resource_part
 from agentnb.tools.mcp.server import digest
 from agentnb.tools.mcp.server_tool import MCPTool
 from agentnb.tools.mcp.wire_names import WireNames
@@ -24,7 +24,6 @@ MAX_CHARACTERS = 100_000
 """Characters of a text that a model reads at once."""
 MAX_LINES = 200
 """Resources or prompts that a model is told of at once."""
-MAX_LINE_CHARACTERS = 400
 
 
 class _Kind(NamedTuple):
@@ -145,7 +144,7 @@ async def _get_prompt(client: Client, arguments: Mapping[str, Any], known: Catal
         return failure("invalid_arguments", "arguments must be an object.")
     if missing := missing_arguments(known, arguments["name"], given):
         return failure("invalid_arguments", f"The prompt needs {', '.join(missing)} in arguments.")
-    result = await client.get_prompt(arguments["name"], {str(name): _as_text(value) for name, value in given.items()})
+    result = await client.get_prompt(arguments["name"], {str(name): str(value) for name, value in given.items()})
     parts = prompt_parts(result.messages)
     return ToolOutcome(True, bounded(parts) or (Text("(no content)"),), _text(parts))
 
@@ -181,7 +180,7 @@ def contents_of(contents: Iterable[Any]) -> list[Contents]:
     found = []
     for one in contents:
         text = getattr(one, "text", None)
-        value = b64decode(one.blob, validate=True) if text is None else visible(encodable(text))
+        value = b64decode(one.blob, validate=True) if text is None else visible(text)
         found.append(Contents(value, one_line(one.mime_type or "")))
     return found
 
@@ -208,11 +207,6 @@ def missing_arguments(known: Catalogue, prompt: str, given: Iterable[str]) -> li
     """Return the arguments that a prompt needs beside those given; servers say little of it."""
     named = [argument for one in known.prompts if one.name == prompt for argument in one.arguments or () if argument.required]
     return [one_line(argument.name) for argument in named if argument.name not in given]
-
-
-def one_line(text: object) -> str:
-    """Return the text of a server on one line, bounded."""
-    return " ".join(visible(encodable(str(text))).split())[:MAX_LINE_CHARACTERS]
 
 
 def _line(named: str, item: Any, kind: str | None, *more: str) -> str:
@@ -251,7 +245,3 @@ def _cut(text: str, room: int) -> Text:
 
 def _text(parts: Iterable[Text | Image]) -> str:
     return "\n".join(part.text for part in parts if isinstance(part, Text))
-
-
-def _as_text(value: object) -> str:
-    return value if isinstance(value, str) else str(value)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from agentnb.core.display_data import Table
-from agentnb.core.messages import Image, Text, encodable, visible
+from agentnb.core.messages import Image, Text, visible
 from agentnb.core.schema.json_schema import UnusableSchema, schema_errors
 from agentnb.tools.frames import frame_table
 from agentnb.tools.pictures import media_type
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MAX_IMAGE_BYTES = 5_000_000
 MAX_TEXT_CHARACTERS = 200_000
+MAX_LINE_CHARACTERS = 400
 
 
 def outcome_of(result: t.CallToolResult, output_schema: dict[str, Any] | None = None) -> ToolOutcome:
@@ -37,7 +38,7 @@ def outcome_of(result: t.CallToolResult, output_schema: dict[str, Any] | None = 
         problem = "\n".join(part.text for part in parts if isinstance(part, Text)) or "The server gave no reason."
         return ToolOutcome(False, parts or (Text(problem),), error_code="tool_error", problem=problem)
     if problem := _misfit(result.structured_content, output_schema):
-        parts = (*parts, Text(f"(This does not fit what the server declares: {visible(encodable(problem))})"))
+        parts = (*parts, Text(f"(This does not fit what the server declares: {visible(problem)})"))
     return ToolOutcome(True, parts or (Text("(no content)"),), value, display=_table(result.structured_content))
 
 
@@ -81,14 +82,14 @@ def _part(block: Any) -> Text | Image:
     if block.type == "text":
         return _text(block.text)
     if block.type == "image":
-        return _image(block.data) or Text(f"(a picture that cannot be shown, {_plain(block.mime_type)})")
+        return _image(block.data) or Text(f"(a picture that cannot be shown, {one_line(block.mime_type)})")
     if block.type == "audio":
-        return Text(f"(audio, {_plain(block.mime_type)})")
+        return Text(f"(audio, {one_line(block.mime_type)})")
     if block.type == "resource_link":
-        return Text(f"(the resource {_plain(block.uri)}: {_plain(block.name)})")
+        return Text(f"(the resource {one_line(block.uri)}: {one_line(block.name)})")
     if block.type == "resource":
         return resource_part(block.resource)
-    return Text(f"(content of the type {_plain(block.type)})")
+    return Text(f"(content of the type {one_line(block.type)})")
 
 
 def resource_part(resource: Any) -> Text | Image:
@@ -96,7 +97,7 @@ def resource_part(resource: Any) -> Text | Image:
     text = getattr(resource, "text", None)
     if text is not None:
         return _text(text)
-    return _image(resource.blob) or Text(f"(the resource {_plain(resource.uri)}, {_plain(resource.mime_type or 'bytes')})")
+    return _image(resource.blob) or Text(f"(the resource {one_line(resource.uri)}, {one_line(resource.mime_type or 'bytes')})")
 
 
 def _text(text: str) -> Text:
@@ -104,7 +105,7 @@ def _text(text: str) -> Text:
     if len(text) > MAX_TEXT_CHARACTERS:
         half, left_out = MAX_TEXT_CHARACTERS // 2, len(text) - MAX_TEXT_CHARACTERS
         text = f"{text[:half]}\n[... {left_out:,} characters left out ...]\n{text[-half:]}"
-    return Text(visible(encodable(text)))
+    return Text(visible(text))
 
 
 def _image(data: str) -> Image | None:
@@ -117,5 +118,6 @@ def _image(data: str) -> Image | None:
     return Image(kind, decoded) if kind is not None and len(decoded) <= MAX_IMAGE_BYTES else None
 
 
-def _plain(text: object) -> str:
-    return visible(encodable(str(text))).replace("\n", " ")[:200]
+def one_line(text: object, most: int = MAX_LINE_CHARACTERS) -> str:
+    """Return the text of a server on one line, bounded."""
+    return " ".join(visible(str(text)).split())[:most]

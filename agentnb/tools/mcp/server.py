@@ -118,12 +118,14 @@ def server_tools(value: Any) -> ServerTools | None:
     return ServerTools(name, tool)
 
 
+def servers_among(values: Iterable[Any]) -> tuple[ServerTools, ...]:
+    """Return those items of ``tools=`` that stand for tools of servers. Raises `SettingsError` as `server_tools`."""
+    return tuple([item for value in values if (item := server_tools(value)) is not None])
+
+
 def is_word(text: str) -> bool:
     """Return whether a text is a word for tools of a server."""
-    try:
-        return text.startswith(PREFIX) and server_tools(text) is not None
-    except SettingsError:
-        return False
+    return text.startswith(PREFIX) and is_name(text.removeprefix(PREFIX).partition("/")[0])
 
 
 def with_given(items: Iterable[ServerTools]) -> tuple[ServerTools, ...]:
@@ -150,9 +152,14 @@ def is_address_or_variable(text: str) -> bool:
     return is_address(text) or text.startswith("${")
 
 
+def is_name(name: Any) -> bool:
+    """Return whether a value can name a server."""
+    return isinstance(name, str) and NAME.fullmatch(name) is not None
+
+
 def check_name(name: Any) -> None:
     """Raise `SettingsError` for what cannot name a server."""
-    if not isinstance(name, str) or not NAME.fullmatch(name):
+    if not is_name(name):
         what = f"{name!r} cannot be the name of an MCP server"
         raise SettingsError(what, "Letters, digits, _, . and - only, at most 64: mcp:clock")
 

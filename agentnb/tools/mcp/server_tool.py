@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from agentnb.core.messages import Text, encodable, visible
+from agentnb.core.messages import Text, visible
 from agentnb.core.questions import ToolOrigin
 from agentnb.core.request import ToolRole, ToolSpec
 from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
@@ -60,8 +60,8 @@ class MCPTool:
         self._output_schema = tool.output_schema
         self.tool_name: str = tool.name
         """The tool as the server names it."""
-        self.title: str = visible(encodable(tool.title or ""))[:MAX_DESCRIPTION_CHARACTERS]
-        description = visible(encodable(tool.description or tool.title or ""))[:MAX_DESCRIPTION_CHARACTERS]
+        self.title: str = visible(tool.title or "")[:MAX_DESCRIPTION_CHARACTERS]
+        description = visible(tool.description or tool.title or "")[:MAX_DESCRIPTION_CHARACTERS]
         self.spec = ToolSpec(name, description, _schema(tool.input_schema), effects=tuple(sorted(self.effects)))
         hints = tool.annotations
         self.parallel_safe = bool(hints and hints.read_only_hint)
@@ -76,7 +76,7 @@ class MCPTool:
     def origin(self) -> ToolOrigin:
         """The server and the tool, with what has changed."""
         server = self.live.server
-        name, target = visible(encodable(self.tool_name)), visible(encodable(server.target))
+        name, target = visible(self.tool_name), visible(server.target)
         about = self.spec.description
         return ToolOrigin(server.name, target, name, server.identity, self.identity, about, *self.change_since_seen())
 
@@ -102,7 +102,7 @@ class MCPTool:
         questions = CallQuestions(context, self.live.work_dir)
 
         async def progress(done: float, total: float | None, message: str | None) -> None:
-            context.progress(done, total, visible(encodable(message or "")))
+            context.progress(done, total, visible(message or ""))
 
         async def call(client: Client) -> ToolOutcome:
             return await self._made(client, dict(arguments), questions, progress)
@@ -147,7 +147,7 @@ def _noted(outcome: ToolOutcome, questions: CallQuestions) -> ToolOutcome:
         raise questions.unanswered
     if not questions.refused:
         return outcome
-    note = f"(agentnb refused a question of the server: {visible(encodable('; '.join(questions.refused)))})"
+    note = f"(agentnb refused a question of the server: {visible('; '.join(questions.refused))})"
     return replace(outcome, parts=(*outcome.parts, Text(note)))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agentnb.core.messages import encodable, visible
+from agentnb.core.messages import visible
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -50,8 +50,8 @@ def facts_of(client: Client) -> ServerFacts:
     """Return the facts of a connection that has just begun."""
     software = client.server_info
     named = "" if software is None else f"{software.title or software.name} {software.version}"
-    instructions = visible(encodable(client.instructions or "")).strip()[:MAX_INSTRUCTIONS_CHARACTERS]
-    return ServerFacts(datetime.now(UTC), str(client.protocol_version), visible(encodable(named)).strip(), instructions)
+    instructions = visible(client.instructions or "").strip()[:MAX_INSTRUCTIONS_CHARACTERS]
+    return ServerFacts(datetime.now(UTC), str(client.protocol_version), visible(named).strip(), instructions)
 
 
 async def tools_of(client: Client) -> tuple[t.Tool, ...]:

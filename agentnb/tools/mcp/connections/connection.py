@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 30.0
 """Seconds to reach a server at an address; how long a call takes is limited by its tool."""
+_SILENT = logging.NullHandler()
 Elicit: TypeAlias = Callable[[Any], Awaitable[Any]]
 """Answers a question that the server sends during a call: from the parameters of the protocol to its result."""
 
@@ -95,7 +96,7 @@ class Connection:
         from mcp import Client
 
         # Without a handler of the person's, lines that are no messages of the protocol would be printed into their cell.
-        logging.getLogger("mcp").addHandler(logging.NullHandler())
+        logging.getLogger("mcp").addHandler(_SILENT)
         transport = self._over_http() if self.server.is_remote else self._over_stdio()
         client = Client(
             transport,
