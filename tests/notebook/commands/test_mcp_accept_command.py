@@ -13,7 +13,7 @@ MODEL = """
 from agentnb import ToolCall
 from agentnb.models import ScriptedModel
 arguments = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
-asker = ScriptedModel([ToolCall("mcp_clock_convert_time", arguments), "Done."])
+asker = ScriptedModel([ToolCall("mcp_watch_convert_time", arguments), "Done."])
 """
 CODE = "run.rounds[0].records[0].result.error_code if run.rounds[0].records[0].result else 'waits'"
 
@@ -22,21 +22,22 @@ CODE = "run.rounds[0].records[0].result.error_code if run.rounds[0].records[0].r
 def test_rules_count_again_for_a_server_that_the_person_accepts(kernel: Kernel) -> None:
     def called(rule: str) -> str:
         kernel.run(MODEL)
-        cell = kernel.run(f"%%agent -m asker -t mcp:clock --rule '{rule}=allow'\nWhat time is it?")
+        cell = kernel.run(f"%%agent -m asker -t mcp:watch --rule '{rule}=allow'\nWhat time is it?")
         assert cell.status == "ok", cell.error
         return kernel.value(CODE)
 
-    add = f"%agent mcp add clock {TIME} --local-timezone"
+    # A name that no other test has: what was first seen of a server outlives the kernel.
+    add = f"%agent mcp add watch {TIME} --local-timezone"
     kernel.run(f"{add} Europe/Paris")
-    assert [called("mcp:clock"), called("mcp_clock_*")] == ["None", "None"]
+    assert [called("mcp:watch"), called("mcp_watch_*")] == ["None", "None"]
     kernel.run(f"{add} Asia/Tokyo")
-    assert [called("mcp:clock"), called("mcp_clock_*")] == ["waits", "waits"], "nobody can be asked here"
-    assert "Nobody can be asked here" in kernel.run("%agent mcp accept clock").error
-    declined = kernel.run("%agent mcp accept clock", attended=True, reply="n")
+    assert [called("mcp:watch"), called("mcp_watch_*")] == ["waits", "waits"], "nobody can be asked here"
+    assert "Nobody can be asked here" in kernel.run("%agent mcp accept watch").error
+    declined = kernel.run("%agent mcp accept watch", attended=True, reply="n")
     assert "Europe/Paris" in declined.asked and "Asia/Tokyo" in declined.asked and "Nothing was accepted" in declined.error
-    assert called("mcp:clock") == "waits"
-    assert "rules count for it" in kernel.run("%agent mcp accept mcp:clock", attended=True, reply="y").printed
-    assert [called("mcp:clock"), called("mcp_clock_*")] == ["None", "None"]
-    assert "as it was first seen" in kernel.run("%agent mcp accept clock").printed
-    for line, words in {"": "Which server", "clack": "There is no MCP server clack"}.items():
+    assert called("mcp:watch") == "waits"
+    assert "rules count for it" in kernel.run("%agent mcp accept mcp:watch", attended=True, reply="y").printed
+    assert [called("mcp:watch"), called("mcp_watch_*")] == ["None", "None"]
+    assert "as it was first seen" in kernel.run("%agent mcp accept watch").printed
+    for line, words in {"": "Which server", "wotch": "There is no MCP server wotch"}.items():
         assert words in kernel.run(f"%agent mcp accept {line}").error
