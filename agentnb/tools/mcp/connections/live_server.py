@@ -87,7 +87,7 @@ class LiveServer:
 
     async def start(self) -> None:
         """Connect, unless it is connected. Raises `ServerFailed`, with the end of its standard error."""
-        await self._elsewhere.run(self._opened)
+        await self._there(self._opened)
 
     async def relist(self) -> None:
         """Ask for its tools again. Raises `ServerFailed`."""
@@ -100,7 +100,7 @@ class LiveServer:
                 self.problem = reason(error)
                 raise self._failed(error) from error
 
-        await self._elsewhere.run(list_again)
+        await self._there(list_again)
 
     async def request(self, make: Callable[[Client], Awaitable[T]], questions: CallQuestions | None = None) -> T:
         """Make a request; a server that is found dead is started again first.
@@ -123,7 +123,16 @@ class LiveServer:
                 if questions is not None:
                     self.open_calls.remove(questions)
 
-        return await self._elsewhere.run(send)
+        return await self._there(send)
+
+    async def _there(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run a coroutine on the event loop of the connections, which has ended with a server that is retired."""
+        self._check_retired()
+        return await self._elsewhere.run(make)
+
+    def _check_retired(self) -> None:
+        if self.is_retired:
+            raise ServerFailed(f"The MCP server {self.server.name} was replaced, or the run that started it is over")
 
     # On the event loop of the connections
 
@@ -134,8 +143,7 @@ class LiveServer:
             current = self._connection
             if current is not None and current.is_open:
                 return current
-            if self.is_retired:
-                raise ServerFailed(f"The MCP server {self.server.name} was replaced, or the run that started it is over")
+            self._check_retired()
             if current is not None:
                 await current.close()
             self._state, self.problem = "starting", ""
