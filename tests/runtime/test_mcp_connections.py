@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp_runs import PROGRAM, bench, calls, is_alive, over_http, played, process_of, results, texts
+from mcp_runs import PROGRAM, bench, calls, is_alive, over_http, played, process_of, results, texts, wait_until_ended
 
 from agentnb.agent.agent import Agent
 from agentnb.core.log.events import ToolProgress
@@ -93,18 +93,14 @@ def test_no_server_outlives_its_process_however_that_ends() -> None:
         assert printed, errors
         server = process_of(printed.strip())
         if way == "killed":  # then the server reads the end of its input
-            _wait_until_ended(server)
+            wait_until_ended(server)
         assert not is_alive(server), (way, errors)
-
-
-def _wait_until_ended(process: int) -> None:
-    subprocess.run(["tail", "--pid", str(process), "-f", os.devnull], check=True, timeout=60)
 
 
 def test_server_found_dead_is_started_again_once_and_the_call_succeeds(servers: Servers) -> None:
     first = process_of(texts(played(WHERE, [bench()], servers))[0])
     os.kill(first, signal.SIGKILL)
-    _wait_until_ended(first)
+    wait_until_ended(first)
     second = process_of(texts(played(WHERE, [bench()], servers))[0])
     assert second != first
     assert is_alive(second)

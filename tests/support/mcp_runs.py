@@ -87,3 +87,8 @@ def is_alive(process: int) -> bool:
             os.kill(process, 0)
             return True
         return False
+
+
+def wait_until_ended(process: int) -> None:
+    """Return when a process has ended; it need not be a child of this one."""
+    subprocess.run(["tail", "--pid", str(process), "-f", os.devnull], check=True, timeout=60)
