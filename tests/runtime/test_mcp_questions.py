@@ -37,7 +37,7 @@ def test_form_of_a_server_is_answered_declined_or_cancelled(servers: Servers) ->
     for answer, outcome, said, is_ok in cases:
         run = played([BOOK], [bench()], servers, answer=answer)
         (asked,) = run.questions
-        assert (asked.outcome, asked.question.asked_by) == (outcome, "the MCP server bench")
+        assert (asked.outcome, asked.question.asked_by) == (outcome, "MCP server bench")
         assert asked.question.schema["properties"]["seats"]["maximum"] == 9
         (result,) = results(run)
         assert (not result.is_error, said in texts(run)[0]) == (is_ok, True), texts(run)

@@ -88,7 +88,7 @@ class MCPTool:
     @property
     def asker_name(self) -> str:
         """Who asks the questions of its calls."""
-        return f"the MCP server {self.live.server.name}"
+        return f"MCP server {self.live.server.name}"
 
     @property
     def timeout(self) -> float | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from pathlib import Path
@@ -12,8 +11,6 @@ from mcp_runs import PROGRAM, is_alive, process_of, wait_until_ended
 from real_kernel import Kernel
 
 SERVER = shlex.join([sys.executable, PROGRAM])
-LINGERS = shlex.join(["sh", "-c", f"{SERVER}; tail -f {os.devnull} & echo $! > lingers; wait"])
-"""Reads the end of its input, and goes on: only who asks it to end makes it end."""
 CELL = """
 %load_ext agentnb
 from agentnb import ToolCall
@@ -23,9 +20,9 @@ asks = ScriptedModel([ToolCall("mcp_bench_where", {}), "Done."])
 """
 
 
-def started(kernel: Kernel, command: str) -> int:
+def started(kernel: Kernel) -> int:
     """Return the process of a server that a cell started and left running for the next one."""
-    assert kernel.run(f"{CELL}\n%agent mcp add bench {command}").status == "ok"
+    assert kernel.run(f"{CELL}\n%agent mcp add bench {SERVER}").status == "ok"
     cell = kernel.run("%%agent -m asks -t mcp:bench --approve auto -o run\nWhere are you?")
     assert cell.status == "ok", cell.error
     process = process_of(kernel.value("run.rounds[0].results[0].text").strip("'\""))
@@ -37,13 +34,12 @@ def started(kernel: Kernel, command: str) -> int:
 def test_server_ends_when_its_kernel_is_restarted_killed_or_shut_down(tmp_path: Path) -> None:
     kernel = Kernel(tmp_path)
     try:
-        for command, now in ((SERVER, False), (LINGERS, False), (SERVER, True)):
-            server = started(kernel, command)
+        for now in (False, True):
+            server = started(kernel)
             kernel.manager.restart_kernel(now=now)
             kernel.client.wait_for_ready(timeout=60)
             wait_until_ended(server)
-        wait_until_ended(int((tmp_path / "lingers").read_text()))
-        server = started(kernel, SERVER)
+        server = started(kernel)
         kernel.manager.shutdown_kernel()
         wait_until_ended(server)
     finally:
