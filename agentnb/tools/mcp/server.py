@@ -62,7 +62,7 @@ class MCPServer:
         for setting in wrong:
             if getattr(self, setting):
                 kind = "an address" if self.is_remote else "a command"
-                raise SettingsError(f"The MCP server {self.name} is {kind}, so {setting} mean nothing", _EXAMPLE)
+                raise SettingsError(f"The MCP server {self.name} is {kind} and takes no {setting}", _EXAMPLE)
 
     @property
     def is_remote(self) -> bool:
