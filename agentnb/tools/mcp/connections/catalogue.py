@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 MAX_PAGES = 100
 """Pages of a list that are read: a server that never ends its list must not hang a run."""
-METHOD_NOT_FOUND = -32601
+METHOD_NOT_FOUND, INVALID_REQUEST = -32601, -32600
 CONNECTION_CLOSED = -32000
 """The protocol's code for a connection that ended."""
 MAX_INSTRUCTIONS_CHARACTERS = 20_000
