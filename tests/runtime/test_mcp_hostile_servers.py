@@ -12,7 +12,8 @@ import pytest
 from loopback_thread import LoopbackThread
 from mcp_runs import calls, played, results, texts
 
-from agentnb.runtime.servers.servers import Servers
+from agentnb.core.redaction import redact
+from agentnb.runtime.servers.servers import Servers, keep_secret
 from agentnb.tools.mcp.connections import connection, live_server
 from agentnb.tools.mcp.server import MCPServer
 
@@ -139,3 +140,8 @@ def test_server_at_an_address_that_answers_no_farewell_is_left(servers: Servers,
             assert texts(played([calls(("go", {}))], [server], servers)) == ["session 3"]
         finally:
             there.answers_farewell.set()
+
+
+def test_key_of_letters_in_a_header_is_kept_secret_without_its_scheme() -> None:
+    keep_secret(MCPServer("a", "http://localhost/mcp", headers={"Authorization": "Bearer lowtideharbourlight"}))
+    assert "lowtideharbour" not in redact("You sent lowtideharbourlight, which is wrong")

@@ -139,6 +139,7 @@ PROBLEMS = {
     "variable with a default": one(env={"A": "${TOKEN:-tide-7f3a9b21c4}"}),
     "number that is too long": one(timeout=1).replace(": 1}", f": {'9' * 5_000}}}"),
     "not a number": '{"mcpServers": {"a": {"timeout": NaN}}}',
+    "half of a character": '{"mcpServers": {"a": {"command": "x",\n "args": ["\\ud83d"]}}}',
     "too deep": '{"mcpServers": ' + "[" * 100_000,
 }
 
