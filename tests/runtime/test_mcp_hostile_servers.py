@@ -13,6 +13,7 @@ from loopback_thread import LoopbackThread
 from mcp_runs import calls, played, results, texts
 
 from agentnb.core.redaction import redact
+from agentnb.errors import ServerFailed
 from agentnb.runtime.servers.servers import Servers, keep_secret
 from agentnb.tools.mcp.connections import connection, live_server
 from agentnb.tools.mcp.server import MCPServer
@@ -145,3 +146,14 @@ def test_server_at_an_address_that_answers_no_farewell_is_left(servers: Servers,
 def test_key_of_letters_in_a_header_is_kept_secret_without_its_scheme() -> None:
     keep_secret(MCPServer("a", "http://localhost/mcp", headers={"Authorization": "Bearer lowtideharbourlight"}))
     assert "lowtideharbour" not in redact("You sent lowtideharbourlight, which is wrong")
+
+
+def test_error_of_a_server_is_bounded_and_controls_no_terminal(servers: Servers) -> None:
+    error = '{"code": -32000, "message": "\\x1b[2J" + "z" * 1_000_000}'
+    with pytest.raises(ServerFailed) as raised:
+        played([], [hostile(listed=f"send(id=number, error={error})")], servers)
+    run = played([calls(("go", {}))], [hostile(called=f"send(id=number, error={error}); continue")], servers)
+    for told in (str(raised.value), texts(run)[0]):
+        assert "zzz" in told
+        assert len(told) < 10_000
+        assert "\x1b" not in told

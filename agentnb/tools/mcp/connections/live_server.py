@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 
 from agentnb.advice import Plain
-from agentnb.core.messages import encodable
+from agentnb.core.messages import visible
 from agentnb.errors import AgentnbError, ServerFailed
 from agentnb.tools.mcp.connections.catalogue import Catalogue, ServerFacts
 from agentnb.tools.mcp.connections.connection import Connection
@@ -22,6 +22,8 @@ T = TypeVar("T")
 State: TypeAlias = Literal["configured", "starting", "ready", "dead", "failed", "stopped"]
 START_SECONDS = 60.0
 """Seconds that a server may take to start and to list its tools, or its own time limit if that is longer."""
+MAX_REASON_CHARACTERS = 2_000
+"""Characters of an error, which may be the server's own words."""
 
 
 class ForgottenConnection(ConnectionError):
@@ -221,14 +223,14 @@ class LiveServer:
 
 
 def reason(error: BaseException) -> str:
-    """Return why a request failed, in a line: the client wraps errors of its tasks in groups."""
+    """Return why a request failed, bounded and without control characters: the client wraps errors of its tasks in groups."""
     causes = list(leaves(error))
     first = causes[0] if causes else error
     if isinstance(first, FileNotFoundError):
         return "there is no such program"
     if isinstance(first, TimeoutError):
         return "it did not answer in time"
-    return encodable(str(first).strip() or type(first).__name__)
+    return visible(str(first)[:MAX_REASON_CHARACTERS].strip()) or type(first).__name__
 
 
 def leaves(error: BaseException) -> Iterable[BaseException]:
