@@ -157,3 +157,12 @@ def test_error_of_a_server_is_bounded_and_controls_no_terminal(servers: Servers)
         assert "zzz" in told
         assert len(told) < 10_000
         assert "\x1b" not in told
+
+
+def test_error_with_the_code_of_a_closed_connection_is_no_end(servers: Servers) -> None:
+    server = hostile(called='send(id=number, error={"code": -32000, "message": "no such tide"}); continue')
+    run = played([calls(("go", {}))], [server], servers)
+    assert [result.error_code for result in results(run)] == ["tool_error"]
+    assert "no such tide" in texts(run)[0]
+    program = [*server.args][1].replace('{"listChanged": True}}', '{}, "resources": {}}').replace("-32601", "-32000")
+    assert texts(played([calls(("go", {}))], [MCPServer("bench", sys.executable, args=["-c", program])], servers))
