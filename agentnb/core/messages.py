@@ -108,8 +108,9 @@ def encodable(text: str) -> str:
     return text
 
 
-_UNSEEN = dict.fromkeys((*range(9), 11, 12, *range(14, 32), *range(127, 160), *range(0xE0000, 0xE0080)))
-"""Control characters, and the tags of Unicode: a model reads them as letters, and no screen shows them."""
+_DIRECTIONS = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
+_UNSEEN = dict.fromkeys((*range(9), 11, 12, *range(14, 32), *range(127, 160), *_DIRECTIONS, *range(0xE0000, 0xE0080)))
+"""Control characters, those that turn the direction of text, and the tags of Unicode, which a model reads as letters."""
 
 
 def visible(text: str) -> str:

@@ -26,6 +26,13 @@ HITS: dict[str, dict[str, Any]] = dict.fromkeys(HITS_NAMES.split(), TEXT) | {
     "f": {"type": ["string", "null"], "title": "Passphrase (optional)"},
     "g": {"description": "Paste the private key here"},
     "h": {"type": "array", "items": TEXT, "title": "API keys"},
+    "i": {"type": "string", "title": "2FA code"},
+    "j": {"type": "string", "format": "Password"},
+    "k": {"anyOf": [{"type": "string", "title": "Password"}, {"type": "null"}]},
+    "\uff50\uff41\uff53\uff53\uff57\uff4f\uff52\uff44": TEXT,
+    "pass\u200bword": TEXT,
+    "user_password": {"type": "string", "properties": {}},
+    "db_password": {"type": "string", "enum": None},
 }
 MISSES_NAMES = (
     "token_count tokens max_tokens maxTokens tokenizer token_type keyboard monkey key keys primary_key sort_key "

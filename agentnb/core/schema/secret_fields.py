@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,7 +26,7 @@ _KINDS_OF_KEYS = frozenset(
     }
 )
 _KEYS = frozenset({"key", "keys"})
-_KINDS_OF_CODES = frozenset({"pin", "otp", "security", "verification", "recovery", "backup", "passcode", "2fa", "mfa"})
+_KINDS_OF_CODES = frozenset({"pin", "otp", "security", "verification", "recovery", "backup", "passcode", "fa", "mfa"})
 _FOLLOWERS = frozenset(
     {
         *("value", "text", "string", "again", "confirm", "confirmation", "repeat", "repeated", "new", "old"),
@@ -72,25 +73,29 @@ def _listed(value: Any) -> list[Any]:
 def _is_secret(name: str, given: Any, root: Any) -> bool:
     schema = _resolved(given, root)
     texts = [one for one in (given, schema) if isinstance(one, dict)]
-    if any(one.get("format") == "password" for one in texts):
+    if any(str(one.get("format")).casefold() == "password" for one in texts):
         return True
     if isinstance(schema, dict) and not _asks_for_text(schema):
         return False
     is_number = isinstance(schema, dict) and schema.get("type") in ("integer", "number")
+    if isinstance(schema, dict):
+        texts += [one for key in ("allOf", "anyOf", "oneOf") for one in _listed(schema.get(key)) if isinstance(one, dict)]
     told = [str(one[key]) for one in texts for key in ("title", "description") if isinstance(one.get(key), str)]
     return any(_names_secret(text, is_number=is_number) for text in (name, *told))
 
 
 def _asks_for_text(schema: dict[str, Any]) -> bool:
     """Return whether the answer is typed: not chosen, not yes or no, not an object with fields of its own."""
-    if schema.get("type") in ("boolean", "null", "object") or any(key in schema for key in ("enum", "const", "properties")):
+    if schema.get("type") in ("boolean", "null", "object") or _listed(schema.get("enum")) or "const" in schema:
+        return False
+    if "type" not in schema and "properties" in schema:
         return False
     among = _listed(schema.get("oneOf")) or _listed(schema.get("anyOf"))
     return not (among and all(isinstance(one, dict) and "const" in one for one in among))
 
 
 def _names_secret(text: str, *, is_number: bool) -> bool:
-    words = [word.casefold() for word in _WORDS.findall(text)]
+    words = [word.casefold() for word in _WORDS.findall(_seen(text))]
     for place, word in enumerate(words):
         length = _length_of_secret(words, place)
         if not length or (is_number and word not in _NUMERIC and words[place + length - 1] not in _NUMERIC):
@@ -100,6 +105,11 @@ def _names_secret(text: str, *, is_number: bool) -> bool:
         if is_asked and not _NEGATIONS & set(_sentence_before(words, place)):
             return True
     return False
+
+
+def _seen(text: str) -> str:
+    """Return a text as a person reads it: without characters that have no width, and with usual letters for wide ones."""
+    return "".join(char for char in unicodedata.normalize("NFKC", text) if unicodedata.category(char) != "Cf")
 
 
 def _sentence_before(words: list[str], place: int) -> list[str]:

@@ -179,7 +179,9 @@ def _filled(server: MCPServer) -> MCPServer:
 
 def keep_secret(server: MCPServer) -> None:
     """Redact the secrets in the settings of a server from now on."""
-    redact_values({**server.env, **server.headers})
+    values = {**server.env, **server.headers}
+    redact_values(values)
+    redact_values({name: value.rpartition(" ")[2] for name, value in values.items()})  # without Bearer
     for text in secrets(server):
         Key(f"a setting of the MCP server {server.name}", text, "its settings")
 

@@ -53,6 +53,9 @@ def read_json(text: str, source: str) -> LocatedJson:
         wrong = next((token.start() for token in _TOKEN.finditer(text) if _is_no_number(token[0])), 0)
         what = "a number that JSON does not have, or lists in too many lists"
         raise SettingsError(f"{place(source, text, wrong)}: {what}") from None
+    half = next((token.start() for token in _TOKEN.finditer(text) if "\\" in token[0] and _has_half_character(token[0])), None)
+    if half is not None:
+        raise SettingsError(f"{place(source, text, half)}: a text has half of a character", "Write the whole character")
     document = LocatedJson(source, text, value, {})
     _locate(document)
     return document
@@ -60,6 +63,10 @@ def read_json(text: str, source: str) -> LocatedJson:
 
 def _is_no_number(token: str) -> bool:
     return token.lstrip("-") in ("NaN", "Infinity") or (token[:1] != '"' and len(token) > MAX_DIGITS)
+
+
+def _has_half_character(token: str) -> bool:
+    return token[:1] == '"' and any("\ud800" <= char <= "\udfff" for char in json.loads(token))
 
 
 def _refuse(constant: str) -> NoReturn:

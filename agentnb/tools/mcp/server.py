@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ class MCPServer:
             if not isinstance(given, Mapping) or not all(isinstance(one, str) for pair in given.items() for one in pair):
                 raise SettingsError(f"{setting} of the MCP server {self.name} does not map names to texts", _EXAMPLE)
             object.__setattr__(self, setting, dict(given))
-        if self.timeout is not None and not (isinstance(self.timeout, int | float) and self.timeout > 0):
+        if self.timeout is not None and not (isinstance(self.timeout, int | float) and 0 < self.timeout < inf):
             raise SettingsError(f"timeout={self.timeout!r} of the MCP server {self.name} is not a time", "Give seconds above 0")
         if self.is_remote and "@" in self.command_or_url.partition("://")[2].partition("/")[0]:
             what = f"The address of the MCP server {self.name} holds a user name or password"
@@ -76,8 +77,8 @@ class MCPServer:
 
     @cached_property
     def identity(self) -> str:
-        """The digest of command, arguments and address as configured, to which permissions belong."""
-        return digest([self.command_or_url, *self.args])
+        """The digest of command, arguments, folder and address as configured, to which permissions belong."""
+        return digest([self.command_or_url, *self.args, *([] if self.cwd is None else [{"cwd": self.cwd}])])
 
     @property
     def as_logged(self) -> dict[str, Any]:

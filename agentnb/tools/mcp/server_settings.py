@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -98,9 +99,11 @@ def _entries(document: LocatedJson) -> Iterator[tuple[str, JsonPath, dict[str, A
                 raise document.error((index,), "a server in a list is an object with a name", advice)
             yield name, (index,), fields
         return
-    key = next((key for key in OBJECTS if isinstance(value, dict) and key in value), None)
-    if key is None:
+    key, *other = [key for key in OBJECTS if isinstance(value, dict) and key in value] or [""]
+    if not key:
         raise document.error((), "there is no mcpServers", f"Write {_FORM}")
+    if other:
+        raise document.error((other[0],), f"the file has {key} and {other[0]}", "Keep one of them")
     if not isinstance(value[key], dict):
         raise document.error((key,), f"{key} is an object that has the servers by name", f"Write {_FORM}")
     for name, fields in value[key].items():
@@ -216,6 +219,6 @@ class _Entry:
 
     def _timeout(self) -> float | None:
         value = self._fields.get("timeout", DEFAULT_TIMEOUT)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or value <= 0):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < inf):
             raise self.error("timeout", "timeout is a number of seconds above 0")
         return value

@@ -114,7 +114,7 @@ class MCPTool:
                 raised = next(iter(leaves(error)), error)
                 if questions.unanswered is not None:
                     raise questions.unanswered from error
-                if attempt == 0 and questions.has_asked and self.may_repeat and _is_end(raised):
+                if attempt == 0 and questions.has_asked and self.may_repeat and self._is_end(raised):
                     continue  # the question died with the server, and is asked again
                 return self._failed(raised)
         raise AssertionError("the second attempt has returned")
@@ -125,9 +125,14 @@ class MCPTool:
         return _noted(outcome_of(result, self._output_schema), questions)
 
     def _failed(self, error: BaseException) -> ToolOutcome:
-        if _is_end(error):
+        if self._is_end(error):
             return failure("server_ended", DIED)
         return failure("tool_error", f"The MCP server {self.live.server.name} failed: {visible(reason(error))}")
+
+    def _is_end(self, error: BaseException) -> bool:
+        """Return whether the connection ended. That to a program then is closed, and any code is a word of the program."""
+        is_closed = self.live.server.is_remote and getattr(error, "code", None) == CONNECTION_CLOSED
+        return isinstance(error, ConnectionError) or is_closed
 
 
 def problem_of(tool: t.Tool) -> str:
@@ -149,11 +154,6 @@ def _noted(outcome: ToolOutcome, questions: CallQuestions) -> ToolOutcome:
         return outcome
     note = f"(agentnb refused a question of the server: {visible('; '.join(questions.refused))})"
     return replace(outcome, parts=(*outcome.parts, Text(note)))
-
-
-def _is_end(error: BaseException) -> bool:
-    """Return whether the connection ended."""
-    return isinstance(error, ConnectionError) or getattr(error, "code", None) == CONNECTION_CLOSED
 
 
 def _schema(schema: Any) -> dict[str, Any]:

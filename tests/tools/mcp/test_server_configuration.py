@@ -110,3 +110,10 @@ def test_values_of_variables_are_in_no_error(snapshot: Snapshot, subtests: pytes
             assert str(raised.value) == snapshot(name)
             assert SECRET not in f"{raised.value!r} {raised.value.__context__!r}"
     assert SECRET not in repr(MCPServer("a", "x", env={"T": SECRET}))
+
+
+@pytest.mark.req("R2.15")
+def test_permissions_belong_to_command_arguments_folder_and_address_and_to_no_secret() -> None:
+    same = MCPServer("a", "./run", ["--utc"], env={"T": SECRET}, timeout=5), MCPServer("b", "./run", ["--utc"])
+    others = MCPServer("a", "./run"), MCPServer("a", "./run", ["--utc"], cwd="/srv"), MCPServer("a", "./run", ["--utc", "/srv"])
+    assert len({one.identity for one in (*same, *others)}) == 1 + len(others)

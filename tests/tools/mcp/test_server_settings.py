@@ -128,6 +128,8 @@ PROBLEMS = {
     "enabled": one(enabled=False),
     "disabled": one(disabled="yes"),
     "time-out": one(timeout=0),
+    "time-out without an end": one(timeout=1).replace(": 1}", ": 1e999}"),
+    "both objects": '{"mcpServers": {},\n "servers": {"a": {"command": "x"}}}',
     "time-out that is a text": one(timeout="60"),
     "time-out that is true": one(timeout=True),
     "type": one(type="websocket"),
@@ -139,6 +141,7 @@ PROBLEMS = {
     "variable with a default": one(env={"A": "${TOKEN:-tide-7f3a9b21c4}"}),
     "number that is too long": one(timeout=1).replace(": 1}", f": {'9' * 5_000}}}"),
     "not a number": '{"mcpServers": {"a": {"timeout": NaN}}}',
+    "half of a character": '{"mcpServers": {"a": {"command": "x",\n "args": ["\\ud83d"]}}}',
     "too deep": '{"mcpServers": ' + "[" * 100_000,
 }
 

@@ -15,9 +15,11 @@ if TYPE_CHECKING:
 
 MAX_PAGES = 100
 """Pages of a list that are read: a server that never ends its list must not hang a run."""
-METHOD_NOT_FOUND = -32601
+METHOD_NOT_FOUND, INVALID_REQUEST = -32601, -32600
 CONNECTION_CLOSED = -32000
-"""The protocol's code for a connection that ended."""
+"""The client's code for a connection that ended. Servers use it for errors of their own, too."""
+CLOSED = "Connection closed"
+"""What the client says of a connection that ended."""
 MAX_INSTRUCTIONS_CHARACTERS = 20_000
 
 
@@ -76,7 +78,7 @@ async def catalogue_of(client: Client, most_pages: int = MAX_PAGES) -> Catalogue
         try:
             return await _pages(ask, name, most_pages) if there is not None else ()
         except MCPError as error:
-            if error.code == CONNECTION_CLOSED:
+            if (error.code, error.message) == (CONNECTION_CLOSED, CLOSED):
                 raise
             return ()
 

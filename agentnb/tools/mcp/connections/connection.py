@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from agentnb.tools.mcp.connections.catalogue import Catalogue, ServerFacts, catalogue_of, facts_of, tools_of
+from agentnb.tools.mcp.connections.catalogue import INVALID_REQUEST, Catalogue, ServerFacts, catalogue_of, facts_of, tools_of
 from agentnb.tools.mcp.connections.stderr_tail import StderrTail
 from agentnb.tools.mcp.server import MCPServer
 
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 30.0
 """Seconds to reach a server at an address; how long a call takes is limited by its tool."""
+CLOSE_SECONDS = 9.0
+"""Seconds that a server has to end: a program is killed before; a server at an address may never answer the farewell."""
+NOT_FOUND, SESSION = 404, "mcp-session-id"
+"""The answer of a server at an address to a request of a session that it no longer knows."""
 _SILENT = logging.NullHandler()
 Elicit: TypeAlias = Callable[[Any], Awaitable[Any]]
 """Answers a question that the server sends during a call: from the parameters of the protocol to its result."""
@@ -38,6 +42,7 @@ class Connection:
         self.facts: ServerFacts | None = None
         self.is_open = False
         """Whether calls can be made: false before it is ready, and after the server has died or the connection was closed."""
+        self._was_not_found = False
         self._elicit = elicit
         self._changed = changed
         self._tail: StderrTail | None = None
@@ -62,7 +67,10 @@ class Connection:
         if not self._ready.done() and not self._is_cancelled:
             self._is_cancelled = True  # once: a second time would cut off the end of the program
             self._task.cancel()
-        await asyncio.wait([self._task])
+        await asyncio.wait([self._task], timeout=CLOSE_SECONDS)
+        if not self._task.done():
+            self._task.cancel()
+            await asyncio.wait([self._task], timeout=CLOSE_SECONDS)
 
     async def list_tools(self) -> tuple[t.Tool, ...]:
         """Ask for the tools, and whether there are resources and prompts, and keep the answers."""
@@ -119,7 +127,13 @@ class Connection:
         server, tail = self.server, StderrTail()
         self._tail = tail
         cwd = self.work_dir if server.cwd is None else server.cwd
-        started = StdioServerParameters(command=server.command_or_url, args=list(server.args), env=dict(server.env), cwd=cwd)
+        started = StdioServerParameters(
+            command=server.command_or_url,
+            args=list(server.args),
+            env=dict(server.env),
+            cwd=cwd,
+            encoding_error_handler="replace",  # a byte that is no text must not end the reading of all further messages
+        )
         async with stdio_client(started, errlog=tail.writer) as (read, write):
             tail.writer.close()  # the program has it: the pipe ends with the program
             yield _EndNoticed(read, self._ended), write
@@ -131,7 +145,11 @@ class Connection:
 
         # The transport follows a redirect only within the origin of the address, so no header reaches another host.
         async with (
-            AsyncClient(headers=dict(self.server.headers), timeout=Timeout(CONNECT_SECONDS, read=None)) as http,
+            AsyncClient(
+                headers=dict(self.server.headers),
+                timeout=Timeout(CONNECT_SECONDS, read=None),
+                event_hooks={"response": [self._note_not_found]},
+            ) as http,
             streamable_http_client(self.server.command_or_url, http_client=http) as streams,
         ):
             yield streams
@@ -140,6 +158,21 @@ class Connection:
         """Note that the server's output has ended: it has died, or this connection is being closed."""
         self.is_open = False
         self._over.set()
+
+    def is_forgotten(self, error: Exception) -> bool:
+        """Return whether an error says that the server does not know this connection any more, as after it was started again.
+
+        The connection then is no longer open. The server has done nothing for the request.
+        """
+        if not self._was_not_found or getattr(error, "code", None) != INVALID_REQUEST:
+            return False
+        self.is_open = False
+        return True
+
+    async def _note_not_found(self, response: Any) -> None:
+        request = response.request
+        if response.status_code == NOT_FOUND and request.method == "POST" and SESSION in request.headers:
+            self._was_not_found = True
 
     async def _watch(self, client: Client) -> None:
         """Note changes of the tools that a server of the newer protocol announces only to subscribers."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 
 from agentnb.advice import Plain
-from agentnb.core.messages import encodable
+from agentnb.core.messages import visible
 from agentnb.errors import AgentnbError, ServerFailed
 from agentnb.tools.mcp.connections.catalogue import Catalogue, ServerFacts
 from agentnb.tools.mcp.connections.connection import Connection
@@ -22,6 +22,12 @@ T = TypeVar("T")
 State: TypeAlias = Literal["configured", "starting", "ready", "dead", "failed", "stopped"]
 START_SECONDS = 60.0
 """Seconds that a server may take to start and to list its tools, or its own time limit if that is longer."""
+MAX_REASON_CHARACTERS = 2_000
+"""Characters of an error, which may be the server's own words."""
+
+
+class ForgottenConnection(ConnectionError):
+    """The server does not know the connection any more, and so has not done what it was asked."""
 
 
 class Elsewhere(Protocol):
@@ -95,7 +101,8 @@ class LiveServer:
         async def list_again() -> None:
             connection = await self._opened()
             try:
-                await connection.list_tools()
+                async with asyncio.timeout(self._seconds):
+                    await connection.list_tools()
             except Exception as error:
                 self.problem = reason(error)
                 raise self._failed(error) from error
@@ -109,21 +116,31 @@ class LiveServer:
         """
 
         async def send() -> T:
-            connection = await self._opened()
-            client = await connection.ready()
-            if questions is not None:
-                self.open_calls.append(questions)
-            try:
-                return await make(client)
-            except Exception as error:
-                if connection.is_open or isinstance(error, AgentnbError):
-                    raise
-                raise ConnectionResetError("the server ended") from error  # whatever the client says of that
-            finally:
-                if questions is not None:
-                    self.open_calls.remove(questions)
+            return await self._sent(await self._opened(), make, questions)
 
-        return await self._there(send)
+        async def send_anew() -> T:
+            try:
+                return await send()
+            except ForgottenConnection:  # the server took no notice of the request
+                return await send()
+
+        return await self._there(send_anew)
+
+    async def _sent(self, connection: Connection, make: Callable[[Client], Awaitable[T]], questions: CallQuestions | None) -> T:
+        client = await connection.ready()
+        if questions is not None:
+            self.open_calls.append(questions)
+        try:
+            return await make(client)
+        except Exception as error:
+            if connection.is_forgotten(error):
+                raise ForgottenConnection("the server does not know the connection any more") from error
+            if connection.is_open or isinstance(error, AgentnbError):
+                raise
+            raise ConnectionResetError("the server ended") from error  # whatever the client says of that
+        finally:
+            if questions is not None:
+                self.open_calls.remove(questions)
 
     async def _there(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine on the event loop of the connections, which has ended with a server that is retired."""
@@ -135,6 +152,11 @@ class LiveServer:
             raise ServerFailed(f"The MCP server {self.server.name} was replaced, or the run that started it is over")
 
     # On the event loop of the connections
+
+    @property
+    def _seconds(self) -> float:
+        """Seconds that the server has to start, and to list its tools."""
+        return max(START_SECONDS, self.server.timeout or 0)
 
     async def _opened(self) -> Connection:
         if self._starting is None:
@@ -159,7 +181,7 @@ class LiveServer:
     async def _connected(self) -> Connection:
         connection = self._connection = Connection(self._fill(self.server), self.work_dir, self._elicit, self._note_change)
         try:
-            async with asyncio.timeout(max(START_SECONDS, self.server.timeout or 0)):
+            async with asyncio.timeout(self._seconds):
                 await connection.ready()
                 await connection.list_tools()
         except BaseException:
@@ -201,14 +223,14 @@ class LiveServer:
 
 
 def reason(error: BaseException) -> str:
-    """Return why a request failed, in a line: the client wraps errors of its tasks in groups."""
+    """Return why a request failed, bounded and without control characters: the client wraps errors of its tasks in groups."""
     causes = list(leaves(error))
     first = causes[0] if causes else error
     if isinstance(first, FileNotFoundError):
         return "there is no such program"
     if isinstance(first, TimeoutError):
         return "it did not answer in time"
-    return encodable(str(first).strip() or type(first).__name__)
+    return visible(str(first)[:MAX_REASON_CHARACTERS].strip()) or type(first).__name__
 
 
 def leaves(error: BaseException) -> Iterable[BaseException]:

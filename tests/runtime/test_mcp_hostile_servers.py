@@ -1,0 +1,168 @@
+"""MCP servers that break the protocol: they end no run, hang none, and are usable again afterwards."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+
+import pytest
+from loopback_thread import LoopbackThread
+from mcp_runs import calls, played, results, texts
+
+from agentnb.core.redaction import redact
+from agentnb.errors import ServerFailed
+from agentnb.runtime.servers.servers import Servers, keep_secret
+from agentnb.tools.mcp.connections import connection, live_server
+from agentnb.tools.mcp.server import MCPServer
+
+BASE = """
+import json, sys
+def send(**message): print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+tools = [{"name": "go", "inputSchema": {"type": "object"}}]
+lists = 0
+for line in sys.stdin:
+    message = json.loads(line)
+    method, number = message.get("method"), message.get("id")
+    if method == "initialize":
+        about = {"name": "hostile", "version": "1"}
+        capabilities = {"tools": {"listChanged": True}}
+        send(id=number, result={"protocolVersion": "2025-06-18", "capabilities": capabilities, "serverInfo": about})
+    elif method == "tools/list":
+        lists += 1
+        LISTED
+    elif method == "tools/call":
+        CALLED
+        send(id=number, result={"content": [{"type": "text", "text": "went"}]})
+    elif number is not None:
+        send(id=number, error={"code": -32601, "message": "no"})
+"""
+LISTED = 'send(id=number, result={"tools": tools})'
+
+
+def hostile(listed: str = LISTED, called: str = "pass") -> MCPServer:
+    program = BASE.replace("LISTED", listed).replace("CALLED", called)
+    return MCPServer("bench", sys.executable, args=["-c", program], timeout=20)
+
+
+def test_bytes_that_are_no_text_do_not_end_the_reading_of_messages(servers: Servers) -> None:
+    server = hostile(called=r'sys.stdout.buffer.write(b"\xff\xfe loading\n"); sys.stdout.flush()')
+    run = played([calls(("go", {})), calls(("go", {}))], [server], servers)
+    assert texts(run) == ["went", "went"]
+
+
+def test_server_that_changes_its_tools_and_lists_none_does_not_hang_the_run(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_server, "START_SECONDS", 1.0)
+    changed = 'send(method="notifications/tools/list_changed")'
+    server = hostile(listed=f"if lists == 1: {LISTED}", called=changed)
+    run = played([calls(("go", {}))], [MCPServer("bench", server.command_or_url, args=server.args, timeout=1)], servers)
+    assert texts(run) == ["went"]
+    assert run.status == "completed"
+    assert any("bench" in str(warning) for warning in run.warnings)
+
+
+class Forgetful(LoopbackThread):
+    """An MCP server over HTTP that can forget its sessions, and that may never answer a farewell."""
+
+    def __init__(self) -> None:
+        self.sessions, self.called = 0, 0
+        self.answers_farewell = threading.Event()
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                outer._reply(self, 405)
+
+            def do_DELETE(self) -> None:
+                outer.answers_farewell.wait(60)
+                outer._reply(self, 200)
+
+            def do_POST(self) -> None:
+                message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                outer._answer(self, message)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        super().__init__(Handler)
+
+    def _answer(self, handler: BaseHTTPRequestHandler, message: dict[str, Any]) -> None:
+        method, number = message["method"], message.get("id")
+        if method == "initialize":
+            self.sessions += 1
+            about = {"name": "forgetful", "version": "1"}
+            result: dict[str, Any] = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": about}
+        elif handler.headers.get("Mcp-Session-Id") not in (None, str(self.sessions)):
+            self._reply(handler, 404)
+            return
+        elif method == "tools/list":
+            result = {"tools": [{"name": "go", "inputSchema": {"type": "object"}}]}
+        elif method == "tools/call":
+            self.called += 1
+            result = {"content": [{"type": "text", "text": f"session {self.sessions}"}]}
+        else:
+            self._reply(handler, 202 if number is None else 400)
+            return
+        self._reply(handler, 200, {"jsonrpc": "2.0", "id": number, "result": result})
+
+    def _reply(self, handler: BaseHTTPRequestHandler, status: int, body: Any = None) -> None:
+        data = b"" if body is None else json.dumps(body).encode()
+        handler.send_response(status)
+        handler.send_header("Content-Type", "application/json")
+        handler.send_header("Mcp-Session-Id", str(self.sessions))
+        handler.send_header("Content-Length", str(len(data)))
+        handler.end_headers()
+        handler.wfile.write(data)
+
+
+def test_server_at_an_address_that_was_started_anew_is_reached_again_and_called_once(servers: Servers) -> None:
+    with Forgetful() as there:
+        there.answers_farewell.set()
+        server = MCPServer("bench", f"http://127.0.0.1:{there.port}/mcp", timeout=20)
+        assert texts(played([calls(("go", {}))], [server], servers)) == ["session 1"]
+        there.sessions += 1  # it has forgotten the first
+        run = played([calls(("go", {})), calls(("go", {}))], [server], servers)
+        assert texts(run) == ["session 3", "session 3"]
+        assert [result.is_error for result in results(run)] == [False, False]
+        assert there.called == 3
+
+
+def test_server_at_an_address_that_answers_no_farewell_is_left(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "CLOSE_SECONDS", 0.2)
+    with Forgetful() as there:
+        server = MCPServer("bench", f"http://127.0.0.1:{there.port}/mcp", timeout=20)
+        assert texts(played([calls(("go", {}))], [server], servers)) == ["session 1"]
+        there.sessions += 1
+        try:
+            assert texts(played([calls(("go", {}))], [server], servers)) == ["session 3"]
+        finally:
+            there.answers_farewell.set()
+
+
+def test_key_of_letters_in_a_header_is_kept_secret_without_its_scheme() -> None:
+    keep_secret(MCPServer("a", "http://localhost/mcp", headers={"Authorization": "Bearer lowtideharbourlight"}))
+    assert "lowtideharbour" not in redact("You sent lowtideharbourlight, which is wrong")
+
+
+def test_error_of_a_server_is_bounded_and_controls_no_terminal(servers: Servers) -> None:
+    error = '{"code": -32000, "message": "\\x1b[2J" + "z" * 1_000_000}'
+    with pytest.raises(ServerFailed) as raised:
+        played([], [hostile(listed=f"send(id=number, error={error})")], servers)
+    run = played([calls(("go", {}))], [hostile(called=f"send(id=number, error={error}); continue")], servers)
+    for told in (str(raised.value), texts(run)[0]):
+        assert "zzz" in told
+        assert len(told) < 10_000
+        assert "\x1b" not in told
+
+
+def test_error_with_the_code_of_a_closed_connection_is_no_end(servers: Servers) -> None:
+    server = hostile(called='send(id=number, error={"code": -32000, "message": "no such tide"}); continue')
+    run = played([calls(("go", {}))], [server], servers)
+    assert [result.error_code for result in results(run)] == ["tool_error"]
+    assert "no such tide" in texts(run)[0]
+    program = [*server.args][1].replace('{"listChanged": True}}', '{}, "resources": {}}').replace("-32601", "-32000")
+    assert texts(played([calls(("go", {}))], [MCPServer("bench", sys.executable, args=["-c", program])], servers))
