@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from mcp_runs import PROGRAM, bench, calls, is_alive, over_http, played, process_of, results, texts
@@ -203,6 +204,21 @@ def test_change_of_the_tools_is_heard_in_both_protocols(tmp_path: Path, monkeypa
         assert live.facts is not None and live.facts.protocol.startswith(protocol)
         held.close()
         assert "mcp_bench_late" in [tool.name for tool in run.tools], protocol
+        monkeypatch.undo()
+
+
+def test_server_at_an_address_that_was_started_anew_is_connected_to_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    import mcp
+
+    for mode in ("auto", "legacy"):
+        monkeypatch.setattr(mcp, "Client", of_mode(mcp.Client, mode))
+        held, told, port = Servers(), list[str](), 0
+        for _ in range(3):
+            with over_http(port) as address:
+                port = urlsplit(address).port or 0
+                told += texts(played(WHERE, [MCPServer("bench", address)], held))
+        held.close()
+        assert len({process_of(text) for text in told}) == 3, mode
         monkeypatch.undo()
 
 

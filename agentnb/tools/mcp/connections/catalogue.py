@@ -18,6 +18,8 @@ MAX_PAGES = 100
 METHOD_NOT_FOUND = -32601
 CONNECTION_CLOSED = -32000
 """The protocol's code for a connection that ended."""
+SESSION_UNKNOWN = (-32600, -32001)
+"""The codes with which a request of a session that the server does not know is refused, by the official client and servers."""
 MAX_INSTRUCTIONS_CHARACTERS = 20_000
 
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 30.0
 """Seconds to reach a server at an address; how long a call takes is limited by its tool."""
+SESSION_HEADER = "mcp-session-id"
+NOT_FOUND = 404
+"""The status of a response to a request of a session that the server does not know; the older protocol has sessions."""
 _SILENT = logging.NullHandler()
 Elicit: TypeAlias = Callable[[Any], Awaitable[Any]]
 """Answers a question that the server sends during a call: from the parameters of the protocol to its result."""
@@ -38,6 +41,8 @@ class Connection:
         self.facts: ServerFacts | None = None
         self.is_open = False
         """Whether calls can be made: false before it is ready, and after the server has died or the connection was closed."""
+        self.is_forgotten = False
+        """Whether the server no longer knows this connection, as after it was started anew: it reads no request of it."""
         self._elicit = elicit
         self._changed = changed
         self._tail: StderrTail | None = None
@@ -129,12 +134,20 @@ class Connection:
         from httpx2 import AsyncClient, Timeout
         from mcp.client.streamable_http import streamable_http_client
 
+        hooks: dict[str, list[Callable[..., Any]]] = {"response": [self._on_response]}
         # The transport follows a redirect only within the origin of the address, so no header reaches another host.
         async with (
-            AsyncClient(headers=dict(self.server.headers), timeout=Timeout(CONNECT_SECONDS, read=None)) as http,
+            AsyncClient(
+                headers=dict(self.server.headers), timeout=Timeout(CONNECT_SECONDS, read=None), event_hooks=hooks
+            ) as http,
             streamable_http_client(self.server.command_or_url, http_client=http) as streams,
         ):
             yield streams
+
+    async def _on_response(self, response: Any) -> None:
+        request = response.request
+        if response.status_code == NOT_FOUND and request.method == "POST" and SESSION_HEADER in request.headers:
+            self.is_forgotten, self.is_open = True, False
 
     def _ended(self) -> None:
         """Note that the server's output has ended: it has died, or this connection is being closed."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 from agentnb.advice import Plain
 from agentnb.core.messages import encodable
 from agentnb.errors import AgentnbError, ServerFailed
-from agentnb.tools.mcp.connections.catalogue import Catalogue, ServerFacts
+from agentnb.tools.mcp.connections.catalogue import SESSION_UNKNOWN, Catalogue, ServerFacts
 from agentnb.tools.mcp.connections.connection import Connection
 from agentnb.tools.mcp.server import MCPServer
 
@@ -108,7 +108,7 @@ class LiveServer:
         Raises `ServerFailed`, the client's errors, and `ConnectionError` if the server ended meanwhile.
         """
 
-        async def send() -> T:
+        async def send(*, is_again: bool = False) -> T:
             connection = await self._opened()
             client = await connection.ready()
             if questions is not None:
@@ -118,10 +118,12 @@ class LiveServer:
             except Exception as error:
                 if connection.is_open or isinstance(error, AgentnbError):
                     raise
-                raise ConnectionResetError("the server ended") from error  # whatever the client says of that
+                if is_again or not (connection.is_forgotten and getattr(error, "code", None) in SESSION_UNKNOWN):
+                    raise ConnectionResetError("the server ended") from error  # whatever the client says of that
             finally:
                 if questions is not None:
                     self.open_calls.remove(questions)
+            return await send(is_again=True)  # the server has refused the request unread
 
         return await self._there(send)
 
