@@ -14,6 +14,7 @@ from agentnb.settings import Key
 from agentnb.tools.mcp.connections.catalogue import MAX_PAGES, tools_of
 from agentnb.tools.mcp.connections.live_server import LiveServer
 from agentnb.tools.mcp.connections.stderr_tail import MAX_LINE_CHARACTERS, MAX_LINES, StderrTail
+from agentnb.tools.mcp.questions import CallQuestions
 from agentnb.tools.mcp.server import MCPServer
 from agentnb.tools.mcp.server_tool import MAX_SCHEMA_BYTES, MCPTool, problem_of
 
@@ -58,6 +59,19 @@ def test_texts_of_a_server_have_no_control_characters() -> None:
     assert seen == [SHOWN] * 3, "progress, the question, progress"
     assert not outcome.ok and SHOWN in outcome.problem
     assert (tool.spec.description, tool.title) == (SHOWN, SHOWN)
+
+
+@pytest.mark.req("R1.44")
+def test_question_without_words_has_some() -> None:
+    asked: list[str] = []
+
+    async def ask(message: str, schema: Any) -> dict[str, Any]:
+        asked.append(message)
+        return {}
+
+    context: Any = SimpleNamespace(ask=ask)
+    answer = asyncio.run(CallQuestions(context, Path()).elicit(FORM.model_copy(update={"message": " \x1b\n"})))
+    assert (asked, answer.action) == (["Additional input required."], "accept")
 
 
 def test_standard_error_keeps_its_end_without_keys_and_control_characters() -> None:
