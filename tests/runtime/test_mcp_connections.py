@@ -46,6 +46,7 @@ def test_warm_server_is_one_process_and_runs_at_once_share_it(servers: Servers) 
     assert [live.state for live in servers.used] == ["ready"]
 
 
+@pytest.mark.req("R2.24", "R2.25")
 def test_connection_ends_with_the_run_in_code_and_when_it_is_stopped() -> None:
     run = played(WHERE, [bench()])
     started = [event for event in run.events if isinstance(event, ServerStarted)]
@@ -112,6 +113,7 @@ def test_server_found_dead_is_started_again_once_and_the_call_succeeds(servers: 
     assert is_alive(second)
 
 
+@pytest.mark.req("R2.26")
 def test_server_that_dies_in_a_call_is_an_error_result_and_the_call_is_not_repeated(servers: Servers, tmp_path: Path) -> None:
     trace = tmp_path / "died"
     run = played([calls(("die", {"path": str(trace)}), ("add", {"a": 1, "b": 2}))], [bench()], servers)
@@ -133,6 +135,7 @@ def test_call_that_may_be_repeated_is_not_after_the_server_died_in_it(servers: S
     assert [result.error_code for result in results(run)] == ["server_ended"]
 
 
+@pytest.mark.req("R2.26")
 def test_time_limit_and_stop_cancel_the_call_at_the_server(servers: Servers, address: str, tmp_path: Path) -> None:
     for way, tool in {"stdio": bench(timeout=30), "http": MCPServer("bench", address, timeout=30)}.items():
         trace = tmp_path / f"stopped-{way}"
