@@ -127,7 +127,7 @@ class MCPTool:
     def _failed(self, error: BaseException) -> ToolOutcome:
         if _is_end(error):
             return failure("server_ended", DIED)
-        return failure("tool_error", f"The MCP server {self.live.server.name} failed: {visible(reason(error))}")
+        return failure("tool_error", f"The MCP server {self.live.server.name} failed: {reason(error)}")
 
 
 def problem_of(tool: t.Tool) -> str:

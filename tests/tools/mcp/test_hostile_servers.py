@@ -12,7 +12,7 @@ from mcp import types as t
 
 from agentnb.settings import Key
 from agentnb.tools.mcp.connections.catalogue import MAX_PAGES, tools_of
-from agentnb.tools.mcp.connections.live_server import LiveServer
+from agentnb.tools.mcp.connections.live_server import LiveServer, reason
 from agentnb.tools.mcp.connections.stderr_tail import MAX_LINE_CHARACTERS, MAX_LINES, StderrTail
 from agentnb.tools.mcp.questions import CallQuestions
 from agentnb.tools.mcp.server import MCPServer
@@ -59,6 +59,7 @@ def test_texts_of_a_server_have_no_control_characters() -> None:
     assert seen == [SHOWN] * 3, "progress, the question, progress"
     assert not outcome.ok and SHOWN in outcome.problem
     assert (tool.spec.description, tool.title) == (SHOWN, SHOWN)
+    assert reason(ExceptionGroup("of tasks", [RuntimeError(f"{HOSTILE}\n")])) == SHOWN, "also where it refuses to start"
 
 
 @pytest.mark.req("R1.44")

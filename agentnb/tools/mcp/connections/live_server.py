@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 
 from agentnb.advice import Plain
-from agentnb.core.messages import encodable
+from agentnb.core.messages import visible
 from agentnb.errors import AgentnbError, ServerFailed
 from agentnb.tools.mcp.connections.catalogue import SESSION_UNKNOWN, Catalogue, ServerFacts
 from agentnb.tools.mcp.connections.connection import Connection
@@ -203,14 +203,14 @@ class LiveServer:
 
 
 def reason(error: BaseException) -> str:
-    """Return why a request failed, in a line: the client wraps errors of its tasks in groups."""
+    """Return why a request failed, without control characters: the client wraps errors of its tasks in groups."""
     causes = list(leaves(error))
     first = causes[0] if causes else error
     if isinstance(first, FileNotFoundError):
         return "there is no such program"
     if isinstance(first, TimeoutError):
         return "it did not answer in time"
-    return encodable(str(first).strip() or type(first).__name__)
+    return visible(str(first)).strip() or type(first).__name__
 
 
 def leaves(error: BaseException) -> Iterable[BaseException]:
