@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from mcp import types as t
 
+from agentnb.core.schema.nesting import MAX_DEPTH
 from agentnb.settings import Key
 from agentnb.tools.mcp.connections.catalogue import MAX_PAGES, tools_of
 from agentnb.tools.mcp.connections.live_server import LiveServer, reason
@@ -104,7 +105,7 @@ def test_list_without_an_end_is_read_no_further() -> None:
 
 def test_schemas_that_no_model_takes_are_a_problem(subtests: pytest.Subtests) -> None:
     deep: dict[str, Any] = {}
-    for _ in range(1_000):
+    for _ in range(MAX_DEPTH):
         deep = {"properties": {"a": deep}}
     for name, schema, is_problem in (
         ("usual", {"type": "object"}, False),
