@@ -18,6 +18,7 @@ from agentnb.core.log.work_events import ServerStarted, ToolsChanged
 from agentnb.core.messages import ToolCall
 from agentnb.detect.run import Run
 from agentnb.errors import InvalidTool
+from agentnb.models.estimate import tokens_of_request
 from agentnb.models.scripted import ScriptedModel
 from agentnb.rerun.fork import fork_sync
 from agentnb.rerun.reproduce import reproduce_sync
@@ -26,6 +27,7 @@ from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host.host import Host, hosted
 from agentnb.runtime.servers.servers import Servers
 from agentnb.tools.function import tool
+from agentnb.tools.mcp import finding
 from agentnb.tools.mcp.finding import MAX_OFFERED
 from agentnb.tools.mcp.server import MCPServer, ServerTools
 from agentnb.tools.mcp.server_tool import MCPTool
@@ -89,6 +91,17 @@ def test_found_tools_are_in_the_next_request_and_the_order_before_stays(servers:
     described = [{spec.name: spec.description for spec in request.tools} for request in model.requests]
     assert len({each[FIND_TOOLS] for each in described}) == 1, "its text stays, whatever the servers list"
     assert described[-1]["mcp_bench_list_berth"].startswith("A tool that came later")
+
+
+def test_first_request_with_200_tools_has_a_fifth_of_the_tokens(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens = []
+    for most in (MAX_OFFERED, 10_000):
+        monkeypatch.setattr(finding, "MAX_OFFERED", most)
+        model = ScriptedModel(["Done."])
+        with hosted(Host(servers=servers)):
+            Agent(model, tools=[MANY]).run_sync("Which vessels are in the harbour?")
+        tokens.append(tokens_of_request(model.requests[0]))
+    assert tokens[0] <= tokens[1] / 5, tokens
 
 
 def test_named_tool_is_offered_and_a_hidden_one_from_its_first_call_on(servers: Servers) -> None:

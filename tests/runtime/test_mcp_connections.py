@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from mcp_runs import PROGRAM, bench, calls, is_alive, over_http, played, process_of, results, texts, wait_until_ended
@@ -23,6 +24,8 @@ from agentnb.errors import ServerFailed
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.host.host import Host, hosted
 from agentnb.runtime.servers.servers import Servers
+from agentnb.tools.mcp import server_tool
+from agentnb.tools.mcp.connections import live_server
 from agentnb.tools.mcp.server import MCPServer
 
 WHERE = [calls(("where", {}))]
@@ -44,6 +47,7 @@ def test_warm_server_is_one_process_and_runs_at_once_share_it(servers: Servers) 
     assert [live.state for live in servers.used] == ["ready"]
 
 
+@pytest.mark.req("R2.24", "R2.25")
 def test_connection_ends_with_the_run_in_code_and_when_it_is_stopped() -> None:
     run = played(WHERE, [bench()])
     started = [event for event in run.events if isinstance(event, ServerStarted)]
@@ -106,6 +110,7 @@ def test_server_found_dead_is_started_again_once_and_the_call_succeeds(servers: 
     assert is_alive(second)
 
 
+@pytest.mark.req("R2.26")
 def test_server_that_dies_in_a_call_is_an_error_result_and_the_call_is_not_repeated(servers: Servers, tmp_path: Path) -> None:
     trace = tmp_path / "died"
     run = played([calls(("die", {"path": str(trace)}), ("add", {"a": 1, "b": 2}))], [bench()], servers)
@@ -114,6 +119,20 @@ def test_server_that_dies_in_a_call_is_an_error_result_and_the_call_is_not_repea
     assert run.status == "completed"
 
 
+def test_call_that_may_be_repeated_is_not_after_the_server_died_in_it(servers: Servers, tmp_path: Path) -> None:
+    process = process_of(texts(played(WHERE, [bench(timeout=20)], servers))[0])
+    agent = Agent(ScriptedModel([calls(("wait", {"path": str(tmp_path / "waits")})), "Done."]), tools=[bench(timeout=20)])
+
+    def kill(item: Any) -> None:
+        if isinstance(item, ToolProgress) and is_alive(process):
+            os.kill(process, signal.SIGKILL)
+
+    with hosted(Host(servers=servers)):
+        run = agent.start("Go.", approve="auto", watch=kill).result()
+    assert [result.error_code for result in results(run)] == ["server_ended"]
+
+
+@pytest.mark.req("R2.26")
 def test_time_limit_and_stop_cancel_the_call_at_the_server(servers: Servers, address: str, tmp_path: Path) -> None:
     for way, tool in {"stdio": bench(timeout=30), "http": MCPServer("bench", address, timeout=30)}.items():
         trace = tmp_path / f"stopped-{way}"
@@ -150,6 +169,70 @@ def test_stop_while_a_server_starts_ends_the_run_and_the_program(tmp_path: Path)
         assert live.result().status == "cancelled"
     held.close()
     assert not is_alive(int(note.read_text()))
+
+
+def test_silent_server_is_given_up(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_server, "START_SECONDS", 0.1)
+    silent = MCPServer("silent", sys.executable, args=["-c", "import sys; sys.stdin.read()"], timeout=0.1)
+    with pytest.raises(ServerFailed, match="did not answer in time"):
+        played([], [silent], servers)
+
+
+def test_tool_that_no_model_takes_is_left_out_with_a_warning(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_tool, "MAX_SCHEMA_BYTES", 100)
+    run = played([], [bench()], servers)
+    offered = {tool.name for tool in run.tools}
+    assert "mcp_bench_where" in offered and "mcp_bench_add" not in offered
+    assert any("'add'" in warning.message for warning in run.warned)
+
+
+def test_server_starts_in_its_own_folder_or_that_of_the_run(servers: Servers, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    for server, folder in ((bench(), tmp_path), (bench(cwd=own), own)):
+        told = texts(played(WHERE, [server], servers, work_dir=tmp_path))[0]
+        assert told.rpartition(" ")[0] == str(folder)
+
+
+def test_value_of_a_variable_in_the_arguments_is_in_no_log(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BENCH_TOKEN", "tide-9c41d7e2b5")
+    run = played([calls(("fail", {"why": "wrong: tide-9c41d7e2b5"}))], [bench("${BENCH_TOKEN}")], servers)
+    assert "wrong: [key]" in texts(run)[0]
+    assert "tide-9c41d7e2b5" not in str(run.events)
+
+
+def test_change_of_the_tools_is_heard_in_both_protocols(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import mcp
+
+    for mode, protocol in (("auto", "2026"), ("legacy", "2025")):
+        monkeypatch.setattr(mcp, "Client", of_mode(mcp.Client, mode))
+        held = Servers()
+        run = played([calls(("grow", {"name": "late"}))], [bench()], held, work_dir=tmp_path)
+        (live,) = held.used
+        assert live.facts is not None and live.facts.protocol.startswith(protocol)
+        held.close()
+        assert "mcp_bench_late" in [tool.name for tool in run.tools], protocol
+        monkeypatch.undo()
+
+
+def test_server_at_an_address_that_was_started_anew_is_connected_to_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    import mcp
+
+    for mode in ("auto", "legacy"):
+        monkeypatch.setattr(mcp, "Client", of_mode(mcp.Client, mode))
+        held, told, port = Servers(), list[str](), 0
+        for _ in range(3):
+            with over_http(port) as address:
+                port = urlsplit(address).port or 0
+                told += texts(played(WHERE, [MCPServer("bench", address)], held))
+        held.close()
+        assert len({process_of(text) for text in told}) == 3, mode
+        monkeypatch.undo()
+
+
+def of_mode(make: Any, mode: str) -> Any:
+    """Return what makes a client that speaks the newest protocol, or the older one."""
+    return lambda *given, **options: make(*given, **{**options, "mode": mode})
 
 
 def test_server_sees_its_own_variables_and_the_folder_but_no_key_and_no_model(

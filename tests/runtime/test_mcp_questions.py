@@ -27,6 +27,7 @@ def raises(error: Exception) -> Any:
     return answer
 
 
+@pytest.mark.req("R1.43")
 def test_form_of_a_server_is_answered_declined_or_cancelled(servers: Servers) -> None:
     cases: list[tuple[Any, str, str, bool]] = [
         (lambda question: {"seats": 2, "place": "aisle"}, "answered", "2 at the aisle in TGV", True),
@@ -43,6 +44,7 @@ def test_form_of_a_server_is_answered_declined_or_cancelled(servers: Servers) ->
         assert (not result.is_error, said in texts(run)[0]) == (is_ok, True), texts(run)
 
 
+@pytest.mark.req("R1.45")
 def test_without_anybody_to_ask_the_model_is_told(servers: Servers) -> None:
     run = played([BOOK], [bench()], servers)
     assert [result.error_code for result in results(run)] == ["nobody_to_ask"]

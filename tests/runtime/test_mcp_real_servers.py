@@ -28,6 +28,7 @@ def of_node(name: str, *args: str) -> MCPServer:
     return MCPServer(name, str(program), args=args)
 
 
+@pytest.mark.req("R2.24")
 def test_time_server(servers: Servers) -> None:
     clock = MCPServer("clock", str(BESIDE / "mcp-server-time"), args=["--local-timezone", "Europe/Paris"])
     arguments = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}

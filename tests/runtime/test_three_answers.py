@@ -21,6 +21,7 @@ from agentnb.runtime.host.live import LiveRun
 from agentnb.tools.ask_person import ask_person
 from agentnb.tools.function import FunctionTool
 from agentnb.tools.tool import ToolContext
+from agentnb.workflow.workflow import Workflow
 
 LONG = 10.0
 URL = "https://accounts.example.org/connect?state=1"
@@ -118,6 +119,22 @@ def test_question_says_who_asks_in_our_words(subtests: pytest.Subtests) -> None:
             assert live.run.waiting[0].asked_by == name
             live.stop()
             live.result(LONG)
+
+
+def test_human_step_asks_in_the_name_of_the_step_and_has_three_outcomes(subtests: pytest.Subtests) -> None:
+    answers: dict[str, tuple[Callable[[LiveRun], None], str]] = {
+        "answered": (lambda live: live.answer("red"), "completed"),
+        "declined": (lambda live: live.decline(), "failed"),
+        "cancelled": (lambda live: live.cancel_question(), "failed"),
+    }
+    for outcome, (give, status) in answers.items():
+        with subtests.test(outcome):
+            live = Workflow.from_yaml("workflow: [{id: colour, type: human, ask: Which colour?}]").start()
+            wait_until(lambda live=live: bool(live.run.waiting) or live.done)  # type: ignore[misc]
+            assert live.run.waiting[0].asked_by == "colour"
+            give(live)
+            run = live.result(LONG)
+            assert (run.questions[0].outcome, run.status) == (outcome, status)
 
 
 def test_question_with_an_address_is_accepted_declined_or_cancelled(subtests: pytest.Subtests) -> None:

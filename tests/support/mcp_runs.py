@@ -39,9 +39,9 @@ def servers() -> Iterator[Servers]:
 
 
 @contextmanager
-def over_http() -> Iterator[str]:
-    """Serve the server for tests at a free port of this machine while the block runs; return its address."""
-    program = [sys.executable, PROGRAM, "0"]
+def over_http(port: int = 0) -> Iterator[str]:
+    """Serve the server for tests at a port of this machine, by default a free one, while the block runs; return its address."""
+    program = [sys.executable, PROGRAM, str(port)]
     with subprocess.Popen(program, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         address = next(found[0] for line in process.stderr if (found := re.search(r"http://127\.0\.0\.1:\d+", line)))

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
 from agentnb.core.forks import after_fork
-from agentnb.core.messages import visible
 from agentnb.errors import AgentnbError, ServerFailed
 from agentnb.runtime.questions.model_code import check_person
 from agentnb.runtime.threads import LoopThread
@@ -120,7 +119,7 @@ class Servers:
         except AgentnbError:
             raise
         except Exception as error:
-            raise ServerFailed(f"The MCP server {live.server.name} failed: {visible(reason(error))}") from error
+            raise ServerFailed(f"The MCP server {live.server.name} failed: {reason(error)}") from error
         except BaseException:
             for task in filter(None, tasks):
                 task.get_loop().call_soon_threadsafe(task.cancel)

@@ -114,4 +114,4 @@ class CallQuestions:
         raise RuntimeError("it asked for a model's reply, which agentnb does not give to servers")
 
 
-NO_MESSAGE = "(The server gives no reason.)"
+NO_MESSAGE = "Additional input required."

@@ -78,7 +78,7 @@ class MCPServer:
     @cached_property
     def identity(self) -> str:
         """The digest of command, arguments, folder and address as configured, to which permissions belong."""
-        return digest([self.command_or_url, *self.args, *([] if self.cwd is None else [{"cwd": self.cwd}])])
+        return digest([self.command_or_url, *self.args, *([] if self.cwd is None else [{"cwd": str(self.cwd)}])])
 
     @property
     def as_logged(self) -> dict[str, Any]:

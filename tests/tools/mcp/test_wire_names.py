@@ -17,6 +17,7 @@ SERVERS = st.from_regex(NAME, fullmatch=True)
 TOOLS = st.one_of(st.text(max_size=200), st.text("ab_.:/ -", max_size=90), st.text(st.characters(categories=["Cs", "Lo"])))
 
 
+@pytest.mark.req("K1.6", "R2.25")
 def test_names_of_tools(subtests: pytest.Subtests) -> None:
     long = "a" * 80
     cases = {
@@ -61,6 +62,7 @@ def test_names_lead_back_to_their_tools_or_are_refused(tools: list[tuple[str, st
     assert names.origin("mcp_c_tool") is None
 
 
+@pytest.mark.req("K1.6")
 def test_two_tools_of_one_name_are_an_error_that_names_both(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
     cases = {
         "servers and tools that join alike": [("a", "b_c"), ("a_b", "c")],

@@ -15,11 +15,13 @@ if TYPE_CHECKING:
 
 MAX_PAGES = 100
 """Pages of a list that are read: a server that never ends its list must not hang a run."""
-METHOD_NOT_FOUND, INVALID_REQUEST = -32601, -32600
+METHOD_NOT_FOUND = -32601
 CONNECTION_CLOSED = -32000
 """The client's code for a connection that ended. Servers use it for errors of their own, too."""
 CLOSED = "Connection closed"
 """What the client says of a connection that ended."""
+SESSION_UNKNOWN = (-32600, -32001)
+"""The codes with which a request of a session that the server does not know is refused, by the official client and servers."""
 MAX_INSTRUCTIONS_CHARACTERS = 20_000
 
 

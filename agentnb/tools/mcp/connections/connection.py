@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from agentnb.tools.mcp.connections.catalogue import INVALID_REQUEST, Catalogue, ServerFacts, catalogue_of, facts_of, tools_of
+from agentnb.tools.mcp.connections.catalogue import Catalogue, ServerFacts, catalogue_of, facts_of, tools_of
 from agentnb.tools.mcp.connections.stderr_tail import StderrTail
 from agentnb.tools.mcp.server import MCPServer
 
@@ -21,8 +21,9 @@ CONNECT_SECONDS = 30.0
 """Seconds to reach a server at an address; how long a call takes is limited by its tool."""
 CLOSE_SECONDS = 9.0
 """Seconds that a server has to end: a program is killed before; a server at an address may never answer the farewell."""
-NOT_FOUND, SESSION = 404, "mcp-session-id"
-"""The answer of a server at an address to a request of a session that it no longer knows."""
+SESSION_HEADER = "mcp-session-id"
+NOT_FOUND = 404
+"""The status of a response to a request of a session that the server does not know; the older protocol has sessions."""
 _SILENT = logging.NullHandler()
 Elicit: TypeAlias = Callable[[Any], Awaitable[Any]]
 """Answers a question that the server sends during a call: from the parameters of the protocol to its result."""
@@ -42,7 +43,8 @@ class Connection:
         self.facts: ServerFacts | None = None
         self.is_open = False
         """Whether calls can be made: false before it is ready, and after the server has died or the connection was closed."""
-        self._was_not_found = False
+        self.is_forgotten = False
+        """Whether the server no longer knows this connection, as after it was started anew: it reads no request of it."""
         self._elicit = elicit
         self._changed = changed
         self._tail: StderrTail | None = None
@@ -143,36 +145,25 @@ class Connection:
         from httpx2 import AsyncClient, Timeout
         from mcp.client.streamable_http import streamable_http_client
 
+        hooks: dict[str, list[Callable[..., Any]]] = {"response": [self._on_response]}
         # The transport follows a redirect only within the origin of the address, so no header reaches another host.
         async with (
             AsyncClient(
-                headers=dict(self.server.headers),
-                timeout=Timeout(CONNECT_SECONDS, read=None),
-                event_hooks={"response": [self._note_not_found]},
+                headers=dict(self.server.headers), timeout=Timeout(CONNECT_SECONDS, read=None), event_hooks=hooks
             ) as http,
             streamable_http_client(self.server.command_or_url, http_client=http) as streams,
         ):
             yield streams
 
+    async def _on_response(self, response: Any) -> None:
+        request = response.request
+        if response.status_code == NOT_FOUND and request.method == "POST" and SESSION_HEADER in request.headers:
+            self.is_forgotten, self.is_open = True, False
+
     def _ended(self) -> None:
         """Note that the server's output has ended: it has died, or this connection is being closed."""
         self.is_open = False
         self._over.set()
-
-    def is_forgotten(self, error: Exception) -> bool:
-        """Return whether an error says that the server does not know this connection any more, as after it was started again.
-
-        The connection then is no longer open. The server has done nothing for the request.
-        """
-        if not self._was_not_found or getattr(error, "code", None) != INVALID_REQUEST:
-            return False
-        self.is_open = False
-        return True
-
-    async def _note_not_found(self, response: Any) -> None:
-        request = response.request
-        if response.status_code == NOT_FOUND and request.method == "POST" and SESSION in request.headers:
-            self._was_not_found = True
 
     async def _watch(self, client: Client) -> None:
         """Note changes of the tools that a server of the newer protocol announces only to subscribers."""

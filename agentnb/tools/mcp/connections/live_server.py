@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 from agentnb.advice import Plain
 from agentnb.core.messages import visible
 from agentnb.errors import AgentnbError, ServerFailed
-from agentnb.tools.mcp.connections.catalogue import Catalogue, ServerFacts
+from agentnb.tools.mcp.connections.catalogue import SESSION_UNKNOWN, Catalogue, ServerFacts
 from agentnb.tools.mcp.connections.connection import Connection
 from agentnb.tools.mcp.server import MCPServer
 
@@ -24,10 +24,6 @@ START_SECONDS = 60.0
 """Seconds that a server may take to start and to list its tools, or its own time limit if that is longer."""
 MAX_REASON_CHARACTERS = 2_000
 """Characters of an error, which may be the server's own words."""
-
-
-class ForgottenConnection(ConnectionError):
-    """The server does not know the connection any more, and so has not done what it was asked."""
 
 
 class Elsewhere(Protocol):
@@ -115,32 +111,24 @@ class LiveServer:
         Raises `ServerFailed`, the client's errors, and `ConnectionError` if the server ended meanwhile.
         """
 
-        async def send() -> T:
-            return await self._sent(await self._opened(), make, questions)
-
-        async def send_anew() -> T:
-            try:
-                return await send()
-            except ForgottenConnection:  # the server took no notice of the request
-                return await send()
-
-        return await self._there(send_anew)
-
-    async def _sent(self, connection: Connection, make: Callable[[Client], Awaitable[T]], questions: CallQuestions | None) -> T:
-        client = await connection.ready()
-        if questions is not None:
-            self.open_calls.append(questions)
-        try:
-            return await make(client)
-        except Exception as error:
-            if connection.is_forgotten(error):
-                raise ForgottenConnection("the server does not know the connection any more") from error
-            if connection.is_open or isinstance(error, AgentnbError):
-                raise
-            raise ConnectionResetError("the server ended") from error  # whatever the client says of that
-        finally:
+        async def send(*, is_again: bool = False) -> T:
+            connection = await self._opened()
+            client = await connection.ready()
             if questions is not None:
-                self.open_calls.remove(questions)
+                self.open_calls.append(questions)
+            try:
+                return await make(client)
+            except Exception as error:
+                if connection.is_open or isinstance(error, AgentnbError):
+                    raise
+                if is_again or not (connection.is_forgotten and getattr(error, "code", None) in SESSION_UNKNOWN):
+                    raise ConnectionResetError("the server ended") from error  # whatever the client says of that
+            finally:
+                if questions is not None:
+                    self.open_calls.remove(questions)
+            return await send(is_again=True)  # the server has refused the request unread
+
+        return await self._there(send)
 
     async def _there(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine on the event loop of the connections, which has ended with a server that is retired."""
@@ -230,7 +218,7 @@ def reason(error: BaseException) -> str:
         return "there is no such program"
     if isinstance(first, TimeoutError):
         return "it did not answer in time"
-    return visible(str(first)[:MAX_REASON_CHARACTERS].strip()) or type(first).__name__
+    return visible(str(first)[:MAX_REASON_CHARACTERS]).strip() or type(first).__name__
 
 
 def leaves(error: BaseException) -> Iterable[BaseException]:
