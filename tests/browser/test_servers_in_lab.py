@@ -16,7 +16,7 @@ ADDED = f"%agent mcp add bench {sys.executable} {PROGRAM}"
 BOOKS = "model = Slow([ToolCall('mcp_bench_book', {'train': 'ICE <b>5</b>'}), 'Booked.'])"
 
 
-@pytest.mark.req("R2.15", "KX.5")
+@pytest.mark.req("R2.24", "KX.5")
 def test_tool_of_a_server_asks_before_it_acts_and_its_question_is_a_form(lab: Any) -> None:
     index = opened(lab, "servers", ADDED, BOOKS, "%agent mcp", "%%agent -m model -t mcp:bench --approve ask\nBook two seats.")
     lab.start(index)

@@ -30,7 +30,7 @@ def started(kernel: Kernel) -> int:
     return process
 
 
-@pytest.mark.req("R2.15")
+@pytest.mark.req("R2.25")
 def test_server_ends_when_its_kernel_is_restarted_killed_or_shut_down(tmp_path: Path) -> None:
     kernel = Kernel(tmp_path)
     try:

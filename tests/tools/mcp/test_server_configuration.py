@@ -112,7 +112,6 @@ def test_values_of_variables_are_in_no_error(snapshot: Snapshot, subtests: pytes
     assert SECRET not in repr(MCPServer("a", "x", env={"T": SECRET}))
 
 
-@pytest.mark.req("R2.15")
 def test_permissions_belong_to_command_arguments_folder_and_address_and_to_no_secret() -> None:
     same = MCPServer("a", "./run", ["--utc"], env={"T": SECRET}, timeout=5), MCPServer("b", "./run", ["--utc"])
     others = MCPServer("a", "./run"), MCPServer("a", "./run", ["--utc"], cwd="/srv"), MCPServer("a", "./run", ["--utc", "/srv"])
