@@ -74,6 +74,8 @@ if TYPE_CHECKING:
     from agentnb.tools.function import tool as tool
     from agentnb.tools.mcp.server import MCPServer as MCPServer
     from agentnb.tools.todos.board import TodoBoard as TodoBoard
+    from agentnb.workflow.plan import Plan as Plan
+    from agentnb.workflow.plans.plan_checks import validate_plan as validate_plan
     from agentnb.workflow.workflow import Workflow as Workflow
 
 __version__ = "0.1.0"
@@ -98,6 +100,7 @@ _NAMES = {
     "Minimal": "agentnb.policies.named",
     "Orchestration": "agentnb.runtime.runs.orchestration",
     "Output": "agentnb.agent.output",
+    "Plan": "agentnb.workflow.plan",
     "PolicyBundle": "agentnb.policies.bundle",
     "Run": "agentnb.detect.run",
     "RunOptions": "agentnb.runtime.host.run_options",
@@ -140,6 +143,7 @@ _NAMES = {
     "to_code": "agentnb.rerun.code.to_code",
     "to_test": "agentnb.rerun.code.to_test",
     "tool": "agentnb.tools.function",
+    "validate_plan": "agentnb.workflow.plans.plan_checks",
     "within": "agentnb.experiments.planning.checks",
 }
 """Each public name and the module it lives in."""

@@ -35,6 +35,7 @@ NAMES = {
     "Minimal": "agentnb.policies.named",
     "Orchestration": "agentnb.runtime.runs.orchestration",
     "Output": "agentnb.agent.output",
+    "Plan": "agentnb.workflow.plan",
     "PolicyBundle": "agentnb.policies.bundle",
     "Run": "agentnb.detect.run",
     "RunOptions": "agentnb.runtime.host.run_options",
@@ -77,6 +78,7 @@ NAMES = {
     "to_code": "agentnb.rerun.code.to_code",
     "to_test": "agentnb.rerun.code.to_test",
     "tool": "agentnb.tools.function",
+    "validate_plan": "agentnb.workflow.plans.plan_checks",
     "within": "agentnb.experiments.planning.checks",
 }
 """Each public name, and the module it stands in."""

@@ -28,6 +28,8 @@ Answerer: TypeAlias = Literal["person", "program", "nobody"]
 """Who answers: the person, or a function that was given to answer in their place; nobody, if neither can."""
 TEXT: dict[str, Any] = {"type": "string"}
 """The schema of an answer in free text."""
+INPUT_REQUIRED = "Additional input required."
+"""The words of a question that came without any."""
 ASK_PERSON = "ask_person"
 """The built-in tool with which the agent itself asks: who asks is the agent."""
 DONE: dict[str, Any] = {"enum": ["done"]}

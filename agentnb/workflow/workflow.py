@@ -38,6 +38,8 @@ from agentnb.workflow.form.step_tree import names_of_tool_steps, walk_all
 from agentnb.workflow.graph.declared_graph import WorkflowDefinition, declared_graph
 from agentnb.workflow.graph.mermaid import mermaid
 from agentnb.workflow.graph.node_states import node_states
+from agentnb.workflow.plans.actions import PLAN_ACTIONS
+from agentnb.workflow.plans.default_planner import PLANNER, planner_text
 from agentnb.workflow.recovered import check_agents_again, needed_again
 from agentnb.workflow.rerun import earlier_events, rerun_of
 from agentnb.workflow.running.agents import Replies, WorkflowAgents
@@ -46,7 +48,7 @@ from agentnb.workflow.running.failed_together import checked
 from agentnb.workflow.running.step_handlers import work_of_steps
 from agentnb.workflow.tasks.actions import Action, ActionTable
 from agentnb.workflow.tasks.orchestration import task_orchestration
-from agentnb.workflow.tasks.spec import TaskFile
+from agentnb.workflow.tasks.spec import DEFAULT_PLANS, TaskFile
 from agentnb.workflow.tasks.task_file import is_task_file, read_task_file
 from agentnb.workflow.templates.deferral import deferred
 
@@ -113,7 +115,7 @@ class Workflow:
         text = str(text_or_path) if path is None else file_text(path)
         source = "" if path is None else str(path)
         toolbox = Toolbox(given)
-        check = ActionTable(toolbox.with_words(KnownSchemas())).note if checks_actions else None
+        check = ActionTable(toolbox.with_words(KnownSchemas()), PLAN_ACTIONS).note if checks_actions else None
         if is_task_file(text):
             file = read_task_file(text, source, strict=strict, inputs=inputs, check_actions=check)
             return cls.of_declared(file, agents, given)
@@ -123,6 +125,15 @@ class Workflow:
         known: dict[str, Any] = {"agents": tuple(agents or ()), "tools": names, "check_actions": check}
         spec = read_workflow(text, source, strict=strict, with_files=True, **known)
         return cls(spec, agents, given)
+
+    @classmethod
+    def planner(cls, tools: Iterable[Any] = (), *, max_plan_iterations: int = DEFAULT_PLANS) -> Workflow:
+        """Return the workflow in which a planner and an executor take turns, with these tools; its prompt is the question.
+
+        ``inputs`` of a run: ``context``, ``promptTemplate``, ``tools`` (names), ``results`` and ``transcript`` of earlier runs.
+        ``workflow.tasks.text`` is its task file.
+        """
+        return cls.of_declared(read_task_file(planner_text(max_plan_iterations), PLANNER), None, tuple(tools))
 
     @classmethod
     def of_run(cls, run: Run, *, agents: Mapping[str, Agent] | None = None, tools: Iterable[Any] = ()) -> Workflow:
@@ -247,7 +258,7 @@ class Workflow:
         all_tools = (*self.tools, *tools)
         if self.tasks is not None:
             given = {"models": models, "limits": limits, "settings": settings}
-            return task_orchestration(self.tasks, inputs or {}, all_tools, actions, **given)
+            return task_orchestration(self.tasks, inputs or {}, all_tools, {**PLAN_ACTIONS, **(actions or {})}, **given)
         known, values = {**(self.agents or {}), **(agents or {})}, self._inputs(inputs)
         made = WorkflowAgents(self.spec, known, all_tools, model=model, replies=replies, settings=models["agent_settings"])
         self._check_names(made, replies, known, model)

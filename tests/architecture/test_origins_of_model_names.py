@@ -32,6 +32,11 @@ ALLOWED = {
     "workflow/form/agent_reader.py": ["_agent: FileModelName"],
     "workflow/running/agents.py": ["WorkflowAgents._make: Agent", "WorkflowAgents.check_prices: make_model"],
     "workflow/files/declared_files.py": ["without_folders: FileModelName"],
+    "workflow/tasks/model_steps.py": [
+        "ModelSteps._chosen: FileModelName",  # of an input or a variable, whoever set it
+        "ModelSteps._chosen: make_model",
+        "ModelSteps._chosen: make_model",  # that of the run, as `model=`
+    ],
     "workflow/workflow.py": ["Workflow.of_run: is_trusted"],
 }
 """The places, by file. A plain text counts as the person's own word: a new place says here where its name comes from, and makes

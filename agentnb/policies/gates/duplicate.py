@@ -45,11 +45,14 @@ class DuplicateGuard:
 
     def __call__(self, call: ToolCall, run: RunSoFar) -> Block | None:
         """Block the call, with its earlier result, or let it pass."""
-        calls = run.calls
+        if call.name == TODO_TOOL and run.calls.row and call.name not in self.exempt:
+            return self._of_the_list(call, run)
+        return self.repeats(call, run.calls)
+
+    def repeats(self, call: ToolCall, calls: CallWindow) -> Block | None:
+        """Block a call that repeats these calls, with its earlier result, or let it pass."""
         if not calls.row or call.name in self.exempt:
             return None
-        if call.name == TODO_TOOL:
-            return self._of_the_list(call, run)
         found = self._rule(call, calls)
         return blocked_as_duplicate(call, *found, calls.outputs.get(calls.key_of(call))) if found else None
 

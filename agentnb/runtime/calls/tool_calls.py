@@ -191,6 +191,12 @@ class ToolCalls:
             await work
         return placed
 
+    def refuse(self, call: ToolCall, caller: Caller, block: Block) -> PlacedCall:
+        """Log that a call that no model made does not run, by a verdict that its maker has."""
+        placed = self._placed[call.id] = PlacedCall(call, caller)
+        self._block(call, block)
+        return placed
+
     def reopen(self, call: ToolCall, *, edited: bool) -> None:
         """Take an open call of a process that died. ``edited``: whether the person had changed its arguments."""
         self._unanswered.add(call.id)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from time import perf_counter
 
 from msgspec import structs
 
 from agentnb.context.side_question import side_question
 from agentnb.core.log.events import Warned
-from agentnb.core.log.work_events import FindingMade, ModelCalled
+from agentnb.core.log.work_events import FindingMade
 from agentnb.core.messages import encodable
-from agentnb.core.usage import NOTHING_USED
 from agentnb.detect.custom import FunctionDetector, findings_of
-from agentnb.errors import ModelError, StoreError
-from agentnb.models.model import Reply
+from agentnb.errors import StoreError
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.replies.model_calls import ModelCalls
+from agentnb.runtime.replies.side_calls import call_beside
 
 OPERATION = "detector"
 
@@ -47,18 +45,5 @@ class AskedDetectors:
 
     async def ask(self, text: str, *, system: str = "") -> str:
         """Return what the run's model answers, outside the conversation. Raises `ModelError` if no answer comes."""
-        started, usage, problem = perf_counter(), NOTHING_USED, ""
-        reply: Reply | None = None
-        try:
-            async for item in self._calls.side_request(side_question(text, system)):
-                if isinstance(item, Reply):
-                    reply, usage = item, item.usage
-        except BaseException as error:
-            problem = encodable(f"{type(error).__name__}: {error}")
-            raise
-        finally:
-            name, seconds = self._calls.model.name, perf_counter() - started
-            self._log.emit(ModelCalled, operation=OPERATION, model=name, usage=usage, seconds=seconds, error=problem)
-        if reply is None:
-            raise ModelError(f"{self._calls.model.name} gave a detector no answer")
+        reply = await call_beside(self._calls, side_question(text, system), OPERATION, self._log)
         return reply.message.text

@@ -86,6 +86,8 @@ class StepRunner:
         self.log = lifecycle.log
         self.budget = lifecycle.budget
         self.elicitation = elicitation
+        self.is_cancelled = lifecycle.is_cancelled
+        self.settle = lifecycle.settle
         self.call_sync = lifecycle.services.call_sync
         self.work_dir = lifecycle.services.work_dir
         self.servers = lifecycle.services.servers

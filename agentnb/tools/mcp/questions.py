@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentnb.core.messages import visible
+from agentnb.core.questions import INPUT_REQUIRED
 from agentnb.core.schema.secret_fields import secret_fields
 from agentnb.errors import Declined, NotAnswered, QuestionCancelled, SettingsError
 from agentnb.tools.mcp.connections.connection import root_of
@@ -89,7 +90,7 @@ class CallQuestions:
         return ElicitResult(action=action, content=content)
 
     async def _answer(self, params: Any) -> dict[str, Any] | None:
-        message = visible(params.message)[:MAX_MESSAGE_CHARACTERS].strip() or NO_MESSAGE
+        message = visible(params.message)[:MAX_MESSAGE_CHARACTERS].strip() or INPUT_REQUIRED
         if params.mode == "url":
             await self._context.ask_url(message, params.url)
             return None
@@ -112,6 +113,3 @@ class CallQuestions:
         if asked.method == "roots/list":
             return ListRootsResult(roots=[root_of(self._work_dir)])
         raise RuntimeError("it asked for a model's reply, which agentnb does not give to servers")
-
-
-NO_MESSAGE = "Additional input required."

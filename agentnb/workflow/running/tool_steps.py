@@ -63,13 +63,16 @@ class ToolSteps:
         """The tools that can be called now: from the first step on, also those of MCP servers."""
         return self._run_tools.toolbox
 
-    async def call(self, tool: Tool, arguments: dict[str, Any], attempt: Attempt) -> Any:
+    async def call(self, tool: Tool, arguments: dict[str, Any], attempt: Attempt, block: Block | None = None) -> Any:
         """Return the output of the tool as plain data, else as the text that a model would read.
 
-        Raises `StepEndedBadly` if it fails or may not be called. Where nobody is here to ask, the run is suspended, if it can
-        be.
+        ``block``: the verdict that it must not run, if its step has one. Raises `StepEndedBadly` if it fails or may not be
+        called. Where nobody is here to ask, the run is suspended, if it can be.
         """
         call = ToolCall(tool.spec.name, arguments, attempt.place.path)
+        if block is not None:
+            self._calls.refuse(call, Caller("step", call.id), block)
+            raise StepEndedBadly(_blocked(tool, block))
         self._book.drop(call.id)
         earlier = None if attempt.is_new else self._earlier(call.id)
         self._calls.open()

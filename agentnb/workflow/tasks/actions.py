@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from agentnb.advice import Advised, GiveTools
+from agentnb.core.messages import ToolCall
 from agentnb.detect.run import Run
+from agentnb.errors import nearest
 from agentnb.tools.builtin.named import near_tools
 from agentnb.tools.tool import Tool
 from agentnb.tools.toolbox import Toolbox
@@ -21,6 +24,16 @@ class ToolAnswer(NamedTuple):
     result: Any
     """Plain data, else the text that a model would read; None if the tool failed."""
     error: str | None = None
+
+
+class ModelAnswer(NamedTuple):
+    """What a model replied to an action."""
+
+    id: str
+    """Of the reply; the same again after a kill."""
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+    stop_reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,13 +52,25 @@ class ActionCall:
     settings: Mapping[str, Any]
     """What the run was given for its models: ``model`` and ``replies``."""
     call_tool: Callable[..., Awaitable[ToolAnswer]]
-    """``await call.call_tool(key, name, arguments, retries=0)``: call a tool as a step of its own, tried again on an error."""
+    """``await call.call_tool(key, name, arguments, retries=0, block=None)``: call a tool as a step of its own, tried again on
+    an error. With a ``block`` the call is logged as one that must not run."""
     run: Callable[..., Awaitable[Run]]
     """``await call.run(key, what, prompt)``: run an agent as a nested run, and return that, however it ended."""
     ask: Callable[..., Awaitable[dict[str, Any]]]
     """``await call.ask(key, message, schema=None)``: ask the person; returns ``{"action": "accept", "content": ANSWER}``, or
     ``decline`` or ``cancel`` without content. Where nobody is here to answer, the run is suspended, if it can be; else it
     raises."""
+    ask_model: Callable[..., Awaitable[ModelAnswer]]
+    """``await call.ask_model(key, request, operation, model=None)``: call a model beside all conversations, as a step of its
+    own. ``model``: its name, by default the model of the run."""
+    propose: Callable[[str, dict[str, Any]], None]
+    """``call.propose(plan_id, plan)``: log that a plan was made, as plain data, unless the log has it."""
+    check_plans: Callable[[], None]
+    """``call.check_plans()``: raise if the run may make no further plan."""
+    abort: Callable[[str], None]
+    """``call.abort(reason)``: end the run with this error when the action has returned what it has; ``post`` still sees it."""
+    work_dir: Path
+    """The folder of the run."""
     failed: Callable[[str, str], Awaitable[bool]]
     """``await call.failed(name, error)``: do what ``onError`` says, once for each execution of the task. If it returns True the
     action stops and returns what it has, which ``post`` still sees: then the run ends."""
@@ -106,5 +131,5 @@ class ActionTable:
             problems.add(line, what, self._advice(name))
 
     def _advice(self, name: str) -> Advised:
-        known = [*self.actions, *(one.spec.name for one in self.tools)]
-        return near_tools(name, known, GiveTools((tool_name(name),), lead="Give it as a tool"))
+        own = [one.spec.name for one in self.tools]
+        return nearest(name, self.actions) or near_tools(name, own, GiveTools((tool_name(name),), lead="Give it as a tool"))

@@ -7,25 +7,28 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from agentnb.advice import Plain
+from agentnb.advice import Plain, advised
+from agentnb.core.log.work_events import PlanProposed
 from agentnb.core.questions import TEXT, NoAnswer
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.core.step_retry import Retry
 from agentnb.detect.run import Run
 from agentnb.errors import Declined, QuestionCancelled, UnknownTool
-from agentnb.policies.gates import Gate
+from agentnb.policies.gates import Block, Gate
+from agentnb.runtime.host.run_options import folder_of
 from agentnb.runtime.steps.attempt import Attempt, Place
 from agentnb.runtime.steps.nested_runs import Runnable
-from agentnb.runtime.steps.step_failures import FailedStep
+from agentnb.runtime.steps.step_failures import FailedStep, StepEndedBadly, StepFailure
 from agentnb.runtime.steps.step_runner import StepRunner
 from agentnb.tools.builtin.named import near_tools
 from agentnb.workflow.running.step_gates import gates_of
 from agentnb.workflow.running.step_questions import StepQuestions
 from agentnb.workflow.running.tool_steps import ToolSteps
 from agentnb.workflow.tasks.actions import ActionCall, ActionTable, ToolAnswer
-from agentnb.workflow.tasks.execution import Execution
+from agentnb.workflow.tasks.execution import ABORTED, MAX_PLAN_ITERATIONS, Execution, call_step
 from agentnb.workflow.tasks.file_rules import FileRules
-from agentnb.workflow.tasks.spec import ApprovalRules, CallStep
+from agentnb.workflow.tasks.model_steps import ModelSteps
+from agentnb.workflow.tasks.spec import ApprovalRules
 
 Handle = Callable[[Execution, str, str], Awaitable[None]]
 """Does what ``onError`` of a task says, with the name of what has failed and the error."""
@@ -41,12 +44,15 @@ class Calls:
         rules: ApprovalRules,
         settings: Mapping[str, Any],
         handle: Handle,
+        max_plans: int,
     ) -> None:
         self._steps = steps
         self._actions = table
         self._settings = settings
         self._handle = handle
         self._questions = StepQuestions(steps)
+        self._models = ModelSteps(steps, settings)
+        self._max_plans = max_plans
         gates: tuple[Gate, ...] = (*gates_of(settings.get("agent_settings") or {}), FileRules(rules.rules))
         self._tools = ToolSteps(steps, table.tools, gates)
 
@@ -68,31 +74,49 @@ class Calls:
             call_tool=partial(self._call_tool, attempt.place),
             run=partial(self._run, attempt.place),
             ask=partial(self._ask, attempt.place),
+            ask_model=partial(self._models.ask, attempt.place),
+            propose=self._propose,
+            check_plans=self._check_plans,
+            abort=partial(_abort, execution),
+            work_dir=folder_of(self._steps.work_dir),
             failed=partial(self._failed, execution),
         )
         return plain_data(await function(call), f"The result of {action}")
 
-    async def _call(self, name: str, arguments: dict[str, Any], attempt: Attempt) -> Any:
+    def _check_plans(self) -> None:
+        if len(self._steps.log.run.plans) >= self._max_plans:
+            what = f"{self._max_plans} plans were made, and the last one is not the end"
+            words = frozenset({MAX_PLAN_ITERATIONS})
+            advice = advised("If that is too few, set max_plan_iterations of the task file")
+            raise StepEndedBadly(StepFailure(what, words, advice, is_final=True))
+
+    def _propose(self, plan_id: str, plan: dict[str, Any]) -> None:
+        if plan_id not in self._steps.log.run.plans:
+            self._steps.log.emit(PlanProposed, plan_id=plan_id, plan=plan)
+
+    async def _call(self, name: str, arguments: dict[str, Any], attempt: Attempt, block: Block | None = None) -> Any:
         tool = self._table.tool(name)
         if tool is None:
             known = [one.spec.name for one in self._table.tools]
             raise UnknownTool(f"There is no tool {name}", near_tools(name, known, Plain("Give the run its tools: tools=[f]")))
-        return await self._tools.call(tool, arguments, attempt)
+        return await self._tools.call(tool, arguments, attempt, block)
 
-    async def _call_tool(self, around: Place, key: str, name: str, arguments: dict[str, Any], retries: int = 0) -> ToolAnswer:
-        step, place = _step(around, key, Retry(max_attempts=retries, initial_delay_seconds=0))
-        work = partial(self._call, name, arguments)
+    async def _call_tool(
+        self, around: Place, key: str, name: str, arguments: dict[str, Any], retries: int = 0, block: Block | None = None
+    ) -> ToolAnswer:
+        step, place = call_step(around, key, Retry(max_attempts=retries, initial_delay_seconds=0))
+        work = partial(self._call, name, arguments, block=block)
         try:
             return ToolAnswer(await self._steps.attempts(step, place, work, agent=self._table.label(name), inputs=arguments))
         except FailedStep as error:
             return ToolAnswer(None, error.failure.text)
 
     async def _run(self, around: Place, key: str, runnable: Runnable, prompt: str) -> Run:
-        step, place = _step(around, key)
+        step, place = call_step(around, key)
         return await self._steps.nested_run(step, place, runnable, prompt)
 
     async def _ask(self, around: Place, key: str, message: str, schema: dict[str, Any] | None = None) -> dict[str, Any]:
-        step, place = _step(around, key)
+        step, place = call_step(around, key)
 
         async def work(attempt: Attempt) -> dict[str, Any]:
             try:
@@ -115,6 +139,8 @@ class Calls:
         return execution.task.abort
 
 
-def _step(around: Place, key: str, retry: Retry | None = None) -> tuple[CallStep, Place]:
-    path = f"{around.path}/{key}"
-    return CallStep(id=key, path=path, retry=retry or Retry()), Place(path, around.path)
+def _abort(execution: Execution | None, reason: str) -> None:
+    """Let the run end with this error when the action of a task has returned; ``onError`` is for what has failed."""
+    if execution is None:
+        raise StepEndedBadly(StepFailure(reason, ABORTED, is_final=True))
+    execution.aborts_with, execution.is_handled = reason, True

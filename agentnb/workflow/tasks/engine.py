@@ -28,7 +28,7 @@ from agentnb.workflow.running.loops import LoopCounters
 from agentnb.workflow.running.outcome import verdict_of
 from agentnb.workflow.tasks.actions import ActionTable
 from agentnb.workflow.tasks.calls import Calls
-from agentnb.workflow.tasks.execution import Aborted, Execution
+from agentnb.workflow.tasks.execution import ABORTED, MAX_PLAN_ITERATIONS, Aborted, Execution, PlansLimitReached
 from agentnb.workflow.tasks.spec import Await, AwaitStep, EmitStep, TaskFile, TaskStep
 from agentnb.workflow.tasks.variables import Variables, parsed
 from agentnb.workflow.tasks.waiting import has_ended, result_of, wait_for
@@ -62,7 +62,7 @@ class TaskEngine(StepOrchestrator):
         self._targets = {**{name: span.start for name, span in file.blocks.items()}}
         self._targets |= {task.id: place for place, task in enumerate(file.tasks)}
         self._targets.setdefault(END, len(file.tasks))
-        self._calls = Calls(self.steps, start.table, file.approval, start.settings, self.handle)
+        self._calls = Calls(self.steps, start.table, file.approval, start.settings, self.handle, file.max_plan_iterations)
         self._label = start.table.label
         self._background: dict[str, Running] = {}
         """The tasks in the background that nothing has awaited, by name."""
@@ -75,6 +75,9 @@ class TaskEngine(StepOrchestrator):
         self.variables.ask(self.log.run.prompt)
         try:
             return await verdict_of(self._take_tasks(), self.steps)
+        except PlansLimitReached:
+            limit = self._file.max_plan_iterations
+            return Stop(MAX_PLAN_ITERATIONS, "limited", limit=limit)
         except Aborted as error:
             return Stop("error", "failed", problem=error.failure.text, hint=error.failure.advice)
 
@@ -172,6 +175,10 @@ class TaskEngine(StepOrchestrator):
             result = await self.steps.attempts(task, place, self._work(execution, given), agent=self._agent(task), inputs=given)
         except FailedStep as error:
             execution.has_failed = True
+            if error.failure.words & ABORTED:
+                raise Aborted(error.failure) from error
+            if MAX_PLAN_ITERATIONS in error.failure.words:
+                raise PlansLimitReached from error
             await self.handle(execution, task.id, error.failure.text)
             if execution.handler_failure is not None:
                 raise execution.handler_failure from error
@@ -196,7 +203,7 @@ class TaskEngine(StepOrchestrator):
             result = parsed(await self._result(execution, given, attempt))
             attempt.sets = self.variables.after(execution.task.post, result)
             if execution.aborts_with:
-                raise StepEndedBadly(StepFailure(execution.aborts_with, is_final=True))
+                raise StepEndedBadly(StepFailure(execution.aborts_with, ABORTED, is_final=True))
             return result
 
         return work

@@ -6,9 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from agentnb.core.step_retry import ONCE, Retry
 from agentnb.runtime.steps.attempt import Place
 from agentnb.runtime.steps.step_failures import StepFailure
-from agentnb.workflow.tasks.spec import TaskStep
+from agentnb.workflow.tasks.spec import CallStep, TaskStep
+
+ABORTED = frozenset({"aborted"})
+"""The word for the failure of a task whose action ends the run."""
+MAX_PLAN_ITERATIONS = "max_plan_iterations"
+"""The stop reason of a run that has made as many plans as it may."""
 
 
 class Aborted(Exception):
@@ -17,6 +23,10 @@ class Aborted(Exception):
     def __init__(self, failure: StepFailure) -> None:
         super().__init__(failure.text)
         self.failure = failure
+
+
+class PlansLimitReached(Exception):
+    """A planner would make more plans than the run may have."""
 
 
 @dataclass(slots=True)
@@ -36,3 +46,9 @@ class Execution:
     has_failed: bool = False
     aborts_with: str = ""
     """The failure that its action has stopped at, because of ``abort``."""
+
+
+def call_step(around: Place, key: str, retry: Retry = ONCE) -> tuple[CallStep, Place]:
+    """Return a step that an action takes, and its place within that of the action."""
+    path = f"{around.path}/{key}"
+    return CallStep(id=key, path=path, retry=retry), Place(path, around.path)

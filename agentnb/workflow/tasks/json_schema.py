@@ -10,7 +10,7 @@ from agentnb.workflow.tasks.spec import ApprovalRules, Await, EmitStep, Goto, Ta
 from agentnb.workflow.tasks.task_file import MODES, NAME, STAGES, VARIABLE
 from agentnb.workflow.tasks.task_reader import ITEM_KEYS, OF_EMITS, OF_RETRIES, RETRY_TYPES, TASK_KEYS
 
-_LEAST = {"max_loop_iterations": 1}
+_LEAST = {"max_loop_iterations": 1, "max_plan_iterations": 1}
 _LIST = {"type": "array", "items": TEXT}
 _DURATION = {
     "anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": r"^\s*\d+(\.\d+)?(ms|s|m|h)\s*$"}],
@@ -56,7 +56,7 @@ def tasks_schema() -> dict[str, Any]:
         "init": found["init"] | _variables(),
         "vars": found["init"] | _variables(),
         **{key: {"$ref": "#/$defs/block"} for key in STAGES},
-        **{key: found[key] for key in ("max_loop_iterations", "approval")},
+        **{key: found[key] for key in ("max_loop_iterations", "max_plan_iterations", "approval")},
         "limits": limits_schema(OF_WORKFLOWS),
     }
     return {

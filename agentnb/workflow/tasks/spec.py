@@ -16,6 +16,8 @@ from agentnb.tools.mcp.wire_names import tool_of_word
 from agentnb.workflow.form.problems import Problem
 from agentnb.workflow.form.spec import DEFAULT_LOOPS, StepSpec, written_as
 
+DEFAULT_PLANS = 50
+"""Plans that a run may make unless its file says otherwise."""
 ALWAYS_KNOWN = ("query", "context", "model", "tools", "results", "transcript", "promptTemplate")
 """Variables that every task file has; null unless they are passed or set."""
 _SEPARATORS = re.compile(r"[./:]")
@@ -142,6 +144,8 @@ class TaskFile:
     """Names of what is passed besides."""
     max_loop_iterations: int = DEFAULT_LOOPS
     """How often a goto may run its target within one loop."""
+    max_plan_iterations: int = DEFAULT_PLANS
+    """How many plans its planners may make together."""
     limits: Mapping[str, Any] = field(default_factory=dict)
     """``budget`` and ``max_seconds`` of the whole run."""
     approval: ApprovalRules = ApprovalRules()

@@ -14,10 +14,10 @@ from agentnb.workflow.form.spec import DEFAULT_LOOPS
 from agentnb.workflow.form.yaml_source import MappingNode, ScalarNode, kind_of, plain, read_mapping, read_yaml
 from agentnb.workflow.tasks.checks import check_file
 from agentnb.workflow.tasks.expression_places import ExpressionPlaces
-from agentnb.workflow.tasks.spec import ApprovalMode, ApprovalRules, TaskFile, TaskStep, tool_name
+from agentnb.workflow.tasks.spec import DEFAULT_PLANS, ApprovalMode, ApprovalRules, TaskFile, TaskStep, tool_name
 from agentnb.workflow.tasks.task_reader import TASK_KEYS, TaskReader
 
-OF_FILES = ("init", "vars", "stage", "pipeline", "max_loop_iterations", "limits", "approval")
+OF_FILES = ("init", "vars", "stage", "pipeline", "max_loop_iterations", "max_plan_iterations", "limits", "approval")
 """The keys of a file."""
 MODES = ("ask", "auto", "deny")
 STAGES = ("stage", "pipeline")
@@ -86,6 +86,7 @@ def read_tasks_with_problems(
         variables=declared,
         inputs=tuple(inputs),
         max_loop_iterations=file.whole("max_loop_iterations", 1) or DEFAULT_LOOPS,
+        max_plan_iterations=file.whole("max_plan_iterations", 1) or DEFAULT_PLANS,
         limits=read_limits(file.fields("limits", "limits of the task file"), OF_WORKFLOWS),
         approval=_approval(file),
     )

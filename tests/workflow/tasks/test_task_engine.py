@@ -408,7 +408,7 @@ def test_the_prompt_is_the_query_and_both_are_refused() -> None:
 @pytest.mark.req("R1.2")
 def test_an_action_that_is_neither_in_the_table_nor_a_tool_is_refused_before_anything_runs() -> None:
     workflow = Workflow.from_yaml(
-        "stage:\n  one: {action: do:give}\n  two: {action: llm/core:plan, onError: {action: do:gave}}\n", tools=Bench().tools
+        "stage:\n  one: {action: do:give}\n  two: {action: llm/core:plans, onError: {action: do:gave}}\n", tools=Bench().tools
     )
     with pytest.raises(WorkflowProblems) as caught:
         workflow.orchestration()

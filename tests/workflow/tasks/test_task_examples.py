@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
-from task_examples import HERE, ScriptedPlanner, ScriptedTools, played, script, tasks_of
+from task_examples import HERE, ScriptedPlanner, ScriptedTools, played, script, tasks_of, without_ids
 
 from agentnb import Store
 from agentnb.core.log.work_events import StepAttempted
@@ -19,8 +20,9 @@ def test_every_example_gives_what_the_file_beside_it_says(tmp_path: Path, subtes
     for name in RUNS:
         told, store = script(name), Store(tmp_path / name)
         with subtests.test(name):
-            tools, planner = ScriptedTools(told["tools"]), ScriptedPlanner(told.get("replies", []))
-            run = played(HERE / told["file"], told["inputs"], store, tools=tools.tools, actions=planner.actions)
+            tools = ScriptedTools(told["tools"], (told.get("inputs") or {}).get("tools", ()))
+            planner = ScriptedPlanner(told.get("replies", []))
+            run = played(HERE / told["file"], told["inputs"], store, tools=tools.tools, model=planner)
             assert run.status == told["status"], run.error
             checks = {
                 "text": run.text,
@@ -32,7 +34,8 @@ def test_every_example_gives_what_the_file_beside_it_says(tmp_path: Path, subtes
             for key, found in checks.items():
                 if key in told:
                     assert found == told[key], key
-            assert {key: run.variables[key] for key in told["variables"]} == told["variables"]
+            assert {key: without_ids(run.variables[key]) for key in told["variables"]} == told["variables"]
+            assert without_ids([one.plan for one in run.plans.values()]) == told.get("plans", ANY)
             assert [one for one, _ in tools.called if one in told.get("not_called", ())] == []
             assert len(tools.called) == sum(map(len, told["tools"].values()))
             assert store.load(run.id) == run
@@ -53,7 +56,7 @@ def test_without_abort_the_handler_runs_once_and_the_run_goes_on() -> None:
     line = next(line for line in text.splitlines() if line.strip().startswith("abort: true"))
     answers = {**told["tools"], "table_count": [{"args": {"rows": []}, "result": "0"}]}
     tools, planner = ScriptedTools(answers), ScriptedPlanner([*told["replies"], "Nothing is known."])
-    run = played(text.replace(f"{line}\n", ""), told["inputs"], tools=tools.tools, actions=planner.actions)
+    run = played(text.replace(f"{line}\n", ""), told["inputs"], tools=tools.tools, model=planner)
     assert [name for name, _ in tools.called] == expected["called"]
     assert planner.saw == [[], ["tides_fetch", "table_count"]]
     assert (run.status, run.text) == ("completed", "Nothing is known.")
@@ -64,7 +67,7 @@ def test_a_task_whose_condition_is_false_is_skipped_with_its_post_and_its_goto()
     told = script("postproc.run.yaml")
     expected = told["without_results"]
     planner = ScriptedPlanner(expected["replies"])
-    run = played(HERE / told["file"], told["inputs"], tools=ScriptedTools(told["tools"]).tools, actions=planner.actions)
+    run = played(HERE / told["file"], told["inputs"], tools=ScriptedTools(told["tools"]).tools, model=planner)
     assert tasks_of(run) == expected["ran"]
     assert {key: run.variables[key] for key in expected["variables"]} == expected["variables"]
     assert {path: one.reason for path, one in run.step_records.items() if one.status == "skipped"} == {

@@ -51,7 +51,7 @@ def test_a_goto_is_a_way_and_what_follows_one_that_is_always_taken_is_not() -> N
 
 def test_the_graph_of_a_run_from_its_log_counts_its_loops(tmp_path: Path, snapshot: Snapshot) -> None:
     told, store = script("loop-three.run.yaml"), Store(tmp_path)
-    settings = {"tools": ScriptedTools(told["tools"]).tools, "actions": ScriptedPlanner(told["replies"]).actions}
+    settings = {"tools": ScriptedTools(told["tools"]).tools, "model": ScriptedPlanner(told["replies"])}
     run = store.load(played(HERE / told["file"], told["inputs"], store, **settings).id)
     assert [*workflow_lines(run)] == snapshot
     assert "leads to plan, followed twice" in str(workflow_html(run))

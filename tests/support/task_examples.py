@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +15,11 @@ from agentnb.core.log.work_events import StepStarted
 from agentnb.core.messages import Text
 from agentnb.core.request import ToolSpec
 from agentnb.errors import WorkflowError
+from agentnb.models.scripted import ScriptedModel
 from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, failure
-from agentnb.workflow.tasks.actions import Action, ActionCall
 from agentnb.workflow.tasks.spec import tool_name
-from agentnb.workflow.templates.json_in_text import json_values
 
-HERE = Path(__file__).parents[1] / "examples" / "tasks"
-NO_STEPS = {"intention": None, "steps": [], "elicitation": None}
-_REFERENCE = re.compile(r"\$step\[(\d+)\]\.output\.(\w+)")
+HERE = Path(__file__).parents[1] / "workflow" / "examples" / "tasks"
 
 
 def loaded(name: str) -> Any:
@@ -39,9 +35,11 @@ def script(name: str) -> dict[str, Any]:
 class ScriptedTools:
     """Tools that answer as a script says, each call by its arguments; they note what was called, in its order."""
 
-    def __init__(self, answers: Mapping[str, list[dict[str, Any]]]) -> None:
+    def __init__(self, answers: Mapping[str, list[dict[str, Any]]], names: Iterable[str] = ()) -> None:
+        """``names``: more tools, none of whose calls is in the script."""
         self.called: list[tuple[str, dict[str, Any]]] = []
-        self.tools = [_ScriptedTool(name, list(lines), self.called) for name, lines in answers.items()]
+        lines = {**dict.fromkeys(map(tool_name, names), ()), **answers}
+        self.tools = [_ScriptedTool(name, list(told), self.called) for name, told in lines.items()]
 
 
 class _ScriptedTool:
@@ -66,43 +64,13 @@ class _ScriptedTool:
         return ToolOutcome(True, (Text(found["result"]),), found["result"])
 
 
-class ScriptedPlanner:
-    """The two actions of the planner, with replies instead of a model."""
+class ScriptedPlanner(ScriptedModel):
+    """A planner's model with these replies."""
 
-    def __init__(self, replies: list[str]) -> None:
-        self.saw: list[list[str]] = []
+    @property
+    def saw(self) -> list[list[str]]:
         """The names in the results that it was shown, each time."""
-        self.plans: list[dict[str, Any]] = []
-        self._replies = list(replies)
-        self.actions: dict[str, Action] = {"llm/core:plan": self._plan, "llm/exec:run_plan": self._run_plan}
-
-    async def _plan(self, call: ActionCall) -> dict[str, Any]:
-        self.saw.append([one["name"] for one in call.input["results"] or []])
-        reply = self._replies.pop(0)
-        found = next((one for one in json_values(reply) if "steps" in one), None)
-        plan = {**NO_STEPS, **(found or {})}
-        self.plans.append(plan)
-        answer = None if found else reply
-        return {"plan": plan, "answer": answer, "results": call.input["results"], "transcript": None}
-
-    async def _run_plan(self, call: ActionCall) -> dict[str, Any]:
-        results, own = list(call.input["results"] or []), []
-        for number, step in enumerate(call.input["plan"]["steps"]):
-            name, arguments = tool_name(step["name"]), resolved(step["args"], own)
-            given = await call.call_tool(str(number), name, arguments, step.get("retries", 0))
-            own.append({"name": name, "args": arguments, "result": given.result, "error": given.error})
-            if given.error is not None and await call.failed(name, given.error):
-                break
-        return {"results": results + own, "elicitation": None, "transcript": None}
-
-
-def resolved(arguments: dict[str, Any], results: list[dict[str, Any]]) -> dict[str, Any]:
-    """Arguments with ``$step[N].output.FIELD`` replaced."""
-    found = {}
-    for key, value in arguments.items():
-        match = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
-        found[key] = json_values(results[int(match[1])]["result"])[0][match[2]] if match else value
-    return found
+        return [[one["name"] for one in request.settings["planning"]["results"]] for request in self.requests]
 
 
 def on_virtual_time(make: Callable[[], Any]) -> Any:
@@ -134,3 +102,10 @@ def tasks_of(run: Run) -> list[str]:
     kinds = ("task", "emit", "await")
     starts = [event for event in run.events if isinstance(event, StepStarted) and event.attempt == 1]
     return [one.step.rpartition("/")[2] for one in starts if one.step_kind in kinds and not one.step[-1].isdecimal()]
+
+
+def without_ids(data: Any) -> Any:
+    """Plain data without the ids that a run makes."""
+    if isinstance(data, Mapping):
+        return {key: without_ids(value) for key, value in data.items() if key != "id"}
+    return [without_ids(one) for one in data] if isinstance(data, list) else data

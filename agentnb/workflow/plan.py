@@ -1,0 +1,117 @@
+"""A plan: read from YAML, JSON or plain data, checked, written, and run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from functools import cache
+from io import StringIO
+from pathlib import Path
+from typing import Any, Unpack
+from uuid import uuid4
+
+import msgspec
+
+from agentnb.core.schema.json_schema import plain_data
+from agentnb.detect.run import Run
+from agentnb.errors import SettingsError
+from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.run_options import RunOptions
+from agentnb.workflow.files.files import file_text
+from agentnb.workflow.form.problems import Problem, Problems
+from agentnb.workflow.form.yaml_source import MappingNode
+from agentnb.workflow.plans.plan_checks import validate_plan
+from agentnb.workflow.plans.plan_reader import EXAMPLE, node_of, read_plan, read_plan_text
+from agentnb.workflow.plans.plan_spec import PlanForm, PlanSpec
+from agentnb.workflow.tasks.task_file import read_task_file
+from agentnb.workflow.workflow import Workflow, WorkflowKeywords
+
+TASKS = """# One plan, whose steps run until one fails.
+init:
+  results: []
+
+stage:
+  plan:
+    action: llm/exec:run_plan
+    input: {plan: "${plan}", results: "${results}"}
+    post: {results: "${results}"}
+    abort: true
+"""
+SOURCE = "plan"
+"""What a log calls the task file of a plan."""
+
+
+class Plan(PlanSpec):
+    """A plan that can be checked, written in both forms, and run any number of times."""
+
+    @classmethod
+    def read(cls, given: str | Path | Mapping[str, Any]) -> Plan:
+        """Return the plan of a text in YAML or JSON, of a file, or of plain data, in either form.
+
+        A field that is empty is None. Raises `WorkflowProblems` with what cannot be read; `validate` tells what else is wrong.
+        """
+        problems = Problems()
+        if isinstance(given, Mapping):
+            node = node_of(plain_data(dict(given), "The plan"))
+            assert isinstance(node, MappingNode), "it is a mapping"
+            read = read_plan(node, problems)
+        else:
+            path = given if isinstance(given, Path) or _is_path(given) else None
+            problems.source = "" if path is None else str(path)
+            found = read_plan_text(str(given) if path is None else file_text(Path(path)), problems)
+            problems.check()
+            if found is None:
+                raise SettingsError("The text does not hold a plan", EXAMPLE)
+            read = found
+        problems.check()
+        return cls(**{one.name: getattr(read.plan, one.name) for one in fields(PlanSpec)})
+
+    def validate(self, tools: Iterable[Any] | None = None) -> list[Problem]:
+        """Return all that is wrong with it; an empty list if it is valid. ``tools``: those that its steps may call."""
+        return validate_plan(self, tools)
+
+    def to_dict(self, form: PlanForm | None = None) -> dict[str, Any]:
+        """Return it as plain data. ``form``: ``planner`` or ``chat``, by default the one that it was written in."""
+        return {"planner": self.planner_data, "chat": self.chat_data}[form or self.form]
+
+    def to_json(self, form: PlanForm | None = None) -> str:
+        """Return it as JSON; ``form`` as for `to_dict`."""
+        return msgspec.json.format(msgspec.json.encode(self.to_dict(form)), indent=2).decode()
+
+    def to_yaml(self, form: PlanForm | None = None) -> str:
+        """Return it as YAML; ``form`` as for `to_dict`."""
+        from ruamel.yaml import YAML
+
+        written: Any = StringIO()
+        yaml: Any = YAML(typ="safe", pure=True)
+        yaml.default_flow_style, yaml.allow_unicode, yaml.sort_base_mapping_type_on_output = False, True, False
+        yaml.dump(self.to_dict(form), written)
+        return str(written.getvalue())
+
+    async def run(self, options: RunOptions | None = None, **keywords: Unpack[WorkflowKeywords]) -> Run:
+        """Run its steps until one fails, on the running event loop; ``run.variables["results"]`` are the results.
+
+        Keywords as for `Workflow.run`, such as ``tools``. Raises `WorkflowError` if a step fails.
+        """
+        return await _workflow().run("", options, **self._given(keywords))
+
+    def start(self, options: RunOptions | None = None, **keywords: Unpack[WorkflowKeywords]) -> LiveRun:
+        """Start a run in the background and return a handle on it at once; keywords as for `run`."""
+        return _workflow().start("", options, **self._given(keywords))
+
+    def run_sync(self, options: RunOptions | None = None, **keywords: Unpack[WorkflowKeywords]) -> Run:
+        """Like `run`, for scripts and for code that cannot await."""
+        return _workflow().run_sync("", options, **self._given(keywords))
+
+    def _given(self, keywords: WorkflowKeywords) -> WorkflowKeywords:
+        inputs = {**(keywords.get("inputs") or {}), "plan": {**self.data, "id": self.id or uuid4().hex}}
+        return {**keywords, "inputs": inputs}
+
+
+@cache
+def _workflow() -> Workflow:
+    return Workflow.of_declared(read_task_file(TASKS, SOURCE, inputs=("plan",)))
+
+
+def _is_path(text: str) -> bool:
+    return "\n" not in text and text.endswith((".yaml", ".yml", ".json"))

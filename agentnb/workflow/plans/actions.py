@@ -1,0 +1,12 @@
+"""The actions of plans, by the names that task files call them by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from agentnb.workflow.plans.execution import RUN_PLAN, run_plan
+from agentnb.workflow.plans.planner import PLAN, plan
+from agentnb.workflow.tasks.actions import Action
+
+PLAN_ACTIONS: Mapping[str, Action] = MappingProxyType({PLAN: plan, RUN_PLAN: run_plan})

@@ -1,0 +1,177 @@
+"""``llm/exec:run_plan``: runs the steps of a plan, and returns the results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from agentnb.advice import GiveTools
+from agentnb.core.messages import ToolCall, encodable
+from agentnb.core.run.call_window import call_key
+from agentnb.core.run.rounds import DUPLICATE
+from agentnb.core.schema.json_schema import plain_data
+from agentnb.errors import SettingsError, UnknownTool
+from agentnb.policies.gates.duplicate import DuplicateGuard
+from agentnb.tools.builtin.named import near_tools
+from agentnb.workflow.form.problems import Problems
+from agentnb.workflow.form.yaml_source import MappingNode
+from agentnb.workflow.plans.plan_reader import EXAMPLE, node_of, read_plan
+from agentnb.workflow.plans.plan_results import (
+    StepResult,
+    answer_result,
+    given_results,
+    last_output,
+    note_call,
+    step_result,
+    window_of,
+)
+from agentnb.workflow.plans.plan_spec import ABORT, MAX_STEPS, NOOP, TOOL, TYPES, PlanQuestion, PlanSpec, PlanStep
+from agentnb.workflow.plans.step_references import filled
+from agentnb.workflow.tasks.actions import ActionCall
+
+RUN_PLAN = "llm/exec:run_plan"
+_STOP, _GO_ON = True, False
+
+
+async def run_plan(call: ActionCall) -> dict[str, Any]:
+    """Run the steps of a plan in their order, and return all results: the action ``llm/exec:run_plan``.
+
+    Input: ``plan``, ``results``, ``transcript``. A step whose id has a result already is not run again. A question ends the
+    plan: its answer is a result for the planner.
+    """
+    execution = _Execution(call, plan_of(call.input.get("plan")), given_results(call.input.get("results")))
+    if execution.plan.question is not None:
+        await execution.ask("plan", str(execution.plan.id), execution.plan.question)
+    else:
+        await execution.run_steps()
+    return {"results": execution.results, "elicitation": None, "transcript": call.input.get("transcript")}
+
+
+def plan_of(given: Any) -> PlanSpec:
+    """Return the plan of an input, as plain data; raise `SettingsError` if it is none."""
+    data = plain_data(given, "The plan")
+    node = node_of({key: value for key, value in data.items() if value is not None}) if isinstance(data, dict) else None
+    if not isinstance(node, MappingNode):
+        raise SettingsError("plan is not a plan", EXAMPLE)
+    problems = Problems()
+    plan = read_plan(node, problems).plan
+    if len(plan.steps) > MAX_STEPS:
+        raise SettingsError(f"The plan has more than {MAX_STEPS:,} steps", "Split it")
+    told = [step.get("problem") if isinstance(step, dict) else None for step in data.get("steps") or ()]
+    return replace(plan, steps=tuple([replace(step, problem=one) for step, one in zip(plan.steps, told, strict=True)]))
+
+
+class _Execution:
+    """One execution of a plan."""
+
+    def __init__(self, call: ActionCall, plan: PlanSpec, results: list[StepResult]) -> None:
+        self.plan = plan
+        self.results = results
+        self._call = call
+        self._before = {one["id"]: one for one in results if one["id"]}
+        """The results that there were before, by the ids of their steps."""
+        self._window = window_of(results)
+        self._outputs: dict[int, StepResult] = {}
+        """The results of the steps of this plan, by their places in it."""
+        self._first: dict[tuple[str, bytes], int] = {}
+        """The place of the first step that makes a call, by the call as it is written."""
+
+    async def run_steps(self) -> None:
+        """Run the steps until one ends the plan."""
+        for index, step in enumerate(self.plan.steps):
+            if await self._run(step, index) is _STOP:
+                break
+
+    async def _run(self, step: PlanStep, index: int) -> bool:
+        """Run a step; return whether the plan ends with it."""
+        if (known := self._before.get(step.id)) is not None:
+            self._outputs[index] = known
+            return _GO_ON
+        if step.type == NOOP:
+            return _GO_ON
+        if step.type == ABORT:
+            self._call.abort(encodable(step.reason or step.content or "The plan was aborted"))
+            return _STOP
+        if step.question is not None and step.problem is None:
+            if not step.question.is_empty:
+                await self.ask(str(index), self._id(step, index), step.question)
+            return _GO_ON if step.question.is_empty else _STOP
+        problem = step.problem or ("" if step.type == TOOL else f"there is no type {step.type}, only {', '.join(TYPES)}")
+        return await (self._fail(step, index, problem) if problem else self._call_tool(step, index))
+
+    async def ask(self, key: str, step: str, question: PlanQuestion) -> None:
+        """Ask the person, and take what they did as a result."""
+        answer = await self._call.ask(f"question-{key}", question.data["message"], question.asked_schema)
+        self.results.append(answer_result(step, question, answer))
+
+    async def _call_tool(self, step: PlanStep, index: int) -> bool:
+        written = call_key(ToolCall(step.name or "", step.args or {}, ""))
+        if (first := self._first.setdefault(written, index)) != index:
+            if first in self._outputs:
+                self._outputs[index] = self._outputs[first]
+            return _GO_ON
+        try:
+            arguments = filled(dict(step.args or {}), self._output_of)
+            schema = self._schema(step.name or "")
+        except SettingsError as error:
+            return await self._fail(step, index, f"{error.what}. {error.hint}" if error.hint else error.what)
+        if missing := _missing(schema, arguments):
+            message = f'Tool "{step.name}" requires additional parameters.'
+            await self.ask(str(index), self._id(step, index), PlanQuestion(message=message, schema=missing))
+            return _STOP
+        return await self._make(step, index, arguments)
+
+    async def _make(self, step: PlanStep, index: int, arguments: dict[str, Any]) -> bool:
+        """Make the call of a step, unless it repeats others; return whether the plan ends with it."""
+        call = ToolCall(step.name or "", arguments, f"{self._call.path}/{index}")
+        block = DuplicateGuard().repeats(call, self._window)
+        if block is not None:
+            await self._call.call_tool(str(index), call.name, arguments, block=block)
+            output = last_output(self.results, call)
+            self._take(index, call, step_result(self._id(step, index), call.name, arguments, output, DUPLICATE))
+            return _GO_ON
+        answer = await self._call.call_tool(str(index), call.name, arguments, step.retries)
+        self._take(index, call, step_result(self._id(step, index), call.name, arguments, answer.result, answer.error))
+        return answer.error is not None and await self._call.failed(call.name, answer.error)
+
+    async def _fail(self, step: PlanStep, index: int, error: str) -> bool:
+        """Give a step that cannot be run its result; return whether the plan ends with it."""
+        name = step.name or step.type
+        result = step_result(self._id(step, index), name, step.args, None, encodable(error))
+        self._outputs[index] = result
+        self.results.append(result)
+        return await self._call.failed(name, result["error"])
+
+    def _take(self, index: int, call: ToolCall, result: StepResult) -> None:
+        note_call(self._window, call, result)
+        self._outputs[index] = result
+        self.results.append(result)
+
+    def _output_of(self, index: int) -> Any:
+        found = self._outputs.get(index)
+        if found is None:
+            raise SettingsError(f"$step[{index}] has no result", "A reference reads an earlier step that has one")
+        if found["result"] is None and found["error"] is not None:
+            raise SettingsError(f"$step[{index}] has failed: {found['error']}")
+        return found["result"]
+
+    def _schema(self, name: str) -> Mapping[str, Any]:
+        tool = self._call.tools.get(name)
+        if tool is None:
+            known = [one.spec.name for one in self._call.tools]
+            raise UnknownTool(f"there is no tool {name}", near_tools(name, known, GiveTools((name,))))
+        return tool.spec.input_schema
+
+    def _id(self, step: PlanStep, index: int) -> str:
+        return step.id or f"{self.plan.id or 'step'}-{index}"
+
+
+def _missing(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of the arguments that a call lacks; empty if it lacks none."""
+    required, properties = schema.get("required"), schema.get("properties") or {}
+    names = [name for name in required if name not in arguments] if isinstance(required, list) else []
+    if not names:
+        return {}
+    more = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
+    return {"type": "object", "properties": {name: properties.get(name, {}) for name in names}, "required": names, **more}

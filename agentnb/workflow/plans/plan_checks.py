@@ -1,0 +1,223 @@
+"""What is wrong in a plan, all of it at once: types, tools and their arguments, references, dependencies, questions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from agentnb.advice import GiveTools
+from agentnb.core.request import ToolSpec
+from agentnb.core.schema.json_schema import SchemaError, UnusableSchema, checked_schema, plain_data, schema_errors
+from agentnb.errors import SettingsError, near
+from agentnb.tools.builtin.named import KnownSchemas, near_tools
+from agentnb.tools.toolbox import Toolbox
+from agentnb.workflow.files.files import file_text
+from agentnb.workflow.form.fields import Fields
+from agentnb.workflow.form.problems import Problem, Problems
+from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node
+from agentnb.workflow.plans.plan_reader import EXAMPLE, ReadPlan, node_of, read_plan, read_plan_text
+from agentnb.workflow.plans.plan_spec import CHAT_TYPES, CLARIFY, TOOL, TYPES, PlanQuestion, PlanSpec, PlanStep
+from agentnb.workflow.plans.step_references import references_in, target_of
+
+Schemas: TypeAlias = Mapping[str, dict[str, Any]]
+"""The schemas of the arguments of tools, by their names."""
+AnyPlan: TypeAlias = PlanSpec | str | Path | Mapping[str, Any]
+_SCHEMA = "Such as requestedSchema: {type: object, properties: {day: {type: string, format: date}}}"
+_OF_SEVERAL = frozenset({"required", "additionalProperties", "unevaluatedProperties", "dependentRequired", "minProperties"})
+"""Keywords that say what is wrong with an object itself, whatever its values are."""
+
+
+def validate_plan(plan: AnyPlan, tools: Iterable[Any] | None = None) -> list[Problem]:
+    """Return all that is wrong with a plan, with the lines of its text or file; an empty list if it is valid.
+
+    ``plan``: a `Plan`, its text in YAML or JSON, the path of a file, or plain data. ``tools``: the tools that its steps may
+    call, as for an agent, or as `ToolSpec`; without it the names of tools are not checked. Nothing in the plan is executed.
+    """
+    problems, read = Problems(), None
+    if isinstance(plan, Path) or (isinstance(plan, str) and "\n" not in plan and plan.endswith((".yaml", ".yml", ".json"))):
+        problems.source = str(plan)
+        read = read_plan_text(file_text(Path(plan)), problems)
+    elif isinstance(plan, str):
+        read = read_plan_text(plan, problems)
+    else:
+        node = node_of(plain_data(plan.data if isinstance(plan, PlanSpec) else dict(plan), "The plan"))
+        read = read_plan(node, problems) if isinstance(node, MappingNode) else None
+    if read is not None:
+        check_plan(read, None if tools is None else schemas_of(tools), problems)
+    return sorted(problems.found, key=lambda problem: problem.line)
+
+
+def schemas_of(tools: Iterable[Any]) -> Schemas:
+    """Return the schemas of tools, given as for an agent or as `ToolSpec`, and of all built-in ones."""
+    given = list(tools)
+    specs = [one for one in given if isinstance(one, ToolSpec)]
+    toolbox = Toolbox([one for one in given if not isinstance(one, ToolSpec)])
+    return KnownSchemas({spec.name: spec.input_schema for spec in (*specs, *toolbox.specs)})
+
+
+def check_plan(read: ReadPlan, schemas: Schemas | None, problems: Problems) -> None:
+    """Note what is wrong in a plan that was read. ``schemas``: of all tools; None if they are not known."""
+    plan, checks = read.plan, _Checks(read, schemas, problems)
+    if plan.form == "chat":
+        if not plan.steps:
+            problems.add(read.fields.line_of("steps"), "plan: there is no step", _CHAT_EXAMPLE)
+        checks.check_numbers()
+    if plan.elicitation is not None:
+        _check_question(plan.elicitation, read.fields.fields("elicitation"), problems)
+    for index, (step, fields) in enumerate(zip(plan.steps, read.steps, strict=True)):
+        if fields is not None:
+            checks.check_step(step, index, fields)
+
+
+_CHAT_EXAMPLE = "Such as steps: [{stepNumber: 1, type: research, description: Fetch the table, tools: [tides_fetch]}]"
+
+
+class _Checks:
+    """The checks of the steps of one plan."""
+
+    def __init__(self, read: ReadPlan, schemas: Schemas | None, problems: Problems) -> None:
+        self._read = read
+        self._plan = read.plan
+        self._schemas = schemas
+        self._problems = problems
+
+    def check_step(self, step: PlanStep, index: int, fields: Fields) -> None:
+        types = CHAT_TYPES if self._plan.form == "chat" else TYPES
+        if step.type not in types and step.type != CLARIFY:
+            listed = ", ".join(types)
+            what = f'{fields.where}: there is no type "{step.type}"' if step.type else f"{fields.where}: it has no type"
+            self._problems.add(fields.line_of("type"), what, f"One of {listed}")
+        if self._plan.form == "chat":
+            self._check_chat_step(step, fields)
+        elif step.type == TOOL:
+            self._check_call(step, fields)
+        elif step.question is not None:
+            if step.elicitation is None and not step.question.message.strip():
+                self._problems.add(fields.line, f"{fields.where}: it asks nothing", "Give it an elicitation with a message")
+            elif step.elicitation is not None:
+                _check_question(step.elicitation, fields.fields("elicitation"), self._problems)
+        self._check_references(step, index, fields)
+
+    def _check_call(self, step: PlanStep, fields: Fields) -> None:
+        if not step.name:
+            self._problems.add(fields.line, f"{fields.where}: it has no name of a tool", EXAMPLE)
+            return
+        if self._is_known(step.name, fields, "name") and self._schemas is not None:
+            self._check_arguments(step.name, step.args or {}, fields)
+
+    def _check_chat_step(self, step: PlanStep, fields: Fields) -> None:
+        if not (step.description or "").strip():
+            self._problems.add(fields.line, f"{fields.where}: it has no description", _CHAT_EXAMPLE)
+        known = [name for name in step.tools if self._is_known(name, fields, "tools")]
+        if step.args is not None and known and self._schemas is not None:
+            self._check_arguments(known[0], step.args, fields)
+
+    def _is_known(self, name: str, fields: Fields, key: str) -> bool:
+        if self._schemas is None:
+            return True
+        if name not in self._schemas:
+            written = (fields.text(key) if key == "name" else "") or name
+            what = f"{fields.where}: there is no tool {written}"
+            self._problems.add(fields.line_of(key), what, near_tools(name, self._schemas, GiveTools((name,))))
+        return name in self._schemas
+
+    def _check_arguments(self, name: str, args: dict[str, Any], fields: Fields) -> None:
+        """Note what does not fit the schema of the tool, but for what references will put there."""
+        assert self._schemas is not None, "asked before"
+        later = [path for path, _ in references_in(args)]
+        try:
+            errors = schema_errors(self._schemas[name], args)
+        except UnusableSchema as error:
+            self._problems.warn(fields.line_of("args"), f"{fields.where}: {name}: {error}")
+            return
+        for wrong in errors:
+            if not _depends_on(wrong, later):
+                line = _line_at(fields, ("args", *wrong.where))
+                known = self._schemas[name].get("properties", {}) if not wrong.where else {}
+                hints = [near(one, known) for one in wrong.unexpected]
+                self._problems.add(line, f"{fields.where}: {name}: {_told(wrong)}", next(filter(None, hints), ""))
+
+    def _check_references(self, step: PlanStep, index: int, fields: Fields) -> None:
+        for path, reference in references_in(step.args or {}):
+            line = _line_at(fields, ("args", *path))
+            try:
+                target, _ = target_of(reference)
+            except SettingsError as error:
+                self._problems.add(line, f"{fields.where}: {error.what}", error.advice)
+                continue
+            problem = self._problem_of_target(target, index)
+            if problem:
+                hint = "A reference reads an earlier step that has a result; steps are counted from 0"
+                self._problems.add(line, f"{fields.where}: {reference}: {problem}", hint)
+
+    def _problem_of_target(self, target: int, index: int) -> str:
+        if target >= len(self._plan.steps):
+            return f"the plan has no step {target}"
+        if target >= index:
+            return "this is the step itself" if target == index else "this is a later step"
+        there = self._plan.steps[target]
+        return "" if there.has_result else f"step {target}, of type {there.type}, has no result"
+
+    def check_numbers(self) -> None:
+        """Note numbers that are given twice, and dependencies on what does not come before."""
+        numbers = [step.number for step in self._plan.steps]
+        seen: set[int] = set()
+        for index, (step, fields) in enumerate(zip(self._plan.steps, self._read.steps, strict=True)):
+            if fields is None:
+                continue
+            number = step.number
+            if number is None:
+                self._problems.add(fields.line, f"{fields.where}: it has no stepNumber", f"Write stepNumber: {index + 1}")
+            elif number in seen:
+                self._problems.add(fields.line_of("stepNumber"), f"{fields.where}: there are two steps {number}", "Count them")
+            for other in step.depends_on:
+                if other not in seen:
+                    why = "does not come before it" if other in numbers else "does not exist"
+                    self._problems.add(fields.line_of("dependsOn"), f"{fields.where}: dependsOn: step {other} {why}")
+            if number is not None:
+                seen.add(number)
+
+
+def _check_question(question: PlanQuestion, fields: Fields | None, problems: Problems) -> None:
+    """Note what is wrong with the schema of a question: its answer is an object."""
+    if fields is None:
+        return
+    line = fields.line_of("requestedSchema" if "requestedSchema" in fields else "schema")
+    kind = question.schema.get("type", "object")
+    if kind != "object":
+        problems.add(line, f"{fields.where}: the answer must be an object, not {kind}", _SCHEMA)
+        return
+    try:
+        checked_schema(question.schema, f"{fields.where}: requestedSchema", _SCHEMA)
+    except SettingsError as error:
+        problems.add(line, error.what, error.advice)
+
+
+def _depends_on(error: SchemaError, later: Sequence[tuple[str | int, ...]]) -> bool:
+    """Return whether an error is about what a reference will put there."""
+    where = error.where
+    return any(
+        where[: len(path)] == path or (path[: len(where)] == where and error.keyword not in _OF_SEVERAL) for path in later
+    )
+
+
+def _told(error: SchemaError) -> str:
+    if error.unexpected:
+        return f"there is no argument {', '.join(error.unexpected)}"
+    return error.sentence
+
+
+def _line_at(fields: Fields, path: Sequence[str | int]) -> int:
+    """Return the line of the value at this path; that of the nearest value around it."""
+    line, node = fields.line, fields.node
+    found: Node = node
+    for key in path:
+        if isinstance(found, MappingNode) and key in found.entries:
+            line, found = found.entries[str(key)].line, found.entries[str(key)].value
+        elif isinstance(found, ListNode) and isinstance(key, int) and key < len(found.items):
+            found = found.items[key]
+            line = found.line
+        else:
+            break
+    return line

@@ -1,0 +1,180 @@
+"""Reads plans in both forms, from the nodes of YAML or JSON: what cannot be used is a problem with its line."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentnb.core.schema.nesting import is_too_deep
+from agentnb.workflow.form.fields import Fields
+from agentnb.workflow.form.problems import Problem, Problems
+from agentnb.workflow.form.yaml_source import Entry, ListNode, MappingNode, Node, ScalarNode, kind_of, plain, read_mapping
+from agentnb.workflow.plans.plan_spec import CHAT_TYPES, MAX_STEPS, PlanForm, PlanQuestion, PlanSpec, PlanStep
+from agentnb.workflow.tasks.spec import tool_name
+
+OF_PLANS = ("id", "intention", "steps", "elicitation")
+OF_CHAT_PLANS = ("id", "steps", "reasoning")
+OF_STEPS = ("type", "id", "name", "args", "reason", "retries", "content", "elicitation")
+OF_CHAT_STEPS = ("stepNumber", "type", "description", "tools", "args", "executorRequired", "dependsOn")
+OF_QUESTIONS = ("type", "message", "schema", "requestedSchema")
+_ONLY_OF_CHAT = frozenset(OF_CHAT_STEPS) - frozenset(OF_STEPS)
+_ONLY_ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+EXAMPLE = "Such as steps: [{type: tool, name: tides_fetch, args: {station: brest}}]"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPlan:
+    """A plan with the lines that it was read from."""
+
+    plan: PlanSpec
+    fields: Fields
+    """The plan as it was written."""
+    steps: tuple[Fields | None, ...] = ()
+    """Each step as it was written; None for one that is no mapping."""
+    faults: tuple[tuple[Problem, ...], ...] = ()
+    """What could not be used, by step."""
+
+
+@dataclass(slots=True)
+class _Steps:
+    steps: list[PlanStep] = field(default_factory=list)
+    fields: list[Fields | None] = field(default_factory=list)
+    faults: list[tuple[Problem, ...]] = field(default_factory=list)
+
+
+def read_plan_text(text: str, problems: Problems) -> ReadPlan | None:
+    """Return the plan of a text, and note in ``problems`` what is wrong in it; None if it is none at all."""
+    if text.lstrip().startswith("{"):  # JSON may hold characters that YAML holds as escapes only
+        text = _ONLY_ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    node = read_mapping(text, problems, "A plan", EXAMPLE)
+    return None if node is None else read_plan(node, problems)
+
+
+def read_plan(node: MappingNode, problems: Problems) -> ReadPlan:
+    """Return the plan that a mapping declares, and note in ``problems`` what is wrong in it."""
+    form = form_of(node)
+    fields = Fields(node, "plan", problems)
+    fields.refuse_unknown(OF_CHAT_PLANS if form == "chat" else OF_PLANS)
+    items = fields.items("steps") or ()
+    if len(items) > MAX_STEPS:
+        problems.add(fields.line_of("steps"), f"plan: it has {len(items):,} steps; at most {MAX_STEPS:,} are run", "Split it")
+    if form == "planner" and "steps" not in fields and "elicitation" not in fields:
+        problems.add(fields.line, "plan: there are neither steps nor an elicitation", EXAMPLE)
+    read = _Steps()
+    for index, item in enumerate(items[: MAX_STEPS + 1]):
+        _read_step(item, index, form, problems, read)
+    plan = PlanSpec(
+        id=fields.text("id"),
+        intention=fields.text("intention"),
+        steps=tuple(read.steps),
+        elicitation=_question(fields.fields("elicitation", "elicitation of the plan")),
+        reasoning=fields.text("reasoning"),
+        form=form,
+    )
+    return ReadPlan(plan, fields, tuple(read.fields), tuple(read.faults))
+
+
+def form_of(node: MappingNode) -> PlanForm:
+    """Return in which form a plan is written: that of a chat has numbered or described steps, or a reasoning."""
+    if "reasoning" in node.entries:
+        return "chat"
+    steps = node.entries["steps"].value if "steps" in node.entries else None
+    for step in steps.items if isinstance(steps, ListNode) else ():
+        entries = step.entries if isinstance(step, MappingNode) else {}
+        kind = entries["type"].value if "type" in entries else None
+        if not _ONLY_OF_CHAT.isdisjoint(entries) or (isinstance(kind, ScalarNode) and kind.value in CHAT_TYPES):
+            return "chat"
+    return "planner"
+
+
+def node_of(data: Any) -> Node:
+    """Return plain data as nodes without lines, to be read as what stands in a file is."""
+    if isinstance(data, dict):
+        return MappingNode(0, {str(key): Entry(0, node_of(value)) for key, value in data.items()})
+    if isinstance(data, list | tuple):
+        return ListNode(0, tuple([node_of(item) for item in data]))
+    return ScalarNode(0, data, data if isinstance(data, str) else json.dumps(data))
+
+
+def _read_step(item: Node, index: int, form: PlanForm, problems: Problems, read: _Steps) -> None:
+    own = Problems(problems.source, problems.strict)
+    fields = None
+    if isinstance(item, MappingNode):
+        fields = Fields(item, f"step {index + 1 if form == 'chat' else index}", own)
+        read.steps.append(_chat_step(fields) if form == "chat" else _step(fields))
+    else:
+        own.add(item.line, f"step {index} must be a mapping, not {kind_of(item)}", EXAMPLE)
+        read.steps.append(PlanStep())
+    problems.found += own.found
+    read.fields.append(fields)
+    read.faults.append(tuple(own.found))
+
+
+def _step(fields: Fields) -> PlanStep:
+    fields.refuse_unknown(OF_STEPS)
+    name = fields.text("name")
+    return PlanStep(
+        type=fields.text("type") or "tool",
+        id=fields.text("id"),
+        name=None if name is None else tool_name(name),
+        args=fields.mapping("args"),
+        reason=fields.text("reason"),
+        retries=fields.whole("retries") or 0,
+        content=fields.text("content"),
+        elicitation=_question(fields.fields("elicitation")),
+    )
+
+
+def _chat_step(fields: Fields) -> PlanStep:
+    fields.refuse_unknown(OF_CHAT_STEPS)
+    return PlanStep(
+        type=fields.text("type") or "",
+        number=fields.whole("stepNumber", 1),
+        description=fields.text("description"),
+        tools=tuple(map(tool_name, fields.texts("tools") or ())),
+        args=fields.mapping("args"),
+        executor_required=fields.flag("executorRequired") or False,
+        depends_on=_numbers(fields),
+    )
+
+
+def _numbers(fields: Fields) -> tuple[int, ...]:
+    found: list[int] = []
+    for node in fields.items("dependsOn") or ():
+        value = node.value if isinstance(node, ScalarNode) else None
+        if type(value) is int:
+            found.append(value)
+        else:
+            fields.problems.add(node.line, f"{fields.where}: dependsOn holds {kind_of(node)}", "Write the numbers of steps")
+    return tuple(found)
+
+
+def _question(fields: Fields | None) -> PlanQuestion | None:
+    if fields is None:
+        return None
+    fields.refuse_unknown(OF_QUESTIONS)
+    if fields.given("schema") is not None and fields.given("requestedSchema") is not None:
+        what = f"{fields.where}: schema and requestedSchema are the same"
+        fields.problems.add(fields.line_of("schema"), what, "Give one of the two")
+    schema = _schema(fields)
+    return PlanQuestion(message=fields.text("message") or "", **({} if schema is None else {"schema": schema}))
+
+
+def _schema(fields: Fields) -> dict[str, Any] | None:
+    """Return the schema of a question, which may be written as JSON in a text; None if it has none."""
+    key = "requestedSchema" if fields.given("requestedSchema") is not None else "schema"
+    node = fields.given(key)
+    if node is None or isinstance(node, MappingNode):
+        return None if node is None else plain(node)
+    try:
+        found = json.loads(node.text) if isinstance(node, ScalarNode) else None
+    except (ValueError, RecursionError) as error:
+        found = None if isinstance(error, RecursionError) else error
+    if isinstance(found, dict) and not is_too_deep(found):
+        return found
+    why = f": {found}" if isinstance(found, ValueError) else ""
+    example = "Such as requestedSchema: {type: object, properties: {day: {type: string}}}"
+    fields.problems.add(node.line, f"{fields.where}: {key} is not a JSON Schema as JSON{why}", example)
+    return None

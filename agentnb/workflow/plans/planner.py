@@ -1,0 +1,131 @@
+"""``llm/core:plan``: asks a model for a plan, for the answer, or for what only the person knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from agentnb.advice import GiveTools
+from agentnb.core.messages import encodable, user
+from agentnb.core.request import Request, ToolSpec
+from agentnb.errors import BrokenReply, UnknownTool
+from agentnb.policies.ending import CUT
+from agentnb.tools.builtin.named import near_tools
+from agentnb.tools.mcp.server import ServerTools
+from agentnb.tools.toolbox import Toolbox
+from agentnb.workflow.plans.plan_results import StepResult, answer_result, given_results, last_of_each_call
+from agentnb.workflow.plans.plan_spec import PlanSpec
+from agentnb.workflow.plans.prompt_template import has_place, rendered, template_text
+from agentnb.workflow.plans.reply_plans import plan_in_reply
+from agentnb.workflow.tasks.actions import ActionCall, ModelAnswer
+from agentnb.workflow.tasks.spec import tool_name
+
+PLAN = "llm/core:plan"
+OPERATION = "plan_generation"
+"""The operation of a planning call in the log."""
+PROMPT = Path(__file__).with_name("prompts") / "planner.md"
+NO_ANSWER = "The model gave neither a plan nor an answer"
+
+
+@dataclass(frozen=True, slots=True)
+class Planning:
+    """What a planner is asked, but for the results."""
+
+    query: str
+    context: str
+    template: str
+    tools: tuple[ToolSpec, ...]
+
+    def request(self, results: Sequence[StepResult], transcript: Sequence[Mapping[str, Any]]) -> Request:
+        """Return the request for the next plan. Equal calls among the results are shown once, with the last result."""
+        shown = last_of_each_call(results)
+        tools = [{"name": one.name, "description": one.description, "input_schema": one.input_schema} for one in self.tools]
+        values = {"query": self.query, "context": self.context, "results": shown, "tools": tools, "transcript": transcript}
+        template = self.template or PROMPT.read_text(encoding="utf-8")
+        system = "" if has_place(template, "context") else self.context
+        planning = {"query": self.query, "results": shown}
+        text = encodable(rendered(template, values)) or self.query
+        return Request(encodable(system), (user(text),), self.tools, {"planning": planning})
+
+
+async def plan(call: ActionCall) -> dict[str, Any]:
+    """Return the next plan, or the answer: the action ``llm/core:plan``.
+
+    Input: ``query``, ``context``, ``model``, ``tools`` (names; by default all of the run), ``results``, ``transcript``, and
+    ``promptTemplate``.
+    What the plan asks the person is asked here, and the planner goes on with the answer among the results.
+    """
+    planning, results = _planning(call), given_results(call.input.get("results"))
+    transcript = _begun(call.input.get("transcript"), planning.query)
+    for turn in count(1):
+        call.check_plans()
+        reply = await call.ask_model(
+            f"reply-{turn}", planning.request(results, transcript), OPERATION, model=call.input.get("model")
+        )
+        made, answer = _understood(reply, results)
+        transcript.append({"role": "assistant", "content": reply.text or _in_words(made)})
+        call.propose(reply.id, made.data)
+        if made.question is None:
+            output = {"plan": made.data, "answer": answer, "elicitation": None}
+            return {**output, "results": results, "transcript": transcript}
+        given = await call.ask(f"question-{turn}", made.question.data["message"], made.question.asked_schema)
+        results.append(answer_result(reply.id, made.question, given))
+    raise AssertionError("it plans until it returns")
+
+
+def _planning(call: ActionCall) -> Planning:
+    given = call.input
+    template = template_text(given.get("promptTemplate"), call.work_dir)
+    return Planning(_text(given.get("query")), _text(given.get("context")), template, offered(given.get("tools"), call.tools))
+
+
+def offered(names: Any, toolbox: Toolbox) -> tuple[ToolSpec, ...]:
+    """Return the tools of these names, or groups; all without names. Raises `UnknownTool`."""
+    if names is None:
+        return toolbox.specs
+    found: dict[str, ToolSpec] = {}
+    for name in names if isinstance(names, list | tuple) else str(names).split(","):
+        word = str(name).strip()
+        own = toolbox.get(tool_name(word))
+        tools = [own] if own is not None else [one for one in toolbox.of_word(word) if not isinstance(one, ServerTools)]
+        if not tools:
+            advice = near_tools(word, [one.name for one in toolbox.specs], GiveTools((word,)))
+            raise UnknownTool(f"tools: there is no tool {word}", advice)
+        found.update({tool.spec.name: tool.spec for tool in tools})
+    return tuple(found.values())
+
+
+def _understood(reply: ModelAnswer, results: Sequence[StepResult]) -> tuple[PlanSpec, str | None]:
+    """Return the plan of a reply, with an id of its own and one for each step, and the answer if it is one."""
+    if reply.stop_reason in CUT:
+        raise BrokenReply("The model's plan was cut off at its limit of tokens", "Give it a higher max_tokens, or ask for less")
+    read = plan_in_reply(reply.text, reply.calls)
+    if read is None:
+        if not reply.text.strip():
+            raise BrokenReply(NO_ANSWER, "Try again, or use another model")
+        return PlanSpec(id=reply.id), reply.text.strip()
+    taken = {one["id"] for one in results} if reply.calls else set()
+    steps = []
+    for index, (step, faults) in enumerate(zip(read.plan.steps, read.faults, strict=True)):
+        is_own = step.id is not None and step.id not in taken
+        problem = "; ".join(one.message for one in faults) or None
+        steps.append(replace(step, id=step.id if is_own else f"{reply.id[:8]}-{index}", problem=problem))
+    return replace(read.plan, id=reply.id, steps=tuple(steps)), None
+
+
+def _begun(transcript: Any, query: str) -> list[dict[str, Any]]:
+    """Return the transcript so far, with the question of the person as its last word of theirs."""
+    found = [dict(one) for one in transcript or () if isinstance(one, Mapping)]
+    last = next((one.get("content") for one in reversed(found) if one.get("role") == "user"), None)
+    return found if last == query or not query else [*found, {"role": "user", "content": query}]
+
+
+def _in_words(plan: PlanSpec) -> str:
+    return ", ".join(step.name or step.type for step in plan.steps)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else str(value)

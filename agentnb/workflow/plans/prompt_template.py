@@ -1,0 +1,84 @@
+"""The template of a planner's prompt: a text in which ``{{ query }}`` and its like are replaced, once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from agentnb.errors import SettingsError, near
+
+PLACES = ("query", "context", "results", "tools", "transcript")
+_PLACE = re.compile(r"\{\{\s*(?P<name>[^{}]*?)\s*\}\}")
+_DIRECTIVE = re.compile(r"#(?:foreach|if|elseif|else|end|set|macro|parse|include)\b")
+_VARIABLE = re.compile(r"\$!?\{?(?!step\[)(?P<name>[A-Za-z_]\w*)\}?")
+_FILES = (".md", ".txt", ".tmpl", ".vm")
+MAX_CHARACTERS = 1_000_000
+
+
+def template_text(given: Any, folder: Path) -> str:
+    """Return the template of an input: its text, or that of a file in this folder; empty if none is given.
+
+    Raises `SettingsError` for a template of another language, an unknown place, and a file that cannot be read.
+    """
+    if given is None or (isinstance(given, str) and not given.strip()):
+        return ""
+    if not isinstance(given, str):
+        raise SettingsError("promptTemplate is not a text", "Write a text, or the path of a file")
+    text = _of_file(given, folder) if "\n" not in given and given.strip().endswith(_FILES) else given
+    check_template(text)
+    return text
+
+
+def check_template(text: str) -> None:
+    """Raise `SettingsError` for a template of another language, and for a place that no planner has."""
+    write = "Write {{ results }}, which is one JSON object a line, and the like: " + ", ".join(
+        f"{{{{ {one} }}}}" for one in PLACES
+    )
+    if (directive := _DIRECTIVE.search(text)) is not None:
+        raise SettingsError(f"promptTemplate: {directive[0]} is of another language of templates", write)
+    if (variable := _VARIABLE.search(text)) is not None:
+        name = variable["name"]
+        instead = f"Write {{{{ {name} }}}}" if name in PLACES else write
+        raise SettingsError(f"promptTemplate: {variable[0]} is of another language of templates", instead)
+    for place in _PLACE.finditer(text):
+        if place["name"] not in PLACES:
+            raise SettingsError(f"promptTemplate: there is no {place[0]}", near(place["name"], PLACES) or write)
+
+
+def rendered(template: str, values: Mapping[str, Any]) -> str:
+    """Return the template with its places replaced, once: texts as they are, lists as one JSON object a line."""
+    return _PLACE.sub(lambda place: _shown(values.get(place["name"])), template)
+
+
+def has_place(template: str, name: str) -> bool:
+    """Return whether a template has this place."""
+    return any(place["name"] == name for place in _PLACE.finditer(template))
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list | tuple):
+        return "\n".join(msgspec.json.encode(one).decode() for one in value)
+    return msgspec.json.encode(value).decode()
+
+
+def _of_file(name: str, folder: Path) -> str:
+    path = (folder / name.strip()).resolve()
+    if not path.is_relative_to(folder.resolve()):
+        raise SettingsError(f"promptTemplate: {name} is outside of {folder}", "Give the text, or a file in that folder")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(
+            f"promptTemplate: {name} cannot be read ({error})", "Give the text, or the path of a text file"
+        ) from error
+    if len(text) > MAX_CHARACTERS:
+        raise SettingsError(f"promptTemplate: {name} has {len(text):,} characters", f"At most {MAX_CHARACTERS:,}")
+    return text

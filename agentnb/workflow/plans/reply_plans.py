@@ -1,0 +1,124 @@
+"""The plan in a model's reply: as JSON or YAML, in a fence, with prose around it, or as calls of tools."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from agentnb.core.messages import ToolCall
+from agentnb.core.run.call_window import call_key
+from agentnb.errors import BrokenReply
+from agentnb.workflow.form.problems import Problems
+from agentnb.workflow.form.yaml_source import MappingNode, read_yaml
+from agentnb.workflow.plans.plan_reader import ReadPlan, node_of, read_plan
+from agentnb.workflow.plans.plan_spec import ELICITATION, MAX_STEPS, TOOL, PlanSpec, PlanStep
+from agentnb.workflow.plans.step_references import references_in
+from agentnb.workflow.tasks.spec import tool_name
+from agentnb.workflow.templates.json_in_text import json_values
+
+_FENCE = re.compile(
+    r"^[ \t]*(?P<fence>```+|~~~+)[ \t]*(?P<kind>\w*)[^\n]*\n(?P<text>.*?)^[ \t]*(?P=fence)[ \t]*$", re.MULTILINE | re.DOTALL
+)
+_PLAN_KEYS = frozenset({"steps", "elicitation"})
+_BEGUN = re.compile(r"""["']?steps["']?\s*:""")
+
+
+def plan_in_reply(text: str, calls: Sequence[ToolCall] = ()) -> ReadPlan | None:
+    """Return the plan of a reply; None if the reply is an answer.
+
+    Prose before a plan becomes the reason of its first step. Raises `BrokenReply` for what is meant as a plan and cannot be
+    read, and for one with too many steps.
+    """
+    if calls:
+        return _of_calls(text, calls)
+    for node, prose in _mappings(text):
+        if (declared := _as_plan(node)) is not None:
+            return _checked(read_plan(declared, Problems()), prose)
+    if _FENCE.search(text) is None and not text.lstrip().startswith("{"):
+        return None
+    if _BEGUN.search(text):
+        raise BrokenReply("The model's plan cannot be read: it is neither JSON nor YAML", "Try again, or use another model")
+    return None
+
+
+def _mappings(text: str) -> Iterator[tuple[MappingNode, str]]:
+    """Yield the mappings in a text, each with the prose before it: in fences, the whole text, JSON within prose."""
+    for fence in _FENCE.finditer(text):
+        if (node := _mapping(fence["text"])) is not None:
+            yield node, text[: fence.start()].strip()
+    if text.lstrip()[:1] != "{" and ":" in text and (node := _mapping(text)) is not None:
+        yield node, ""
+    for value in json_values(text):
+        within = node_of(value)
+        if isinstance(within, MappingNode):
+            yield within, text[: max(text.find("{"), 0)].strip()
+
+
+def _mapping(text: str) -> MappingNode | None:
+    problems = Problems()
+    node = read_yaml(text, problems)
+    return node if isinstance(node, MappingNode) and not problems.found else None
+
+
+def _as_plan(node: MappingNode) -> MappingNode | None:
+    """Return the mapping of a plan, also for a reply that is one question and nothing else; None if it is neither."""
+    if not _PLAN_KEYS.isdisjoint(node.entries):
+        return node
+    kind = node.entries.get("type")
+    if kind is not None and getattr(kind.value, "value", None) == ELICITATION:
+        return MappingNode(node.line, {"elicitation": kind._replace(value=node)})
+    return None
+
+
+def _checked(read: ReadPlan, prose: str) -> ReadPlan:
+    steps = read.plan.steps
+    if len(steps) > MAX_STEPS:
+        raise BrokenReply(f"The model's plan has more than {MAX_STEPS:,} steps", "Ask for less at once")
+    if prose and steps and not steps[0].reason:
+        first = replace(steps[0], reason=prose)
+        return replace(read, plan=replace(read.plan, steps=(first, *steps[1:])))
+    return read
+
+
+def _of_calls(text: str, calls: Sequence[ToolCall]) -> ReadPlan:
+    """Return the plan of a reply that calls tools: each call is a step, equal ones once."""
+    reason = text.strip() or None
+    steps = [
+        PlanStep(
+            type=TOOL,
+            id=call.id or None,
+            name=tool_name(call.name),
+            args=dict(call.arguments) if isinstance(call.arguments, Mapping) else None,
+            reason=reason,
+        )
+        for call in calls
+    ]
+    if not any(True for step in steps for _ in references_in(step.args or {})):  # which count the steps as written
+        first: dict[tuple[str, bytes], PlanStep] = {}
+        for step in steps:
+            first.setdefault(_key(step), step)
+        steps = [*first.values()]
+    plan = PlanSpec(steps=tuple(steps))
+    node = node_of(plan.data)
+    assert isinstance(node, MappingNode), "a plan is one"
+    read = read_plan(node, Problems())
+    faults = {
+        call.id: f"the arguments are not JSON: {call.arguments[:100]}" for call in calls if isinstance(call.arguments, str)
+    }
+    return replace(read, plan=plan, faults=_with_faults(read, plan, faults))
+
+
+def _with_faults(read: ReadPlan, plan: PlanSpec, faults: Mapping[str, str]) -> tuple[Any, ...]:
+    found = []
+    for step, known in zip(plan.steps, read.faults, strict=True):
+        own = Problems()
+        if (fault := faults.get(step.id or "")) is not None:
+            own.add(0, fault)
+        found.append((*known, *own.found))
+    return tuple(found)
+
+
+def _key(step: PlanStep) -> tuple[str, bytes]:
+    return call_key(ToolCall(step.name or "", step.args or {}, ""))

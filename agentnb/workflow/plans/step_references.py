@@ -1,0 +1,72 @@
+"""References to earlier steps in the arguments of a step: ``$step[0].output.rows``, the whole value or none of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from agentnb.errors import SettingsError
+from agentnb.workflow.tasks.variables import parsed
+
+_REFERENCE = re.compile(r"\$step\[(?P<index>[^\]\s]*)\](?P<path>\S*)")
+_PATH = re.compile(r"\.output(?P<rest>(?:\.[^.\s]+)*)")
+EXAMPLE = "Write $step[N].output, or $step[N].output.NAME for a field of it, where N counts the steps from 0"
+
+
+def as_reference(value: Any) -> str | None:
+    """Return the reference that a value is; None if it is none, as any text with more in it."""
+    return value if isinstance(value, str) and _REFERENCE.fullmatch(value) else None
+
+
+def references_in(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Yield the references within arguments, each with its place in them."""
+    if (reference := as_reference(value)) is not None:
+        yield path, reference
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from references_in(item, (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from references_in(item, (*path, index))
+
+
+def target_of(reference: str) -> tuple[int, tuple[str, ...]]:
+    """Return the number of the step that a reference means, from 0, and the path within its output.
+
+    Raises `SettingsError` if it is written wrongly.
+    """
+    found = _REFERENCE.fullmatch(reference)
+    assert found is not None, "it is a reference"
+    index, path = found["index"], _PATH.fullmatch(found["path"])
+    if not index.isdecimal() or len(index) > len(str(10**9)):
+        raise SettingsError(f"{reference}: $step[{index}] names no step", EXAMPLE)
+    if path is None:
+        raise SettingsError(f"{reference} does not read the output of a step", EXAMPLE)
+    return int(index), tuple(path["rest"].split(".")[1:])
+
+
+def filled(value: Any, output_of: Callable[[int], Any]) -> Any:
+    """Return arguments with their references replaced, once: a reference within an output stays text.
+
+    ``output_of`` returns the output of a step, or raises `SettingsError`, as this does for a path that the output lacks.
+    """
+    if (reference := as_reference(value)) is not None:
+        index, path = target_of(reference)
+        return _at(output_of(index), path, reference)
+    if isinstance(value, Mapping):
+        return {key: filled(item, output_of) for key, item in value.items()}
+    return [filled(item, output_of) for item in value] if isinstance(value, list) else value
+
+
+def _at(output: Any, path: tuple[str, ...], reference: str) -> Any:
+    found = parsed(output) if path else output
+    for key in path:
+        if isinstance(found, Mapping) and key in found:
+            found = found[key]
+        elif isinstance(found, list) and key.isdecimal() and int(key) < len(found):
+            found = found[int(key)]
+        else:
+            known = ", ".join(map(str, found)) if isinstance(found, Mapping) else ""
+            raise SettingsError(f"{reference}: the output has no {key}", f"It has {known}" if known else "It has no fields")
+    return found

@@ -1,0 +1,81 @@
+"""Calls of models that actions make, such as for a plan: each is a step of its own, and an operation in the log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import uuid4
+
+from agentnb.core.log.work_events import ModelCalled
+from agentnb.core.messages import ToolCall
+from agentnb.core.request import Request
+from agentnb.core.schema.json_schema import plain_data
+from agentnb.errors import SettingsError
+from agentnb.models.destinations.destination import FileModelName
+from agentnb.models.model import Model
+from agentnb.models.registry import check_destinations, make_model
+from agentnb.models.scripted import ScriptedModel
+from agentnb.policies.bundle import PolicyBundle
+from agentnb.runtime.replies.model_calls import ModelCalls
+from agentnb.runtime.replies.side_calls import call_beside
+from agentnb.runtime.steps.attempt import Attempt, Place
+from agentnb.runtime.steps.step_failures import error_for
+from agentnb.runtime.steps.step_runner import StepRunner
+from agentnb.workflow.tasks.actions import ModelAnswer
+from agentnb.workflow.tasks.execution import call_step
+
+
+class ModelSteps:
+    """The model calls of the actions of one run."""
+
+    def __init__(self, steps: StepRunner, settings: Mapping[str, Any]) -> None:
+        """``settings``: what the run was given for its models: ``model`` and ``replies``."""
+        self._steps = steps
+        self._model = settings.get("model")
+        self._replies: Mapping[str, Any] = settings.get("replies") or {}
+        self._made: dict[str, Model] = {}
+
+    async def ask(self, around: Place, key: str, request: Request, operation: str, model: str | None = None) -> ModelAnswer:
+        """Return what a model replies. ``model``: its name, by default the model of the run.
+
+        A reply that a process that died had got is taken from the log. Raises `FailedStep` if there is none.
+        """
+        step, place = call_step(around, key)
+        chosen = self._chosen(around.path, model)
+
+        async def work(attempt: Attempt) -> dict[str, Any]:
+            steps = self._steps
+            calls = ModelCalls(chosen, steps.log, PolicyBundle(), steps.budget, is_cancelled=steps.is_cancelled)
+            try:
+                reply = await call_beside(calls, request, operation, steps.log)
+            finally:
+                steps.settle()
+            made = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in reply.message.calls]
+            answer = {"id": uuid4().hex, "text": reply.message.text, "calls": made, "stop_reason": reply.stop_reason}
+            return dict(plain_data(answer, f"The reply of {chosen.name}"))
+
+        answer = await self._steps.attempts(step, place, work, agent=chosen.name, title=operation)
+        calls = tuple([ToolCall(one["name"], one["arguments"], one["id"]) for one in answer["calls"]])
+        return ModelAnswer(answer["id"], answer["text"], calls, answer["stop_reason"] or "")
+
+    def _chosen(self, path: str, name: str | None) -> Model:
+        if path in self._replies:
+            if path not in self._made:
+                self._made[path] = self._script(path)
+            return self._made[path]
+        if name:  # from a file, a log or a variable, which choose no destination
+            named = FileModelName(name)
+            check_destinations([named])
+            return self._made.setdefault(f"model {name}", make_model(named))
+        if self._model is None:
+            raise SettingsError(f"The task {path} needs a model", "Run the file with model=, or -m in a shell")
+        return make_model(self._model)
+
+    def _script(self, path: str) -> ScriptedModel:
+        """Return the script of a task, which goes on where the log says that it stopped."""
+        lines = [
+            error_for(str(one["error"])) if isinstance(one, dict) and set(one) == {"error"} else one
+            for one in self._replies[path]
+        ]
+        used = sum(isinstance(event, ModelCalled) for event in self._steps.log.run.events)
+        return ScriptedModel(lines, name=f"scripted:{path}", used=used)

@@ -1,0 +1,75 @@
+"""What is wrong in a plan, all of it at once, with its lines."""
+
+from __future__ import annotations
+
+import pytest
+from plan_examples import PLANS, SPECS, tides_fetch, told
+
+from agentnb import Plan, validate_plan
+from agentnb.workflow.plans.plan_spec import MAX_STEPS
+
+EXPECTED = told("problems.yaml")
+
+
+@pytest.mark.req("R1.12", "R1.51", "R1.52", "K1.5", "K1.6")
+def test_every_example_has_exactly_the_problems_that_are_told(subtests: pytest.Subtests) -> None:
+    assert set(EXPECTED) == {str(one.relative_to(PLANS)) for one in PLANS.rglob("*") if one.parent.name == "invalid"} | {
+        *("plan.yaml", "plan.json", "plan-chat.json")
+    }
+    for name, expected in EXPECTED.items():
+        with subtests.test(name):
+            found = validate_plan(PLANS / name, SPECS)
+            assert {one.line for one in found} == {one["line"] for one in expected}
+            for one in expected:
+                words = " ".join(str(problem) for problem in found if problem.line == one["line"])
+                assert [word for word in one["says"] if str(word) not in words] == [], words
+
+
+@pytest.mark.req("R1.51")
+def test_text_data_and_plan_have_the_same_problems() -> None:
+    path = PLANS / "invalid" / "names-and-arguments.yaml"
+    of_text = validate_plan(path.read_text(encoding="utf-8"), SPECS)
+    of_plan = validate_plan(Plan.read(path), SPECS)
+    assert [one.message for one in of_text] == [one.message for one in validate_plan(path, SPECS)]
+    assert len(of_plan) == len(of_text)
+    assert all(one.line == 0 for one in of_plan)
+
+
+def test_tools_are_given_as_for_an_agent_and_names_are_not_checked_without_any() -> None:
+    first = "- {type: tool, name: tides.fetch, args: {station: 7}}"
+    plan = f"steps:\n{first}\n- {{type: tool, name: web.fetch, args: {{url: 'http://localhost/'}}}}"
+    assert [one.line for one in validate_plan(plan, [tides_fetch])] == [2]
+    assert [one.line for one in validate_plan(plan, [])] == [2]
+    assert validate_plan(plan) == []
+
+
+def test_hostile_texts_are_problems_and_execute_nothing(subtests: pytest.Subtests) -> None:
+    many = ", ".join(["{type: noop}"] * (MAX_STEPS + 1))
+    cases = {
+        "tag": "steps: [!!python/object/apply:os.system ['true']]",
+        "deep": "steps: [{type: tool, name: x, args: " + "{a: " * 100 + "1" + "}" * 100 + "}]",
+        "too many": f"steps: [{many}]",
+        "large": "steps: [] # " + "x" * 1_000_001,
+        "steps that are a text": "steps: all",
+        "step that is a text": "steps: [fetch]",
+        "neither": "intention: something",
+        "a list": "[1, 2]",
+        "empty": "",
+        "alias": "a: &a [*a]",
+    }
+    for name, text in cases.items():
+        with subtests.test(name):
+            assert validate_plan(text, SPECS)
+
+
+def test_what_a_reference_will_put_there_is_not_checked(subtests: pytest.Subtests) -> None:
+    before = "steps:\n- {type: tool, name: tides_fetch, args: {station: brest}}\n"
+    for args, problems in {
+        "{left: '$step[0].output.rows', right: []}": 0,
+        "{left: ['$step[0].output'], right: 7}": 1,
+        "{left: '$step[0].output'}": 1,
+        "{left: [], right: [], options: '$step[0].output'}": 0,
+        "{left: [], right: [], options: '$step[0].output and more'}": 1,
+    }.items():
+        with subtests.test(args):
+            assert len(validate_plan(f"{before}- {{type: tool, name: tables_compare, args: {args}}}", SPECS)) == problems

@@ -1,0 +1,154 @@
+"""Plans are read in both forms, from YAML, JSON, prose and calls of tools, and written again without a loss."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from plan_examples import PLANS, told
+from property_settings import examples
+from task_examples import without_ids
+
+from agentnb import Plan, ToolCall
+from agentnb.errors import BrokenReply, WorkflowProblems
+from agentnb.workflow.plans.plan_results import answer_result, given_results, last_of_each_call, window_of
+from agentnb.workflow.plans.plan_spec import PlanQuestion
+from agentnb.workflow.plans.reply_plans import plan_in_reply
+
+PLAN = {"steps": [{"type": "tool", "name": "tides_fetch", "args": {"station": "brest"}}]}
+TEXT = json.dumps(PLAN)
+
+
+@pytest.mark.req("R1.11", "R1.12", "R3.23", "KX.4")
+def test_what_is_read_is_written_again_in_either_form(subtests: pytest.Subtests) -> None:
+    for name in ("plan.yaml", "plan.json", "plan-chat.json"):
+        with subtests.test(name):
+            plan = Plan.read(PLANS / name)
+            written = plan.to_dict()
+            assert Plan.read(plan.to_yaml()) == Plan.read(plan.to_json()) == Plan.read(written) == plan
+            assert Plan.read(plan.to_yaml("chat")).form == "chat"
+    assert Plan.read(PLANS / "plan.yaml") == Plan.read(PLANS / "plan.json")
+    chat = json.loads((PLANS / "plan-chat.json").read_text(encoding="utf-8"))
+    assert Plan.read(PLANS / "plan-chat.json").to_dict() == chat
+
+
+def test_field_that_is_empty_is_null() -> None:
+    plan = Plan.read("steps: [{type: noop}]").to_dict()
+    assert plan == {
+        "id": None,
+        "intention": None,
+        "steps": [{"type": "noop", "name": None, "args": None, "reason": None, "retries": 0}],
+        "elicitation": None,
+    }
+
+
+@pytest.mark.req("R1.21", "R1.23")
+def test_calls_of_tools_are_steps_and_equal_ones_are_one() -> None:
+    native = told("native-calls.json")
+    calls = [
+        ToolCall(one["function"]["name"], json.loads(one["function"]["arguments"]), one["id"])
+        for one in native["reply"]["tool_calls"]
+    ]
+    read = plan_in_reply(native["reply"]["text"], calls)
+    assert read is not None
+    assert {key: value for key, value in read.plan.data.items() if key != "id"} == native["plan"]
+    assert {call.id for call in calls} - {step.id for step in read.plan.steps} == set(native["dropped"])
+    counted = plan_in_reply("", [calls[0], calls[2], ToolCall("tables_compare", {"left": "$step[1].output.rows"}, "call_4")])
+    assert counted is not None and len(counted.plan.steps) == 3, "references count the steps as written"
+    broken = plan_in_reply("", [ToolCall("tides_fetch", '{"station": ', "call_5")])
+    assert broken is not None and broken.faults[0]
+
+
+@pytest.mark.req("R1.22")
+def test_plan_is_found_in_fences_and_prose(subtests: pytest.Subtests) -> None:
+    yaml = "intention: look\nsteps:\n  - type: tool\n    name: tides.fetch\n    args: {station: brest}"
+    for name, (text, reason) in {
+        "alone": (TEXT, None),
+        "fence": (f"```json\n{TEXT}\n```", None),
+        "prose before a fence": (f"The table comes first.\n```json\n{TEXT}\n```\nThat is all.", "The table comes first."),
+        "prose around": (f"First: {TEXT} Good?", "First:"),
+        "YAML": (yaml, None),
+        "YAML in a fence": (f"Look:\n```yaml\n{yaml}\n```", "Look:"),
+        "tildes": (f"~~~\n{TEXT}\n~~~", None),
+        "another fence before": (f"```python\nx = 1\n```\n```json\n{TEXT}\n```", "```python\nx = 1\n```"),
+        "braces before": (f"With {{braces}} first. {TEXT}", "With"),
+    }.items():
+        with subtests.test(name):
+            read = plan_in_reply(text)
+            assert read is not None
+            (step,) = read.plan.steps
+            assert (step.name, step.args) == ("tides_fetch", {"station": "brest"})
+            assert (step.reason or "").startswith(reason or "") and bool(step.reason) == bool(reason)
+
+
+def test_words_are_no_plan_and_a_broken_plan_is_an_error(subtests: pytest.Subtests) -> None:
+    for text in ("Brest has two tides.", "Note: two tides.", '{"tides": 2}', "", "```\nsome text\n```", "steps: we walk them"):
+        with subtests.test(text):
+            assert plan_in_reply(text) is None or not plan_in_reply(text).plan.steps  # type: ignore[union-attr]
+    many = json.dumps({"steps": [{"type": "noop"}] * 1_001})
+    for text in ('{"steps": [{"type": "tool", ', f"```json\n{TEXT[:-3]}\n```", many):
+        with subtests.test(text[:30]), pytest.raises(BrokenReply):
+            plan_in_reply(text)
+
+
+@pytest.mark.req("R1.15", "R1.16", "K1.5")
+def test_every_question_is_a_message_with_a_schema(subtests: pytest.Subtests) -> None:
+    for one in told("elicitations.yaml"):
+        if one["name"] == "a tool that lacks arguments":  # asked when it is run
+            continue
+        with subtests.test(one["name"]):
+            read = plan_in_reply(one["reply"] if "reply" in one else json.dumps(one["plan"]))
+            assert read is not None
+            asked = read.plan.question or next((step.question for step in read.plan.steps if step.question), None)
+            assert (None if asked is None else asked.data) == one["asks"]
+
+
+@pytest.mark.req("R1.14", "R1.24", "R1.40")
+def test_results_are_tuples_whose_repeats_are_shown_once_and_counted() -> None:
+    results = given_results(told("results.json"))
+    assert [tuple(one) for one in results] == [("id", "name", "args", "result", "error")] * 6
+    assert [one["id"] for one in last_of_each_call(results)] == ["call_2", "call_5", "ask_1", "ask_2", "ask_3"]
+    window = window_of(results)
+    assert [one.key[0] for one in window.executed] == ["tides_fetch", "tides_fetch"], "a blocked one has not run"
+    assert window.row == 1
+    question = PlanQuestion(message="For which day?")
+    answer = answer_result("ask_1", question, {"action": "accept", "content": {"day": "2026-11-22"}})
+    assert json.loads(answer["result"]) == json.loads(results[3]["result"])
+    assert without_ids(answer) | {"result": results[3]["result"]} == without_ids(results[3])
+
+
+def test_text_that_is_no_plan_is_refused(subtests: pytest.Subtests) -> None:
+    for text in ("- 1\n- 2\n", "intention: nothing", "steps: no\n", "\n"):
+        with subtests.test(text), pytest.raises(WorkflowProblems):
+            Plan.read(text)
+
+
+_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+_steps = st.fixed_dictionaries(
+    {"type": st.sampled_from(["tool", "noop", "abort"])},
+    optional={
+        "id": st.text(min_size=1, max_size=5),
+        "name": st.from_regex(r"[a-z_]{1,8}", fullmatch=True),
+        "args": st.dictionaries(st.text(max_size=5), _values, max_size=3),
+        "reason": st.text(min_size=1, max_size=20),
+        "retries": st.integers(0, 9),
+    },
+)
+
+
+@given(st.lists(_steps, max_size=4), st.text(max_size=20))
+@examples(60)
+def test_any_plan_is_the_same_after_it_was_written_and_read(written: list[dict[str, Any]], intention: str) -> None:
+    plan = Plan.read({"intention": intention or None, "steps": written})
+    assert Plan.read(plan.to_json()) == plan
+    assert Plan.read(plan.to_yaml()) == plan
+    assert Plan.read(plan.to_dict()) == plan
+    found = plan_in_reply(plan.to_json())
+    assert found is not None and found.plan.steps == plan.steps

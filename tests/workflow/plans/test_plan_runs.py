@@ -1,0 +1,261 @@
+"""A plan that is run, and a planner and an executor in turn: calls, results, questions, repeats, limits."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plan_examples import PLANS, fetch, planned, results, steps, tables_compare, tides_fetch, told
+from task_examples import HERE, ScriptedTools, loaded
+
+from agentnb import Deny, Plan, Store, ToolCall, Workflow, recover
+from agentnb.core.log.work_events import ModelCalled, StepAttempted
+from agentnb.core.messages import Message, Text
+from agentnb.core.messages import ToolCall as Call
+from agentnb.core.questions import NoAnswer
+from agentnb.core.usage import Usage
+from agentnb.errors import SettingsError, WorkflowError
+from agentnb.models.model import Reply
+from agentnb.models.scripted import ScriptedModel
+from agentnb.workflow.plans.plan_spec import TOOL
+
+DONE = "Two tides."
+
+
+def answering(*answers: Any) -> Any:
+    left = list(answers)
+    return lambda question: left.pop(0)
+
+
+@pytest.mark.req("R1.14", "R1.25", "R1.26", "R1.29", "R1.31")
+def test_example_plan_gives_the_results_that_are_told() -> None:
+    expected = told("plan.run.yaml")
+    tools = ScriptedTools(expected["tools"])
+    run = Plan.read(PLANS / "plan.yaml").run_sync(tools=tools.tools, show=False)
+    assert run.status == "completed", run.error
+    assert [name for name, _, _ in results(run)] == expected["result_names"]
+    assert [error for _, _, error in results(run)] == [None, None, None]
+    assert run.text == "brest is higher"
+    assert len(tools.called) == 4, "one retry"
+    assert [event.step for event in run.events if isinstance(event, StepAttempted)] == ["plan/0"]
+
+
+@pytest.mark.req("R1.30")
+def test_plan_without_a_planner_stops_at_its_first_failure() -> None:
+    plan = Plan.read({"steps": [{"type": TOOL, **one} for one in (fetch("vigo"), fetch("brest"))]})
+    with pytest.raises(WorkflowError, match="no such station") as raised:
+        plan.run_sync(tools=[tides_fetch], show=False)
+    run: Any = raised.value.run
+    assert [error for _, _, error in results(run)] == ["ValueError: no such station"]
+
+
+@pytest.mark.req("R1.1", "R1.4", "R1.5", "R1.6", "R1.17", "R1.18", "R1.30", "KX.9")
+def test_planner_sees_results_and_errors_until_it_answers() -> None:
+    run, model = planned([steps(fetch("vigo"), fetch("brest")), "Only Brest has tides."])
+    assert (run.status, run.text) == ("completed", "Only Brest has tides.")
+    assert [bool(error) for _, _, error in results(run)] == [True, False]
+    assert [len(one.settings["planning"]["results"]) for one in model.requests] == [0, 2]
+    assert "no such station" in model.requests[1].messages[-1].text
+    assert [one["role"] for one in run.variables["transcript"]] == ["user", "assistant", "assistant"]
+    called = [event for event in run.events if isinstance(event, ModelCalled)]
+    assert [(one.operation, one.model) for one in called] == [("plan_generation", "scripted:script")] * 2
+    assert len(run.plans) == 2
+
+
+@pytest.mark.req("KX.9")
+def test_planning_counts_in_usage_and_budget() -> None:
+    reply = Reply(Message("assistant", (Text(steps(fetch("brest"))),)), Usage(input=100, output=10, cost=0.5))
+    run, _ = planned([reply, DONE])
+    assert (run.usage.input, run.usage.cost, run.status) == (100, 0.5, "completed")
+    run, model = planned([reply, DONE], budget=0.4)
+    assert (run.status, run.stop_reason, len(model.requests)) == ("limited", "budget", 1)
+
+
+@pytest.mark.req("R1.20", "R1.47")
+def test_tools_that_the_planner_may_choose_are_named(subtests: pytest.Subtests) -> None:
+    tools = [tides_fetch, tables_compare]
+    for names, expected in ((None, 2), (["tides.fetch"], 1), ("tides_fetch, tables/compare", 2), ([], 0)):
+        with subtests.test(str(names)):
+            _, model = planned([DONE], tools, inputs={"tools": names})
+            assert len(model.requests[0].tools) == expected
+    run, model = planned([DONE], tools, inputs={"tools": ["tides_fetsch"]})
+    assert run.status == "failed" and run.error is not None and "tides_fetsch" in run.error.message
+    assert model.requests == []
+
+
+@pytest.mark.req("R1.21")
+def test_calls_of_tools_are_run_as_steps() -> None:
+    same = ToolCall("tides_fetch", {"station": "brest"}, "call_1")
+    run, _ = planned([["Look.", same], [same], DONE])
+    assert len(results(run)) == 2, "a provider may use an id again"
+    first = next(iter(run.plans.values())).plan["steps"][0]
+    assert (first["id"], first["reason"]) == ("call_1", "Look.")
+
+
+@pytest.mark.req("R1.23", "R1.32")
+def test_equal_steps_run_once_and_a_step_with_a_result_is_not_run_again() -> None:
+    compare = {"name": "tables_compare", "args": {"left": "$step[1].output.rows", "right": []}}
+    reply = steps(fetch("brest", id="a"), fetch("brest"), compare)
+    run, _ = planned([reply, steps(fetch("brest", id="a"), fetch("cork")), DONE], [tides_fetch, tables_compare])
+    assert [name for name, _, _ in results(run)] == ["tides_fetch", "tables_compare", "tides_fetch"]
+    assert results(run)[1][1] == "[['04:12', 6.1]] and []", "a reference to the second means the first"
+
+
+@pytest.mark.req("R1.37", "R1.39", "R1.40", "KX.8")
+def test_repeats_are_blocked_over_all_plans_beginning_with_the_results_given() -> None:
+    given = [{"id": None, "name": "tides_fetch", "args": {"station": "brest"}, "result": "old", "error": None}]
+    run, model = planned([steps(fetch("brest")), steps(fetch("brest")), DONE], inputs={"results": given})
+    assert [error for _, _, error in results(run)] == [None, None, "duplicate_call_blocked"]
+    assert results(run)[2][1] == results(run)[1][1], "the last output of that call"
+    assert [one["error"] for one in model.requests[2].settings["planning"]["results"]] == ["duplicate_call_blocked"]
+    assert run.step_records["loop/exec/0"].status == "failed" and run.step_calls[-1].record.rule == "consecutive"
+
+
+@pytest.mark.req("R1.26")
+def test_retries_are_one_call_for_the_guard() -> None:
+    calls: list[str] = []
+
+    def flaky(n: int) -> int:
+        """Fail twice."""
+        calls.append("x")
+        if len(calls) < 3:
+            raise ValueError("not yet")
+        return n
+
+    run, _ = planned([steps({"name": "flaky", "args": {"n": 1}, "retries": 2}), DONE], [flaky])
+    assert (len(calls), results(run)) == (3, [("flaky", 1, None)])
+
+
+@pytest.mark.req("R1.31")
+def test_what_a_result_holds_stays_text() -> None:
+    def echo(text: str) -> str:
+        """Return the text."""
+        return text
+
+    trick = "$step[0].output {{ tools }} ${query}"
+    reply = steps({"name": "echo", "args": {"text": trick}}, {"name": "echo", "args": {"text": "$step[0].output"}})
+    run, model = planned([reply, DONE], [echo])
+    assert [result for _, result, _ in results(run)] == [trick, trick]
+    exact = steps({"name": "echo", "args": {"text": "$step[9].output"}}, {"name": "echo", "args": {"text": "x"}})
+    run, model = planned([exact, DONE], [echo])
+    assert [bool(error) for _, _, error in results(run)] == [True, False]
+    assert trick not in model.requests[0].messages[-1].text
+
+
+@pytest.mark.req("R1.27", "R1.28", "R1.42", "R1.43", "R1.44")
+def test_each_question_and_answer_comes_back_to_the_planner_once(subtests: pytest.Subtests) -> None:
+    day = {"type": "object", "properties": {"day": {"type": "string"}}, "required": ["day"]}
+    asks = {"message": "For which day?", "requestedSchema": day}
+    cases: dict[str, tuple[str, dict[str, Any], int]] = {
+        "of the plan": (steps(fetch("brest"), elicitation=asks), {"day": "today"}, 0),
+        "of a step": (steps(fetch("brest"), {"type": "elicitation", "elicitation": asks}, fetch("cork")), {"day": "today"}, 1),
+        "alone": (json.dumps({"type": "elicitation", **asks}), {"day": "today"}, 0),
+        "missing arguments": (steps({"name": "tides_fetch", "args": {}}, fetch("cork")), {"station": "brest"}, 0),
+    }
+    for name, (reply, content, ran) in cases.items():
+        with subtests.test(name):
+            run, model = planned([reply, DONE], answer=answering(content))
+            assert run.status == "completed", run.error
+            assert [one for one, _, _ in results(run)] == ["tides_fetch"] * ran + ["elicitation"]
+            assert json.loads(results(run)[-1][1]) == {"action": "accept", "content": content}
+            assert [one["name"] for one in model.requests[1].settings["planning"]["results"]][-1] == "elicitation"
+            assert run.questions[0].question.kind == "elicitation"
+
+
+@pytest.mark.req("R1.43", "R1.44")
+def test_decline_and_cancel_are_results(subtests: pytest.Subtests) -> None:
+    reply = steps({"type": "clarify_intent", "content": "Which Brest?"})
+    for typed in ("decline", "cancel"):
+        with subtests.test(typed):
+            run, _ = planned([reply, DONE], answer=answering(NoAnswer(typed)))
+            assert [json.loads(result) for _, result, _ in results(run)] == [{"action": typed}]
+            assert run.text == DONE
+    run, _ = planned([reply, DONE], answer=answering("The one in France"))
+    assert json.loads(results(run)[0][1])["content"] == {"answer": "The one in France"}
+
+
+@pytest.mark.req("R1.42", "R1.45", "KX.5")
+def test_run_is_suspended_and_goes_on_with_the_answer(tmp_path: Path) -> None:
+    asks = {
+        "type": "elicitation",
+        "elicitation": {"message": "In feet?", "requestedSchema": told("elicitations.yaml")[2]["asks"]["requestedSchema"]},
+    }
+    store, calls = Store(tmp_path), []
+
+    def tides_fetch(station: str) -> str:
+        """Fetch."""
+        calls.append(station)
+        return station
+
+    replies = [steps(fetch("brest"), asks, fetch("cork")), DONE]
+    run, model = planned(replies, [tides_fetch], store, suspend=True)
+    assert run.status == "waiting_on_user" and calls == ["brest"]
+    (question,) = run.waiting
+    what = Workflow.planner([tides_fetch]).orchestration(model=ScriptedModel(replies[1:]), inputs={"query": "Which tides?"})
+    again = asyncio.run(recover(run.id, store=store, agent=what, answers={question.id: {"feet": True}}))
+    assert (again.status, again.text, calls) == ("completed", DONE, ["brest"])
+    assert len(model.requests) == 1
+    nobody, _ = planned(replies, [tides_fetch])
+    assert nobody.status == "failed" and "nobody to ask" in str(nobody.error)
+
+
+@pytest.mark.req("R1.29", "R1.50")
+def test_abort_ends_the_run_with_its_reason_and_keeps_the_results() -> None:
+    run, model = planned([steps(fetch("brest"), {"type": "abort", "reason": "The harbour is closed"}, fetch("cork")), DONE])
+    assert (run.status, run.stop_reason) == ("failed", "error")
+    assert run.error is not None and run.error.message == "The harbour is closed"
+    assert len(results(run)) == 1 and len(model.requests) == 1
+
+
+@pytest.mark.req("K1.9", "KX.2")
+def test_planner_that_never_ends_reaches_a_limit_of_its_own() -> None:
+    replies = [steps(fetch(f"harbour {n}")) for n in range(9)]
+    run, model = planned(replies, workflow=Workflow.planner([tides_fetch], max_plan_iterations=3))
+    assert (run.status, run.stop_reason, len(model.requests), len(run.plans)) == ("limited", "max_plan_iterations", 3, 3)
+    with pytest.raises(SettingsError):
+        Workflow.planner(max_plan_iterations=0)
+
+
+@pytest.mark.req("KX.8")
+def test_calls_of_steps_are_judged_like_those_of_a_model_and_a_denied_one_is_not_retried() -> None:
+    asked: list[Call] = []
+
+    def gate(call: Call, run: Any) -> Deny | None:
+        asked.append(call)
+        return Deny("not today") if call.arguments == {"station": "brest"} else None
+
+    run, _ = planned([steps(fetch("brest", retries=3), fetch("cork")), DONE], gates=[gate])
+    assert [bool(error) for _, _, error in results(run)] == [True, False]
+    assert len(asked) == 2
+    run, _ = planned([steps(fetch("brest")), DONE], approve="never", permissions={"tides_fetch": "deny"})
+    assert "not allowed" in results(run)[0][2]
+
+
+@pytest.mark.req("KX.3", "K1.8")
+def test_planner_that_fails_is_not_asked_again_by_the_loop(subtests: pytest.Subtests) -> None:
+    for name, reply in {"broken": '{"steps": [', "empty": "", "error": ValueError("down")}.items():
+        with subtests.test(name):
+            run, model = planned([reply, DONE])
+            assert (run.status, len(model.requests)) == ("failed", 1)
+
+
+@pytest.mark.req("R1.19", "R1.46")
+def test_template_is_the_whole_prompt(tmp_path: Path) -> None:
+    inputs = json.loads((HERE / "inputs.json").read_text(encoding="utf-8"))
+    _, model = planned([DONE], [tides_fetch], inputs={**inputs, "tools": ["tides.fetch"]})
+    (request,) = model.requests
+    shown = request.messages[0].text
+    assert shown.startswith("Plan for How many tides has the table of Brest? with {") and shown.endswith("So far: ")
+    assert request.system == inputs["context"], "a template without a place for it"
+    (tmp_path / "prompt.md").write_text((HERE / "prompt-template.md").read_text(encoding="utf-8"), encoding="utf-8")
+    _, model = planned([DONE], [tides_fetch], inputs={"promptTemplate": "prompt.md"}, work_dir=tmp_path)
+    assert model.requests[0].messages[0].text.startswith("You plan work for a program that calls tools.")
+    problems = loaded("problems.yaml")
+    text = next(one["promptTemplate"] for one in problems if "promptTemplate" in one)
+    for given, words in ((text, ["#foreach", "{{ results }}"]), ("{{ reslts }}", ["results"]), ("../x.md", ["outside"])):
+        run, model = planned([DONE], inputs={"promptTemplate": given}, work_dir=tmp_path)
+        assert run.error is not None and all(word in f"{run.error.message} {run.error.advice}" for word in words)
+        assert model.requests == []
