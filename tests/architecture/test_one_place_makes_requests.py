@@ -19,7 +19,8 @@ ALLOWED = {
     "workflow/plans/planner.py": ["Planning.request"],
 }
 """The functions that make one: for a summary, for a round, for what a detector asks, for a plan, to go on with a reply that the
-provider paused, and to name the tools of calls that stand in the conversation of a request without tools, which one provider wants.
+provider paused, and to name the tools of calls that stand in the conversation of a request without tools, which one provider
+wants.
 """
 
 

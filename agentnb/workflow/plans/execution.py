@@ -16,6 +16,7 @@ from agentnb.policies.gates.duplicate import DuplicateGuard
 from agentnb.tools.builtin.named import near_tools
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import MappingNode
+from agentnb.workflow.plans.chat_execution import run_chat_steps
 from agentnb.workflow.plans.plan_reader import EXAMPLE, node_of, read_plan
 from agentnb.workflow.plans.plan_results import (
     StepResult,
@@ -40,8 +41,11 @@ async def run_plan(call: ActionCall) -> dict[str, Any]:
     Input: ``plan``, ``results``, ``transcript``. A step whose id has a result already is not run again. A question ends the
     plan: its answer is a result for the planner.
     """
-    execution = _Execution(call, plan_of(call.input.get("plan")), given_results(call.input.get("results")))
-    if execution.plan.question is not None:
+    plan, results = plan_of(call.input.get("plan")), given_results(call.input.get("results"))
+    execution = _Execution(call, plan, results)
+    if plan.form == "chat":
+        await run_chat_steps(call, plan, results)
+    elif execution.plan.question is not None:
         await execution.ask("plan", str(execution.plan.id), execution.plan.question)
     else:
         await execution.run_steps()

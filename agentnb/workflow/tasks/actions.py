@@ -69,6 +69,8 @@ class ActionCall:
     """``call.check_plans()``: raise if the run may make no further plan."""
     abort: Callable[[str], None]
     """``call.abort(reason)``: end the run with this error when the action has returned what it has; ``post`` still sees it."""
+    skip: Callable[[str, str], None]
+    """``call.skip(key, reason)``: log that a step of the action is not run, and why."""
     work_dir: Path
     """The folder of the run."""
     failed: Callable[[str, str], Awaitable[bool]]

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from agentnb.advice import Plain, advised
-from agentnb.core.log.work_events import PlanProposed
+from agentnb.core.log.work_events import PlanProposed, StepSkipped
 from agentnb.core.questions import TEXT, NoAnswer
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.core.step_retry import Retry
@@ -78,6 +78,7 @@ class Calls:
             propose=self._propose,
             check_plans=self._check_plans,
             abort=partial(_abort, execution),
+            skip=partial(self._skip, attempt.place),
             work_dir=folder_of(self._steps.work_dir),
             failed=partial(self._failed, execution),
         )
@@ -129,6 +130,9 @@ class Calls:
 
         answer: dict[str, Any] = await self._steps.attempts(step, place, work, agent="person", inputs={"message": message})
         return answer
+
+    def _skip(self, around: Place, key: str, reason: str) -> None:
+        self._steps.record(StepSkipped, call_step(around, key)[1].path, reason=reason)
 
     async def _failed(self, execution: Execution | None, name: str, error: str) -> bool:
         if execution is None:

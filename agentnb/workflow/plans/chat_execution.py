@@ -1,0 +1,91 @@
+"""Runs the steps of a chat's plan: a call, an agent with the step's tools, or one reply, each after what it depends on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from agentnb.advice import GiveTools
+from agentnb.agent.agent import Agent
+from agentnb.context.side_question import side_question
+from agentnb.errors import SettingsError, UnknownTool
+from agentnb.tools.builtin.named import near_tools
+from agentnb.tools.tool import Tool
+from agentnb.workflow.plans.plan_results import StepResult, step_result
+from agentnb.workflow.plans.plan_spec import PlanSpec, PlanStep
+from agentnb.workflow.plans.step_references import filled
+from agentnb.workflow.tasks.actions import ActionCall
+
+OPERATION = "executor"
+"""The operation of a step that is one reply, in the log."""
+PROMPT = Path(__file__).with_name("prompts") / "executor.md"
+
+
+async def run_chat_steps(call: ActionCall, plan: PlanSpec, results: list[StepResult]) -> None:
+    """Run the steps in their order, and take their results; what depends on a step that failed is skipped."""
+    done: dict[int, StepResult] = {}
+    for index, step in enumerate(plan.steps):
+        number, name = step.number or index + 1, step.tools[0] if step.tools else step.type
+        step_id = step.id or f"{plan.id or 'step'}-{number}"
+        lost = [other for other in step.depends_on if other not in done or done[other]["error"] is not None]
+        if lost:
+            call.skip(str(index), f"step {lost[0]}, which it depends on, has no result")
+            results.append(step_result(step_id, name, step.args, None, f"skipped: it depends on step {lost[0]}"))
+            continue
+        try:
+            output, error = await _run(call, step, index, done)
+        except SettingsError as problem:
+            output, error = None, problem.what
+        done[number] = step_result(step_id, name, step.args, output, error)
+        results.append(done[number])
+    failed = next((one for one in results if one["error"] is not None), None)
+    if failed is not None:
+        await call.failed(failed["name"], failed["error"])
+
+
+def _system() -> str:
+    return PROMPT.read_text(encoding="utf-8").strip()
+
+
+async def _run(call: ActionCall, step: PlanStep, index: int, done: dict[int, StepResult]) -> tuple[Any, str | None]:
+    """Return the output of a step, and its error."""
+    if step.problem is not None:
+        return None, step.problem
+    tools = [_tool(name, call) for name in step.tools]
+    if tools and not step.executor_required and (step.args is not None or not tools[0].spec.input_schema.get("required")):
+        arguments = filled(dict(step.args or {}), lambda place: _output(place, done))
+        answer = await call.call_tool(str(index), tools[0].spec.name, arguments)
+        return answer.result, answer.error
+    prompt = _prompt(step, done)
+    if not tools:
+        reply = await call.ask_model(str(index), side_question(prompt, _system()), OPERATION)
+        return reply.text, None
+    model = call.settings.get("model")
+    if model is None:
+        raise SettingsError("A step that an agent does needs a model", "Run the plan with model=, or -m in a shell")
+    agent = Agent(model, tools=tools, system=_system(), name=step.type, **(call.settings.get("agent_settings") or {}))
+    run = await call.run(str(index), agent, prompt)
+    return (run.text, None) if run.status == "completed" else (None, f"its run ended as {run.status}: {run.stop_reason}")
+
+
+def _tool(name: str, call: ActionCall) -> Tool:
+    found = call.tools.get(name)
+    if found is None:
+        advice = near_tools(name, [one.spec.name for one in call.tools], GiveTools((name,)))
+        raise UnknownTool(f"there is no tool {name}", advice)
+    return found
+
+
+def _output(place: int, done: dict[int, StepResult]) -> Any:
+    if place + 1 not in done:
+        raise SettingsError(f"$step[{place}] has no result", "A reference reads an earlier step that has one")
+    return done[place + 1]["result"]
+
+
+def _prompt(step: PlanStep, done: dict[int, StepResult]) -> str:
+    """Return what an agent or a model is asked: the step, and the results that it depends on, one a line."""
+    before = [f"{number}: {msgspec.json.encode(done[number]['result']).decode()}" for number in step.depends_on]
+    found = "\n".join(["\n\nResults of the steps before it, as JSON:", *before]) if before else ""
+    return f"{step.description or step.type}{found}"
