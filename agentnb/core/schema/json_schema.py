@@ -202,7 +202,11 @@ def plain_data(value: Any, what: str = "That") -> Any:
         why = f"it is nested deeper than {MAX_DEPTH} levels"
         raise SettingsError(f"{what} cannot be written as JSON ({why})", "Write what is deep as JSON text in one string")
     try:
-        return msgspec.json.decode(msgspec.json.encode(encodable_data(value)))
+        try:
+            encoded = msgspec.json.encode(value)
+        except UnicodeEncodeError:  # half characters, which are rare
+            encoded = msgspec.json.encode(encodable_data(value))
+        return msgspec.json.decode(encoded)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         words = encodable(cut(f"{type(error).__name__}: {error}"))
         raise SettingsError(f"{what} cannot be written as JSON ({words})", "Give texts, numbers, lists and dicts") from error

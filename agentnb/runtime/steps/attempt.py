@@ -30,5 +30,7 @@ class Attempt:
     """Id of the nested run that does the work, if one does."""
     is_new: bool = True
     """Whether no process has begun it."""
+    is_plain: bool = False
+    """Whether its output is plain data that nobody else holds, and need not be copied."""
     sets: Mapping[str, Any] | None = None
     """The variables that its work has set, which are logged with its end."""

@@ -290,7 +290,8 @@ class StepRunner:
         """Make one attempt; return why it failed, or None, and the output."""
         path, limit = attempt.place.path, attempt.limit
         try:
-            return None, plain_data(await (work(attempt) if limit is None else self.side_by_side.within(limit, work(attempt))))
+            output = await (work(attempt) if limit is None else self.side_by_side.within(limit, work(attempt)))
+            return None, output if attempt.is_plain else plain_data(output)
         except (StoreError, Suspended, NothingLeft):
             raise
         except FailedStep as error:

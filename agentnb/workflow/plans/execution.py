@@ -17,13 +17,14 @@ from agentnb.tools.builtin.named import near_tools
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import MappingNode
 from agentnb.workflow.plans.chat_execution import run_chat_steps
-from agentnb.workflow.plans.plan_reader import EXAMPLE, node_of, read_plan
+from agentnb.workflow.plans.plan_reader import EXAMPLE, node_of, plan_of_data, read_plan
 from agentnb.workflow.plans.plan_results import (
     StepResult,
     answer_result,
     given_results,
     last_output,
     note_call,
+    recall_output,
     step_result,
     window_of,
 )
@@ -33,6 +34,7 @@ from agentnb.workflow.tasks.actions import ActionCall
 
 RUN_PLAN = "llm/exec:run_plan"
 _STOP, _GO_ON = True, False
+_GUARD = DuplicateGuard()
 
 
 async def run_plan(call: ActionCall) -> dict[str, Any]:
@@ -54,6 +56,8 @@ async def run_plan(call: ActionCall) -> dict[str, Any]:
 
 def plan_of(given: Any) -> PlanSpec:
     """Return the plan of an input, as plain data; raise `SettingsError` if it is none."""
+    if (written := plan_of_data(given)) is not None:
+        return written
     data = plain_data(given, "The plan")
     node = node_of({key: value for key, value in data.items() if value is not None}) if isinstance(data, dict) else None
     if not isinstance(node, MappingNode):
@@ -129,7 +133,8 @@ class _Execution:
     async def _make(self, step: PlanStep, index: int, arguments: dict[str, Any]) -> bool:
         """Make the call of a step, unless it repeats others; return whether the plan ends with it."""
         call = ToolCall(step.name or "", arguments, f"{self._call.path}/{index}")
-        block = DuplicateGuard().repeats(call, self._window)
+        recall_output(self._window, call, self.results)
+        block = _GUARD.repeats(call, self._window)
         if block is not None:
             await self._call.call_tool(str(index), call.name, arguments, block=block)
             output = last_output(self.results, call)

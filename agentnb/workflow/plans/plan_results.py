@@ -64,9 +64,19 @@ def note_call(window: CallWindow, call: ToolCall, result: StepResult) -> None:
         window.blocked(call)
         return
     window.started(call)
-    failed = result["error"] is not None
-    text = str(result["error"]) if failed else _text(result["result"])
-    window.finished(ToolResult(call.id, call.name, (Text(text),), is_error=failed))
+
+
+def recall_output(window: CallWindow, call: ToolCall, results: Sequence[StepResult]) -> None:
+    """Take into the window what the same call gave before, if it was made: a guard that blocks it tells that."""
+    key = window.key_of(call)
+    if key not in window.counts and key != window.row_key:
+        return
+    same = [one for one in results if one["error"] != DUPLICATE and _key(one) == key]
+    last = next((one for one in reversed(same) if one["error"] is None), same[-1] if same else None)
+    if last is not None:
+        failed = last["error"] is not None
+        text = str(last["error"]) if failed else _text(last["result"])
+        window.outputs[key] = ToolResult(call.id, call.name, (Text(text),), is_error=failed)
 
 
 def last_output(results: Sequence[StepResult], call: ToolCall) -> Any:

@@ -53,13 +53,16 @@ class Calls:
         self._questions = StepQuestions(steps)
         self._models = ModelSteps(steps, settings)
         self._max_plans = max_plans
-        gates: tuple[Gate, ...] = (*gates_of(settings.get("agent_settings") or {}), FileRules(rules.rules))
+        of_file = () if rules.allows_all else (FileRules(rules.rules),)
+        gates: tuple[Gate, ...] = (*gates_of(settings.get("agent_settings") or {}), *of_file)
         self._tools = ToolSteps(steps, table.tools, gates)
 
     @property
     def _table(self) -> ActionTable:
         """The actions, and the tools that can be called now."""
-        return replace(self._actions, tools=self._tools.toolbox)
+        if self._actions.tools is not self._tools.toolbox:
+            self._actions = replace(self._actions, tools=self._tools.toolbox)
+        return self._actions
 
     async def act(self, action: str, given: Any, attempt: Attempt, execution: Execution | None = None) -> Any:
         """Return the result of an action with this input. ``execution``: of the task whose action it is, not its handler."""

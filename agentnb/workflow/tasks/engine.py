@@ -201,6 +201,7 @@ class TaskEngine(StepOrchestrator):
                     await self._await(execution.task)
                 raise execution.problem
             result = parsed(await self._result(execution, given, attempt))
+            attempt.is_plain = type(execution.task) is TaskStep  # `Calls.act` has made it so
             attempt.sets = self.variables.after(execution.task.post, result)
             if execution.aborts_with:
                 raise StepEndedBadly(StepFailure(execution.aborts_with, ABORTED, is_final=True))

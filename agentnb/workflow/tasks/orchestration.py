@@ -48,7 +48,7 @@ def task_orchestration(
     gates = [name_of_gate(gate) for gate in ((models or {}).get("agent_settings") or {}).get("gates") or ()]
     logged = {
         "workflow": {"text": file.text, "source": file.source},
-        "inputs": plain_data(dict(inputs), "The inputs"),
+        "inputs": {name: values[name] for name in inputs},
         "variables": values,
         **({"gates": gates} if gates else {}),
         **logged_builtins(table.tools),

@@ -124,6 +124,11 @@ class ApprovalRules:
     line: int = field(default=0, metadata=written_as(None))
 
     @property
+    def allows_all(self) -> bool:
+        """Whether they deny nothing and ask about nothing."""
+        return self.mode == "auto" and not self.block
+
+    @property
     def rules(self) -> tuple[Rule, ...]:
         """The list that says of each tool whether it may be called."""
         named = [*(Rule("deny", name) for name in sorted(self.block)), *(Rule("allow", name) for name in sorted(self.allow))]
