@@ -226,8 +226,8 @@ class _Reading:
         self.pending = 0
 
     def retry_scheduled(self, event: e.RetryScheduled) -> None:
-        """Check an attempt of the open round, or of a call beside all rounds, in a run of steps."""
-        if self.rounds:
+        """Check an attempt of the open round, or of a call that an open step makes."""
+        if not self.steps:
             self.in_round(event)
         check_number("attempt", event.attempt)
         check_number("status", event.status or 0)

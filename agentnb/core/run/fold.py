@@ -81,7 +81,7 @@ def _guidance_given(run: RunFacts, event: e.GuidanceGiven) -> None:
 
 
 def _retry_scheduled(run: RunFacts, event: e.RetryScheduled) -> None:
-    if not run._rounds:  # of a planner's call, in a run of steps
+    if not run._rounds:  # of a call that a step makes
         return
     current = run._rounds[-1]
     retry = Retry(event.attempt, event.seconds, event.reason, event.status, event.heard)

@@ -9,16 +9,17 @@ from typing import Any
 
 import pytest
 from plan_examples import PLANS, fetch, planned, results, steps, tables_compare, tides_fetch, told
-from task_examples import HERE, ScriptedTools, loaded
+from task_examples import HERE, ScriptedTools, loaded, run_of
 
 from agentnb import Deny, Plan, Store, ToolCall, Workflow, recover
+from agentnb.core.log.events import RetryScheduled
 from agentnb.core.log.work_events import ModelCalled, StepAttempted
 from agentnb.core.messages import Message, Text
 from agentnb.core.messages import ToolCall as Call
 from agentnb.core.questions import NoAnswer
 from agentnb.core.usage import Usage
 from agentnb.errors import SettingsError, WorkflowError
-from agentnb.models.model import Reply
+from agentnb.models.model import Reply, Retry
 from agentnb.models.scripted import ScriptedModel
 from agentnb.workflow.plans.plan_spec import TOOL
 
@@ -240,6 +241,19 @@ def test_planner_that_fails_is_not_asked_again_by_the_loop(subtests: pytest.Subt
         with subtests.test(name):
             run, model = planned([reply, DONE])
             assert (run.status, len(model.requests)) == ("failed", 1)
+
+
+def test_retries_of_a_planning_call_are_logged(tmp_path: Path) -> None:
+    class Busy(ScriptedModel):
+        async def stream(self, request: Any) -> Any:
+            yield Retry(1, 0.0, "busy", 529)
+            async for item in super().stream(request):
+                yield item
+
+    store = Store(tmp_path)
+    run = run_of(Workflow.planner([tides_fetch]), {"query": "Which?"}, store, model=Busy([DONE]))
+    assert (run.status, run.text) == ("completed", DONE), run.error
+    assert [event.reason for event in store.load(run.id).events if isinstance(event, RetryScheduled)] == ["busy"]
 
 
 @pytest.mark.req("R1.19", "R1.46")
