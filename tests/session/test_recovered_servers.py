@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,11 +16,15 @@ from agentnb import Agent, Run, Store, recover
 from agentnb.agent.from_log import agent_of
 from agentnb.core.log.work_events import ServerStarted, ToolsChanged
 from agentnb.core.messages import ToolCall
+from agentnb.core.redaction import redact
 from agentnb.errors import SettingsError
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.host.host import Host, hosted
+from agentnb.runtime.servers.recovered import changed_servers
 from agentnb.runtime.servers.servers import Servers
-from agentnb.tools.mcp.server import MCPServer
+from agentnb.settings import Key
+from agentnb.tools.mcp.logged import SERVERS, logged_servers
+from agentnb.tools.mcp.server import MCPServer, ServerTools
 from agentnb.workflow.workflow import Workflow
 
 WHERE = ToolCall("mcp_bench_where", {})
@@ -109,6 +114,15 @@ def test_server_that_is_another_one_now_is_said(servers: Servers, tmp_path: Path
     assert whole.status == "completed"
     (warned,) = whole.warned
     assert warned.message == snapshot(PROGRAM=f"{bench().command_or_url} {bench().args[0]}")
+
+
+def test_server_whose_arguments_hold_a_key_is_the_same_one_after_its_log_hid_that() -> None:
+    Key("planted", "tide-5d81c0aa37", "a test")
+    item = ServerTools("bench", server=bench("--key", "tide-5d81c0aa37"))
+    logged: Any = SimpleNamespace(settings=redact({SERVERS: logged_servers([item])}))
+    assert "tide-5d81c0aa37" not in str(logged.settings)
+    assert list(changed_servers(logged, [item])) == []
+    assert len(list(changed_servers(logged, [ServerTools("bench", server=bench("--other"))]))) == 1
 
 
 def test_agent_from_the_log_names_its_servers_and_no_commands(servers: Servers, tmp_path: Path) -> None:

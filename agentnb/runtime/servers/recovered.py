@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from agentnb.advice import AddServer, Advised
+from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.runtime.servers.servers import Servers
@@ -29,7 +30,7 @@ def changed_servers(run: Run, items: Iterable[ServerTools]) -> Iterator[tuple[st
     """Yield a warning for each server that is another one now than in the log of a run that is resumed."""
     logged = servers_of_log(run.settings)
     for name, server in {item.name: item.server for item in items}.items():
-        if server is not None and name in logged and logged[name].target != server.target:
+        if server is not None and name in logged and logged[name].target != redact(server.target):
             what = f"The MCP server {name} is {shown(server.target)} now, and was {shown(logged[name].target)}"
             yield f"{what} when the run began", "Its tools ask again, whatever was allowed before"
 
