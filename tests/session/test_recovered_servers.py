@@ -23,7 +23,7 @@ from agentnb.runtime.host.host import Host, hosted
 from agentnb.runtime.servers.recovered import changed_servers
 from agentnb.runtime.servers.servers import Servers
 from agentnb.settings import Key
-from agentnb.tools.mcp.logged import SERVERS, logged_servers
+from agentnb.tools.mcp.logged import logged_servers
 from agentnb.tools.mcp.server import MCPServer, ServerTools
 from agentnb.workflow.workflow import Workflow
 
@@ -119,7 +119,7 @@ def test_server_that_is_another_one_now_is_said(servers: Servers, tmp_path: Path
 def test_server_whose_arguments_hold_a_key_is_the_same_one_after_its_log_hid_that() -> None:
     Key("planted", "tide-5d81c0aa37", "a test")
     item = ServerTools("bench", server=bench("--key", "tide-5d81c0aa37"))
-    logged: Any = SimpleNamespace(settings=redact({SERVERS: logged_servers([item])}))
+    logged: Any = SimpleNamespace(settings=redact(logged_servers([item])))
     assert "tide-5d81c0aa37" not in str(logged.settings)
     assert list(changed_servers(logged, [item])) == []
     assert len(list(changed_servers(logged, [ServerTools("bench", server=bench("--other"))]))) == 1
