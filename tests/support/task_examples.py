@@ -109,3 +109,12 @@ def without_ids(data: Any) -> Any:
     if isinstance(data, Mapping):
         return {key: without_ids(value) for key, value in data.items() if key != "id"}
     return [without_ids(one) for one in data] if isinstance(data, list) else data
+
+
+def cut(source: Store, run: Run, lines: int, into: Path) -> Store:
+    """A store with the log of a run, of which only the first lines were written."""
+    store = Store(into)
+    into.mkdir()
+    text = source.path(run.id).read_text(encoding="utf-8").splitlines(keepends=True)
+    (into / f"{run.id}.jsonl").write_text("".join(text[:lines]), encoding="utf-8")
+    return store

@@ -134,7 +134,8 @@ class _Execution:
         """Make the call of a step, unless it repeats others; return whether the plan ends with it."""
         call = ToolCall(step.name or "", arguments, f"{self._call.path}/{index}")
         recall_output(self._window, call, self.results)
-        block = _GUARD.repeats(call, self._window)
+        is_repeatable = getattr(self._call.tools.get(call.name), "repeatable", False)
+        block = None if is_repeatable else _GUARD.repeats(call, self._window)
         if block is not None:
             await self._call.call_tool(str(index), call.name, arguments, block=block)
             output = last_output(self.results, call)

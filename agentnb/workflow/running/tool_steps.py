@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -63,10 +64,19 @@ class ToolSteps:
         """The tools that can be called now: from the first step on, also those of MCP servers."""
         return self._run_tools.toolbox
 
-    async def call(self, tool: Tool, arguments: dict[str, Any], attempt: Attempt, block: Block | None = None) -> Any:
+    async def call(
+        self,
+        tool: Tool,
+        arguments: dict[str, Any],
+        attempt: Attempt,
+        block: Block | None = None,
+        *,
+        repeats: bool = True,
+    ) -> Any:
         """Return the output of the tool as plain data, else as the text that a model would read.
 
-        ``block``: the verdict that it must not run, if its step has one. Raises `StepEndedBadly` if it fails or may not be
+        ``block``: the verdict that it must not run, if its step has one; ``repeats``: whether a call that a death cut off is
+        made again, for any tool. Raises `StepEndedBadly` if it fails or may not be
         called. Where nobody is here to ask, the run is suspended, if it can be.
         """
         call = ToolCall(tool.spec.name, arguments, attempt.place.path)
@@ -76,6 +86,10 @@ class ToolSteps:
         self._book.drop(call.id)
         earlier = None if attempt.is_new else self._earlier(call.id)
         self._calls.open()
+        if earlier is not None and earlier.start is not None and not (repeats or self._is_repeated(tool, call.id)):
+            outcome = tool_errors.interrupted(tool.spec.name)
+            self._calls.close(call.id, outcome)
+            raise StepEndedBadly(replace(_failed(tool, outcome), is_final=True))
         try:
             with self._runs.asker(attempt):
                 placed = await self._calls.call(call, Caller("step", call.id), earlier)
@@ -90,6 +104,11 @@ class ToolSteps:
         if not placed.outcome.ok:
             raise StepEndedBadly(_failed(tool, placed.outcome))
         return _output(placed.outcome)
+
+    def _is_repeated(self, tool: Tool, call_id: str) -> bool:
+        """Return whether a call that was cut off is made again: of a repeatable tool, or one that waited for the person."""
+        asked = any(one.question.call_id == call_id for one in self._log.run.questions)
+        return asked or bool(getattr(tool, "repeatable", False))
 
     def _earlier(self, step: str) -> EarlierCall:
         """Return the call of a step as a process that died had logged it. The gates judge it again."""

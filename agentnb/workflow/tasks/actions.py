@@ -53,7 +53,8 @@ class ActionCall:
     """What the run was given for its models: ``model`` and ``replies``."""
     call_tool: Callable[..., Awaitable[ToolAnswer]]
     """``await call.call_tool(key, name, arguments, retries=0, block=None)``: call a tool as a step of its own, tried again on
-    an error. With a ``block`` the call is logged as one that must not run."""
+    an error. With a ``block`` the call is logged as one that must not run. A call that a kill cut off is an error, and not
+    made again, unless its tool is ``repeatable``."""
     run: Callable[..., Awaitable[Run]]
     """``await call.run(key, what, prompt)``: run an agent as a nested run, and return that, however it ended."""
     ask: Callable[..., Awaitable[dict[str, Any]]]

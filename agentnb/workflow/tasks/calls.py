@@ -98,18 +98,20 @@ class Calls:
         if plan_id not in self._steps.log.run.plans:
             self._steps.log.emit(PlanProposed, plan_id=plan_id, plan=plan)
 
-    async def _call(self, name: str, arguments: dict[str, Any], attempt: Attempt, block: Block | None = None) -> Any:
+    async def _call(
+        self, name: str, arguments: dict[str, Any], attempt: Attempt, block: Block | None = None, *, repeats: bool = True
+    ) -> Any:
         tool = self._table.tool(name)
         if tool is None:
             known = [one.spec.name for one in self._table.tools]
             raise UnknownTool(f"There is no tool {name}", near_tools(name, known, Plain("Give the run its tools: tools=[f]")))
-        return await self._tools.call(tool, arguments, attempt, block)
+        return await self._tools.call(tool, arguments, attempt, block, repeats=repeats)
 
     async def _call_tool(
         self, around: Place, key: str, name: str, arguments: dict[str, Any], retries: int = 0, block: Block | None = None
     ) -> ToolAnswer:
         step, place = call_step(around, key, Retry(max_attempts=retries, initial_delay_seconds=0))
-        work = partial(self._call, name, arguments, block=block)
+        work = partial(self._call, name, arguments, block=block, repeats=False)
         try:
             return ToolAnswer(await self._steps.attempts(step, place, work, agent=self._table.label(name), inputs=arguments))
         except FailedStep as error:

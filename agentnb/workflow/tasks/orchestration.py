@@ -14,10 +14,11 @@ from agentnb.runtime.runs.gate_names import name_of_gate
 from agentnb.runtime.runs.lifecycle import Lifecycle
 from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.tools.builtin.named import logged_builtins
+from agentnb.tools.mcp.server import is_word
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.tasks.actions import Action, ActionTable
 from agentnb.workflow.tasks.engine import TaskEngine, TaskStart
-from agentnb.workflow.tasks.spec import ALWAYS_KNOWN, TaskFile
+from agentnb.workflow.tasks.spec import ALWAYS_KNOWN, TaskFile, tool_name
 
 
 def task_orchestration(
@@ -37,7 +38,7 @@ def task_orchestration(
     input that the file does not name, and `WorkflowProblems` for actions that are neither in the table nor a tool.
     """
     values = _values(file, inputs)
-    table = ActionTable(_toolbox(file, tools), actions or {})
+    table = ActionTable(_toolbox(file, tools, values.get("tools")), actions or {})
     table.check(file)
     check_destinations([(models or {}).get("model")])
 
@@ -58,9 +59,12 @@ def task_orchestration(
     return Orchestration(make=make, name=name, settings=logged, server_tools=table.tools.servers, **limits)
 
 
-def _toolbox(file: TaskFile, tools: Iterable[Any]) -> Toolbox:
-    """Return these tools, and the built-in ones and those of MCP servers that the file names."""
-    return Toolbox(tools).with_words([*file.server_words, *file.tool_names, *file.approval.allow, *file.approval.block])
+def _toolbox(file: TaskFile, tools: Iterable[Any], named: Any = None) -> Toolbox:
+    """Return these tools, and the built-in ones and those of MCP servers that the file names, or the variable ``tools``."""
+    words = [one for one in named if isinstance(one, str)] if isinstance(named, list) else []
+    found = [word if is_word(word) else tool_name(word) for word in words]
+    every = [*file.server_words, *file.tool_names, *file.approval.allow, *file.approval.block, *found]
+    return Toolbox(tools).with_words(every)
 
 
 def _values(file: TaskFile, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from plan_examples import PLANS, fetch, planned, results, steps, tables_compare, tides_fetch, told
-from task_examples import HERE, ScriptedTools, loaded, run_of
+from task_examples import HERE, ScriptedTools, cut, loaded, run_of
 
-from agentnb import Deny, Plan, Store, ToolCall, Workflow, recover
-from agentnb.core.log.events import RetryScheduled
+from agentnb import Deny, Plan, Store, ToolCall, Workflow, recover, tool
+from agentnb.core.log.events import RetryScheduled, ToolStarted
 from agentnb.core.log.work_events import ModelCalled, StepAttempted
 from agentnb.core.messages import Message, Text
 from agentnb.core.messages import ToolCall as Call
@@ -273,3 +273,47 @@ def test_template_is_the_whole_prompt(tmp_path: Path) -> None:
         run, model = planned([DONE], inputs={"promptTemplate": given}, work_dir=tmp_path)
         assert run.error is not None and all(word in f"{run.error.message} {run.error.advice}" for word in words)
         assert model.requests == []
+
+
+@pytest.mark.req("R1.32")
+def test_call_that_a_kill_cut_off_is_an_error_unless_its_tool_is_repeatable(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for repeatable, expected in ((False, ["interrupted"]), (True, [])):
+        calls: list[str] = []
+
+        @tool(repeatable=repeatable)
+        def fetch_slowly(station: str, calls: list[str] = calls) -> str:
+            """Fetch."""
+            calls.append(station)
+            return station
+
+        store = Store(tmp_path / f"whole-{repeatable}")
+        replies = [steps({"name": "fetch_slowly", "args": {"station": "a"}}), DONE]
+        run, _ = planned(replies, [fetch_slowly], store)
+        begun = next(event.seq for event in run.events if isinstance(event, ToolStarted))
+        with subtests.test(repeatable=repeatable):
+            cut_store = cut(store, run, begun + 1, tmp_path / f"cut-{repeatable}")
+            workflow, model = Workflow.planner([fetch_slowly]), ScriptedModel(replies[1:])
+            what = workflow.orchestration(model=model, inputs={"query": "Which tides?"})
+            again = asyncio.run(recover(run.id, store=cut_store, agent=what))
+            assert again.status == "completed", again.error
+            assert [one.record.result.error_code for one in again.step_calls if one.record.result.is_error] == expected
+            assert len(calls) == 1 + repeatable, "the first was made before the kill"
+
+
+def test_built_in_tools_are_named_in_the_input(tmp_path: Path) -> None:
+    reply = steps({"name": "list.files", "args": {}})
+    allowed = {"list_files": "allow"}
+    run, model = planned([reply, DONE], [], inputs={"tools": ["list_files"]}, work_dir=tmp_path, permissions=allowed)
+    assert [error for _, _, error in results(run)] == [None], run.error
+    assert [one.name for one in model.requests[0].tools] == ["list_files"]
+
+
+@pytest.mark.req("R1.41")
+def test_tools_that_poll_may_be_repeated() -> None:
+    @tool(repeatable=True)
+    def poll() -> str:
+        """Look again."""
+        return "not yet"
+
+    run, _ = planned([steps({"name": "poll"})] * 5 + [DONE], [poll])
+    assert [error for _, _, error in results(run)] == [None] * 5

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from property_settings import size
-from task_examples import HERE, ScriptedPlanner, ScriptedTools, on_virtual_time, run_of, script, without_ids
+from task_examples import HERE, ScriptedPlanner, ScriptedTools, cut, on_virtual_time, run_of, script, without_ids
 
 from agentnb import Run, Store, Workflow
 from agentnb.core.log.work_events import BranchTaken, StepFinished, StepSkipped
@@ -43,15 +43,6 @@ stage:
       post: {times: "${times + 1}"}
       goto: [{when: times < 2, task: round}, {when: false, task: round}]
 """
-
-
-def cut(source: Store, run: Run, lines: int, into: Path) -> Store:
-    """A store with the log of a run, of which only the first lines were written."""
-    store = Store(into)
-    into.mkdir()
-    text = source.path(run.id).read_text(encoding="utf-8").splitlines(keepends=True)
-    (into / f"{run.id}.jsonl").write_text("".join(text[:lines]), encoding="utf-8")
-    return store
 
 
 def decisions(run: Run) -> list[Any]:
