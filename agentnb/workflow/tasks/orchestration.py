@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from agentnb.agent.agent import Agent
+from agentnb.agent.price_check import check_has_price
 from agentnb.core.schema.json_schema import plain_data
-from agentnb.errors import SettingsError, near
-from agentnb.models.registry import check_destinations
+from agentnb.errors import MissingKey, SettingsError, near
+from agentnb.models.registry import check_destinations, make_model
+from agentnb.runtime.budget import Budget
 from agentnb.runtime.questions.elicitation import Elicitation
 from agentnb.runtime.runs.gate_names import name_of_gate
 from agentnb.runtime.runs.lifecycle import Lifecycle
@@ -56,7 +60,23 @@ def task_orchestration(
         **(settings or {}),
     }
     limits = file.limits if limits is None else limits
-    return Orchestration(make=make, name=name, settings=logged, server_tools=table.tools.servers, **limits)
+    check = _price_check(models or {}) if any(name in table.actions for name in file.actions) else None
+    return Orchestration(make=make, name=name, settings=logged, check=check, server_tools=table.tools.servers, **limits)
+
+
+def _price_check(models: Mapping[str, Any]) -> Callable[[Budget], None] | None:
+    """Return what misses the price of the model that actions call, if a budget needs it; None if they are given none."""
+    model = models.get("model")
+    if model is None:
+        return None
+
+    def check(budget: Budget) -> None:
+        if budget.has_limit():
+            with suppress(MissingKey):  # which its call says, if it is ever made
+                agent = Agent(model, **(models.get("agent_settings") or {}))
+                check_has_price(make_model(model), agent, budget, "The planner")
+
+    return check
 
 
 def _toolbox(file: TaskFile, tools: Iterable[Any], named: Any = None) -> Toolbox:

@@ -20,6 +20,7 @@ from agentnb.core.questions import NoAnswer
 from agentnb.core.usage import Usage
 from agentnb.errors import SettingsError, WorkflowError
 from agentnb.models.model import Reply, Retry
+from agentnb.models.registry import make_model
 from agentnb.models.scripted import ScriptedModel
 from agentnb.workflow.plans.plan_spec import TOOL
 
@@ -73,6 +74,9 @@ def test_planning_counts_in_usage_and_budget() -> None:
     assert (run.usage.input, run.usage.cost, run.status) == (100, 0.5, "completed")
     run, model = planned([reply, DONE], budget=0.4)
     assert (run.status, run.stop_reason, len(model.requests)) == ("limited", "budget", 1)
+    unknown = make_model("openai:no-such-model?url=http://localhost:1/v1")
+    with pytest.raises(SettingsError, match="a budget cannot be enforced"):
+        Workflow.planner().run_sync("Which?", model=unknown, budget=0.4, show=False)
 
 
 @pytest.mark.req("R1.20", "R1.47")
