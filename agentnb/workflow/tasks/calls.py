@@ -11,7 +11,7 @@ from agentnb.advice import Plain, advised
 from agentnb.core.log.work_events import PlanProposed, StepSkipped
 from agentnb.core.questions import TEXT, NoAnswer
 from agentnb.core.schema.json_schema import plain_data
-from agentnb.core.step_retry import Retry
+from agentnb.core.step_retry import ONCE, Retry
 from agentnb.detect.run import Run
 from agentnb.errors import Declined, QuestionCancelled, UnknownTool
 from agentnb.policies.gates import Block, Gate
@@ -110,7 +110,7 @@ class Calls:
     async def _call_tool(
         self, around: Place, key: str, name: str, arguments: dict[str, Any], retries: int = 0, block: Block | None = None
     ) -> ToolAnswer:
-        step, place = call_step(around, key, Retry(max_attempts=retries, initial_delay_seconds=0))
+        step, place = call_step(around, key, Retry(max_attempts=retries, initial_delay_seconds=0) if retries else ONCE)
         work = partial(self._call, name, arguments, block=block, repeats=False)
         try:
             return ToolAnswer(await self._steps.attempts(step, place, work, agent=self._table.label(name), inputs=arguments))

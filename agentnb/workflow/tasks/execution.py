@@ -49,6 +49,9 @@ class Execution:
 
 
 def call_step(around: Place, key: str, retry: Retry = ONCE) -> tuple[CallStep, Place]:
-    """Return a step that an action takes, and its place within that of the action."""
-    path = f"{around.path}/{key}"
-    return CallStep(id=key, path=path, retry=retry), Place(path, around.path)
+    """Return the terms of a step that an action takes, and its place within that of the action."""
+    terms = _ONCE if retry is ONCE else CallStep(id="call", path="call", retry=retry)
+    return terms, Place(f"{around.path}/{key}", around.path)
+
+
+_ONCE = CallStep(id="call", path="call")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
 from agentnb.policies.permissions.rules import Rule
@@ -178,6 +179,7 @@ class TaskFile:
         return [action for one in each for action in (one.action, one.handler and one.handler.action) if action]
 
 
+@lru_cache(maxsize=1024)
 def tool_name(action: str) -> str:
     """Return the name of the tool that an action stands for: ``my/tool:summarise`` is ``my_tool_summarise``."""
     return _SEPARATORS.sub("_", tool_of_word(action))
