@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
 from functools import cache
 from io import StringIO
 from pathlib import Path
@@ -41,7 +40,7 @@ SOURCE = "plan"
 """What a log calls the task file of a plan."""
 
 
-class Plan(PlanSpec):
+class Plan(PlanSpec, frozen=True, kw_only=True):
     """A plan that can be checked, written in both forms, and run any number of times."""
 
     @classmethod
@@ -64,7 +63,7 @@ class Plan(PlanSpec):
                 raise SettingsError("The text does not hold a plan", EXAMPLE)
             read = found
         problems.check()
-        return cls(**{one.name: getattr(read.plan, one.name) for one in fields(PlanSpec)})
+        return cls(**{name: getattr(read.plan, name) for name in PlanSpec.__struct_fields__})
 
     def validate(self, tools: Iterable[Any] | None = None) -> list[Problem]:
         """Return all that is wrong with it; an empty list if it is valid. ``tools``: those that its steps may call."""

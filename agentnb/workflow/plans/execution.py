@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec import structs
 
 from agentnb.advice import GiveTools
 from agentnb.core.messages import ToolCall, encodable
-from agentnb.core.run.call_window import call_key
 from agentnb.core.run.rounds import DUPLICATE
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.errors import SettingsError, UnknownTool
 from agentnb.policies.gates.duplicate import DuplicateGuard
 from agentnb.tools.builtin.named import near_tools
+from agentnb.tools.tool import Tool
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import MappingNode
 from agentnb.workflow.plans.chat_execution import run_chat_steps
@@ -67,7 +68,9 @@ def plan_of(given: Any) -> PlanSpec:
     if len(plan.steps) > MAX_STEPS:
         raise SettingsError(f"The plan has more than {MAX_STEPS:,} steps", "Split it")
     told = [step.get("problem") if isinstance(step, dict) else None for step in data.get("steps") or ()]
-    return replace(plan, steps=tuple([replace(step, problem=one) for step, one in zip(plan.steps, told, strict=True)]))
+    return structs.replace(
+        plan, steps=tuple([structs.replace(step, problem=one) for step, one in zip(plan.steps, told, strict=True)])
+    )
 
 
 class _Execution:
@@ -114,35 +117,34 @@ class _Execution:
         self.results.append(answer_result(step, question, answer))
 
     async def _call_tool(self, step: PlanStep, index: int) -> bool:
-        written = call_key(ToolCall(step.name or "", step.args or {}, ""))
-        if (first := self._first.setdefault(written, index)) != index:
+        call = ToolCall(step.name or "", step.args or {}, f"{self._call.path}/{index}")
+        if (first := self._first.setdefault(self._window.key_of(call), index)) != index:
             if first in self._outputs:
                 self._outputs[index] = self._outputs[first]
             return _GO_ON
         try:
-            arguments = filled(dict(step.args or {}), self._output_of)
-            schema = self._schema(step.name or "")
+            call = _with_arguments(call, filled(call.arguments, self._output_of))
+            tool = self._tool(call.name)
         except SettingsError as error:
             return await self._fail(step, index, f"{error.what}. {error.hint}" if error.hint else error.what)
-        if missing := _missing(schema, arguments):
+        if missing := _missing(tool.spec.input_schema, call.arguments):
             message = f'Tool "{step.name}" requires additional parameters.'
             await self.ask(str(index), self._id(step, index), PlanQuestion(message=message, schema=missing))
             return _STOP
-        return await self._make(step, index, arguments)
+        return await self._make(step, index, call, is_repeatable=getattr(tool, "repeatable", False))
 
-    async def _make(self, step: PlanStep, index: int, arguments: dict[str, Any]) -> bool:
+    async def _make(self, step: PlanStep, index: int, call: ToolCall, *, is_repeatable: bool) -> bool:
         """Make the call of a step, unless it repeats others; return whether the plan ends with it."""
-        call = ToolCall(step.name or "", arguments, f"{self._call.path}/{index}")
+        key, step_id = str(index), self._id(step, index)
         recall_output(self._window, call, self.results)
-        is_repeatable = getattr(self._call.tools.get(call.name), "repeatable", False)
         block = None if is_repeatable else _GUARD.repeats(call, self._window)
         if block is not None:
-            await self._call.call_tool(str(index), call.name, arguments, block=block)
+            await self._call.call_tool(key, call.name, call.arguments, block=block)
             output = last_output(self.results, call)
-            self._take(index, call, step_result(self._id(step, index), call.name, arguments, output, DUPLICATE))
+            self._take(index, call, step_result(step_id, call.name, call.arguments, output, DUPLICATE))
             return _GO_ON
-        answer = await self._call.call_tool(str(index), call.name, arguments, step.retries)
-        self._take(index, call, step_result(self._id(step, index), call.name, arguments, answer.result, answer.error))
+        answer = await self._call.call_tool(key, call.name, call.arguments, step.retries)
+        self._take(index, call, step_result(step_id, call.name, call.arguments, answer.result, answer.error))
         return answer.error is not None and await self._call.failed(call.name, answer.error)
 
     async def _fail(self, step: PlanStep, index: int, error: str) -> bool:
@@ -166,22 +168,28 @@ class _Execution:
             raise SettingsError(f"$step[{index}] has failed: {found['error']}")
         return found["result"]
 
-    def _schema(self, name: str) -> Mapping[str, Any]:
+    def _tool(self, name: str) -> Tool:
         tool = self._call.tools.get(name)
         if tool is None:
             known = [one.spec.name for one in self._call.tools]
             raise UnknownTool(f"there is no tool {name}", near_tools(name, known, GiveTools((name,))))
-        return tool.spec.input_schema
+        return tool
 
     def _id(self, step: PlanStep, index: int) -> str:
         return step.id or f"{self.plan.id or 'step'}-{index}"
 
 
+def _with_arguments(call: ToolCall, arguments: dict[str, Any]) -> ToolCall:
+    """Return the call with these arguments; the same call if they are its own, whose key is known."""
+    return call if arguments == call.arguments else structs.replace(call, arguments=arguments)
+
+
 def _missing(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema of the arguments that a call lacks; empty if it lacks none."""
-    required, properties = schema.get("required"), schema.get("properties") or {}
-    names = [name for name in required if name not in arguments] if isinstance(required, list) else []
-    if not names:
+    required = schema.get("required")
+    if not isinstance(required, list) or arguments.keys() >= set(required):
         return {}
+    names = [name for name in required if name not in arguments]
+    properties = schema.get("properties") or {}
     more = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
     return {"type": "object", "properties": {name: properties.get(name, {}) for name in names}, "required": names, **more}

@@ -6,8 +6,9 @@ with a description, the tools that each may use, and the steps that it depends o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
+
+import msgspec
 
 from agentnb.core.questions import INPUT_REQUIRED, TEXT
 
@@ -23,12 +24,11 @@ NO_FORM = {"type": "object", "properties": {}}
 """The schema of a question whose answer has no fields."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanQuestion:
+class PlanQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """What a plan, or a step of it, asks the person."""
 
     message: str = ""
-    schema: dict[str, Any] = field(default_factory=lambda: dict(NO_FORM))
+    schema: dict[str, Any] = msgspec.field(default_factory=lambda: dict(NO_FORM))
     """JSON Schema of the answer, an object."""
 
     @property
@@ -47,8 +47,7 @@ class PlanQuestion:
         return {"message": self.message.strip() or INPUT_REQUIRED, "requestedSchema": self.schema}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanStep:
+class PlanStep(msgspec.Struct, frozen=True, kw_only=True):
     """One step of a plan."""
 
     type: str = TOOL
@@ -111,8 +110,7 @@ class PlanStep:
         }
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlanSpec:
+class PlanSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A whole plan, as it was written."""
 
     id: str | None = None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
+
+from msgspec import structs
 
 from agentnb.advice import GiveTools
 from agentnb.core.messages import encodable, user
@@ -112,8 +114,8 @@ def _understood(reply: ModelAnswer, results: Sequence[StepResult]) -> tuple[Plan
     for index, (step, faults) in enumerate(zip(read.plan.steps, read.faults, strict=True)):
         is_own = step.id is not None and step.id not in taken
         problem = "; ".join(one.message for one in faults) or None
-        steps.append(replace(step, id=step.id if is_own else f"{reply.id[:8]}-{index}", problem=problem))
-    return replace(read.plan, id=reply.id, steps=tuple(steps)), None
+        steps.append(structs.replace(step, id=step.id if is_own else f"{reply.id[:8]}-{index}", problem=problem))
+    return structs.replace(read.plan, id=reply.id, steps=tuple(steps)), None
 
 
 def _begun(transcript: Any, query: str) -> list[dict[str, Any]]:

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from msgspec import structs
+
 from agentnb.core.messages import ToolCall
 from agentnb.core.run.call_window import call_key
 from agentnb.errors import BrokenReply
@@ -77,8 +79,8 @@ def _checked(read: ReadPlan, prose: str) -> ReadPlan:
     if len(steps) > MAX_STEPS:
         raise BrokenReply(f"The model's plan has more than {MAX_STEPS:,} steps", "Ask for less at once")
     if prose and steps and not steps[0].reason:
-        first = replace(steps[0], reason=prose)
-        return replace(read, plan=replace(read.plan, steps=(first, *steps[1:])))
+        first = structs.replace(steps[0], reason=prose)
+        return replace(read, plan=structs.replace(read.plan, steps=(first, *steps[1:])))
     return read
 
 

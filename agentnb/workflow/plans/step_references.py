@@ -51,12 +51,14 @@ def filled(value: Any, output_of: Callable[[int], Any]) -> Any:
 
     ``output_of`` returns the output of a step, or raises `SettingsError`, as this does for a path that the output lacks.
     """
+    if isinstance(value, dict):
+        return {key: filled(item, output_of) for key, item in value.items()}
+    if isinstance(value, list):
+        return [filled(item, output_of) for item in value]
     if (reference := as_reference(value)) is not None:
         index, path = target_of(reference)
         return _at(output_of(index), path, reference)
-    if isinstance(value, Mapping):
-        return {key: filled(item, output_of) for key, item in value.items()}
-    return [filled(item, output_of) for item in value] if isinstance(value, list) else value
+    return value
 
 
 def _at(output: Any, path: tuple[str, ...], reference: str) -> Any:
