@@ -21,7 +21,6 @@ OF_CHAT_PLANS = ("id", "steps", "reasoning")
 OF_STEPS = ("type", "id", "name", "args", "reason", "retries", "content", "elicitation")
 OF_CHAT_STEPS = ("stepNumber", "type", "description", "tools", "args", "executorRequired", "dependsOn")
 OF_QUESTIONS = ("type", "message", "schema", "requestedSchema")
-_WRITTEN = frozenset({*OF_STEPS, "problem"})
 _ONLY_OF_CHAT = frozenset(OF_CHAT_STEPS) - frozenset(OF_STEPS)
 _ONLY_ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 EXAMPLE = "Such as steps: [{type: tool, name: tides_fetch, args: {station: brest}}]"
@@ -84,16 +83,12 @@ def plan_of_data(data: Any) -> PlanSpec | None:
     if not isinstance(data, dict) or set(data) != set(OF_PLANS) or data["elicitation"] is not None:
         return None
     steps = data["steps"]
-    if not isinstance(steps, list) or len(steps) > MAX_STEPS or not all(map(_is_usual, steps)):
+    if not isinstance(steps, list) or len(steps) > MAX_STEPS:
         return None
     try:
         return PlanSpec(id=data["id"], intention=data["intention"], steps=msgspec.convert(steps, tuple[PlanStep, ...]))
     except msgspec.ValidationError:
         return None
-
-
-def _is_usual(step: Any) -> bool:
-    return isinstance(step, dict) and _WRITTEN.issuperset(step) and not step.get("elicitation")
 
 
 def form_of(node: MappingNode) -> PlanForm:

@@ -24,7 +24,7 @@ NO_FORM = {"type": "object", "properties": {}}
 """The schema of a question whose answer has no fields."""
 
 
-class PlanQuestion(msgspec.Struct, frozen=True, kw_only=True):
+class PlanQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a plan, or a step of it, asks the person."""
 
     message: str = ""
@@ -47,7 +47,7 @@ class PlanQuestion(msgspec.Struct, frozen=True, kw_only=True):
         return {"message": self.message.strip() or INPUT_REQUIRED, "requestedSchema": self.schema}
 
 
-class PlanStep(msgspec.Struct, frozen=True, kw_only=True):
+class PlanStep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One step of a plan."""
 
     type: str = TOOL

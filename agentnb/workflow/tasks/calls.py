@@ -21,6 +21,7 @@ from agentnb.runtime.steps.nested_runs import Runnable
 from agentnb.runtime.steps.step_failures import FailedStep, StepEndedBadly, StepFailure
 from agentnb.runtime.steps.step_runner import StepRunner
 from agentnb.tools.builtin.named import near_tools
+from agentnb.tools.tool import Tool
 from agentnb.workflow.running.step_gates import gates_of
 from agentnb.workflow.running.step_questions import StepQuestions
 from agentnb.workflow.running.tool_steps import ToolSteps
@@ -68,7 +69,7 @@ class Calls:
         """Return the result of an action with this input. ``execution``: of the task whose action it is, not its handler."""
         function = self._actions.action(action)
         if function is None:
-            return await self._call(action, given or {}, attempt)
+            return await self._tools.call(self._tool(action), given or {}, attempt)
         call = ActionCall(
             input=given or {},
             path=attempt.place.path,
@@ -98,22 +99,21 @@ class Calls:
         if plan_id not in self._steps.log.run.plans:
             self._steps.log.emit(PlanProposed, plan_id=plan_id, plan=plan)
 
-    async def _call(
-        self, name: str, arguments: dict[str, Any], attempt: Attempt, block: Block | None = None, *, repeats: bool = True
-    ) -> Any:
+    def _tool(self, name: str) -> Tool:
         tool = self._table.tool(name)
         if tool is None:
             known = [one.spec.name for one in self._table.tools]
             raise UnknownTool(f"There is no tool {name}", near_tools(name, known, Plain("Give the run its tools: tools=[f]")))
-        return await self._tools.call(tool, arguments, attempt, block, repeats=repeats)
+        return tool
 
     async def _call_tool(
         self, around: Place, key: str, name: str, arguments: dict[str, Any], retries: int = 0, block: Block | None = None
     ) -> ToolAnswer:
         step, place = call_step(around, key, Retry(max_attempts=retries, initial_delay_seconds=0) if retries else ONCE)
-        work = partial(self._call, name, arguments, block=block, repeats=False)
+        tool = self._tool(name)
+        work = partial(self._tools.call, tool, arguments, block=block, repeats=False)
         try:
-            return ToolAnswer(await self._steps.attempts(step, place, work, agent=self._table.label(name), inputs=arguments))
+            return ToolAnswer(await self._steps.attempts(step, place, work, agent=tool.spec.name, inputs=arguments))
         except FailedStep as error:
             return ToolAnswer(None, error.failure.text)
 
