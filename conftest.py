@@ -120,7 +120,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Set aside what is left of each file, too, once its garbage is gone: to collect stays cheap however many tests have run."""
+    """Set aside what each file has left, too, once its garbage is gone: to collect stays cheap however many tests have run."""
     if nextitem is None or nextitem.path != item.path:
         gc.collect()
         gc.freeze()
