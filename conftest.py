@@ -118,6 +118,14 @@ def pytest_collection_finish() -> None:
     atexit.register(gc.unfreeze)  # libraries written in C++ would report what is never freed
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Set aside what each file has left, too, once its garbage is gone: to collect stays cheap however many tests have run."""
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Hand out whole files; those of a room that parse the package, together."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from certificates import certificates_read_once  # noqa: F401  # fixtures, used by all tests below
-from mcp_runs import servers  # noqa: F401
+from mcp_runs import forked, forked_where_used, servers  # noqa: F401
 from run_fixtures import no_escape, own_limiters, skipped  # noqa: F401
 
 from agentnb import settings

@@ -11,6 +11,33 @@ from typing import Any
 
 import pytest
 
+LEFT_OUT_BY_PLAYWRIGHT = (
+    "AvoidUnnecessaryBeforeUnloadCheckSync",
+    "DestroyProfileOnBrowserClose",
+    "HttpsUpgrades",
+    "HttpsFirstBalancedModeAutoEnable",
+    "LensOverlay",
+    "MediaRouter",
+    "PaintHolding",
+    "ThirdPartyStoragePartitioning",
+    "AvoidCorsURLLoaderRestartOnRedirect",
+    "OptimizationHints",
+    "NetworkTimeServiceQuerying",
+    "AimEnabled",
+    "PreconnectToSearch",
+)
+"""Features of Chromium that Playwright leaves out; of several such lists Chromium reads the last."""
+OF_THE_WINDOW = (
+    "InitialWebUI",
+    "PreloadTopChromeWebUI",
+    "TabSearchPreload",
+    "WebUILocationBar",
+    "WebUIOmnibox",
+    "WebUIOmniboxPopup",
+    "WebUIReloadButton",
+    "WebUIToolbar",
+)
+"""Parts of a window around the page, which nobody sees here, and each of which is a page with a process of its own."""
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -19,6 +46,7 @@ FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--disable-features=" + ",".join((*LEFT_OUT_BY_PLAYWRIGHT, *OF_THE_WINDOW)),
 ]
 PATIENCE = 60_000
 """Milliseconds after which something that does not appear fails its test."""

@@ -11,7 +11,8 @@ import pytest
 from browsing import OpenBrowser, StayingPage, chromium, fresh_page
 from kernels import Kernels
 from pages import Classic, Lab
-from servers import serving
+from property_settings import AT_NIGHT
+from servers import NOT_NOTEBOOKS, serving
 
 HERE = Path(__file__).parent
 OPEN = OpenBrowser()
@@ -39,7 +40,8 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> Kernels:
 def server(tmp_path_factory: pytest.TempPathFactory, kernels: Kernels) -> Iterator[tuple[str, Path]]:
     """A JupyterLab server on loopback, with a copy of the notebooks."""
     chromium()
-    with serving("jupyterlab", tmp_path_factory.mktemp("lab"), kernels.folder) as served:
+    without = () if AT_NIGHT else NOT_NOTEBOOKS  # a fifth of what it takes to load a page
+    with serving("jupyterlab", tmp_path_factory.mktemp("lab"), kernels.folder, without) as served:
         yield served
 
 

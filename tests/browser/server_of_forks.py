@@ -28,4 +28,8 @@ def launch(command: list[str], *, env: dict[str, str], **rest: Any) -> Any:
 if __name__ == "__main__":
     local_provisioner.launch_kernel = launch
     forked_kernels.server(IMPORTED)  # which imports while this one does
+    sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]  # jsonschema has it make 39 grammars, a second of work
+    from jupyterlab import commands
+
+    commands._yarn_config = lambda logger: {"yarn config": {}, "npm config": {}}  # a Node for each look at the extensions
     runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)

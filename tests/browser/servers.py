@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -22,13 +23,34 @@ OPTIONS = {
 }
 """The module that is started, and what it alone is told. The page needs its ``window.jupyterapp``."""
 
+NOT_NOTEBOOKS = (
+    "audio",
+    "csvviewer",
+    "extensionmanager",
+    "help",
+    "htmlviewer",
+    "hub",
+    "imageviewer",
+    "launcher",
+    "markdownviewer",
+    "pluginmanager",
+    "settingeditor",
+    "terminal",
+    "video",
+)
+"""Extensions of JupyterLab that have nothing to do with notebooks."""
+
 
 @contextmanager
-def serving(module: str, home: Path, kernelspecs: Path) -> Iterator[tuple[str, Path]]:
-    """A server of that module; its address and the folder it shows, which holds a copy of the notebooks."""
+def serving(module: str, home: Path, kernelspecs: Path, without: tuple[str, ...] = ()) -> Iterator[tuple[str, Path]]:
+    """A server of that module; its address and the folder it shows, which holds a copy of the notebooks.
+
+    ``without``: extensions of JupyterLab that its pages do not load.
+    """
     folder = home / "work"
     left_out = shutil.ignore_patterns(".agentnb", "*.executed.ipynb", ".ipynb_checkpoints")
     shutil.copytree(ROOT / "notebooks", folder, ignore=left_out)
+    _leave_out(home / "jupyter_config_dir", without)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -44,6 +66,12 @@ def serving(module: str, home: Path, kernelspecs: Path) -> Iterator[tuple[str, P
         finally:
             process.kill()  # seconds faster than to ask; the kernels have ended, and what they were forked from ends with it
             process.wait(30)
+
+
+def _leave_out(config: Path, extensions: tuple[str, ...]) -> None:
+    disabled = {f"@jupyterlab/{name}-extension": True for name in extensions}
+    (config / "labconfig").mkdir(parents=True)
+    (config / "labconfig/page_config.json").write_text(json.dumps({"disabledExtensions": disabled}))
 
 
 def _environment(home: Path, kernelspecs: Path) -> dict[str, str]:

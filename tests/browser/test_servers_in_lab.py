@@ -11,7 +11,7 @@ from mcp_runs import PROGRAM
 from test_approval_in_lab import shots, went_on
 from test_card_in_lab import card, chip, opened
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("forked")]
 ADDED = f"%agent mcp add bench {sys.executable} {PROGRAM}"
 BOOKS = "model = Slow([ToolCall('mcp_bench_book', {'train': 'ICE <b>5</b>'}), 'Booked.'])"
 

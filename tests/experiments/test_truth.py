@@ -17,15 +17,15 @@ ALIKE = {
     "asks": GuidanceSet("asks", ASKS),
     "pleads": GuidanceSet("pleads", {**ASKS, "todos_tools": "Please call the tool now."}),
 }
-SEEDS = range(1_000, 1_000 + size(60, nightly=1_000))
-"""Seeds fixed beforehand: 60 by day, 1,000 at night."""
+SEEDS = range(1_000, 1_000 + size(30, nightly=1_000))
+"""Seeds fixed beforehand: 30 by day, 1,000 at night."""
 
 
 def compared(a: str, b: str, variants: Any, seed: int, **settings: Any) -> Comparison:
     return compare(small(30, variants, seed=seed, **settings).run_sync(show=False), a, b)
 
 
-@pytest.mark.slow("sixty experiments of ninety runs each")
+@pytest.mark.slow("thirty experiments of ninety runs each")
 def test_intervals_cover_the_known_difference_and_alike_sets_seldom_differ() -> None:
     covered = alarms = 0
     for seed in SEEDS:
@@ -33,9 +33,9 @@ def test_intervals_cover_the_known_difference_and_alike_sets_seldom_differ() -> 
         interval = compare(results, "asks", "off").interval
         covered += interval is not None and interval[0] <= EFFECT <= interval[1]
         alarms += compare(results, "asks", "pleads").p_value < 0.05  # type: ignore[operator]
-    low, high = size(0.83, nightly=0.926), size(1.0, nightly=0.971)
+    low, high = size(0.8, nightly=0.926), size(1.0, nightly=0.971)
     assert low <= covered / len(SEEDS) <= high, f"{covered} of {len(SEEDS)} intervals cover {EFFECT}"
-    low, high = size(0.0, nightly=0.029), size(0.167, nightly=0.074)
+    low, high = size(0.0, nightly=0.029), size(0.2, nightly=0.074)
     assert low <= alarms / len(SEEDS) <= high, f"{alarms} of {len(SEEDS)} comparisons of alike sets alarm"
 
 

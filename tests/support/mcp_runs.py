@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import forked_servers
 import pytest
 
 from agentnb.agent.agent import Agent
@@ -22,12 +23,35 @@ from agentnb.runtime.host.host import Host, hosted
 from agentnb.runtime.servers.servers import Servers
 from agentnb.tools.mcp.server import MCPServer
 
-PROGRAM = str(Path(__file__).with_name("mcp_test_server.py"))
+PROGRAM = forked_servers.__file__
+"""The server for tests: forked from one process where a test has the fixture `forked`, and else started afresh."""
 
 
 def bench(*arguments: str, name: str = "bench", **settings: Any) -> MCPServer:
     """Return the server for tests, started as a program with these arguments."""
     return MCPServer(name, sys.executable, args=[PROGRAM, *arguments], **settings)
+
+
+@pytest.fixture(scope="session")
+def forked() -> Iterator[None]:
+    """Have servers forked from a process that has imported what they need: each takes most of a second else."""
+    if sys.platform != "linux":
+        yield  # they are started afresh
+        return
+    program = [sys.executable, "-c", f"import forked_servers; forked_servers.serve({os.getpid()})"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(PROGRAM).parent)}
+    with subprocess.Popen(program, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None and process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        yield
+        process.stdin.close()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forked_where_used(request: pytest.FixtureRequest) -> None:
+    """Have the servers of modules forked that use something of this one."""
+    if any(getattr(used, "__module__", "") == __name__ for used in vars(request.module).values()):
+        request.getfixturevalue("forked")
 
 
 @pytest.fixture(scope="module")

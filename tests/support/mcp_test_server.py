@@ -271,7 +271,8 @@ def add_many(count: int) -> None:
         app.add_tool(generated, name=name, description=described)
 
 
-if __name__ == "__main__":
+def serve() -> None:
+    """Serve as the arguments of this process say."""
     if "many" in sys.argv:
         add_many(int(sys.argv[sys.argv.index("many") + 1]))
     if "hostile" in sys.argv:
@@ -284,3 +285,7 @@ if __name__ == "__main__":
         app.run("streamable-http", port=int(sys.argv[1]))
     else:
         app.run("stdio")
+
+
+if __name__ == "__main__":
+    serve()

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from property_settings import size
 from scipy.special import betaincinv
 from scipy.stats import binom
 
 from agentnb.experiments.statistics.paired import Difference, estimate_difference
 
 SEED = 29
-EXPERIMENTS = 2_000
+EXPERIMENTS = size(500, nightly=2_000)
 Arms = tuple[list[list[float]], list[list[float]]]
 
 
@@ -19,8 +20,8 @@ def draw_rates(quantiles: np.ndarray, rate: float, clustering: float) -> np.ndar
     """The pass rates of tasks by their ranks; the intraclass correlation of their runs is ``clustering``."""
     if clustering == 0:
         return np.full(quantiles.shape, rate)
-    size = 1 / clustering - 1
-    return betaincinv(rate * size, (1 - rate) * size, quantiles)
+    spread = 1 / clustering - 1
+    return betaincinv(rate * spread, (1 - rate) * spread, quantiles)
 
 
 def draw_experiments(
@@ -48,6 +49,6 @@ def measure_coverage(rates: tuple[float, float], clustering: float, *, tasks: in
 
 
 def bounds_of(share: float) -> tuple[float, float]:
-    """The bounds within which a share of 2,000 experiments lies with a probability of 99.9 per cent."""
+    """The bounds within which a share of that many experiments lies with a probability of 99.9 per cent."""
     low, high = binom.ppf((0.0005, 0.9995), EXPERIMENTS, share) / EXPERIMENTS
     return float(low), float(high)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from arms import estimated
 from drawn_outcomes import EXPERIMENTS, SEED, bounds_of, draw_experiments, draw_rates
+from property_settings import size
 from pytest import approx
 from scipy.optimize import brentq
 from statsmodels.stats.power import TTestPower
@@ -62,16 +63,18 @@ def test_too_few_tasks_or_no_deviation_have_no_minimum_effect() -> None:
 
 
 def test_variance_of_differences_is_the_sum_of_components(subtests: pytest.Subtests) -> None:
-    rng = np.random.default_rng(SEED)
-    ranks = rng.random(100_000)
+    rng, draws = np.random.default_rng(SEED), size(20_000, nightly=100_000)
+    ranks = rng.random(draws)
     for clustering in (0, 0.3, 0.7):
-        for rank, others in {"same": ranks, "independent": rng.random(100_000), "opposite": 1 - ranks}.items():
+        for rank, others in {"same": ranks, "independent": rng.random(draws), "opposite": 1 - ranks}.items():
             a, b = draw_rates(ranks, 0.5, clustering), draw_rates(others, 0.7, clustering)
             components = Components(float(np.var(a - b)), float(np.mean(a * (1 - a))), float(np.mean(b * (1 - b))))
             for repeats in ((1, 1), (3, 3), (10, 2)):
                 with subtests.test(f"{rank} rank, clustering {clustering}, {repeats} repeats"):
                     drawn = rng.binomial(repeats[0], a) / repeats[0] - rng.binomial(repeats[1], b) / repeats[1]
-                    assert compute_task_deviation(components, *repeats) == approx(float(drawn.std()), rel=0.01)
+                    assert compute_task_deviation(components, *repeats) == approx(
+                        float(drawn.std()), rel=size(0.02, nightly=0.01)
+                    )
 
 
 def test_components_of_a_pilot_are_unbiased() -> None:
@@ -166,7 +169,7 @@ def test_power_of_passes_is_80_per_cent(subtests: pytest.Subtests) -> None:
 
 def test_skewed_differences_have_more_power_than_stated() -> None:
     _, high = bounds_of(0.8)
-    assert measure_power_of_passes(0.7, 30) == approx(0.8875, abs=0.03) and high < 0.85
+    assert measure_power_of_passes(0.7, 30) == approx(0.8875, abs=0.03) and high < 0.8575
 
 
 def measure_power_of_passes(clustering: float, tasks: int) -> float:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import base64
 import re
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-PROGRAM = Path(__file__).parents[2] / "support/mcp_test_server.py"
+from mcp_runs import PROGRAM
 
 
 @pytest.fixture(scope="module", autouse=True)
-def configured(kernel: Any) -> None:
+def configured(kernel: Any, forked: None) -> None:
     """Two servers: one with hostile texts, and one that is not installed."""
     kernel.run(f"%agent mcp add bench {sys.executable} {PROGRAM} hostile\n%agent mcp add gone no-such-program")
 
