@@ -210,3 +210,13 @@ def test_nested_run_alone_uses_a_server_that_ends_with_the_run_around(tmp_path: 
     processes = {process_of(text) for text in found if text.rpartition(" ")[2].isdecimal()}
     assert len(processes) == 1
     assert not is_alive(processes.pop())
+
+
+def test_planner_calls_tools_of_servers(servers: Servers) -> None:
+    reply = '{"steps": [{"type": "tool", "name": "mcp_bench_add", "args": {"a": 1, "b": 2}}]}'
+    model = ScriptedModel([reply, "3"])
+    with hosted(Host(servers=servers)):
+        options = {"model": model, "approve": "auto", "inputs": {"tools": ["mcp:bench"]}, "show": False}
+        run = Workflow.planner([bench()]).run_sync("What is 1 + 2?", **options)
+    assert (run.text, run.variables["results"][0]["result"]) == ("3", {"result": 3}), run.error
+    assert "mcp_bench_add" in [tool.name for tool in model.requests[0].tools]

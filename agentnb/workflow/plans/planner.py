@@ -16,7 +16,8 @@ from agentnb.core.request import Request, ToolSpec
 from agentnb.errors import BrokenReply, UnknownTool
 from agentnb.policies.ending import CUT
 from agentnb.tools.builtin.named import near_tools
-from agentnb.tools.mcp.server import ServerTools
+from agentnb.tools.mcp.server import ServerTools, is_word
+from agentnb.tools.mcp.wire_names import is_named
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.plans.plan_results import StepResult, answer_result, given_results, last_of_each_call
 from agentnb.workflow.plans.plan_spec import PlanSpec
@@ -91,13 +92,21 @@ def offered(names: Any, toolbox: Toolbox) -> tuple[ToolSpec, ...]:
     found: dict[str, ToolSpec] = {}
     for name in names if isinstance(names, list | tuple) else str(names).split(","):
         word = str(name).strip()
-        own = toolbox.get(tool_name(word))
-        tools = [own] if own is not None else [one for one in toolbox.of_word(word) if not isinstance(one, ServerTools)]
-        if not tools:
+        specs = _specs_of(word, toolbox)
+        if not specs:
             advice = near_tools(word, [one.name for one in toolbox.specs], GiveTools((word,)))
             raise UnknownTool(f"tools: there is no tool {word}", advice)
-        found.update({tool.spec.name: tool.spec for tool in tools})
+        found.update({spec.name: spec for spec in specs})
     return tuple(found.values())
+
+
+def _specs_of(word: str, toolbox: Toolbox) -> list[ToolSpec]:
+    """Return the tools that a word stands for: a tool, a group of built-in ones, or those of an MCP server."""
+    if is_word(word):
+        return [spec for spec in toolbox.specs if is_named(spec.name, [word])]
+    own = toolbox.get(tool_name(word))
+    tools = [own] if own is not None else [one for one in toolbox.of_word(word) if not isinstance(one, ServerTools)]
+    return [tool.spec for tool in tools]
 
 
 def _understood(reply: ModelAnswer, results: Sequence[StepResult]) -> tuple[PlanSpec, str | None]:
