@@ -48,8 +48,8 @@ TOOLS = _repeatable(
     "--tools",
     metavar="MODULE:NAME",
     type=text_of,
-    help="tools that agents, steps and plans name, joined with commas: functions, whose modules are searched for in this folder "
-    "too, built-in tools and groups, such as files, and those of MCP servers, such as mcp:clock",
+    help="tools that agents, steps and plans name, joined with commas: functions, whose modules are searched for in this "
+    "folder too, built-in tools and groups, such as files, and those of MCP servers, such as mcp:clock",
 )
 GATES = _repeatable(
     "--gate",

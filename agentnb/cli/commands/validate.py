@@ -54,7 +54,8 @@ def validate(given: Namespace) -> Outcome:
     count = f", {counted(len(warnings), 'warning')}" if warnings else ""
     unchecked = ""
     if tools is None and names:
-        unchecked = f"; the functions that it names were not checked: {_shown(names)}. Give --tools MODULE:NAME"
+        what = "tools" if kind == PLAN else "functions"
+        unchecked = f"; the {what} that it names were not checked: {_shown(names)}. Give --tools MODULE:NAME"
     return Outcome(_lines(warnings, f"{path}: a valid {kind}{count}{unchecked}"), DONE)
 
 

@@ -65,5 +65,4 @@ def tool_names_of_files(declared: WorkflowDefinition) -> tuple[str, ...]:
 
 def actions_of(declared: WorkflowDefinition) -> frozenset[str]:
     """Return the actions of the tasks of a task file, or of those that a workflow runs as files, as they are written."""
-    tasks = [task for file in with_files(declared) if isinstance(file, TaskFile) for task in file.tasks]
-    return frozenset(task.action for task in tasks if task.action)
+    return frozenset(name for file in with_files(declared) if isinstance(file, TaskFile) for name in file.actions)

@@ -159,15 +159,16 @@ class TaskFile:
     @property
     def tool_names(self) -> tuple[str, ...]:
         """The names of the tools that its actions stand for, each once; some may be actions of agentnb."""
-        return tuple(dict.fromkeys(map(tool_name, self._actions)))
+        return tuple(dict.fromkeys(map(tool_name, self.actions)))
 
     @property
     def server_words(self) -> tuple[str, ...]:
         """Its actions that name a tool of an MCP server, each once: ``mcp:clock/now``."""
-        return tuple(dict.fromkeys(action for action in self._actions if server_tools(action)))
+        return tuple(dict.fromkeys(action for action in self.actions if server_tools(action)))
 
     @property
-    def _actions(self) -> list[str]:
+    def actions(self) -> list[str]:
+        """What its tasks call, and what is called when one fails, as it is written."""
         each = [one for task in self.tasks for one in ((task, task.task) if isinstance(task, EmitStep) else (task,))]
         return [action for one in each for action in (one.action, one.handler and one.handler.action) if action]
 
