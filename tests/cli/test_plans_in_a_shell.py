@@ -180,7 +180,7 @@ def test_printed_planner_can_be_copied_changed_and_run(cli: Call, planner: Plann
     assert "no action llm/core:plans" in cli("validate", wrong, *tools).out
     model = planner("20 feet.")
     assert cli("exec", path, "How high?", *tools).out == "20 feet.\n"
-    assert "In feet." in model.requests[0].system
+    assert "In feet." in model.requests[0].messages[-1].text
     path = written("p.yaml", "steps: []\n")
     for name in ("p.yaml", "nowhere.yaml"):
         with subtests.test(name):
