@@ -173,7 +173,7 @@ class WorkflowMagics(Magics):
             raise SettingsError("This cell has no plan", "Write it in YAML or JSON below the %%plan line")
         words = words_of(options.tools)
         tools = tools_for_file(words, self.shell.user_ns, self.session.tool_groups()) if words else None
-        text = f"\n{text}\n"  # with a line for the magic's own, as above
+        text = f"\n{text.rstrip()}"  # with a line for the magic's own, as above
         if problems := validate_plan(text, tools):
             raise workflow_problems(problems)
         plan = self.shell.user_ns[out] = Plan.read(text)

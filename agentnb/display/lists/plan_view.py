@@ -95,8 +95,7 @@ def _what(step: PlanStep) -> str:
         return "ends the run"
     if step.question is not None:
         return f"asks: {_question(step.question)}"
-    given = ", ".join(f"{name}={_value(value)}" for name, value in (step.args or {}).items())
-    return _shown(f"{step.name or step.type}({given})", MAX_OF_A_CALL)
+    return _shown(f"{step.name or step.type}({_arguments(step)})", MAX_OF_A_CALL)
 
 
 def _why(step: PlanStep) -> str:
@@ -106,11 +105,15 @@ def _why(step: PlanStep) -> str:
 
 
 def _of_chat(step: PlanStep) -> str:
-    calls = ", ".join(step.tools) or "no tools"
-    given = ", ".join(f"{name}={_value(value)}" for name, value in (step.args or {}).items())
+    tools = f"with {', '.join(step.tools)}" if step.tools else "without tools"
+    given = f"given {_arguments(step)}" if step.args else ""
     after = f"after {', '.join(map(str, step.depends_on))}" if step.depends_on else ""
-    told = [step.type, _shown(f"{calls}({given})" if given else calls, MAX_OF_A_CALL), after]
-    return ", ".join([*filter(None, told), *(["by an agent"] if step.executor_required else [])])
+    by = "by an agent" if step.executor_required else ""
+    return _shown(", ".join(filter(None, [step.type, tools, given, after, by])), MAX_OF_WORDS)
+
+
+def _arguments(step: PlanStep) -> str:
+    return ", ".join(f"{name}={_value(value)}" for name, value in (step.args or {}).items())
 
 
 def _question(question: PlanQuestion) -> str:
