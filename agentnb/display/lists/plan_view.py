@@ -40,8 +40,7 @@ def plan_html(plan: Plan, variable: str = "plan") -> Html:
             "li",
             "plan-step",
             tag("span", "plan-place", line.place),
-            tag("span", "plan-what", line.what),
-            tag("span", "plan-about", line.about) if line.about else NOTHING,
+            tag("span", "plan-told", tag("b", "", line.what), " ", tag("span", "plan-about", line.about)),
         )
         for line in _lines(plan)
     ]
