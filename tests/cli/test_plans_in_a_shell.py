@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from shell_calls import EXAMPLES, RUNS, Call, Done, last_run, lines_of, module, written
 
-from agentnb import validate_plan
+from agentnb import Store, Workflow, validate_plan
 from agentnb.models.scripted import ScriptedModel
 from agentnb.workflow.plans.default_planner import PLANNER, planner_text
 from agentnb.workflow.tasks import model_steps
@@ -127,6 +127,21 @@ def test_interrupt_ends_a_plan_with_130() -> None:
         finally:
             process.kill()
     assert process.returncode == 130
+
+
+def test_permissions_and_gates_of_the_command_hold_for_steps(cli: Call, subtests: pytest.Subtests) -> None:
+    name, path = module(TOOLS), written("p.json", json.dumps(FETCH))
+    gates = module("from agentnb import Deny\n\ndef no(call, run):\n    return Deny('not now')\n")
+    for options, code, word in (
+        (("--rule", "tides_fetch=deny"), 1, "tides_fetch"),
+        (("--gate", f"{gates}:no"), 1, "not now"),
+        (("--approve", "ask", "--no-input"), 4, "agentnb answer"),
+    ):
+        with subtests.test(word):
+            done = cli("exec", path, "-t", f"{name}:tides_fetch", *options)
+            assert (done.code, fetched(done)) == (code, 0) and word in "\n".join(done.err.splitlines()[-2:])
+    answered = cli(*shlex.split(done.last)[1:])
+    assert (answered.code, fetched(answered)) == (0, 1), answered.err
 
 
 def test_plan_takes_neither_prompt_nor_inputs_but_results(cli: Call) -> None:
@@ -265,6 +280,15 @@ def test_planner_that_asks_is_answered_and_goes_on_with_its_model(
             assert (done.code, done.out, fetched(done)) == (0, "On Monday at 04:12.\n", 0)
             assert "Monday" in model.requests[0].messages[-1].text
             assert last_run().settings["model"] == "simulated:forgetful", "which recover takes"
+
+
+def test_planner_whose_model_was_an_object_needs_one_to_be_answered(cli: Call, planner: Planner) -> None:
+    model = ScriptedModel([json.dumps(ASK)])
+    run = Workflow.planner().run_sync("When?", model=model, store=Store(RUNS), suspend=True, show=False)
+    refused = cli("answer", run.id, '{"day": "Monday"}')
+    assert refused.code == 2 and "-m" in refused.err and last_run().is_suspended
+    planner("On Monday.")
+    assert cli("answer", run.id, '{"day": "Monday"}', "-m", "simulated:disciplined").out == "On Monday.\n"
 
 
 @pytest.mark.req("R1.32", "R1.45")

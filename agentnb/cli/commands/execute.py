@@ -35,7 +35,7 @@ from agentnb.cli.workflow_options import (
 from agentnb.cli.workflow_runs import awaited, chosen_model, top_steps
 from agentnb.errors import SettingsError
 from agentnb.models.destinations.allowed_urls import allow_urls
-from agentnb.models.registry import check_destinations
+from agentnb.models.registry import check_destinations, check_model
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.session.default_store import default_store
@@ -119,7 +119,9 @@ def _plan(given: Namespace, path: Path, tools: list[Any], inputs: dict[str, Any]
         if name != RESULTS:
             raise SettingsError(f"A plan has no input {name}", f"Only {RESULTS}: those of steps that are not to be run again")
     allow_urls(given.allow_urls)
-    settings = {"inputs": inputs, "tools": tools, **_settings(given)}
+    if given.model:
+        check_model(given.model)
+    settings = {"inputs": inputs, "tools": tools, "model": given.model, **_settings(given)}
     return _Prepared(lambda options: plan.start(options, **settings), [f"plan/{index}" for index in range(len(plan.steps))])
 
 
