@@ -47,7 +47,7 @@ from agentnb.session.session import Session
 from agentnb.workflow.form.problems import workflow_problems
 from agentnb.workflow.plan import Plan
 from agentnb.workflow.plans.plan_checks import validate_plan
-from agentnb.workflow.plans.planner_inputs import check_planner_inputs
+from agentnb.workflow.plans.planner_inputs import check_planner_inputs, check_planner_models
 from agentnb.workflow.workflow import Workflow
 
 _JSON = re.compile(r'\{\s*["}]')
@@ -225,7 +225,8 @@ class WorkflowMagics(Magics):
             "rerun_from": unquoted(options.rerun_from) or None,
             "of": self._earlier(options),
         }
-        check_planner_inputs(workflow.declared, options.inputs, workflow.tools, found["model"], Path.cwd())
+        check_planner_inputs(workflow.declared, options.inputs, workflow.tools, Path.cwd())
+        check_planner_models(workflow.declared, options.inputs, found["model"])
         return workflow.orchestration(**found), in_notebook(note)
 
     def _earlier(self, options: Namespace) -> Run | None:

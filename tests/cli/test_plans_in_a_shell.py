@@ -252,6 +252,21 @@ def test_what_the_planner_would_refuse_is_refused_before_it_runs(
     assert model.requests == [] and not RUNS.exists()
 
 
+def test_validate_tells_of_templates_and_tools_of_planners(cli: Call, subtests: pytest.Subtests) -> None:
+    tools = ("-t", f"{module(TOOLS)}:tides_fetch")
+    path = written("mine.yaml", planner_text().replace("tools: ${tools}", "tools: [tides_fetsch]"))
+    for word, command in {
+        "#foreach": ("planner", "-i", '{"promptTemplate": "#foreach"}'),
+        "Did you mean tides_fetch": (path, *tools),
+        "none.md": (path, "-i", '{"promptTemplate": "none.md"}'),
+    }.items():
+        with subtests.test(word):
+            done = cli("validate", *command)
+            assert done.code == 2 and word in done.err
+    assert cli("validate", path).code == 0, "its tools are not known"
+    assert cli("validate", "planner", "-i", '{"model": "anthropic:x"}').code == 0, "no key is needed"
+
+
 def test_template_that_a_task_makes_is_left_to_the_run(cli: Call, planner: Planner) -> None:
     text = planner_text().replace("  loop:\n", "  before: {post: {promptTemplate: 'Ask {{ query }}'}}\n  loop:\n", 1)
     model = planner("Done.")

@@ -1,4 +1,4 @@
-"""A plan in words: each step, what it asks, and how it is run."""
+"""A plan as it is shown: each step, what it asks, and how it is run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CHAT: dict[str, Any] = {
 }
 
 
-def test_plans_of_both_forms_are_told_in_words(snapshot: Snapshot, subtests: pytest.Subtests) -> None:
+def test_plans_of_both_forms_are_shown_as_text(snapshot: Snapshot, subtests: pytest.Subtests) -> None:
     for name, given in {"planner": PLANNER, "chat": CHAT, "no steps": {"steps": []}}.items():
         with subtests.test(name):
             assert plan_text(Plan.read(given), "mine") == snapshot

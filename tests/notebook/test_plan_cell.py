@@ -33,7 +33,7 @@ def ready(kernel: Any) -> None:
 
 
 @pytest.mark.req("R1.51")
-def test_plan_in_either_text_is_shown_in_words_kept_and_run(kernel: Kernel, subtests: pytest.Subtests) -> None:
+def test_plan_in_either_text_is_shown_kept_and_run(kernel: Kernel, subtests: pytest.Subtests) -> None:
     for name in ("plan.yaml", "plan.json"):
         with subtests.test(name):
             body = (PLANS / name).read_text(encoding="utf-8")

@@ -45,7 +45,7 @@ from agentnb.workflow.files.declared_files import model_names
 from agentnb.workflow.files.files import file_text, path_of
 from agentnb.workflow.files.text_inputs import read_inputs
 from agentnb.workflow.plans.default_planner import planner_text
-from agentnb.workflow.plans.planner_inputs import check_planner_inputs
+from agentnb.workflow.plans.planner_inputs import check_planner_inputs, check_planner_models
 
 RESULTS = "results"
 """The input of a plan."""
@@ -106,7 +106,8 @@ def _workflow(given: Namespace, path: Path, tools: list[Any], inputs: dict[str, 
         tell(warning.worded(SHELL))
     settings["model"] = chosen_model(workflow, given.model)
     check_keys(workflow.spec, settings["model"])
-    check_planner_inputs(workflow.declared, inputs, tools, settings["model"], Path.cwd())
+    check_planner_inputs(workflow.declared, inputs, tools, Path.cwd())
+    check_planner_models(workflow.declared, inputs, settings["model"])
     return _Prepared(lambda options: workflow.start(prompt, options, **settings), top_steps(workflow))
 
 

@@ -22,6 +22,7 @@ from agentnb.workflow.files.text_inputs import read_inputs
 from agentnb.workflow.plan import Plan
 from agentnb.workflow.plans.actions import PLAN_ACTIONS
 from agentnb.workflow.plans.plan_checks import validate_plan
+from agentnb.workflow.plans.planner_inputs import check_planner_inputs
 from agentnb.workflow.tasks.spec import tool_name
 
 ACTIONS = frozenset(map(tool_name, PLAN_ACTIONS))
@@ -35,18 +36,19 @@ def validate(given: Namespace) -> Outcome:
     """
     path = path_of(given.file)
     kind = kind_of_text(text_of_file(path))
-    for file in given.mcp:
-        read_server_file(path_of(file).absolute(), shown=file)
-    tools = find_tools(given.tools) if given.tools else None
-    inputs = read_inputs(given.inputs)
     warnings: Sequence[AnyProblem] = ()
     try:
+        for file in given.mcp:
+            read_server_file(path_of(file).absolute(), shown=file)
+        tools = find_tools(given.tools) if given.tools else None
+        inputs = read_inputs(given.inputs)
         if kind == PLAN:
             if problems := validate_plan(path, tools):
                 return _invalid(path, problems)
             names = Plan.read(path).tool_names
         else:
             workflow = read_workflow(path, tools, strict=given.strict, inputs=inputs, checks_actions=tools is not None)
+            check_planner_inputs(workflow.declared, inputs, tools, Path.cwd())
             names = tuple([name for name in tool_names_of_files(workflow.declared) if name not in ACTIONS])
             warnings = workflow.warnings
     except WorkflowProblems as error:

@@ -1,4 +1,4 @@
-"""A plan in words, as HTML and as text: what it is for, its steps in their order, and what it asks."""
+"""A plan as HTML and as text: what it is for, its steps in their order, and what it asks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_TOOLS = 5
 
 
 class StepLine(NamedTuple):
-    """A step in words."""
+    """A step as it is shown."""
 
     place: str
     """The number by which other steps refer to it: from 0 in a planner's plan, as it says itself in a chat's."""

@@ -19,20 +19,26 @@ _VARIABLE = re.compile(r"\$\{\s*(?P<name>\w+)\s*\}")
 
 
 def check_planner_inputs(
-    declared: WorkflowDefinition, inputs: Mapping[str, Any], tools: Iterable[Any], model: Any, folder: Path
+    declared: WorkflowDefinition, inputs: Mapping[str, Any], tools: Iterable[Any] | None, folder: Path
 ) -> None:
-    """Raise `SettingsError` for a template, tools or a model that each planner of a task file would refuse.
+    """Raise `SettingsError` for a template or for names of tools that each planner of a task file would refuse.
 
-    ``inputs``: of the run; ``tools``: all that it has; ``model``: of planners that name none. An input that a task computes
-    is left to the run, as are the tools of MCP servers, which are known once it is connected.
+    ``inputs``: of the run; ``tools``: all that it has, if they are known. An input that a task computes is left to the run, as
+    are the tools of MCP servers, which are known once it is connected.
     """
-    if not isinstance(declared, TaskFile):
-        return
-    toolbox = Toolbox(tools)
+    toolbox = None if tools is None else Toolbox(tools)
     for given in _inputs_of_planners(declared, inputs):
         template_text(given.get("promptTemplate"), folder)
-        if not toolbox.servers:
+        if toolbox is not None and not toolbox.servers:
             offered(given.get("tools"), toolbox)
+
+
+def check_planner_models(declared: WorkflowDefinition, inputs: Mapping[str, Any], model: Any) -> None:
+    """Raise `SettingsError` if the model of a planner cannot be used, or if its key is not set.
+
+    ``model``: that of planners that name none.
+    """
+    for given in _inputs_of_planners(declared, inputs):
         named = given.get("model")
         if isinstance(named, str) and named:
             check_destinations([FileModelName(named)])  # as it may be one of a file
@@ -42,11 +48,12 @@ def check_planner_inputs(
             check_key(chosen)
 
 
-def _inputs_of_planners(file: TaskFile, inputs: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the inputs of each planner that are values, or variables that no task sets."""
-    values = {**file.variables, **inputs}
-    set_later = {name for task in file.tasks for name in task.post}
-    for task in file.tasks:
+def _inputs_of_planners(declared: WorkflowDefinition, inputs: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the inputs of each planner of a task file that are values, or variables that no task sets."""
+    tasks = declared.tasks if isinstance(declared, TaskFile) else ()
+    values = {**declared.variables, **inputs} if isinstance(declared, TaskFile) else {}
+    set_later = {name for task in tasks for name in task.post}
+    for task in tasks:
         if task.action == PLAN:
             known: dict[str, Any] = {}
             for key, value in task.input.items():
