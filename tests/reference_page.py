@@ -38,6 +38,7 @@ Made by `python tests/reference_page.py` from the code; a test fails when it is 
 MAGICS = {
     "%%agent": AgentMagics.agent_cell,
     "%%workflow": WorkflowMagics.workflow_cell,
+    "%%plan": WorkflowMagics.plan_cell,
     "%%experiment": ExperimentMagics.experiment_cell,
     "%%guidance": AgentMagics.guidance_cell,
     "%replay": AgentMagics.replay_line,

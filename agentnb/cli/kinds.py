@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from agentnb.errors import SettingsError
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import MappingNode, read_yaml
+from agentnb.workflow.plans.plan_reader import as_yaml
 
 WORKFLOW, TASKS, PLAN = "workflow", "task file", "plan"
 KINDS = {
@@ -20,14 +20,6 @@ KINDS = {
 
 def kind_of_text(text: str) -> str:
     """Return what the text declares; empty if none of the keys is there, or if the text cannot be read."""
-    node = read_yaml(text, Problems())
+    node = read_yaml(as_yaml(text), Problems())
     keys = node.entries if isinstance(node, MappingNode) else ()
     return next((kind for key, kind in KINDS.items() if key in keys), "")
-
-
-def refuse_plan(text: str, name: str) -> None:
-    """Raise `SettingsError` if the text is a plan, which this version does not know yet."""
-    if kind_of_text(text) == PLAN:
-        raise SettingsError(
-            f"{name} is a plan, and plans are not in this version of agentnb yet", "agentnb --help lists what is"
-        )

@@ -35,7 +35,12 @@ def _destination(text: str) -> str:
 
 _repeatable = partial(argument, action="append", default=[])
 
-FILE = argument("file", metavar="FILE", type=file, help="a YAML file with workflow: in it, or a task file, with stage:")
+FILE = argument(
+    "file",
+    metavar="FILE",
+    type=file,
+    help="a YAML file with workflow: in it, a task file, with stage:, or a plan in YAML or JSON, with steps:; or planner",
+)
 INPUTS = argument("-i", "--inputs", metavar="JSON|FILE", type=text_of, help="inputs by name: JSON, or a JSON or YAML file")
 MODEL = argument("-m", "--model", metavar="MODEL", type=text_of, help="the model of agents that name none: provider:model")
 TOOLS = _repeatable(
@@ -43,7 +48,8 @@ TOOLS = _repeatable(
     "--tools",
     metavar="MODULE:NAME",
     type=text_of,
-    help="functions that agents and tool steps name, joined with commas; modules are searched for in this folder too",
+    help="tools that agents, steps and plans name, joined with commas: functions, whose modules are searched for in this "
+    "folder too, built-in tools and groups, such as files, and those of MCP servers, such as mcp:clock",
 )
 GATES = _repeatable(
     "--gate",

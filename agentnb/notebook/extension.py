@@ -17,6 +17,7 @@ from agentnb.display.card.text import run_text
 from agentnb.display.graph.workflow_graph import graph_html
 from agentnb.display.graph.workflow_text import graph_text
 from agentnb.display.lists.diff_view import diff_html, diff_text
+from agentnb.display.lists.plan_view import plan_html, plan_text
 from agentnb.display.lists.replay_view import replay_html, replay_text
 from agentnb.display.texts.notebook_commands import USUAL_OUT
 from agentnb.display.texts.states import is_going_on
@@ -48,6 +49,7 @@ from agentnb.runtime.host.host import Host, current_host
 from agentnb.runtime.host.live import LiveRun
 from agentnb.session.session import Session
 from agentnb.tools.builtin.notebook import cell_outputs
+from agentnb.workflow.plan import Plan
 from agentnb.workflow.workflow import Workflow
 
 _SESSION = "_agentnb_session"
@@ -55,8 +57,10 @@ _HOOKS = "_agentnb_hooks"
 _TRANSFORMERS = "_agentnb_transformers"
 
 MOMENT = "As it was when this cell ran. Its live card is below the cell that started it"
-LATER_MAGICS = (("cell", "plan"), ("cell", "context"))
+LATER_MAGICS = (("cell", "context"),)
 """Magics that the documentation promises for a later version."""
+USUAL_PLAN = "plan"
+"""The variable of ``%%plan``."""
 EXPERIMENT_VIEWS: tuple[tuple[type, Callable[[Any], str], Callable[[Any], str]], ...] = (
     (Comparison, comparison_html, comparison_text),
     (Design, design_html, design_text),
@@ -97,7 +101,7 @@ def notebook_name(variables: Mapping[str, Any], folder: Path) -> str:
 
 def blank_body(lines: list[str]) -> list[str]:
     """Give a bare ``%%agent`` line a blank body: IPython rejects a cell without one before we can say what is missing."""
-    ours = ("%%agent", "%%guidance", "%%workflow", "%%experiment")
+    ours = ("%%agent", "%%guidance", "%%workflow", "%%plan", "%%experiment")
     if lines and lines[0].startswith(ours) and not "".join(lines[1:]).strip():
         return [lines[0].rstrip("\n") + "\n", "\n"]
     return lines
@@ -125,6 +129,7 @@ def load(shell: InteractiveShell) -> None:
         cells = {
             "%%agent": AgentMagics.agent_cell,
             "%%workflow": WorkflowMagics.workflow_cell,
+            "%%plan": WorkflowMagics.plan_cell,
             "%%experiment": ExperimentMagics.experiment_cell,
         }
         options = {magic: _long_options(cell) for magic, cell in cells.items()}
@@ -155,6 +160,10 @@ def _register_views(shell: InteractiveShell, runs: CellRuns) -> None:
     formatters["text/plain"].for_type(RunDiff, lambda diff, printer, cycle: printer.text(diff_text(diff)))
     formatters["text/html"].for_type(Workflow, lambda workflow: graph_html(workflow.declared))
     formatters["text/plain"].for_type(Workflow, lambda workflow, printer, cycle: printer.text(graph_text(workflow.declared)))
+    formatters["text/html"].for_type(Plan, lambda plan: plan_html(plan, _variable(plan, USUAL_PLAN)))
+    formatters["text/plain"].for_type(
+        Plan, lambda plan, printer, cycle: printer.text(plan_text(plan, _variable(plan, USUAL_PLAN)))
+    )
     for shown_type, html, text in EXPERIMENT_VIEWS:
         formatters["text/html"].for_type(shown_type, html)
         formatters["text/plain"].for_type(shown_type, _printed(text))
@@ -186,11 +195,11 @@ def _live_html(live: LiveRun, runs: CellRuns) -> str | None:
     return running_html(run, hint=MOMENT)
 
 
-def _variable(run: Run) -> str:
-    """Return a variable of the notebook that holds the run; without one, that of cells."""
+def _variable(shown: Run | Plan, usual: str = USUAL_OUT) -> str:
+    """Return a variable of the notebook that holds what is shown; without one, that of cells."""
     known: dict[str, Any] = getattr(get_ipython(), "user_ns", {})
-    names = [name for name, value in [*known.items()] if value is run and not name.startswith("_")]
-    return USUAL_OUT if USUAL_OUT in names or not names else names[0]
+    names = [name for name, value in [*known.items()] if value is shown and not name.startswith("_")]
+    return usual if usual in names or not names else names[0]
 
 
 def _html(run: Run, runs: CellRuns) -> str | None:
@@ -224,6 +233,7 @@ def unload(shell: InteractiveShell) -> None:
         ("line", "agent"),
         ("cell", "guidance"),
         ("cell", "workflow"),
+        ("cell", "plan"),
         ("cell", "experiment"),
         ("line", "replay"),
         ("line", "traces"),
@@ -236,5 +246,5 @@ def unload(shell: InteractiveShell) -> None:
             shell.Completer.custom_matchers.remove(one)
     shell.display_formatter.mimebundle_formatter.type_printers.pop(Runs, None)  # type: ignore[union-attr]  # likewise
     for formatter in ("text/html", "text/plain"):
-        for shown in (Run, LiveRun, RunDiff, Replay, Runs, Workflow, *[kind for kind, _, _ in EXPERIMENT_VIEWS]):
+        for shown in (Run, LiveRun, RunDiff, Replay, Runs, Workflow, Plan, *[kind for kind, _, _ in EXPERIMENT_VIEWS]):
             shell.display_formatter.formatters[formatter].type_printers.pop(shown, None)  # type: ignore[union-attr]  # a running shell has one

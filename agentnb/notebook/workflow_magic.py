@@ -1,4 +1,4 @@
-"""The magic ``%%workflow``: it parses, calls the session and shows."""
+"""The magics ``%%workflow`` and ``%%plan``: they parse, call the session and show."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from argparse import BooleanOptionalAction, Namespace
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from IPython.core.interactiveshell import InteractiveShell
@@ -43,6 +44,10 @@ from agentnb.runtime.workers.foreground import Foreground
 from agentnb.session.choice import choose_model_of_workflow
 from agentnb.session.defaults import ON_STOP, typed_rules
 from agentnb.session.session import Session
+from agentnb.workflow.form.problems import workflow_problems
+from agentnb.workflow.plan import Plan
+from agentnb.workflow.plans.plan_checks import validate_plan
+from agentnb.workflow.plans.planner_inputs import check_planner_inputs, check_planner_models
 from agentnb.workflow.workflow import Workflow
 
 _JSON = re.compile(r'\{\s*["}]')
@@ -52,7 +57,7 @@ NO_FRAME = 1_000_000
 
 @magics_class
 class WorkflowMagics(Magics):
-    """The magic ``%%workflow``."""
+    """The magics ``%%workflow`` and ``%%plan``."""
 
     shell: InteractiveShell
 
@@ -144,6 +149,36 @@ class WorkflowMagics(Magics):
         with nullcontext() if foreground is None else foreground.own_interrupts():
             return self._runs.run(start, out, run_options, on_stop=options.on_stop)
 
+    @one_line_errors
+    @magic_arguments("%plan")
+    @argument("-o", "--out", metavar="NAME", default="plan", help="the variable that will hold the plan (default: plan)")
+    @argument(
+        "-t",
+        "--tools",
+        metavar="TOOL",
+        action="append",
+        nargs="+",
+        help="the tools that its steps may call: their names and arguments are checked. Without it they are not",
+    )
+    @cell_magic("plan")  # type: ignore[arg-type]  # as above
+    def plan_cell(self, line: str, cell: str) -> Plan:
+        """Check the plan that this cell holds in YAML or JSON, put it into ``plan`` (or -o NAME), and show its steps.
+
+        All that is wrong with it is told at once, with the lines of the cell, and then the variable stays as it was. Nothing is
+        run: await plan.run(tools=[...]) does that.
+        """
+        options = parsed(WorkflowMagics.plan_cell, line, {})
+        out, text = check_variable(options.out), cell.replace("\r\n", "\n")
+        if not text.strip():
+            raise SettingsError("This cell has no plan", "Write it in YAML or JSON below the %%plan line")
+        words = words_of(options.tools)
+        tools = tools_for_file(words, self.shell.user_ns, self.session.tool_groups()) if words else None
+        text = f"\n{text.rstrip()}"  # with a line for the magic's own, as above
+        if problems := validate_plan(text, tools):
+            raise workflow_problems(problems)
+        plan = self.shell.user_ns[out] = Plan.read(text)
+        return plan
+
     def _options(self, line: str) -> tuple[Namespace, str]:
         """Return the options, and the inputs as they were typed.
 
@@ -190,6 +225,8 @@ class WorkflowMagics(Magics):
             "rerun_from": unquoted(options.rerun_from) or None,
             "of": self._earlier(options),
         }
+        check_planner_inputs(workflow.declared, options.inputs, workflow.tools, Path.cwd())
+        check_planner_models(workflow.declared, options.inputs, found["model"])
         return workflow.orchestration(**found), in_notebook(note)
 
     def _earlier(self, options: Namespace) -> Run | None:

@@ -26,6 +26,8 @@ from agentnb.runtime.runs.gate_names import check_gates
 from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.session.default_store import default_store
 from agentnb.store.store import Store
+from agentnb.workflow.files.declared_files import actions_of
+from agentnb.workflow.plans.planner import PLAN
 from agentnb.workflow.tasks.actions import Action
 from agentnb.workflow.workflow import Workflow
 
@@ -144,7 +146,9 @@ def workflow_again(
     if model is None and isinstance(logged, str):
         if can_be_made(logged):
             model = logged_model(run, logged)
-        elif any(one.model is None and not one.replies for one in workflow.spec.agents.values()):
+        elif PLAN in actions_of(workflow.declared) or any(
+            one.model is None and not one.replies for one in workflow.spec.agents.values()
+        ):
             what = f"Run {run.id} was with {logged}, which was an object in Python"
             raise SettingsError(what, "Give it again: -m VARIABLE, recover(run, model=...)")
     of_file = run.settings.get(OF_FILE) or ()  # which its text sets again

@@ -65,6 +65,11 @@ class Plan(PlanSpec, frozen=True, kw_only=True):
         problems.check()
         return cls(**{name: getattr(read.plan, name) for name in PlanSpec.__struct_fields__})
 
+    @property
+    def tool_names(self) -> tuple[str, ...]:
+        """The names of the tools that its steps call or may use, each once."""
+        return tuple(dict.fromkeys(name for step in self.steps for name in (step.name, *step.tools) if name))
+
     def validate(self, tools: Iterable[Any] | None = None) -> list[Problem]:
         """Return all that is wrong with it; an empty list if it is valid. ``tools``: those that its steps may call."""
         return validate_plan(self, tools)

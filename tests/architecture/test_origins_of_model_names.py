@@ -32,6 +32,7 @@ ALLOWED = {
     "workflow/form/agent_reader.py": ["_agent: FileModelName"],
     "workflow/running/agents.py": ["WorkflowAgents._make: Agent", "WorkflowAgents.check_prices: make_model"],
     "workflow/files/declared_files.py": ["without_folders: FileModelName"],
+    "workflow/plans/planner_inputs.py": ["check_planner_models: FileModelName"],  # of an input, as below
     "workflow/tasks/model_steps.py": [
         "ModelSteps._chosen: FileModelName",  # of an input or a variable, whoever set it
         "ModelSteps._chosen: make_model",

@@ -298,7 +298,7 @@ def test_what_cannot_run_is_told_with_exit_code_2_and_nothing_ran(cli: Call, sub
         ("none.yaml",): "There is no file none.yaml",
         (".",): "There is no file .",
         ("latin.yaml",): "latin.yaml is not a text in UTF-8",
-        (plan,): "plan.yaml is a plan, and plans are not in this version of agentnb yet",
+        (plan, "Go."): "A plan has no prompt",
         (two, *given, "--approve", "perhaps"): "must be one of auto, ask, never, read_only, got 'perhaps'",
         (two, *given, "--budget", "-1"): "must be a positive amount in US dollars",
         (two, *given, "-i", '{"x": 1}'): "The workflow has no input x",

@@ -64,11 +64,13 @@ def test_the_actions_of_a_task_file_are_checked_with_all_else_if_tools_are_given
         assert cli("validate", name, "--tools", tools).out == f"{name}: a valid {kind}\n"
 
 
-def test_plans_are_refused_by_name_and_files_that_are_none_too(cli: Call, subtests: pytest.Subtests) -> None:
+def test_plans_are_known_by_each_of_their_keys_and_files_that_are_none_are_refused(
+    cli: Call, subtests: pytest.Subtests
+) -> None:
     for key in ("steps", "intention", "elicitation"):
         with subtests.test(key):
-            done = cli("validate", written("p.yaml", f"{key}: []\n"))
-            assert (done.code, done.out) == (2, "") and "p.yaml is a plan, and plans are not in this version" in done.err
+            done = cli("validate", written("p.yaml", f"{key}: odd\n" if key != "intention" else "intention: {}\n"))
+            assert (done.code, done.err, {*lines_of(done, "p.yaml")}) == (2, "", {1}) and key in done.out
     assert cli("validate", "nowhere.yaml").code == 2
     done = cli("validate", written("odd.yaml", "tasks: []\n"))
     assert done.code == 2 and lines_of(done, "odd.yaml")

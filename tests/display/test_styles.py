@@ -18,7 +18,7 @@ from some_questions import PERSON
 from some_servers import server_views
 
 import agentnb.notebook
-from agentnb import Agent, Matrix, Run, compare, diff, examples, load_trace, replay
+from agentnb import Agent, Matrix, Plan, Run, compare, diff, examples, load_trace, replay
 from agentnb.context.request_history import sent_requests
 from agentnb.core.display_data import Table
 from agentnb.core.log import events as e
@@ -41,6 +41,7 @@ from agentnb.display.graph.workflow_graph import graph_html
 from agentnb.display.lists.browser import opened_html, rows_html, saved_frame, saved_html
 from agentnb.display.lists.diff_view import diff_html
 from agentnb.display.lists.history import history_html, run_list_html
+from agentnb.display.lists.plan_view import plan_html
 from agentnb.display.lists.replay_view import replay_html
 from agentnb.display.lists.run_rows import row_of
 from agentnb.display.markdown.markdown import markdown_html
@@ -171,6 +172,7 @@ def workflows() -> Iterator[str]:
             yield graph_html(spec, {node.path: NodeState(status, 2) for node in graph_of(spec).all_nodes})
     steps = tuple(ToolStep(id=f"t{n}", path=f"t{n}", tool="x") for n in range(100))
     yield graph_html(WorkflowSpec(steps=(*steps, GotoStep(id="g", path="g", target="end"))))
+    yield plan_html(Plan.read({"intention": "Look", "steps": [{"type": "noop", "reason": "nothing to do"}]}))
     yield run_html(workflow_run(LOOP, [*ONCE_AROUND, (StepFinished, {"step": "draft", "status": "failed", "error": "no"})]))
     live_steps = LiveSteps(workflow_run(LOOP, ONCE_AROUND))
     runs_nested = NestedRuns()

@@ -47,6 +47,8 @@ def test_options_models_tools_and_commands_are_completed(kernel: Any, subtests: 
         ("%%workflow --on-stop c", "continue"),
         ("%%workflow -i stat", "stations"),
         ('%%workflow --expect "ste', '"steps'),
+        ("%%plan --ou", "--out"),
+        ("%%plan -t a", "add"),
         ("%%experiment --des", "--design"),
         ("%%experiment --back", "--background"),
         ("%replay complex", "complex-fails"),

@@ -1,16 +1,16 @@
-"""``agentnb exec``: runs a workflow from a file."""
+"""``agentnb exec``: runs a workflow, a task file, a plan or the built-in planner."""
 
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Collection
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from agentnb.advice import Invocation
 from agentnb.cli.command import Command, Outcome, argument, text_of
 from agentnb.cli.inputs import STDIN, find_gates, find_tools, read_prompt
-from agentnb.cli.kinds import refuse_plan
+from agentnb.cli.run_files import is_plan, is_planner, read_plan, read_workflow
 from agentnb.cli.server_files import servers_of
 from agentnb.cli.shell_commands import SHELL
 from agentnb.cli.terminal.progress import Progress
@@ -33,9 +33,9 @@ from agentnb.cli.workflow_options import (
     options_again,
 )
 from agentnb.cli.workflow_runs import awaited, chosen_model, top_steps
-from agentnb.errors import WorkflowProblems
+from agentnb.errors import SettingsError
 from agentnb.models.destinations.allowed_urls import allow_urls
-from agentnb.models.registry import check_destinations
+from agentnb.models.registry import check_destinations, check_model
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.session.default_store import default_store
@@ -44,51 +44,92 @@ from agentnb.workflow.checks.keys import check_keys
 from agentnb.workflow.files.declared_files import model_names
 from agentnb.workflow.files.files import file_text, path_of
 from agentnb.workflow.files.text_inputs import read_inputs
-from agentnb.workflow.workflow import Workflow
+from agentnb.workflow.plans.default_planner import planner_text
+from agentnb.workflow.plans.planner_inputs import check_planner_inputs, check_planner_models
+
+RESULTS = "results"
+"""The input of a plan."""
+
+
+class _Prepared(NamedTuple):
+    """What a command runs, when nothing was found to be wrong with it."""
+
+    start: Callable[[RunOptions], LiveRun]
+    steps: list[str]
+    """The paths of its steps, for the bar."""
 
 
 def execute(given: Namespace) -> Outcome:
-    """Run a workflow from a file. Its result goes to standard output, progress and the step context to standard error."""
+    """Run a workflow, a task file or a plan from a file, or with `planner` the built-in task file of a planner and an executor.
+
+    The result goes to standard output, progress and the step context to standard error. A plan may call the tools of --tools
+    only, and is checked with them first. A file that is called planner is run instead of the built-in one.
+    """
+    path = path_of(given.file)
+    if given.print_only:
+        return _printed(path)
     inputs = read_inputs(given.inputs)
     if given.prompt_template is not None:
         inputs["promptTemplate"] = file_text(path_of(given.prompt_template))
-    workflow = read_file(path_of(given.file), find_tools(given.tools), strict=given.strict, inputs=inputs)
+    tools = find_tools(given.tools)
+    prepare = _plan if is_plan(path) else _workflow
+    prepared = prepare(given, path, tools, inputs)
+    store, note = default_store()
+    if note:
+        complain(note)
+    rules = typed_rules(given.rules)
+    asks = is_at_terminal() and not given.no_input and given.prompt != STDIN
+    by = Invocation(surface="shell", model=given.model or "", tools=tuple(given.tools), gates=tuple(given.gate))
+    options: dict[str, Any] = {"store": store, "approval_mode": given.approve, "permissions": rules, "invocation": by}
+    with servers_of(given.mcp, asks=asks):
+        return awaited(prepared.start, Progress(prepared.steps), asks=asks, again=options_again(given), **options)
+
+
+def _printed(path: Path) -> Outcome:
+    """Return the task file of the built-in planner, to be copied and changed."""
+    if not is_planner(path):
+        raise SettingsError(f"--print: {path} is a file of yours", "agentnb exec planner --print prints the built-in planner")
+    return Outcome(planner_text())
+
+
+def _workflow(given: Namespace, path: Path, tools: list[Any], inputs: dict[str, Any]) -> _Prepared:
+    """Return the workflow or task file of this path, ready to run."""
+    workflow = read_workflow(path, tools, strict=given.strict, inputs=inputs)
     allow_urls(given.allow_urls)
     # Before anything is written: the person may be asked, and then the command begins again.
     check_destinations(model_names(workflow.declared))
-    settings: dict[str, Any] = {"inputs": inputs, "budget": given.budget}
-    of_agents: dict[str, Any] = {"gates": gates} if (gates := find_gates(given.gate)) else {}
-    settings["agent_settings"] = {**of_agents, **({"unpriced": True} if given.unpriced else {})}
+    settings = {"inputs": inputs, **_settings(given)}
     prompt = read_prompt(given.prompt)
+    if is_planner(path) and not prompt and not inputs.get("query"):
+        raise SettingsError("The planner has no question", 'agentnb exec planner "QUESTION" --tools MODULE:NAME')
     for warning in workflow.warnings:
         tell(warning.worded(SHELL))
     settings["model"] = chosen_model(workflow, given.model)
     check_keys(workflow.spec, settings["model"])
-    store, note = default_store()
-    if note:
-        complain(note)
-
-    def start(options: RunOptions) -> LiveRun:
-        return workflow.start(prompt, options, **settings)
-
-    rules = typed_rules(given.rules)
-    asks = is_at_terminal() and not given.no_input and given.prompt != STDIN
-    progress = Progress(top_steps(workflow))
-    by = Invocation(surface="shell", model=given.model or "", tools=tuple(given.tools), gates=tuple(given.gate))
-    options: dict[str, Any] = {"store": store, "approval_mode": given.approve, "permissions": rules, "invocation": by}
-    with servers_of(given.mcp, asks=asks):
-        return awaited(start, progress, asks=asks, again=options_again(given), **options)
+    check_planner_inputs(workflow.declared, inputs, tools, Path.cwd())
+    check_planner_models(workflow.declared, inputs, settings["model"])
+    return _Prepared(lambda options: workflow.start(prompt, options, **settings), top_steps(workflow))
 
 
-def read_file(
-    path: Path, tools: list[Any] | None, *, strict: bool, inputs: Collection[str] = (), checks_actions: bool = False
-) -> Workflow:
-    """Return the workflow of a file; raise what says all that is wrong. ``tools``: all that there are, if that is known."""
-    try:
-        return Workflow.from_yaml(path, strict=strict, tools=tools, inputs=inputs, checks_actions=checks_actions)
-    except WorkflowProblems:
-        refuse_plan(file_text(path), str(path))
-        raise
+def _plan(given: Namespace, path: Path, tools: list[Any], inputs: dict[str, Any]) -> _Prepared:
+    """Return the plan of this path, ready to run."""
+    plan = read_plan(path, tools)
+    if given.prompt is not None:
+        raise SettingsError("A plan has no prompt", f"agentnb exec {path} runs its steps")
+    for name in inputs:
+        if name != RESULTS:
+            raise SettingsError(f"A plan has no input {name}", f"Only {RESULTS}: those of steps that are not to be run again")
+    allow_urls(given.allow_urls)
+    if given.model:
+        check_model(given.model)
+    settings = {"inputs": inputs, "tools": tools, "model": given.model, **_settings(given)}
+    return _Prepared(lambda options: plan.start(options, **settings), [f"plan/{index}" for index in range(len(plan.steps))])
+
+
+def _settings(given: Namespace) -> dict[str, Any]:
+    gates = find_gates(given.gate)
+    of_agents = {**({"gates": gates} if gates else {}), **({"unpriced": True} if given.unpriced else {})}
+    return {"budget": given.budget, "agent_settings": of_agents}
 
 
 EXEC = Command(
@@ -99,6 +140,12 @@ EXEC = Command(
         INPUTS,
         argument(
             "--prompt-template", metavar="FILE", type=text_of, help="the input promptTemplate of a task file, from a file"
+        ),
+        argument(
+            "--print",
+            dest="print_only",
+            action="store_true",
+            help="with planner: print its task file, to be copied and changed; run nothing",
         ),
         TOOLS,
         MCP,
@@ -114,7 +161,10 @@ EXEC = Command(
     ),
     "agentnb exec publish.yaml 'Low water in Brest' -m anthropic:NAME\n"
     "echo 'Low water in Brest' | agentnb exec publish.yaml - --tools my_tools:fetch\n"
-    'agentnb exec publish.yaml -i \'{"language": "French"}\'\n\n'
+    'agentnb exec publish.yaml -i \'{"language": "French"}\'\n'
+    "agentnb exec planner 'Which harbour has the higher tide?' --tools my_tools:fetch,web\n"
+    "agentnb exec plan.yaml --tools my_tools:fetch\n"
+    "agentnb exec planner --print > my_planner.yaml\n\n"
     "exit codes: 0 completed, 1 failed or stopped, 2 invalid: nothing ran, 3 a limit was reached,\n"
     "4 waiting for a person: the last line is a command that answers, 130 cancelled",
 )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from agentnb.cli.command import DONE, INVALID, Command, Outcome
-from agentnb.cli.commands.execute import read_file
 from agentnb.cli.inputs import find_tools
-from agentnb.cli.kinds import kind_of_text
+from agentnb.cli.kinds import PLAN, kind_of_text
+from agentnb.cli.run_files import read_workflow, text_of_file
 from agentnb.cli.shell_commands import SHELL
 from agentnb.cli.workflow_options import FILE, INPUTS, MCP, STRICT, TOOLS
 from agentnb.core.redaction import redact
@@ -16,26 +17,52 @@ from agentnb.display.texts.labels import counted
 from agentnb.errors import AnyProblem, WorkflowProblems
 from agentnb.session.server_files import read_server_file
 from agentnb.workflow.files.declared_files import tool_names_of_files
-from agentnb.workflow.files.files import file_text, path_of
+from agentnb.workflow.files.files import path_of
 from agentnb.workflow.files.text_inputs import read_inputs
+from agentnb.workflow.plan import Plan
+from agentnb.workflow.plans.actions import PLAN_ACTIONS
+from agentnb.workflow.plans.plan_checks import validate_plan
+from agentnb.workflow.plans.planner_inputs import check_planner_inputs
+from agentnb.workflow.tasks.spec import tool_name
+
+ACTIONS = frozenset(map(tool_name, PLAN_ACTIONS))
+"""The actions of agentnb, as names of tools."""
 
 
 def validate(given: Namespace) -> Outcome:
-    """Check a file: all its problems and warnings, each with file and line. Nothing is run."""
+    """Check a file: all its problems and warnings, each with file and line. Nothing is run.
+
+    The tools that a file names are checked with --tools only, which names them all; of a plan, their arguments too.
+    """
     path = path_of(given.file)
-    kind = kind_of_text(file_text(path))
+    kind = kind_of_text(text_of_file(path))
+    warnings: Sequence[AnyProblem] = ()
     try:
         for file in given.mcp:
             read_server_file(path_of(file).absolute(), shown=file)
         tools = find_tools(given.tools) if given.tools else None
         inputs = read_inputs(given.inputs)
-        workflow = read_file(path, tools, strict=given.strict, inputs=inputs, checks_actions=tools is not None)
+        if kind == PLAN:
+            if problems := validate_plan(path, tools):
+                return _invalid(path, problems)
+            names = Plan.read(path).tool_names
+        else:
+            workflow = read_workflow(path, tools, strict=given.strict, inputs=inputs, checks_actions=tools is not None)
+            check_planner_inputs(workflow.declared, inputs, tools, Path.cwd())
+            names = tuple([name for name in tool_names_of_files(workflow.declared) if name not in ACTIONS])
+            warnings = workflow.warnings
     except WorkflowProblems as error:
-        return Outcome(_lines(error.problems, f"{path}: {counted(len(error.problems), 'problem')}"), INVALID)
-    count = f", {counted(len(workflow.warnings), 'warning')}" if workflow.warnings else ""
-    names = tool_names_of_files(workflow.declared) if tools is None else ()
-    unchecked = f"; the functions that it names were not checked: {_shown(names)}. Give --tools MODULE:NAME" if names else ""
-    return Outcome(_lines(workflow.warnings, f"{path}: a valid {kind}{count}{unchecked}"), DONE)
+        return _invalid(path, error.problems)
+    count = f", {counted(len(warnings), 'warning')}" if warnings else ""
+    unchecked = ""
+    if tools is None and names:
+        what = "tools" if kind == PLAN else "functions"
+        unchecked = f"; the {what} that it names were not checked: {_shown(names)}. Give --tools MODULE:NAME"
+    return Outcome(_lines(warnings, f"{path}: a valid {kind}{count}{unchecked}"), DONE)
+
+
+def _invalid(path: Path, problems: Sequence[AnyProblem]) -> Outcome:
+    return Outcome(_lines(problems, f"{path}: {counted(len(problems), 'problem')}"), INVALID)
 
 
 def _shown(names: Sequence[str], most: int = 5) -> str:
@@ -51,6 +78,7 @@ def _lines(found: Iterable[AnyProblem], last: str) -> str:
 VALIDATE = Command(
     validate,
     (FILE, INPUTS, TOOLS, MCP, STRICT),
-    "agentnb validate publish.yaml\nagentnb validate publish.yaml --strict --tools my_tools:fetch\n\n"
+    "agentnb validate publish.yaml\nagentnb validate publish.yaml --strict --tools my_tools:fetch\n"
+    "agentnb validate plan.yaml --tools my_tools:fetch,files\n\n"
     "exit codes: 0 valid, 2 invalid",
 )

@@ -49,11 +49,28 @@ def validate_plan(plan: AnyPlan, tools: Iterable[Any] | None = None) -> list[Pro
 
 
 def schemas_of(tools: Iterable[Any]) -> Schemas:
-    """Return the schemas of tools, given as for an agent or as `ToolSpec`, and of all built-in ones."""
+    """Return the schemas of tools, given as for an agent or as `ToolSpec`, and of all built-in ones.
+
+    A tool of an MCP server takes any arguments until a run is connected to the server.
+    """
     given = list(tools)
     specs = [one for one in given if isinstance(one, ToolSpec)]
     toolbox = Toolbox([one for one in given if not isinstance(one, ToolSpec)])
-    return KnownSchemas({spec.name: spec.input_schema for spec in (*specs, *toolbox.specs)})
+    return _Schemas({spec.name: spec.input_schema for spec in (*specs, *toolbox.specs)}, toolbox)
+
+
+class _Schemas(KnownSchemas):
+    """Those of tools of one's own, of built-in ones, and of what servers may have that are given."""
+
+    def __init__(self, own: dict[str, dict[str, Any]], toolbox: Toolbox) -> None:
+        super().__init__(own)
+        self._toolbox = toolbox
+
+    def __getitem__(self, name: str) -> dict[str, Any]:
+        return super().__getitem__(name) if super().__contains__(name) or name not in self else {}
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or (isinstance(name, str) and self._toolbox.may_have(name))
 
 
 def check_plan(read: ReadPlan, schemas: Schemas | None, problems: Problems) -> None:

@@ -48,10 +48,15 @@ class _Steps:
 
 def read_plan_text(text: str, problems: Problems) -> ReadPlan | None:
     """Return the plan of a text, and note in ``problems`` what is wrong in it; None if it is none at all."""
-    if text.lstrip().startswith("{"):  # JSON may hold characters that YAML holds as escapes only
-        text = _ONLY_ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-    node = read_mapping(text, problems, "A plan", EXAMPLE)
+    node = read_mapping(as_yaml(text), problems, "A plan", EXAMPLE)
     return None if node is None else read_plan(node, problems)
+
+
+def as_yaml(text: str) -> str:
+    """Return a text of JSON as YAML reads it, which has some characters as escapes only; any other as it is."""
+    if not text.lstrip().startswith("{"):
+        return text
+    return _ONLY_ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def read_plan(node: MappingNode, problems: Problems) -> ReadPlan:

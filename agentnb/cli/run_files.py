@@ -1,0 +1,61 @@
+"""The files that commands run and check: workflows, task files, plans, and the built-in planner by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from agentnb.cli.kinds import PLAN, kind_of_text
+from agentnb.tools.toolbox import Toolbox
+from agentnb.workflow.files.files import file_text
+from agentnb.workflow.form.problems import Problem, Problems, workflow_problems
+from agentnb.workflow.plan import Plan
+from agentnb.workflow.plans.default_planner import PLANNER, planner_text
+from agentnb.workflow.plans.plan_checks import validate_plan
+from agentnb.workflow.plans.plan_reader import read_plan_text
+from agentnb.workflow.workflow import Workflow
+
+
+def is_planner(path: Path) -> bool:
+    """Return whether the name means the built-in planner: no file has it. A folder may."""
+    return str(path) == PLANNER and not path.is_file()
+
+
+def text_of_file(path: Path) -> str:
+    """Return the text of a file, or the task file of the built-in planner."""
+    return planner_text() if is_planner(path) else file_text(path)
+
+
+def is_plan(path: Path) -> bool:
+    """Return whether a file is a plan."""
+    return kind_of_text(text_of_file(path)) == PLAN
+
+
+def read_workflow(
+    path: Path, tools: list[Any] | None, *, strict: bool, inputs: Collection[str] = (), checks_actions: bool = False
+) -> Workflow:
+    """Return the workflow of a file; raise what says all that is wrong. ``tools``: all that there are, if that is known."""
+    if is_planner(path):
+        return Workflow.planner(tools or ())
+    return Workflow.from_yaml(path, strict=strict, tools=tools, inputs=inputs, checks_actions=checks_actions)
+
+
+def read_plan(path: Path, tools: list[Any]) -> Plan:
+    """Return the plan of a file that can run with these tools; raise `WorkflowProblems` with all that is wrong."""
+    if problems := validate_plan(path, tools) or _not_given(path, Toolbox(tools)):
+        raise workflow_problems(problems)
+    return Plan.read(path)
+
+
+def _not_given(path: Path, toolbox: Toolbox) -> list[Problem]:
+    """Return a problem for each built-in tool that a valid plan names and may not call: a model may have written it."""
+    problems = Problems(str(path))
+    read = read_plan_text(file_text(path), problems)
+    assert read is not None, "it is valid"
+    for step, fields in zip(read.plan.steps, read.steps, strict=True):
+        for name in (step.name, *step.tools):
+            if name and fields is not None and not toolbox.may_have(name):
+                what = f"{fields.where}: the tool {name} is built in, and is not among the tools of this command"
+                problems.add(fields.line_of("name" if name == step.name else "tools"), what, f"Give it: --tools {name}")
+    return problems.found

@@ -1,0 +1,65 @@
+"""What planners of a task file are given, checked before a run begins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from agentnb.models.destinations.destination import FileModelName
+from agentnb.models.registry import check_destinations, check_key, check_model
+from agentnb.tools.toolbox import Toolbox
+from agentnb.workflow.graph.declared_graph import WorkflowDefinition
+from agentnb.workflow.plans.planner import PLAN, offered
+from agentnb.workflow.plans.prompt_template import template_text
+from agentnb.workflow.tasks.spec import TaskFile
+
+_VARIABLE = re.compile(r"\$\{\s*(?P<name>\w+)\s*\}")
+
+
+def check_planner_inputs(
+    declared: WorkflowDefinition, inputs: Mapping[str, Any], tools: Iterable[Any] | None, folder: Path
+) -> None:
+    """Raise `SettingsError` for a template or for names of tools that each planner of a task file would refuse.
+
+    ``inputs``: of the run; ``tools``: all that it has, if they are known. An input that a task computes is left to the run, as
+    are the tools of MCP servers, which are known once it is connected.
+    """
+    toolbox = None if tools is None else Toolbox(tools)
+    for given in _inputs_of_planners(declared, inputs):
+        template_text(given.get("promptTemplate"), folder)
+        if toolbox is not None and not toolbox.servers:
+            offered(given.get("tools"), toolbox)
+
+
+def check_planner_models(declared: WorkflowDefinition, inputs: Mapping[str, Any], model: Any) -> None:
+    """Raise `SettingsError` if the model of a planner cannot be used, or if its key is not set.
+
+    ``model``: that of planners that name none.
+    """
+    for given in _inputs_of_planners(declared, inputs):
+        named = given.get("model")
+        if isinstance(named, str) and named:
+            check_destinations([FileModelName(named)])  # as it may be one of a file
+        chosen = named or model
+        if isinstance(chosen, str):
+            check_model(chosen)
+            check_key(chosen)
+
+
+def _inputs_of_planners(declared: WorkflowDefinition, inputs: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the inputs of each planner of a task file that are values, or variables that no task sets."""
+    tasks = declared.tasks if isinstance(declared, TaskFile) else ()
+    values = {**declared.variables, **inputs} if isinstance(declared, TaskFile) else {}
+    set_later = {name for task in tasks for name in task.post}
+    for task in tasks:
+        if task.action == PLAN:
+            known: dict[str, Any] = {}
+            for key, value in task.input.items():
+                found = _VARIABLE.fullmatch(value) if isinstance(value, str) else None
+                if found is None and "${" not in str(value):
+                    known[key] = value
+                elif found is not None and found["name"] not in set_later:
+                    known[key] = values.get(found["name"])
+            yield known

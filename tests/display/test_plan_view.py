@@ -1,0 +1,74 @@
+"""A plan as it is shown: each step, what it asks, and how it is run."""
+
+from __future__ import annotations
+
+from html import unescape
+from typing import Any
+
+import pytest
+from asserted_sentences import Snapshot
+
+from agentnb import Plan
+from agentnb.display.lists.plan_view import MAX_OF_A_CALL, MAX_STEPS, plan_html, plan_text
+
+DAY = {"type": "object", "properties": {"day": {"type": "string"}, "feet": {"type": "boolean"}}}
+PLANNER: dict[str, Any] = {
+    "intention": "Compare two harbours",
+    "elicitation": {"message": "For which day?", "requestedSchema": DAY},
+    "steps": [
+        {"type": "tool", "name": "tides.fetch", "args": {"station": "brest", "n": [1]}, "reason": "the first", "retries": 2},
+        {"type": "tool", "name": "tables_compare", "args": {"left": "$step[0].output.rows"}},
+        {"type": "noop", "reason": "all there"},
+        {"type": "elicitation", "elicitation": {"message": "Also in feet?", "requestedSchema": DAY}},
+        {"type": "clarify_intent", "content": "Which Brest?"},
+        {"type": "abort", "content": "no tides"},
+    ],
+}
+CHAT: dict[str, Any] = {
+    "reasoning": "One needs the other.",
+    "steps": [
+        {"stepNumber": 1, "type": "research", "description": "Fetch it", "tools": ["a", "b"], "args": {"station": "x"}},
+        {"stepNumber": 7, "type": "synthesis", "description": "Say it", "executorRequired": True, "dependsOn": [1]},
+    ],
+}
+
+
+def test_plans_of_both_forms_are_shown_as_text(snapshot: Snapshot, subtests: pytest.Subtests) -> None:
+    for name, given in {"planner": PLANNER, "chat": CHAT, "no steps": {"steps": []}}.items():
+        with subtests.test(name):
+            assert plan_text(Plan.read(given), "mine") == snapshot
+
+
+def test_html_says_what_the_text_says(subtests: pytest.Subtests) -> None:
+    for given in (PLANNER, CHAT):
+        html = plan_html(Plan.read(given), "mine")
+        for line in plan_text(Plan.read(given), "mine").splitlines():
+            for part in line.strip().split("  "):
+                with subtests.test(part):
+                    assert part.removeprefix("Plan · ") in unescape(html)
+
+
+def test_text_of_a_plan_controls_no_page() -> None:
+    hostile = "<script>\x1b[2J\u202e</script>\n# x"
+    steps = [{"type": "tool", "name": "f", "args": {hostile: hostile}, "reason": hostile}, {"type": hostile, "name": hostile}]
+    plan = Plan.read({"intention": hostile, "steps": steps, "elicitation": {"message": hostile, "requestedSchema": {}}})
+    for shown in (plan_html(plan), plan_text(plan)):
+        assert "\x1b" not in shown and "\u202e" not in shown
+    assert "<script" not in plan_html(plan) and len(plan_text(plan).splitlines()) == 6
+
+
+def test_known_keys_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
+    given = {"steps": [{"type": "tool", "name": "f", "args": {"key": "sk-test-0123456789abcdef"}}]}
+    for shown in (plan_html(Plan.read(given)), plan_text(Plan.read(given))):
+        assert "0123456789abcdef" not in shown and "f(key=" in shown
+
+
+def test_long_plans_are_cut_and_counted() -> None:
+    plan = Plan.read(
+        {"steps": [{"type": "tool", "name": f"tool_{n}", "args": {"a": "x" * 1_000}} for n in range(MAX_STEPS + 1)]}
+    )
+    for shown in (plan_html(plan), plan_text(plan)):
+        assert f"tool_{MAX_STEPS - 1}(" in shown and f"tool_{MAX_STEPS}(" not in shown and "and 1 more step" in shown
+    assert max(map(len, plan_text(plan).splitlines())) < 2 * MAX_OF_A_CALL
+    assert "tool_4, ...]" in plan_text(plan)
