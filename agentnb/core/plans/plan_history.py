@@ -172,6 +172,8 @@ class PlanHistory:
         """The plan that each task executes, or has made last."""
         self._places: dict[str, tuple[PlanProgress, int]] = {}
         """The plan and step that each path stands for now; -1 for the plan itself."""
+        self.questions: set[str] = set()
+        """Ids of the questions that plans and their steps asked."""
         self._asked: dict[str, PlanProgress] = {}
         self._usages: list[Usage] = []
         self._mode = self._context = ""
@@ -342,6 +344,7 @@ class PlanHistory:
         if plan is None:
             return
         plan.changes += 1
+        self.questions.add(question.id)
         if record is None:
             plan.questions = (*dict.fromkeys((*plan.questions, question.id)),)
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -52,14 +52,14 @@ def has_steps(run: Run) -> bool:
     return run.kind != "agent" and not run.rounds and bool(step_records(run))
 
 
-def shown_records(run: Run) -> dict[str, StepRecord]:
-    """Return the steps that did something, by path: gotos only lead elsewhere."""
-    return {path: one for path, one in step_records(run).items() if one.kind != "goto"}
+def shown_records(run: Run, hidden: Collection[str] = ()) -> dict[str, StepRecord]:
+    """Return the steps that did something, by path: gotos only lead elsewhere. ``hidden``: paths to leave out."""
+    return {path: one for path, one in step_records(run).items() if one.kind != "goto" and path not in hidden}
 
 
-def listed(run: Run) -> Listed:
-    """Return which steps of a run are listed."""
-    records = shown_records(run)
+def listed(run: Run, hidden: Collection[str] = ()) -> Listed:
+    """Return which steps of a run are listed. ``hidden``: the paths of those that plans show."""
+    records = shown_records(run, hidden)
     if len(records) <= MAX_STEPS:
         return Listed(tuple(_nested(records, [*records])), {})
     loud = [path for path, one in records.items() if one.status not in _QUIET][: MAX_STEPS // 2]
@@ -91,9 +91,9 @@ def _nested(records: Mapping[str, StepRecord], paths: list[str]) -> Iterator[str
         waiting += inside.get(path, [])[::-1]
 
 
-def step_pieces(run: Run, draw: Callable[[StepRecord, str], Html]) -> dict[str, Html]:
+def step_pieces(run: Run, draw: Callable[[StepRecord, str], Html], hidden: Collection[str] = ()) -> dict[str, Html]:
     """Return the listed steps by their keys, in order. ``draw`` makes the HTML of a step with its status."""
-    found, shown = listed(run), {}
+    found, shown = listed(run, hidden), {}
     records, waits = shown_records(run), waiting_steps(run)
     for place, path in enumerate(found.paths):
         if place == found.after and found.left_out:
@@ -202,9 +202,9 @@ def _output(output: Any, kind: str, most: int, form: Form) -> Html:
     return tag("div", "step-output", words(cut(text, most)))
 
 
-def step_lines(run: Run) -> Iterator[str]:
+def step_lines(run: Run, hidden: Collection[str] = ()) -> Iterator[str]:
     """Yield the listed steps as lines of text."""
-    found = listed(run)
+    found = listed(run, hidden)
     records, waits = shown_records(run), waiting_steps(run)
     for place, path in enumerate(found.paths):
         if place == found.after and found.left_out:
