@@ -18,6 +18,7 @@ from agentnb.core.plans.plan_steps import (
     ABORT,
     ASKING,
     BLOCKED,
+    CALL,
     DROPPED,
     KNOWN,
     NOOP,
@@ -251,7 +252,7 @@ class PlanHistory:
             if event.agent == EXECUTION:
                 self._begin(event)
             return
-        if event.step_kind != "call" or block not in self._tasks:
+        if event.step_kind != CALL or block not in self._tasks:
             return
         self.children.add(path)
         plan, number = self._running.get(block), _number_of(path)

@@ -15,6 +15,8 @@ from agentnb.core.run.work_records import StepRecord
 TOOL, NOOP, ABORT = "tool", "noop", "abort"
 QUESTIONS = ("elicitation", "clarify_intent")
 """The types of steps that ask the person."""
+CALL = "call"
+"""The kind of a step of the log that the action of a task takes: a call of a tool or a model, or a question."""
 ASKING = "question-"
 """How the path of a step of the log ends that asks the person in place of a call, before the number."""
 _OTHERS = (NOOP, ABORT, *QUESTIONS)

@@ -17,7 +17,7 @@ from agentnb.display.parts.results import as_json, traceback_html
 from agentnb.display.parts.step_list import MAX_OUTPUT, MAX_WHOLE, SHORTEST, step_lines, waiting_steps
 from agentnb.display.texts.call_labels import argument_words
 from agentnb.display.texts.labels import clean, counted, cut, duration, first_line
-from agentnb.display.texts.step_labels import MARKS, TONES, attempts_told, word_of
+from agentnb.display.texts.step_labels import ASKS, MARKS, TONES, attempts_told, word_of
 from agentnb.workflow.graph.node_states import INTERRUPTED, RETRYING, WAITING, status_of
 
 MAX_STEPS = 60
@@ -41,12 +41,15 @@ _COUNTED = {
     NOT_RUN: "not run",
     "cancelled": "cancelled",
     INTERRUPTED: "interrupted",
-    "running": "running",
-    RETRYING: "waits to retry",
-    WAITING: "waiting for you",
 }
-"""The states that the line of a plan counts, with their words."""
-_WORDS = {PENDING: "pending", KNOWN: "has its result already", BLOCKED: "blocked as a repeat", NOT_RUN: "not run", PASSED: ""}
+"""The states that the line of a plan counts, with their words; it has one mark for those that go on."""
+_WORDS = {
+    PENDING: "pending",
+    KNOWN: "has its result already",
+    BLOCKED: "blocked as a repeat",
+    NOT_RUN: "not run",
+    PASSED: "nothing to do",
+}
 _MARKS = {**MARKS, PENDING: MARKS[""], **dict.fromkeys((DROPPED, KNOWN, PASSED, NOT_RUN, BLOCKED), MARKS["skipped"])}
 _TONES = {**TONES, BLOCKED: "warn"}
 _SETTLED = ("completed", PENDING, DROPPED, KNOWN, PASSED, NOT_RUN)
@@ -104,7 +107,7 @@ def shown_rows(found: ListedPlan) -> tuple[list[Row], int, Mapping[str, int]]:
 
 def counts_told(states: Mapping[str, int]) -> str:
     """Return ``3 done``, ``2 of 4 done, 1 failed, 1 dropped``."""
-    total, done = sum(states.values()), states.get("completed", 0)
+    total, done = sum(states.values()), sum(states.get(one, 0) for one in ("completed", PASSED, KNOWN))
     if done == total:
         return f"{total:,} done"
     rest = [f"{states[state]:,} {word}" for state, word in _COUNTED.items() if states.get(state)]
@@ -157,7 +160,7 @@ def plan_step_html(found: ListedPlan, row: Row, form: Form, asked: Html = NOTHIN
     key = f"{found.key}:{step.number}"
     body = [*_body(step, key, form), *filter(None, [asked])]
     if not body:
-        return tag("div", "step plan-step", tag("div", "step-summary", line))
+        return tag("div", "step plan-step", tag("div", "step-summary plan-flat", line))
     summary, opened = tag("summary", "step-summary", line), form.is_open(key, form.whole and state == "failed")
     return tag("div", "step plan-step", tag("details", "", summary, tag("div", "step-body", *body), data_fold=key, open=opened))
 
@@ -169,7 +172,7 @@ def _step_line(step: PlanStep, state: str) -> Iterator[Html]:
     yield tag("span", "plan-number", str(step.number))
     yield joined(" ", tag("span", "step-name", name_of(step)))
     if about := call_words(step):
-        yield joined(" ", tag("span", "plan-args", about))
+        yield joined(" ", tag("span", "plan-args" if step.kind == TOOL else "", about))
     if told := figures_of(step):
         yield joined(" ", tag("span", "meta", told))
     if word := state_word(step, state):
@@ -182,7 +185,7 @@ def name_of(step: PlanStep) -> str:
     """Return what a step is: its tool, ``asks you``, ``noop``, ``abort``."""
     if step.kind == TOOL:
         return _short(step.name, 80) or "step"
-    return step.kind if step.kind in (NOOP, ABORT) else "asks you"
+    return step.kind if step.kind in (NOOP, ABORT) else ASKS
 
 
 def call_words(step: PlanStep) -> str:
@@ -259,7 +262,7 @@ def _short(text: str, most: int) -> str:
 def left_out_html(left_out: Mapping[str, int]) -> Html:
     """Return the line in place of the steps of a long plan that are not listed."""
     told = f"… {counted(sum(left_out.values()), 'step')}: {counts_told(left_out)}"
-    return tag("div", "step plan-step step-summary quiet", told)
+    return tag("div", "step plan-step", tag("div", "step-summary plan-flat quiet", told))
 
 
 def plan_lines(history: PlanHistory, run: Run) -> Iterator[str]:

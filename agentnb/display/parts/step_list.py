@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from agentnb.advice import LoadRun
 from agentnb.core.log.events import NestedStart
+from agentnb.core.plans.plan_steps import CALL
 from agentnb.core.run.inner_calls import with_inner
 from agentnb.core.run.work_records import StepRecord
 from agentnb.detect.run import Run
@@ -20,7 +21,7 @@ from agentnb.display.parts.long_text import Way
 from agentnb.display.parts.results import as_json, traceback_html
 from agentnb.display.texts.labels import clean, counted, cut, duration, first_line, times
 from agentnb.display.texts.notebook_commands import in_notebook
-from agentnb.display.texts.step_labels import KINDS, MARKS, TONES, attempts_told, counts, state_of_step, word_of
+from agentnb.display.texts.step_labels import KINDS, MARKS, TONES, attempts_told, counts, name_of_step, state_of_step, word_of
 from agentnb.workflow.graph.node_states import INTERRUPTED, status_of, step_records
 
 MAX_STEPS = 60
@@ -152,7 +153,7 @@ def _line(record: StepRecord, status: str) -> Iterator[Html]:
     tone = TONES.get(status, "")
     yield tag("span", f"mark {tone}".strip(), MARKS.get(status, MARKS[""]), aria_hidden="true")
     yield words(" ")
-    yield tag("span", "step-name", first_line(clean(record.id.rpartition("/")[2]), 80))
+    yield tag("span", "step-name", first_line(clean(name_of_step(record)), 80))
     if about := about_record(record):
         yield joined(" ", tag("span", "step-words", first_line(about, 120)))
     if told := figures_of(record):
@@ -166,6 +167,8 @@ def _line(record: StepRecord, status: str) -> Iterator[Html]:
 
 def about_record(record: StepRecord) -> str:
     """Return what a step is and where it continued: ``agent writer``, ``if → true``, ``goto → draft``."""
+    if record.kind == CALL:
+        return clean(_continues(record))
     name = record.agent if record.agent != record.id.rpartition("/")[2] else ""
     kind = KINDS.get(record.kind, record.kind).rstrip(":")
     return clean(" ".join(filter(None, [kind, name, record.title, _continues(record)])))
@@ -215,7 +218,7 @@ def step_lines(run: Run, hidden: Collection[str] = ()) -> Iterator[str]:
 def step_line(record: StepRecord, status: str) -> str:
     """Return a step as a line of text, further in if it is inside a block: ``  ✓ draft  agent writer  2 attempts``."""
     status = state_of_step(record, status)
-    name = first_line(clean(record.id.rpartition("/")[2]), 60)
+    name = first_line(clean(name_of_step(record)), 60)
     word = "" if status == "completed" else word_of(status) or status
     error = "" if status == "completed" or record.kind in BLOCKS else first_line(clean(record.error[:10_000]), 110)
     told = [first_line(about_record(record), 60), word, figures_of(record), error]

@@ -121,9 +121,13 @@ def step_records(run: RunFacts) -> Mapping[str, StepRecord]:
 
 
 def status_of(record: StepRecord, run: RunFacts, waits: Collection[str]) -> str:
-    """Return the status of a step. ``waits``: the steps that have asked the person something."""
+    """Return the status of a step. ``waits``: the steps that have asked the person something.
+
+    A task that ran, and was skipped when a loop came back to it, is completed: that is how a loop of tasks ends.
+    """
     if record.status != "running":
-        return record.status
+        ended_loop = record.status == "skipped" and record.times > 0 and record.kind == "task"
+        return "completed" if ended_loop else record.status
     if record.id in waits:
         return WAITING
     if not run.should_continue:
