@@ -22,7 +22,7 @@ from agentnb.display.parts.results import as_json, traceback_html
 from agentnb.display.texts.labels import clean, counted, cut, duration, first_line, times
 from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.display.texts.step_labels import KINDS, MARKS, TONES, attempts_told, counts, name_of_step, state_of_step, word_of
-from agentnb.workflow.graph.node_states import INTERRUPTED, status_of, step_records
+from agentnb.workflow.graph.node_states import INTERRUPTED, status_of, step_records, waiting_paths
 
 MAX_STEPS = 60
 """Steps that are listed; of more, the last, and those that failed or are open."""
@@ -75,7 +75,7 @@ def listed(run: Run, hidden: Collection[str] = ()) -> Listed:
 
 def waiting_steps(run: Run) -> set[str]:
     """Return the steps that wait for the person."""
-    return {one.call_id for one in run.waiting}
+    return waiting_paths(run)
 
 
 def _nested(records: Mapping[str, StepRecord], paths: list[str]) -> Iterator[str]:
@@ -179,8 +179,8 @@ def _continues(record: StepRecord) -> str:
 
 
 def figures_of(record: StepRecord) -> str:
-    """Return ``3 times, 2 attempts, 1 retry, 1.2 s``; empty where all is routine."""
-    parts = [times(record.times)] if record.times > 1 else []
+    """Return ``3 times, 2 attempts, 1 retry, 1.2 s``; empty where all is routine. Each plan has calls of its own."""
+    parts = [times(record.times)] if record.times > 1 and record.kind != CALL else []
     parts += [attempts_told(record.attempts)] if record.attempts > 1 else []
     parts += [duration(record.seconds)] if record.seconds and record.seconds >= SHORTEST else []
     return ", ".join(parts)
@@ -221,6 +221,7 @@ def step_line(record: StepRecord, status: str) -> str:
     name = first_line(clean(name_of_step(record)), 60)
     word = "" if status == "completed" else word_of(status) or status
     error = "" if status == "completed" or record.kind in BLOCKS else first_line(clean(record.error[:10_000]), 110)
-    told = [first_line(about_record(record), 60), word, figures_of(record), error]
+    figures = "" if status == "skipped" else figures_of(record)
+    told = [first_line(about_record(record), 60), word, figures, error]
     margin = "  " * min(record.id.count("/"), 6)
     return f"  {margin}{MARKS.get(status, MARKS[''])} {'  '.join([name, *filter(None, told)])}"

@@ -76,7 +76,7 @@ class StepProgress:
 
     def states(self, run: RunFacts) -> Mapping[str, NodeState]:
         """Return the state of each step that has begun or was skipped, by path, up to the events that were passed."""
-        records, waits = step_records(run), {one.call_id for one in run.waiting}
+        records, waits = step_records(run), waiting_paths(run)
         for path in self._changed | self._open:
             record = records.get(path)
             if record is not None:
@@ -118,6 +118,13 @@ def node_states(graph: Graph, run: RunFacts) -> Mapping[str, NodeState]:
 def step_records(run: RunFacts) -> Mapping[str, StepRecord]:
     """Return the steps of a run by path, in the order in which they first began."""
     return run.step_records
+
+
+def waiting_paths(run: RunFacts) -> set[str]:
+    """Return the paths of the steps that have asked the person something, and of the tasks whose actions made them."""
+    paths = {one.call_id for one in run.waiting}
+    blocks = {path.rpartition("/")[0] for path in paths}
+    return paths | {path for path in blocks if path in run.step_records and run.step_records[path].kind == "task"}
 
 
 def status_of(record: StepRecord, run: RunFacts, waits: Collection[str]) -> str:
