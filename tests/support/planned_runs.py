@@ -42,7 +42,7 @@ HARBOURS = plan_of(
 )
 ASKING = plan_of({"type": "elicitation", "elicitation": ASKED_DAY}, fetch("cadiz"), intention="Ask first")
 LACKING = plan_of(fetch("brest", day="x"), {"name": "tides_fetch", "args": {}})
-DONE = "The tide is at 04:12."
+FINAL = "The tide is at 04:12."
 
 
 def answered(question: Any) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from planned_runs import ASKING, DONE, HARBOURS, LACKING, blocked_run, fetch, planner_run
+from planned_runs import ASKING, FINAL, HARBOURS, LACKING, blocked_run, fetch, planner_run
 from run_builder import RunBuilder
 
 from agentnb import Run, save_trace, tables
@@ -23,7 +23,7 @@ def rows(run: Run, *columns: str) -> list[tuple[Any, ...]]:
 
 
 def test_each_plan_is_a_row(tmp_path: Any) -> None:
-    run = planner_run(HARBOURS, ASKING, LACKING, DONE)
+    run = planner_run(HARBOURS, ASKING, LACKING, FINAL)
     assert rows(run, "plan", "status", "steps", "calls", "edits", "cost", "mode", "context", "verdict") == [
         (1, "completed", 5, 4, 0, 0.0, None, None, None),
         (2, "completed", 2, 0, 0, 0.0, None, None, None),
@@ -37,7 +37,7 @@ def test_each_plan_is_a_row(tmp_path: Any) -> None:
 
 
 def test_planning_calls_are_in_the_table_of_usage() -> None:
-    run = planner_run(HARBOURS, DONE)
+    run = planner_run(HARBOURS, FINAL)
     assert list(tables.usage(run)["operation"]) == ["plan_generation"] * 2
 
 

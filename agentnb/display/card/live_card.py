@@ -62,7 +62,7 @@ from agentnb.display.parts.run_problems import trouble_links
 from agentnb.display.parts.todos import todos_html
 from agentnb.display.parts.totals import Totals
 from agentnb.display.texts.elapsed import Elapsed
-from agentnb.display.texts.event_lines import LISTED, AlsoHappened
+from agentnb.display.texts.event_lines import AlsoHappened, is_listed
 from agentnb.display.texts.labels import clean
 from agentnb.display.texts.states import chip, is_going_on
 from agentnb.display.texts.user_messages import UserMessages
@@ -168,7 +168,7 @@ class LiveCard:
         self._user_messages.take(event)
         if self._steps is not None:
             self._steps.take(event)
-        if self._steps is None or not isinstance(event, LISTED):
+        if self._steps is None or not is_listed(event):
             self._also.take(event)
         self._elapsed.take(event)
         self._stale.update(self._findings.take(event, self.run))

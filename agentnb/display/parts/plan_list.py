@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from agentnb.core.plans.plan_history import PlanHistory, PlanProgress
 from agentnb.core.plans.plan_steps import ABORT, BLOCKED, DROPPED, KNOWN, NOOP, NOT_RUN, PASSED, PENDING, TOOL, PlanStep
+from agentnb.core.usage import NOTHING_USED
 from agentnb.detect.run import Run
 from agentnb.display.form import Form
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
@@ -16,6 +17,7 @@ from agentnb.display.parts.long_text import Way
 from agentnb.display.parts.results import as_json, traceback_html
 from agentnb.display.parts.step_list import MAX_OUTPUT, MAX_WHOLE, SHORTEST, step_lines, waiting_steps
 from agentnb.display.texts.call_labels import argument_words
+from agentnb.display.texts.event_lines import used
 from agentnb.display.texts.labels import clean, counted, cut, duration, first_line
 from agentnb.display.texts.step_labels import ASKS, MARKS, TONES, attempts_told, word_of
 from agentnb.workflow.graph.node_states import INTERRUPTED, RETRYING, WAITING, status_of
@@ -100,7 +102,7 @@ def shown_rows(found: ListedPlan) -> tuple[list[Row], int, Mapping[str, int]]:
         return [*rows], len(rows), {}
     loud = [step.number for step, state in rows if state not in _SETTLED][: MAX_STEPS // 3]
     chosen = {*range(FIRST), *loud}
-    chosen |= {*range(len(rows) - (MAX_STEPS - len(chosen)), len(rows))}
+    chosen |= {*[n for n in reversed(range(len(rows))) if n not in chosen][: MAX_STEPS - len(chosen)]}
     left_out = Counter(state for step, state in rows if step.number not in chosen)
     return [rows[number] for number in sorted(chosen)], FIRST, left_out
 
@@ -125,6 +127,7 @@ def _figures(found: ListedPlan) -> str:
         told.append(f"edited {counted(plan.edits, 'time')}")
     if plan.verdict:
         told.append(f"review: {first_line(clean(plan.verdict), 40)}")
+    told += used(sum(plan.usages, NOTHING_USED))
     if plan.began_at is not None and plan.ended_at is not None:
         seconds = (plan.ended_at - plan.began_at).total_seconds()
         told += [duration(seconds)] if seconds >= SHORTEST else []
@@ -176,7 +179,8 @@ def _step_line(step: PlanStep, state: str) -> Iterator[Html]:
     if told := figures_of(step):
         yield joined(" ", tag("span", "meta", told))
     if word := state_word(step, state):
-        yield joined(" ", tag("span", "unseen" if state == "completed" else f"step-state {tone}".strip(), word))
+        loud = f"step-state {tone}" if tone and state != "completed" else "step-words"
+        yield joined(" ", tag("span", "unseen" if state == "completed" and not _lacked(step) else loud, word))
     if outcome := outcome_of(step, state):
         yield joined(" ", tag("span", "step-words", outcome))
 
@@ -209,14 +213,19 @@ def figures_of(step: PlanStep) -> str:
 def state_word(step: PlanStep, state: str) -> str:
     """Return the word for the state of a step."""
     if state == DROPPED:
-        return f"dropped: same as {step.same_as}"
-    if step.asks and step.kind == TOOL and state == "completed":
+        return f"dropped: same as step {step.same_as}"
+    if _lacked(step) and state == "completed":
         return "not called: it lacked arguments"
     return _word(state)
 
 
 def _word(state: str) -> str:
     return _WORDS[state] if state in _WORDS else word_of(state)
+
+
+def _lacked(step: PlanStep) -> bool:
+    """Return whether a call was not made because it lacked arguments, for which the person was asked."""
+    return step.asks and step.kind == TOOL
 
 
 def outcome_of(step: PlanStep, state: str) -> str:
@@ -286,7 +295,7 @@ def plan_step_line(row: Row) -> str:
     """Return a step of a plan as a line of text: ``✓ 0 tides_fetch(station="brest")  → 6.1``."""
     step, state = row
     called = f"{name_of(step)}({call_words(step)})" if step.kind == TOOL else f"{name_of(step)}  {call_words(step)}".rstrip()
-    word = "" if state == "completed" and not (step.asks and step.kind == TOOL) else state_word(step, state)
+    word = "" if state == "completed" and not _lacked(step) else state_word(step, state)
     told = [word, figures_of(step), outcome_of(step, state)]
     reason = f"({_short(step.reason, 80)})" if step.reason and step.kind == TOOL else ""
     return f"{_MARKS.get(state, MARKS[''])} {step.number} {'  '.join([called, *filter(None, told), *filter(None, [reason])])}"

@@ -175,7 +175,8 @@ def about_record(record: StepRecord) -> str:
 
 
 def _continues(record: StepRecord) -> str:
-    return f"→ {record.goes_to}" if record.goes_to else record.reason
+    has_ended_loop = record.status == "skipped" and record.times > 0
+    return f"→ {record.goes_to}" if record.goes_to else "" if has_ended_loop else record.reason
 
 
 def figures_of(record: StepRecord) -> str:

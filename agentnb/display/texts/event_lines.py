@@ -72,11 +72,14 @@ def event_line(event: AnyEvent, tools: Sequence[ToolSpec] | None = None, names: 
 
 def without_steps(events: Iterable[AnyEvent]) -> Iterator[AnyEvent]:
     """Yield the events that are not about steps and plans, which lists show."""
-    return (event for event in events if not isinstance(event, LISTED))
+    return (event for event in events if not is_listed(event))
 
 
-LISTED = (*STEP_EVENTS, w.PlanProposed)
-"""The events of a run in steps that its lists of steps and plans show."""
+def is_listed(event: AnyEvent) -> bool:
+    """Return whether the lists of steps and plans of a run show an event; they have the usage of planning that succeeded."""
+    if isinstance(event, w.ModelCalled):
+        return event.operation == GENERATION and not event.error
+    return isinstance(event, (*STEP_EVENTS, w.PlanProposed))
 
 
 class AlsoHappened:
@@ -145,13 +148,14 @@ def _plan_proposed(event: w.PlanProposed, names: WorkNames) -> str:
 
 def _model_called(event: w.ModelCalled) -> str:
     by = f" by {event.model.partition('?')[0]}" if event.model else ""
-    facts = [*_used(event.usage), *([duration(event.seconds)] if event.seconds else [])]
+    facts = [*used(event.usage), *([duration(event.seconds)] if event.seconds else [])]
     failed = f" failed: {event.error}" if event.error else ""
     purpose = "planning" if event.operation == GENERATION else f"model call for {event.operation}"
     return " · ".join([f"{purpose}{by}{failed}", *facts])
 
 
-def _used(usage: Usage) -> list[str]:
+def used(usage: Usage) -> list[str]:
+    """Return the tokens and the cost of a model call, as far as they are known."""
     tokens = (usage.input or 0) + (usage.output or 0)
     cost = [f"${usage.cost:.4f}"] if usage.cost else []
     return [f"{thousands(tokens)} tokens", *cost] if tokens else cost

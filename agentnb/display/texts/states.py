@@ -24,7 +24,7 @@ from agentnb.agent.from_log import names_of_tools
 from agentnb.core.log.events import CompactionStarted, LimitReached, RetryScheduled
 from agentnb.core.log.outcome import Assessment
 from agentnb.core.messages import ToolResult
-from agentnb.core.plans.plan_history import GENERATION
+from agentnb.core.plans.plan_history import PLANNING
 from agentnb.core.plans.plan_steps import CALL
 from agentnb.core.redaction import change_texts
 from agentnb.core.run.rounds import INTERRUPTED, LOST, MAX_TOOL_CALLS_PER_TURN, CallRecord, WorkflowRound
@@ -199,7 +199,7 @@ def _doing_steps(run: Run) -> str:
     going_on = [one for one in run.step_records.values() if one.status == "running"]
     blocks = {one.parent for one in going_on}
     names = [one.agent if one.kind == CALL else one.id.rpartition("/")[2] for one in going_on if one.id not in blocks]
-    if any(one.title == GENERATION for one in going_on):
+    if any(one.agent == PLANNING for one in going_on):
         return "Planning"
     few = ", ".join(clean(first_line(name, 40)) for name in names)
     return f"Running {few if len(names) <= MAX_NAMED else counted(len(names), 'step')}".strip()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from planned_runs import ASKED_DAY, ASKING, DONE, HARBOURS, LACKING, blocked_run, fetch, plan_of, planner_run, tides_fetch
+from planned_runs import ASKED_DAY, ASKING, FINAL, HARBOURS, LACKING, blocked_run, fetch, plan_of, planner_run, tides_fetch
 from run_builder import RunBuilder
 
 from agentnb import Plan
@@ -34,7 +34,7 @@ def test_names_in_the_log_are_those_that_the_actions_write() -> None:
 
 
 def test_steps_of_the_log_belong_to_the_plan_before_them() -> None:
-    first, second, third, last = plans_of(planner_run(HARBOURS, ASKING, LACKING, DONE))
+    first, second, third, last = plans_of(planner_run(HARBOURS, ASKING, LACKING, FINAL))
     assert states(first) == ["completed", "dropped", "failed", "passed", "completed"]
     assert (first.steps[1].same_as, first.steps[2].error, first.intention) == (
         0,
@@ -59,7 +59,7 @@ def test_repeats_are_blocked_and_nothing_follows_an_abort() -> None:
 
 def test_steps_move_on_as_the_log_grows() -> None:
     history, seen = PlanHistory(), []
-    for event in planner_run(HARBOURS, DONE).events:
+    for event in planner_run(HARBOURS, FINAL).events:
         history.take(event)
         now = states(history.plans[0]) if history.plans else []
         if not seen or seen[-1] != now:
@@ -79,7 +79,7 @@ def test_steps_move_on_as_the_log_grows() -> None:
 
 def test_question_of_a_plan_is_asked_before_any_step() -> None:
     history = PlanHistory()
-    for event in planner_run(plan_of(fetch("brest"), elicitation=ASKED_DAY), DONE).events:
+    for event in planner_run(plan_of(fetch("brest"), elicitation=ASKED_DAY), FINAL).events:
         history.take(event)
         if isinstance(event, QuestionAsked):
             assert (history.plans[0].status, states(history.plans[0])) == ("running", ["pending"])
