@@ -80,8 +80,8 @@ def listed_plans(history: PlanHistory, run: Run) -> list[ListedPlan]:
 
 
 def _listed(plan: PlanProgress, run: Run, *, waits: bool) -> ListedPlan:
-    asking = waiting_steps(run) if waits else ()
-    rows = tuple([(step, _state(step, run, asking)) for step in plan.steps])
+    waiting = waiting_steps(run) if waits else ()
+    rows = tuple([(step, _state(step, run, waiting)) for step in plan.steps])
     status = plan.status or ("" if plan.steps or plan.asks else ANSWER)
     if plan.is_rejected:
         status = NOT_RUN
@@ -91,8 +91,8 @@ def _listed(plan: PlanProgress, run: Run, *, waits: bool) -> ListedPlan:
     return ListedPlan(plan, rows, status)
 
 
-def _state(step: PlanStep, run: Run, asking: Collection[str]) -> str:
-    return status_of(step.record, run, asking) if step.record is not None and step.is_open else step.status
+def _state(step: PlanStep, run: Run, waiting: Collection[str]) -> str:
+    return status_of(step.record, run, waiting) if step.record is not None and step.is_open else step.status
 
 
 def shown_rows(found: ListedPlan) -> tuple[list[Row], int, Mapping[str, int]]:
