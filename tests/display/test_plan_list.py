@@ -96,14 +96,16 @@ def test_live_card_sends_only_the_steps_that_changed(run: Run) -> None:
 
 
 def test_frames_give_the_picture_of_the_whole(run: Run) -> None:
+    events, fresh = until(run.events, StepFinished, 6), LiveCard()
     card, slots, pieces = LiveCard(), {}, {}
-    for event in run.events:
+    for event in events:
         card.take(event)
+        fresh.take(event)
         frame = card.frame() or {"slots": {}, "rounds": []}
         slots |= frame["slots"]
         for one in frame["rounds"]:
             pieces = {key: one["html"].get(key, pieces.get(key)) for key in one["keys"]}
-    assert pieces == pieces_of(card) and slots == card.whole()["slots"]
+    assert pieces == pieces_of(card) == pieces_of(fresh) and slots == card.whole()["slots"]
 
 
 def test_question_of_a_step_stands_below_it(subtests: pytest.Subtests) -> None:
