@@ -14,7 +14,7 @@ from planned_runs import ASKED_DAY, ASKING, FINAL, HARBOURS, LACKING, blocked_ru
 
 from agentnb import Run
 from agentnb.cli.terminal.progress import Progress
-from agentnb.core.log.events import AnyEvent, QuestionAsked
+from agentnb.core.log.events import AnyEvent, QuestionAsked, ToolPrinted, ToolStarted
 from agentnb.core.log.work_events import PlanProposed, StepAttempted, StepFinished
 from agentnb.display.card.compact import compact_html
 from agentnb.display.card.html import run_html, running_html
@@ -167,3 +167,13 @@ def test_terminal_of_a_script_tells_plans_and_tools(run: Run, snapshot: Snapshot
     for event in until(run.events, PlanProposed, 2):
         view(event)
     assert re.sub(r"  \d+ ms", "", capsys.readouterr().out).splitlines() == snapshot
+
+
+def test_what_a_tool_prints_is_below_its_step(run: Run) -> None:
+    card = LiveCard()
+    for event in until(run.events, ToolStarted):
+        card.take(event)
+    card.take(ToolPrinted("loop/exec/0", "first\nreading <b>the</b> table"))
+    pieces = pieces_of(card)
+    assert [*pieces][-6:-4] == ["plan:1:0", "last:plan:1:0"] and "first" not in pieces["last:plan:1:0"]
+    assert "reading &lt;b&gt;the&lt;/b&gt; table" in pieces["last:plan:1:0"]
