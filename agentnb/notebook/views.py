@@ -27,13 +27,14 @@ from agentnb.core.log.events import (
     TextDelta,
 )
 from agentnb.core.log.stores import Watcher
-from agentnb.core.log.work_events import StepFinished, StepSkipped
+from agentnb.core.log.work_events import PlanProposed, StepFinished, StepSkipped
 from agentnb.detect.run import Run
 from agentnb.display.card.html import run_html, running_html
 from agentnb.display.card.nested import NestedRuns
 from agentnb.display.card.text import head_line, round_lines, run_text
 from agentnb.display.markup import Html
 from agentnb.display.parts.step_list import has_steps, step_line
+from agentnb.display.texts.event_lines import WorkNames, event_line
 from agentnb.display.texts.labels import clean
 from agentnb.display.texts.question_labels import question_lines
 from agentnb.display.texts.round_notes import RECOVERED, RESUMED, compaction_line, retry_line
@@ -141,6 +142,7 @@ class TerminalView:
 
     def __init__(self) -> None:
         self._run = Run()
+        self._names = WorkNames()
         self._written = ""
 
     def __call__(self, item: AnyEvent | Delta) -> None:
@@ -163,6 +165,9 @@ class TerminalView:
             for line in round_lines(rest, questions=self._run.questions_of(rest.index), with_text=False):
                 self._write(line + "\n")
             self._written = ""  # so that the next reply is written if it comes whole
+        elif isinstance(item, PlanProposed) and has_steps(self._run):
+            self._names.take(item)
+            self._write(f"  {event_line(item, names=self._names)}\n")
         elif isinstance(item, StepFinished | StepSkipped) and has_steps(self._run):
             record = self._run.step_records[item.step]
             self._write(f"{step_line(record, record.status)}\n")

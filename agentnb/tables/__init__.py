@@ -15,6 +15,7 @@ from agentnb.tables.guidance import guidance
 from agentnb.tables.loops import loops
 from agentnb.tables.messages import messages
 from agentnb.tables.patterns import patterns
+from agentnb.tables.plans import plans
 from agentnb.tables.questions import questions
 from agentnb.tables.relation import relation
 from agentnb.tables.rounds import rounds
@@ -33,6 +34,7 @@ __all__ = [
     "loops",
     "messages",
     "patterns",
+    "plans",
     "questions",
     "relation",
     "rounds",

@@ -13,6 +13,7 @@ from agentnb.tables.guidance import TABLE as GUIDANCE
 from agentnb.tables.loops import TABLE as LOOPS
 from agentnb.tables.messages import TABLE as MESSAGES
 from agentnb.tables.patterns import COLUMNS as OF_PATTERNS
+from agentnb.tables.plans import TABLE as PLANS
 from agentnb.tables.questions import TABLE as QUESTIONS
 from agentnb.tables.rounds import TABLE as ROUNDS
 from agentnb.tables.runs import TABLE as RUNS
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 OF_RUNS: Mapping[str, Table[Any]] = {
-    one.name: one for one in (RUNS, ROUNDS, MESSAGES, TOOL_CALLS, GUIDANCE, TODOS, LOOPS, USAGE, QUESTIONS, STEPS, EVENTS)
+    one.name: one
+    for one in (RUNS, ROUNDS, MESSAGES, TOOL_CALLS, GUIDANCE, TODOS, LOOPS, USAGE, QUESTIONS, STEPS, PLANS, EVENTS)
 }
 """The tables of which each row is about one run."""
 TABLES: Mapping[str, Sequence[Column[Any]]] = {**{name: one.columns for name, one in OF_RUNS.items()}, "patterns": OF_PATTERNS}

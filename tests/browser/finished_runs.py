@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache, partial
 from typing import Any
 
+from planned_runs import ASKING, FINAL, HARBOURS, LACKING, blocked_run, planner_run
 from scripted_runs import play
 
 from agentnb import Run, ToolCall
@@ -39,5 +40,7 @@ def finished_runs() -> dict[str, Run]:
         "skipped calls": _run(*same, "Done."),
         "guidance ignored": _run(PLAN, "I will.", "Soon.", "Later.", *["Well."] * 8),
         "limit": _run(PLAN, *failing, max_rounds=6),
+        "plans": planner_run(HARBOURS, ASKING, LACKING, FINAL),
+        "a plan that aborts": blocked_run(),
         "failed": _run(PLAN, *failing[:2], RuntimeError("The provider refused the key (401)")),
     }

@@ -35,7 +35,7 @@ LINES: dict[str, Fact] = {
     "step load completed in 1.5 s": (w.StepFinished, {"step": "load", "seconds": 1.5}),
     "step load failed: no file": (w.StepFinished, {"step": "load", "status": "failed", "error": "no file", "seconds": None}),
     "step a continues with b: n > 2": (w.BranchTaken, {"step": "a", "to": "b", "reason": "n > 2"}),
-    "plan p proposed, 2 steps": (w.PlanProposed, {"plan_id": "p", "plan": {"steps": [1, 2]}}),
+    "plan p: 2 steps": (w.PlanProposed, {"plan_id": "p", "plan": {"steps": [1, 2]}}),
     "plan p edited by person": (w.PlanEdited, {"plan_id": "p", "plan": {}}),
     "plan p approved by person": (w.PlanApproved, {"plan_id": "p"}),
     "plan p rejected by policy: too long": (w.PlanRejected, {"plan_id": "p", "by": "policy", "reason": "too long"}),

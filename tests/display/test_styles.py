@@ -11,6 +11,7 @@ import PIL.Image
 from drawn_workflows import BRANCH, LOOP, NESTED, ONCE_AROUND, spec_of, workflow_run
 from hostile_runs import Pause, hostile_run, items, texts_of
 from made_results import results_of
+from planned_runs import ASKING, FINAL, HARBOURS, planner_run
 from run_builder import START, RunBuilder, begun, called, todos_of
 from scripted_runs import look
 from some_approvals import CASES
@@ -173,6 +174,7 @@ def workflows() -> Iterator[str]:
     steps = tuple(ToolStep(id=f"t{n}", path=f"t{n}", tool="x") for n in range(100))
     yield graph_html(WorkflowSpec(steps=(*steps, GotoStep(id="g", path="g", target="end"))))
     yield plan_html(Plan.read({"intention": "Look", "steps": [{"type": "noop", "reason": "nothing to do"}]}))
+    yield run_html(planner_run(HARBOURS, ASKING, FINAL))
     yield run_html(workflow_run(LOOP, [*ONCE_AROUND, (StepFinished, {"step": "draft", "status": "failed", "error": "no"})]))
     live_steps = LiveSteps(workflow_run(LOOP, ONCE_AROUND))
     runs_nested = NestedRuns()

@@ -14,7 +14,7 @@ from agentnb.core.log.events import AnyEvent, Delta, Event, RunStarted, ToolFini
 from agentnb.core.log.stores import Watcher
 from agentnb.detect.run import Run
 from agentnb.display.card.text import call_line
-from agentnb.display.texts.event_lines import event_line
+from agentnb.display.texts.event_lines import WorkNames, event_line
 from agentnb.display.texts.labels import clean, counted
 from agentnb.runtime.host.host import Beginning
 from agentnb.workflow.graph.node_states import STEP_EVENTS
@@ -32,6 +32,7 @@ class Progress:
         self._after = after
         self._done: set[str] = set()
         self._open: dict[str, None] = {}
+        self._names = WorkNames()
         self._calls = 0
         self._held: list[str] | None = None
         """The lines that are to be shown when the person has answered."""
@@ -39,11 +40,11 @@ class Progress:
 
     def __call__(self, item: AnyEvent | Delta) -> None:
         """Take in an event of the run."""
-        if isinstance(item, STEP_EVENTS):
+        if isinstance(item, (*STEP_EVENTS, w.PlanProposed)):
             with self._lock:
                 self._take(item)
                 if item.seq >= self._after:
-                    self._line(event_line(item))
+                    self._line(event_line(item, names=self._names))
         elif isinstance(item, Warned | RunStarted) and item.seq >= self._after:
             with self._lock:
                 if isinstance(item, RunStarted):
@@ -99,6 +100,7 @@ class Progress:
                 bar.close()
 
     def _take(self, event: Any) -> None:
+        self._names.take(event)
         if isinstance(event, w.StepStarted):
             self._open[event.step] = None
             self._open.pop(event.parent, None)  # of a block its children are named
@@ -121,7 +123,9 @@ class Progress:
 
     def _now(self) -> str:
         calls = [counted(self._calls, "tool call")] if self._calls else []
-        return " · ".join([*calls, ", ".join(clean(one) for one in self._open)]).strip(" ·")
+        return " · ".join(
+            [*calls, ", ".join(clean(self._names.of_step(one).removeprefix("step ")) for one in self._open)]
+        ).strip(" ·")
 
     def _refresh(self) -> None:
         """Let the time in the bar go on while a reply streams."""

@@ -12,7 +12,8 @@ from agentnb.detect.run import Run
 from agentnb.display.markdown.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, tag, words
 from agentnb.display.parts.head import prompt_html, state_html
-from agentnb.display.parts.step_list import has_steps, step_lines
+from agentnb.display.parts.plan_list import work_lines
+from agentnb.display.parts.step_list import has_steps
 from agentnb.display.style import inlined
 from agentnb.display.texts.call_labels import MARKS, state
 from agentnb.display.texts.figures import asked, meta
@@ -77,7 +78,7 @@ def _notes(run: Run) -> Iterable[Html]:
 def _rounds(run: Run) -> Html:
     """Return the last rounds, without the final one if it is the answer, which is shown above; without any, the steps."""
     if has_steps(run):
-        return _lines("compact-lines", _that_fit([line[2:] for line in step_lines(run)], ROOM["rounds"], newest=True))
+        return _lines("compact-lines", _that_fit([line[2:] for line in work_lines(run)], ROOM["rounds"], newest=True))
     rounds = as_left(run)
     count = len(rounds) - bool(shown_answer(run))
     last = rounds[max(0, count - LAST_ROUNDS) : count]

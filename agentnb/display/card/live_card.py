@@ -62,11 +62,10 @@ from agentnb.display.parts.run_problems import trouble_links
 from agentnb.display.parts.todos import todos_html
 from agentnb.display.parts.totals import Totals
 from agentnb.display.texts.elapsed import Elapsed
-from agentnb.display.texts.event_lines import AlsoHappened
+from agentnb.display.texts.event_lines import AlsoHappened, is_listed
 from agentnb.display.texts.labels import clean
 from agentnb.display.texts.states import chip, is_going_on
 from agentnb.display.texts.user_messages import UserMessages
-from agentnb.workflow.graph.node_states import STEP_EVENTS
 
 Frame = dict[str, Any]
 ASKED = ("pause", "resume", "say")
@@ -169,7 +168,7 @@ class LiveCard:
         self._user_messages.take(event)
         if self._steps is not None:
             self._steps.take(event)
-        if self._steps is None or not isinstance(event, STEP_EVENTS):
+        if self._steps is None or not is_listed(event):
             self._also.take(event)
         self._elapsed.take(event)
         self._stale.update(self._findings.take(event, self.run))

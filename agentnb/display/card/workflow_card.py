@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
 
 from agentnb.core.log.events import AnyEvent, RunStarted
+from agentnb.core.plans.plan_history import PlanHistory
 from agentnb.core.questions import AskedQuestion
 from agentnb.core.run.work_records import StepRecord
 from agentnb.detect.run import Run
 from agentnb.display.card.nested import NestedRuns
+from agentnb.display.card.plan_pieces import PlanPieces
 from agentnb.display.form import Form
 from agentnb.display.graph.workflow_graph import GraphPicture
 from agentnb.display.graph.workflow_text import graph_lines
 from agentnb.display.markup import NOTHING, Html, tag
 from agentnb.display.parts.begun_runs import begun_lines
+from agentnb.display.parts.plan_list import plan_lines, work_lines
 from agentnb.display.parts.questions.question import question_html
 from agentnb.display.parts.step_list import (
     begun_by_steps,
@@ -22,7 +25,6 @@ from agentnb.display.parts.step_list import (
     indented,
     shown_records,
     step_html,
-    step_lines,
     step_pieces,
     tracebacks_of_steps,
 )
@@ -57,30 +59,40 @@ def steps_html(run: Run, form: Form) -> Html:
     def draw(record: StepRecord, status: str) -> Html:
         return step_html(record, status, form, begun.get(record.id, ()), tracebacks.get(record.id, ""))
 
-    drawn = step_pieces(run, draw)
-    pieces = with_questions(run, drawn, form, closed_only=True)
-    return tag("div", "steps", *pieces.values())
+    plans = PlanPieces(run.events)
+    drawn = step_pieces(run, draw, plans.history.children)
+    pieces = with_questions(run, drawn, form, closed_only=True, others=plans.history.questions)
+    return tag("div", "steps", *plans.add_to(pieces, run, form).values())
 
 
 def steps_title(run: Run) -> str:
-    """Return ``Steps 12``, the title of the list."""
-    return f"Steps {len(shown_records(run)):,}"
+    """Return ``Steps 12``, the title of the list; of a run that plans, ``Plans 3``."""
+    plans = PlanHistory(run.events).plans
+    return f"Plans {len(plans):,}" if plans else f"Steps {len(shown_records(run)):,}"
 
 
 def workflow_lines(run: Run) -> Iterator[str]:
     """Yield the steps of a run as lines, as an outline of its workflow if its log holds that, and the runs that tools began."""
     graph = graph_in(run)
     if graph is None:
-        yield from step_lines(run)
+        yield from work_lines(run)
     else:
         yield from (f"  {line}" for line in graph_lines(graph, node_states(graph, run)))
+        yield from plan_lines(PlanHistory(run.events), run)
     yield from begun_lines([*chain.from_iterable(begun_by_steps(run).values())], "    ")
 
 
-def with_questions(run: Run, pieces: dict[str, Html], form: Form, *, closed_only: bool = False) -> dict[str, Html]:
-    """Return the pieces of steps, each followed by what it asked; open questions of steps that are not listed come last."""
+def with_questions(
+    run: Run, pieces: dict[str, Html], form: Form, *, closed_only: bool = False, others: Collection[str] = ()
+) -> dict[str, Html]:
+    """Return the pieces of steps, each followed by what it asked; open questions of steps that are not listed come last.
+
+    ``others``: ids of questions that are shown elsewhere.
+    """
     asked: dict[str, list[AskedQuestion]] = {}
     for one in run.questions:
+        if one.question.id in others:
+            continue
         if one.outcome != "open" or not closed_only:
             asked.setdefault(f"step:{one.question.call_id}", []).append(one)
     found: dict[str, Html] = {}
@@ -107,6 +119,7 @@ class LiveSteps:
         self._progress = None if graph is None else StepProgress(graph)
         self._graph = NOTHING
         self._is_stale = True
+        self._plans = PlanPieces()
         self._drawn: dict[str, tuple[StepRecord, str, int, Html]] = {}
 
     @staticmethod
@@ -117,6 +130,7 @@ class LiveSteps:
     def take(self, event: AnyEvent) -> None:
         """Record an event."""
         self._is_stale = True
+        self._plans.take(event)
         if self._progress is not None:
             self._progress.take(event)
 
@@ -139,7 +153,8 @@ class LiveSteps:
                 before = self._drawn[record.id] = (record, status, version, step_html(record, status, form))
             return before[3]
 
-        drawn = step_pieces(self._run, draw)
+        history = self._plans.history
+        drawn = step_pieces(self._run, draw, history.children)
         self._drawn = {path: one for path, one in self._drawn.items() if f"step:{path}" in drawn}
         found: dict[str, Html] = {}
         for key, piece in drawn.items():
@@ -147,9 +162,14 @@ class LiveSteps:
             found[key] = piece
             if last := self._last_line(path, printed, nested):
                 found[f"last:{path}"] = last
-        return with_questions(self._run, found, form)
+        found = with_questions(self._run, found, form, others=history.questions)
 
-    def _last_line(self, path: str, printed: Mapping[str, str], nested: NestedRuns) -> Html:
+        def last_line(path: str) -> Html:
+            return self._last_line(path, printed, nested, indent=False)
+
+        return self._plans.add_to(found, self._run, form, last_line, nested.changes)
+
+    def _last_line(self, path: str, printed: Mapping[str, str], nested: NestedRuns, *, indent: bool = True) -> Html:
         """Return the last line of what a step that runs has printed, or what its agent is saying: small, as it comes often."""
         record = self._run.step_records.get(path)
         if record is None or record.status != "running":
@@ -157,4 +177,5 @@ class LiveSteps:
         text, kind = printed.get(path, "").rstrip().rpartition("\n")[2], "tool-printing"
         if not text:
             text, kind = nested.saying(path), "step-saying"
-        return indented(path, tag("div", kind, first_line(clean(text), MAX_PRINTED))) if text.strip() else NOTHING
+        line = tag("div", kind, first_line(clean(text), MAX_PRINTED)) if text.strip() else NOTHING
+        return indented(path, line) if line and indent else line

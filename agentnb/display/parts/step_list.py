@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
 from agentnb.advice import LoadRun
 from agentnb.core.log.events import NestedStart
+from agentnb.core.plans.plan_steps import CALL
 from agentnb.core.run.inner_calls import with_inner
 from agentnb.core.run.work_records import StepRecord
 from agentnb.detect.run import Run
@@ -20,8 +21,8 @@ from agentnb.display.parts.long_text import Way
 from agentnb.display.parts.results import as_json, traceback_html
 from agentnb.display.texts.labels import clean, counted, cut, duration, first_line, times
 from agentnb.display.texts.notebook_commands import in_notebook
-from agentnb.display.texts.step_labels import KINDS, MARKS, TONES, attempts_told, counts, state_of_step, word_of
-from agentnb.workflow.graph.node_states import INTERRUPTED, status_of, step_records
+from agentnb.display.texts.step_labels import KINDS, MARKS, TONES, attempts_told, counts, name_of_step, state_of_step, word_of
+from agentnb.workflow.graph.node_states import INTERRUPTED, status_of, step_records, waiting_paths
 
 MAX_STEPS = 60
 """Steps that are listed; of more, the last, and those that failed or are open."""
@@ -52,14 +53,14 @@ def has_steps(run: Run) -> bool:
     return run.kind != "agent" and not run.rounds and bool(step_records(run))
 
 
-def shown_records(run: Run) -> dict[str, StepRecord]:
-    """Return the steps that did something, by path: gotos only lead elsewhere."""
-    return {path: one for path, one in step_records(run).items() if one.kind != "goto"}
+def shown_records(run: Run, hidden: Collection[str] = ()) -> dict[str, StepRecord]:
+    """Return the steps that did something, by path: gotos only lead elsewhere. ``hidden``: paths to leave out."""
+    return {path: one for path, one in step_records(run).items() if one.kind != "goto" and path not in hidden}
 
 
-def listed(run: Run) -> Listed:
-    """Return which steps of a run are listed."""
-    records = shown_records(run)
+def listed(run: Run, hidden: Collection[str] = ()) -> Listed:
+    """Return which steps of a run are listed. ``hidden``: the paths of those that plans show."""
+    records = shown_records(run, hidden)
     if len(records) <= MAX_STEPS:
         return Listed(tuple(_nested(records, [*records])), {})
     loud = [path for path, one in records.items() if one.status not in _QUIET][: MAX_STEPS // 2]
@@ -74,7 +75,7 @@ def listed(run: Run) -> Listed:
 
 def waiting_steps(run: Run) -> set[str]:
     """Return the steps that wait for the person."""
-    return {one.call_id for one in run.waiting}
+    return waiting_paths(run)
 
 
 def _nested(records: Mapping[str, StepRecord], paths: list[str]) -> Iterator[str]:
@@ -91,9 +92,9 @@ def _nested(records: Mapping[str, StepRecord], paths: list[str]) -> Iterator[str
         waiting += inside.get(path, [])[::-1]
 
 
-def step_pieces(run: Run, draw: Callable[[StepRecord, str], Html]) -> dict[str, Html]:
+def step_pieces(run: Run, draw: Callable[[StepRecord, str], Html], hidden: Collection[str] = ()) -> dict[str, Html]:
     """Return the listed steps by their keys, in order. ``draw`` makes the HTML of a step with its status."""
-    found, shown = listed(run), {}
+    found, shown = listed(run, hidden), {}
     records, waits = shown_records(run), waiting_steps(run)
     for place, path in enumerate(found.paths):
         if place == found.after and found.left_out:
@@ -152,7 +153,7 @@ def _line(record: StepRecord, status: str) -> Iterator[Html]:
     tone = TONES.get(status, "")
     yield tag("span", f"mark {tone}".strip(), MARKS.get(status, MARKS[""]), aria_hidden="true")
     yield words(" ")
-    yield tag("span", "step-name", first_line(clean(record.id.rpartition("/")[2]), 80))
+    yield tag("span", "step-name", first_line(clean(name_of_step(record)), 80))
     if about := about_record(record):
         yield joined(" ", tag("span", "step-words", first_line(about, 120)))
     if told := figures_of(record):
@@ -166,18 +167,21 @@ def _line(record: StepRecord, status: str) -> Iterator[Html]:
 
 def about_record(record: StepRecord) -> str:
     """Return what a step is and where it continued: ``agent writer``, ``if → true``, ``goto → draft``."""
+    if record.kind == CALL:
+        return clean(_continues(record))
     name = record.agent if record.agent != record.id.rpartition("/")[2] else ""
     kind = KINDS.get(record.kind, record.kind).rstrip(":")
     return clean(" ".join(filter(None, [kind, name, record.title, _continues(record)])))
 
 
 def _continues(record: StepRecord) -> str:
-    return f"→ {record.goes_to}" if record.goes_to else record.reason
+    has_ended_loop = record.status == "skipped" and record.times > 0
+    return f"→ {record.goes_to}" if record.goes_to else "" if has_ended_loop else record.reason
 
 
 def figures_of(record: StepRecord) -> str:
-    """Return ``3 times, 2 attempts, 1 retry, 1.2 s``; empty where all is routine."""
-    parts = [times(record.times)] if record.times > 1 else []
+    """Return ``3 times, 2 attempts, 1 retry, 1.2 s``; empty where all is routine. Each plan has calls of its own."""
+    parts = [times(record.times)] if record.times > 1 and record.kind != CALL else []
     parts += [attempts_told(record.attempts)] if record.attempts > 1 else []
     parts += [duration(record.seconds)] if record.seconds and record.seconds >= SHORTEST else []
     return ", ".join(parts)
@@ -202,9 +206,9 @@ def _output(output: Any, kind: str, most: int, form: Form) -> Html:
     return tag("div", "step-output", words(cut(text, most)))
 
 
-def step_lines(run: Run) -> Iterator[str]:
+def step_lines(run: Run, hidden: Collection[str] = ()) -> Iterator[str]:
     """Yield the listed steps as lines of text."""
-    found = listed(run)
+    found = listed(run, hidden)
     records, waits = shown_records(run), waiting_steps(run)
     for place, path in enumerate(found.paths):
         if place == found.after and found.left_out:
@@ -215,9 +219,10 @@ def step_lines(run: Run) -> Iterator[str]:
 def step_line(record: StepRecord, status: str) -> str:
     """Return a step as a line of text, further in if it is inside a block: ``  ✓ draft  agent writer  2 attempts``."""
     status = state_of_step(record, status)
-    name = first_line(clean(record.id.rpartition("/")[2]), 60)
+    name = first_line(clean(name_of_step(record)), 60)
     word = "" if status == "completed" else word_of(status) or status
     error = "" if status == "completed" or record.kind in BLOCKS else first_line(clean(record.error[:10_000]), 110)
-    told = [first_line(about_record(record), 60), word, figures_of(record), error]
+    figures = "" if status == "skipped" else figures_of(record)
+    told = [first_line(about_record(record), 60), word, figures, error]
     margin = "  " * min(record.id.count("/"), 6)
     return f"  {margin}{MARKS.get(status, MARKS[''])} {'  '.join([name, *filter(None, told)])}"

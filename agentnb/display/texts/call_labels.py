@@ -52,7 +52,12 @@ def arguments(record: CallRecord, most: int) -> str:
     """Return the arguments of a call on one line: ``name=JSON``; for the todo tool, its operation: ``update 1 completed``."""
     if record.call.name == TODO_TOOL and (told := _todo_arguments(record.call.arguments)):
         return first_line(clean(told), most)
-    given = record.call.arguments if isinstance(record.call.arguments, dict) else {"arguments": record.call.arguments}
+    return argument_words(record.call.arguments, most)
+
+
+def argument_words(arguments: Any, most: int) -> str:
+    """Return any arguments on one line: ``name=JSON``."""
+    given = arguments if isinstance(arguments, dict) else {"arguments": arguments}
     pairs = (f"{name}={msgspec.json.encode(value).decode()}" for name, value in given.items())
     return first_line(clean(", ".join(pairs)), most)
 

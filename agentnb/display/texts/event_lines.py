@@ -9,12 +9,15 @@ import msgspec
 
 from agentnb.core.log import work_events as w
 from agentnb.core.log.events import AnyEvent, Event, RoundStarted, RunRecovered, RunStarted, RunSuspended, ToolAdmitted
+from agentnb.core.plans.plan_history import GENERATION
+from agentnb.core.plans.plan_steps import CALL
 from agentnb.core.request import ToolSpec
 from agentnb.core.run.work_fold import KINDS
 from agentnb.core.run.work_records import is_substituted
 from agentnb.core.usage import Usage
 from agentnb.display.texts.labels import clean, counted, duration, first_line, thousands
 from agentnb.display.texts.question_labels import server_of_rule
+from agentnb.display.texts.step_labels import ASKS, call_name
 from agentnb.workflow.graph.node_states import STEP_EVENTS
 
 LONGEST = 200
@@ -23,16 +26,44 @@ MAX_LINES = 40
 """Lines shown of one round."""
 MAX_NAMES = 4
 """Names of tools in a line."""
+PLAN_EVENTS = (w.PlanProposed, w.PlanEdited, w.PlanApproved, w.PlanRejected, w.PlanReviewed)
+"""The events that are about a plan."""
 SHOWN = frozenset({*KINDS, RunSuspended, RunRecovered} - {w.ResultGiven, w.OutcomeGiven})
 """The kinds of events that are shown by their lines; the result of a workflow is its answer, an outcome is beside the state."""
 
 
-def event_line(event: AnyEvent, tools: Sequence[ToolSpec] | None = None) -> str:
+class WorkNames:
+    """The names of the steps and plans of a run, for its lines. Pass it each event."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, str] = {}
+        self._plans: dict[str, int] = {}
+
+    def take(self, event: AnyEvent) -> None:
+        """Record an event."""
+        if isinstance(event, w.PlanProposed):
+            self._plans.setdefault(event.plan_id, len(self._plans) + 1)
+        elif isinstance(event, w.StepStarted) and event.step_kind == CALL:
+            self._calls[event.step] = call_name(event.step, event.agent, event.title)
+
+    def of_step(self, path: str) -> str:
+        """Return the name of a step: ``step load``, ``step 0 tides_fetch``, ``planning``."""
+        name = self._calls.get(path, path)
+        return f"step {name}" if path not in self._calls or name[:1].isdigit() else name
+
+    def of_plan(self, plan_id: str) -> str:
+        """Return the name of a plan: its number if that is known, else its id."""
+        return f"plan {self._plans.get(plan_id, plan_id)}"
+
+
+def event_line(event: AnyEvent, tools: Sequence[ToolSpec] | None = None, names: WorkNames | None = None) -> str:
     """Return what happened, in one short line without control characters: ``step load completed in 1.2 s``.
 
     Empty for kinds that the display shows in other ways. ``tools``: those that the run had before, if they are known: a
-    change of the tools is then told as what was added, removed and changed.
+    change of the tools is then told as what was added, removed and changed. ``names``: those of steps and plans.
     """
+    if isinstance(event, (*STEP_EVENTS, *PLAN_EVENTS)):
+        return first_line(clean(_OF_WORK[type(event)](event, names or WorkNames())), LONGEST)
     words = _WORDS.get(type(event))
     if tools is not None and isinstance(event, w.ToolsChanged):
         return first_line(clean(_tools_changed_from(tools, event)), LONGEST)
@@ -40,8 +71,15 @@ def event_line(event: AnyEvent, tools: Sequence[ToolSpec] | None = None) -> str:
 
 
 def without_steps(events: Iterable[AnyEvent]) -> Iterator[AnyEvent]:
-    """Yield the events that are not about steps."""
-    return (event for event in events if not isinstance(event, STEP_EVENTS))
+    """Yield the events that are not about steps and plans, which lists show."""
+    return (event for event in events if not is_listed(event))
+
+
+def is_listed(event: AnyEvent) -> bool:
+    """Return whether the lists of steps and plans of a run show an event; they have the usage of planning that succeeded."""
+    if isinstance(event, w.ModelCalled):
+        return event.operation == GENERATION and not event.error
+    return isinstance(event, (*STEP_EVENTS, w.PlanProposed))
 
 
 class AlsoHappened:
@@ -52,14 +90,16 @@ class AlsoHappened:
         self._more: dict[int, int] = {}
         self._index = 0
         self._tools: Sequence[ToolSpec] | None = None
+        self._names = WorkNames()
         for event in events:
             self.take(event)
 
     def take(self, event: AnyEvent) -> None:
         """Record an event."""
+        self._names.take(event)
         if isinstance(event, RoundStarted):
             self._index = event.index
-        elif type(event) in SHOWN and (line := event_line(event, self._tools)):
+        elif type(event) in SHOWN and (line := event_line(event, self._tools, self._names)):
             lines = self._by_round.setdefault(self._index, [])
             if len(lines) < MAX_LINES:
                 lines.append(line)
@@ -79,39 +119,43 @@ def _because(reason: str) -> str:
     return f": {reason}" if reason else ""
 
 
-def _named(event: Any) -> str:
-    return f"{event.step} ({event.title})" if event.title else str(event.step)
-
-
-def _step_started(event: w.StepStarted) -> str:
+def _step_started(event: w.StepStarted, names: WorkNames) -> str:
     again = f", iteration {event.iteration}" if event.iteration > 1 else ""
-    return f"step {_named(event)} began{again}"
+    if event.step_kind == CALL:
+        message = event.inputs.get("message") if isinstance(event.inputs, dict) else None
+        is_question = names.of_step(event.step) == ASKS
+        return f"{ASKS}: {message}" if is_question and isinstance(message, str) else f"{names.of_step(event.step)} began"
+    title = f" ({event.title})" if event.title else ""
+    return f"step {event.step}{title} began{again}"
 
 
-def _step_attempted(event: w.StepAttempted) -> str:
-    return f"step {event.step}: attempt {event.attempt} failed{_because(event.error)}"
+def _step_attempted(event: w.StepAttempted, names: WorkNames) -> str:
+    return f"{names.of_step(event.step)}: attempt {event.attempt} failed{_because(event.error)}"
 
 
-def _step_finished(event: w.StepFinished) -> str:
+def _step_finished(event: w.StepFinished, names: WorkNames) -> str:
     took = f" in {duration(event.seconds)}" if event.seconds else ""
     became = "used a substitute" if is_substituted(event.status, event.error) else event.status
-    return f"step {event.step} {became}{took}{_because(event.error)}"
+    name = names.of_step(event.step)
+    return f"{'question' if name == ASKS else name} {became}{took}{_because(event.error)}"
 
 
-def _plan_proposed(event: w.PlanProposed) -> str:
+def _plan_proposed(event: w.PlanProposed, names: WorkNames) -> str:
     steps = event.plan.get("steps")
-    size = f", {counted(len(steps), 'step')}" if isinstance(steps, list) else ""
-    return f"plan {event.plan_id} proposed{size}"
+    size = counted(len(steps), "step") if isinstance(steps, list | tuple) else ""
+    return f"{names.of_plan(event.plan_id)}{_because(size if steps or not size else 'no steps left')}"
 
 
 def _model_called(event: w.ModelCalled) -> str:
     by = f" by {event.model.partition('?')[0]}" if event.model else ""
-    facts = [*_used(event.usage), *([duration(event.seconds)] if event.seconds else [])]
+    facts = [*used(event.usage), *([duration(event.seconds)] if event.seconds else [])]
     failed = f" failed: {event.error}" if event.error else ""
-    return " · ".join([f"model call for {event.operation}{by}{failed}", *facts])
+    purpose = "planning" if event.operation == GENERATION else f"model call for {event.operation}"
+    return " · ".join([f"{purpose}{by}{failed}", *facts])
 
 
-def _used(usage: Usage) -> list[str]:
+def used(usage: Usage) -> list[str]:
+    """Return the tokens and the cost of a model call, as far as they are known."""
     tokens = (usage.input or 0) + (usage.output or 0)
     cost = [f"${usage.cost:.4f}"] if usage.cost else []
     return [f"{thousands(tokens)} tokens", *cost] if tokens else cost
@@ -182,16 +226,6 @@ _WORDS: dict[type[Event], Callable[[Any], str]] = {
     ToolAdmitted: lambda event: f"call of {event.call.name} waits{_because(event.reason)}",
     RunRecovered: lambda event: _CONSENT.get(event.consent, ""),
     RunSuspended: lambda event: f"suspended until you answer{_because(_WHY_SUSPENDED.get(event.why, event.why))}",
-    w.StepStarted: _step_started,
-    w.StepAttempted: _step_attempted,
-    w.StepSkipped: lambda event: f"step {event.step} skipped{_because(event.reason)}",
-    w.StepFinished: _step_finished,
-    w.BranchTaken: lambda event: f"step {event.step} continues with {event.to}{_because(event.reason)}",
-    w.PlanProposed: _plan_proposed,
-    w.PlanEdited: lambda event: f"plan {event.plan_id} edited by {event.by}",
-    w.PlanApproved: lambda event: f"plan {event.plan_id} approved by {event.by}",
-    w.PlanRejected: lambda event: f"plan {event.plan_id} rejected by {event.by}{_because(event.reason)}",
-    w.PlanReviewed: lambda event: f"plan {event.plan_id} reviewed: {event.verdict}{_because(event.notes)}",
     w.ModelCalled: _model_called,
     w.ToolsChanged: _tools_changed,
     w.ServerStarted: lambda event: f"connecting to the MCP server {event.server}: {event.target}",
@@ -203,3 +237,16 @@ _WORDS: dict[type[Event], Callable[[Any], str]] = {
     w.ContextShifted: _context_shifted,
     w.OtherEvent: _other,
 }
+_OF_WORK: dict[type[Event], Callable[[Any, WorkNames], str]] = {
+    w.StepStarted: _step_started,
+    w.StepAttempted: _step_attempted,
+    w.StepSkipped: lambda event, names: f"{names.of_step(event.step)} skipped{_because(event.reason)}",
+    w.StepFinished: _step_finished,
+    w.BranchTaken: lambda event, names: f"step {event.step} continues with {event.to}{_because(event.reason)}",
+    w.PlanProposed: _plan_proposed,
+    w.PlanEdited: lambda event, names: f"{names.of_plan(event.plan_id)} edited by {event.by}",
+    w.PlanApproved: lambda event, names: f"{names.of_plan(event.plan_id)} approved by {event.by}",
+    w.PlanRejected: lambda event, names: f"{names.of_plan(event.plan_id)} rejected by {event.by}{_because(event.reason)}",
+    w.PlanReviewed: lambda event, names: f"{names.of_plan(event.plan_id)} reviewed: {event.verdict}{_because(event.notes)}",
+}
+"""The lines about steps and plans."""

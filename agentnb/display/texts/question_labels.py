@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from agentnb.advice import AnswerRun
+from agentnb.core.plans.plan_steps import ASKING
 from agentnb.core.questions import (
     ASK_PERSON,
     AskedQuestion,
@@ -104,6 +105,8 @@ def asker_in_words(question: WaitingOnUser) -> str:
     """Return who asks in a line of its own; empty for the agent itself, and for the rule or gate that asks about a call."""
     if question.kind == "approval" or question.asked_by in ("", ASK_PERSON):
         return ""
+    if question.asked_by == question.call_id and question.asked_by.rpartition("/")[2].startswith(ASKING):
+        return "The plan"
     return visible(" ".join(question.asked_by.split()))
 
 

@@ -24,6 +24,8 @@ from agentnb.agent.from_log import names_of_tools
 from agentnb.core.log.events import CompactionStarted, LimitReached, RetryScheduled
 from agentnb.core.log.outcome import Assessment
 from agentnb.core.messages import ToolResult
+from agentnb.core.plans.plan_history import PLANNING
+from agentnb.core.plans.plan_steps import CALL
 from agentnb.core.redaction import change_texts
 from agentnb.core.run.rounds import INTERRUPTED, LOST, MAX_TOOL_CALLS_PER_TURN, CallRecord, WorkflowRound
 from agentnb.core.todos import Todo, has_open, open_todos
@@ -196,7 +198,9 @@ def _doing_steps(run: Run) -> str:
         return "Starting"
     going_on = [one for one in run.step_records.values() if one.status == "running"]
     blocks = {one.parent for one in going_on}
-    names = [one.id.rpartition("/")[2] for one in going_on if one.id not in blocks]
+    names = [one.agent if one.kind == CALL else one.id.rpartition("/")[2] for one in going_on if one.id not in blocks]
+    if any(one.agent == PLANNING for one in going_on):
+        return "Planning"
     few = ", ".join(clean(first_line(name, 40)) for name in names)
     return f"Running {few if len(names) <= MAX_NAMED else counted(len(names), 'step')}".strip()
 
@@ -271,9 +275,11 @@ def rounds_told(run: Run) -> str:
 
 
 def steps_told(run: Run) -> str:
-    """Return ``3 steps``; empty if the run works in rounds."""
+    """Return ``3 steps``, of a run that plans ``2 plans``; empty if the run works in rounds."""
     if run.rounds:
         return ""
+    if run.plans:
+        return counted(len(run.plans), "plan")
     return counted(run.step_count, "step") if run.step_count else ""
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from agentnb.core.plans.plan_history import GENERATION
+from agentnb.core.plans.plan_steps import ASKING, CALL
 from agentnb.core.run.work_records import StepRecord
 from agentnb.display.texts.labels import clean, counted, first_line, times
 from agentnb.display.texts.states import STEP_STATES
@@ -39,8 +41,25 @@ TONES = {
 """The tone of each state; others are quiet."""
 KINDS = {"condition": "if", "human": "asks you:", "folded": ""}
 """The words for kinds of steps that read better than their own."""
+ASKS = "asks you"
+"""The name of a call that asks the person."""
 LONGEST = 200
 """Characters of a condition or a question."""
+
+
+def name_of_step(record: StepRecord) -> str:
+    """Return the name of a step: the last part of its path; of a call that an action makes, what it calls."""
+    return call_name(record.id, record.agent, record.title) if record.kind == CALL else record.id.rpartition("/")[2]
+
+
+def call_name(path: str, agent: str, title: str) -> str:
+    """Return what the call of an action is: ``planning``, ``asks you``, ``0 tides_fetch``."""
+    last = path.rpartition("/")[2]
+    if title == GENERATION:
+        return "planning"
+    if last.startswith(ASKING):
+        return ASKS
+    return f"{last} {agent}" if agent else last
 
 
 def state_of_step(state: NodeState | StepRecord, status: str) -> str:

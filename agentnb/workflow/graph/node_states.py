@@ -76,7 +76,7 @@ class StepProgress:
 
     def states(self, run: RunFacts) -> Mapping[str, NodeState]:
         """Return the state of each step that has begun or was skipped, by path, up to the events that were passed."""
-        records, waits = step_records(run), {one.call_id for one in run.waiting}
+        records, waits = step_records(run), waiting_paths(run)
         for path in self._changed | self._open:
             record = records.get(path)
             if record is not None:
@@ -120,10 +120,21 @@ def step_records(run: RunFacts) -> Mapping[str, StepRecord]:
     return run.step_records
 
 
+def waiting_paths(run: RunFacts) -> set[str]:
+    """Return the paths of the steps that have asked the person something, and of the tasks whose actions made them."""
+    paths = {one.call_id for one in run.waiting}
+    blocks = {path.rpartition("/")[0] for path in paths}
+    return paths | {path for path in blocks if path in run.step_records and run.step_records[path].kind == "task"}
+
+
 def status_of(record: StepRecord, run: RunFacts, waits: Collection[str]) -> str:
-    """Return the status of a step. ``waits``: the steps that have asked the person something."""
+    """Return the status of a step. ``waits``: the steps that have asked the person something.
+
+    A task that ran, and was skipped when a loop came back to it, is completed: that is how a loop of tasks ends.
+    """
     if record.status != "running":
-        return record.status
+        ended_loop = record.status == "skipped" and record.times > 0 and record.kind == "task"
+        return "completed" if ended_loop else record.status
     if record.id in waits:
         return WAITING
     if not run.should_continue:

@@ -1,0 +1,308 @@
+"""The plans of a run as lists: each step with its state, its call, why the planner wants it, and what came of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from agentnb.core.plans.plan_history import PlanHistory, PlanProgress
+from agentnb.core.plans.plan_steps import ABORT, BLOCKED, DROPPED, KNOWN, NOOP, NOT_RUN, PASSED, PENDING, TOOL, PlanStep
+from agentnb.core.usage import NOTHING_USED
+from agentnb.detect.run import Run
+from agentnb.display.form import Form
+from agentnb.display.markup import NOTHING, Html, joined, tag, words
+from agentnb.display.parts.begun_runs import begun_html
+from agentnb.display.parts.long_text import Way
+from agentnb.display.parts.results import as_json, traceback_html
+from agentnb.display.parts.step_list import MAX_OUTPUT, MAX_WHOLE, SHORTEST, step_lines, waiting_steps
+from agentnb.display.texts.call_labels import argument_words
+from agentnb.display.texts.event_lines import used
+from agentnb.display.texts.labels import clean, counted, cut, duration, first_line
+from agentnb.display.texts.step_labels import ASKS, MARKS, TONES, attempts_told, word_of
+from agentnb.workflow.graph.node_states import INTERRUPTED, RETRYING, WAITING, status_of
+
+MAX_STEPS = 60
+"""Steps of a plan that are listed; of more, the first, the last, and those that failed or are open."""
+FIRST = 20
+"""Of a long plan, the steps from its begin that are listed."""
+MAX_PLANS = 20
+"""Plans that are listed: the last."""
+MAX_OPEN = 60
+"""Steps of earlier plans that are shown without opening these, in a run that has ended."""
+MAX_READ = 10_000
+"""Characters of a text that are searched for its first words."""
+LINE = 110
+"""Characters of a result or a reason on its line."""
+ANSWER = "answer"
+"""The status of a plan without steps: the planner had nothing more to do."""
+_COUNTED = {
+    "failed": "failed",
+    BLOCKED: "blocked",
+    DROPPED: "dropped",
+    NOT_RUN: "not run",
+    "cancelled": "cancelled",
+    INTERRUPTED: "interrupted",
+}
+"""The states that the line of a plan counts, with their words; it has one mark for those that go on."""
+_WORDS = {
+    PENDING: "pending",
+    KNOWN: "has its result already",
+    BLOCKED: "blocked as a repeat",
+    NOT_RUN: "not run",
+    PASSED: "nothing to do",
+}
+_MARKS = {**MARKS, PENDING: MARKS[""], **dict.fromkeys((DROPPED, KNOWN, PASSED, NOT_RUN, BLOCKED), MARKS["skipped"])}
+_TONES = {**TONES, BLOCKED: "warn"}
+_SETTLED = ("completed", PENDING, DROPPED, KNOWN, PASSED, NOT_RUN)
+"""The states of the steps that a long list may leave out."""
+Row = tuple[PlanStep, str]
+"""A step with the state in which it is shown."""
+
+
+class ListedPlan(NamedTuple):
+    """A plan as it is listed now."""
+
+    plan: PlanProgress
+    rows: tuple[Row, ...]
+    status: str
+
+    @property
+    def key(self) -> str:
+        """The key of its piece and its fold."""
+        return f"plan:{self.plan.number}"
+
+
+def listed_plans(history: PlanHistory, run: Run) -> list[ListedPlan]:
+    """Return the plans that are listed, as they are now."""
+    last = len(history.plans)
+    return [_listed(plan, run, waits=plan.number == last) for plan in history.plans[-MAX_PLANS:]]
+
+
+def _listed(plan: PlanProgress, run: Run, *, waits: bool) -> ListedPlan:
+    waiting = waiting_steps(run) if waits else ()
+    rows = tuple([(step, _state(step, run, waiting)) for step in plan.steps])
+    status = plan.status or ("" if plan.steps or plan.asks else ANSWER)
+    if plan.is_rejected:
+        status = NOT_RUN
+    elif status == "running":
+        has_asked = any(state == WAITING for _, state in rows) or any(one.id in plan.questions for one in run.waiting)
+        status = WAITING if has_asked else status if run.should_continue else INTERRUPTED
+    return ListedPlan(plan, rows, status)
+
+
+def _state(step: PlanStep, run: Run, waiting: Collection[str]) -> str:
+    return status_of(step.record, run, waiting) if step.record is not None and step.is_open else step.status
+
+
+def shown_rows(found: ListedPlan) -> tuple[list[Row], int, Mapping[str, int]]:
+    """Return the steps of a plan that are listed, how many of them come before those left out, and these by state."""
+    rows = found.rows
+    if len(rows) <= MAX_STEPS:
+        return [*rows], len(rows), {}
+    loud = [step.number for step, state in rows if state not in _SETTLED][: MAX_STEPS // 3]
+    chosen = {*range(FIRST), *loud}
+    chosen |= {*[n for n in reversed(range(len(rows))) if n not in chosen][: MAX_STEPS - len(chosen)]}
+    left_out = Counter(state for step, state in rows if step.number not in chosen)
+    return [rows[number] for number in sorted(chosen)], FIRST, left_out
+
+
+def counts_told(states: Mapping[str, int]) -> str:
+    """Return ``3 done``, ``2 of 4 done, 1 failed, 1 dropped``."""
+    total, done = sum(states.values()), sum(states.get(one, 0) for one in ("completed", PASSED, KNOWN))
+    if done == total:
+        return f"{total:,} done"
+    rest = [f"{states[state]:,} {word}" for state, word in _COUNTED.items() if states.get(state)]
+    return ", ".join([f"{done:,} of {total:,} done" if done or rest else counted(total, "step"), *rest])
+
+
+def _figures(found: ListedPlan) -> str:
+    plan = found.plan
+    told = [counts_told(Counter(state for _, state in found.rows))] if found.rows else []
+    if found.status == ANSWER:
+        told.append("no steps left")
+    elif not found.rows and plan.asks:
+        told.append("asks you")
+    if plan.edits:
+        told.append(f"edited {counted(plan.edits, 'time')}")
+    if plan.verdict:
+        told.append(f"review: {first_line(clean(plan.verdict), 40)}")
+    told += used(sum(plan.usages, NOTHING_USED))
+    if plan.began_at is not None and plan.ended_at is not None:
+        seconds = (plan.ended_at - plan.began_at).total_seconds()
+        told += [duration(seconds)] if seconds >= SHORTEST else []
+    return ", ".join(told)
+
+
+def plan_line_html(found: ListedPlan) -> Html:
+    """Return the line of a plan: its state, number, intention and figures."""
+    status = "completed" if found.status == ANSWER else found.status
+    tone = _TONES.get(status, "")
+    is_routine = status in ("", "completed")
+    word = _word(status)
+    return tag(
+        "span",
+        "step-line",
+        tag("span", f"mark {tone}".strip(), _MARKS.get(status, MARKS[""]), aria_hidden="true"),
+        " ",
+        tag("span", "step-name", f"Plan {found.plan.number:,}"),
+        joined(" ", tag("span", "", _short(found.plan.intention, 160))) if found.plan.intention else NOTHING,
+        joined(" ", tag("span", "meta", _figures(found))),
+        joined(" ", tag("span", "unseen" if is_routine else f"step-state {tone}".strip(), word)) if word else NOTHING,
+    )
+
+
+def plan_step_html(found: ListedPlan, row: Row, form: Form, asked: Html = NOTHING) -> Html:
+    """Return a step of a plan on its line, below it why the planner wants it; it opens to its arguments and its result.
+
+    ``asked``: the questions that it asked, with their answers.
+    """
+    step, state = row
+    reason = tag("span", "plan-reason", _short(step.reason, 400)) if step.reason and step.kind == TOOL else NOTHING
+    line = joined(tag("span", "step-line", *_step_line(step, state)), reason)
+    key = f"{found.key}:{step.number}"
+    body = [*_body(step, key, form), *filter(None, [asked])]
+    if not body:
+        return tag("div", "step plan-step", tag("div", "step-summary plan-flat", line))
+    summary, opened = tag("summary", "step-summary", line), form.is_open(key, form.whole and state == "failed")
+    return tag("div", "step plan-step", tag("details", "", summary, tag("div", "step-body", *body), data_fold=key, open=opened))
+
+
+def _step_line(step: PlanStep, state: str) -> Iterator[Html]:
+    tone = _TONES.get(state, "")
+    yield tag("span", f"mark {tone}".strip(), _MARKS.get(state, MARKS[""]), aria_hidden="true")
+    yield words(" ")
+    yield tag("span", "plan-number", str(step.number))
+    yield joined(" ", tag("span", "step-name", name_of(step)))
+    if about := call_words(step):
+        yield joined(" ", tag("span", "plan-args" if step.kind == TOOL else "", about))
+    if told := figures_of(step):
+        yield joined(" ", tag("span", "meta", told))
+    if word := state_word(step, state):
+        loud = f"step-state {tone}" if tone and state != "completed" else "step-words"
+        yield joined(" ", tag("span", "unseen" if state == "completed" and not _lacked(step) else loud, word))
+    if outcome := outcome_of(step, state):
+        yield joined(" ", tag("span", "step-words", outcome))
+
+
+def name_of(step: PlanStep) -> str:
+    """Return what a step is: its tool, ``asks you``, ``noop``, ``abort``."""
+    if step.kind == TOOL:
+        return _short(step.name, 80) or "step"
+    return step.kind if step.kind in (NOOP, ABORT) else ASKS
+
+
+def call_words(step: PlanStep) -> str:
+    """Return the arguments of a call in short, or the question of a step."""
+    if step.kind != TOOL:
+        return _short(step.reason, 160)
+    given = step.args if step.record is None or step.asks else step.record.inputs
+    return argument_words(given, LINE) if given else ""
+
+
+def figures_of(step: PlanStep) -> str:
+    """Return ``2 attempts, 1 retry, 1.2 s``; empty where all is routine."""
+    record = step.record
+    if record is None:
+        return ""
+    parts = [attempts_told(record.attempts)] if record.attempts > 1 else []
+    parts += [duration(record.seconds)] if record.seconds and record.seconds >= SHORTEST else []
+    return ", ".join(parts)
+
+
+def state_word(step: PlanStep, state: str) -> str:
+    """Return the word for the state of a step."""
+    if state == DROPPED:
+        return f"dropped: same as step {step.same_as}"
+    if _lacked(step) and state == "completed":
+        return "not called: it lacked arguments"
+    return _word(state)
+
+
+def _word(state: str) -> str:
+    return _WORDS[state] if state in _WORDS else word_of(state)
+
+
+def _lacked(step: PlanStep) -> bool:
+    """Return whether a call was not made because it lacked arguments, for which the person was asked."""
+    return step.asks and step.kind == TOOL
+
+
+def outcome_of(step: PlanStep, state: str) -> str:
+    """Return the result of a step in short behind an arrow, or its error; what it asks while it waits."""
+    if state in ("failed", RETRYING, "cancelled"):
+        return _short(step.error, 160) if step.kind != ABORT else ""
+    if step.result in (None, ""):
+        return ""
+    given = (
+        step.result.get("content") or step.result.get("action") if step.asks and isinstance(step.result, dict) else step.result
+    )
+    return f"→ {_short(_as_text(given), LINE)}"
+
+
+def _body(step: PlanStep, key: str, form: Form) -> list[Html]:
+    """Return what a step opens to: its arguments, why it failed, its result, the runs that its tool began."""
+    record, most = step.record, MAX_WHOLE if form.whole else MAX_OUTPUT
+    if record is None:
+        return []
+    runs = form.nested(record.id, form.folds) if step.is_open else NOTHING
+    runs = runs or begun_html(step.begun)
+    given = step.args if step.asks else record.inputs
+    found = [_data(given, most)] if given and step.kind == TOOL else []
+    found += [tag("div", "why why-bad", words(step.error, most))] if step.error else []
+    if step.traceback and step.error:
+        found.append(traceback_html(step.traceback, key, Way()))
+    found += [_data(step.result, most)] if step.result not in (None, "", [], {}) else []
+    return [*found, runs] if runs else found
+
+
+def _data(value: Any, most: int) -> Html:
+    return tag("div", "step-output", words(cut(_as_text(value), most)))
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else as_json(value)
+
+
+def _short(text: str, most: int) -> str:
+    return first_line(clean(text[:MAX_READ]), most)
+
+
+def left_out_html(left_out: Mapping[str, int]) -> Html:
+    """Return the line in place of the steps of a long plan that are not listed."""
+    told = f"… {counted(sum(left_out.values()), 'step')}: {counts_told(left_out)}"
+    return tag("div", "step plan-step", tag("div", "step-summary plan-flat quiet", told))
+
+
+def plan_lines(history: PlanHistory, run: Run) -> Iterator[str]:
+    """Yield the plans as lines of text, each followed by its steps."""
+    plans = listed_plans(history, run)
+    if earlier := len(history.plans) - len(plans):
+        yield f"  … {counted(earlier, 'earlier plan')}"
+    for found in plans:
+        status = "completed" if found.status == ANSWER else found.status
+        word = "" if status == "completed" else _word(status)
+        told = [f"Plan {found.plan.number:,}", _short(found.plan.intention, 80), word, _figures(found)]
+        yield f"  {_MARKS.get(status, MARKS[''])} {'  '.join(filter(None, told))}"
+        rows, after, left_out = shown_rows(found)
+        for place, row in enumerate(rows):
+            if left_out and place == after:
+                yield f"      … {counted(sum(left_out.values()), 'step')}: {counts_told(left_out)}"
+            yield f"    {plan_step_line(row)}"
+
+
+def plan_step_line(row: Row) -> str:
+    """Return a step of a plan as a line of text: ``✓ 0 tides_fetch(station="brest")  → 6.1``."""
+    step, state = row
+    called = f"{name_of(step)}({call_words(step)})" if step.kind == TOOL else f"{name_of(step)}  {call_words(step)}".rstrip()
+    word = "" if state == "completed" and not _lacked(step) else state_word(step, state)
+    told = [word, figures_of(step), outcome_of(step, state)]
+    reason = f"({_short(step.reason, 80)})" if step.reason and step.kind == TOOL else ""
+    return f"{_MARKS.get(state, MARKS[''])} {step.number} {'  '.join([called, *filter(None, told), *filter(None, [reason])])}"
+
+
+def work_lines(run: Run) -> Iterator[str]:
+    """Yield the steps of a run as lines of text, and its plans."""
+    history = PlanHistory(run.events)
+    yield from step_lines(run, history.children)
+    yield from plan_lines(history, run)
