@@ -257,7 +257,7 @@ class Workflow:
         models: dict[str, Any] = {"model": model, "replies": replies, "agent_settings": _with_gates(agent_settings, gates)}
         all_tools = (*self.tools, *tools)
         if self.tasks is not None:
-            given = {"models": models, "limits": limits, "settings": settings}
+            given = {"models": models, "limits": limits, "settings": needed_again(**models) | dict(settings or {})}
             return task_orchestration(self.tasks, inputs or {}, all_tools, {**PLAN_ACTIONS, **(actions or {})}, **given)
         known, values = {**(self.agents or {}), **(agents or {})}, self._inputs(inputs)
         made = WorkflowAgents(self.spec, known, all_tools, model=model, replies=replies, settings=models["agent_settings"])
