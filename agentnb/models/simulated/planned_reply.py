@@ -73,9 +73,10 @@ class _Planning:
         if not self.steps:
             return listless(len(self.items))
         results = [_quotable(one) for one in self._results]
-        failed = sum(self._has_failed(step) for step in self.steps)
+        ended = [errors for step in self.steps if (errors := self._errors_of(step))]
+        failed = sum(None not in errors for errors in ended)
         unreadable = [one for item in self.items for one in unread(item, self._tools)]
-        text = report(len(self.steps), failed, results, [_LIKE_A_PLAN.sub("…", one) for one in unreadable])
+        text = report(len(ended), failed, results, [_LIKE_A_PLAN.sub("…", one) for one in unreadable])
         return "\n\n".join([text, *map(_in_words, self._answers), *self._uncalled])
 
     @property
@@ -101,10 +102,10 @@ class _Planning:
             return next((one for one in self._results if one["name"] == call.name and _fits(call.arguments, one["args"])), None)
         return found
 
-    def _has_failed(self, step: Step) -> bool:
-        calls = [self._completed(call) for call in step.calls]
-        results = [None if call is None else self._result_of(call) for call in calls]
-        return all(one is None or one["error"] is not None for one in results)
+    def _errors_of(self, step: Step) -> list[str | None]:
+        """Return the error of each call of a step that has a result; None if it went well."""
+        calls = [made for call in step.calls if (made := self._completed(call)) is not None]
+        return [one["error"] for call in calls if (one := self._result_of(call)) is not None]
 
 
 def _content(answer: Mapping[str, Any]) -> dict[str, Any]:
