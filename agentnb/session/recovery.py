@@ -26,9 +26,9 @@ from agentnb.runtime.runs.gate_names import check_gates
 from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.session.default_store import default_store
 from agentnb.store.store import Store
+from agentnb.workflow.files.declared_files import actions_of
 from agentnb.workflow.plans.planner import PLAN
 from agentnb.workflow.tasks.actions import Action
-from agentnb.workflow.tasks.spec import tool_name
 from agentnb.workflow.workflow import Workflow
 
 
@@ -146,7 +146,9 @@ def workflow_again(
     if model is None and isinstance(logged, str):
         if can_be_made(logged):
             model = logged_model(run, logged)
-        elif _has_planner(workflow) or any(one.model is None and not one.replies for one in workflow.spec.agents.values()):
+        elif PLAN in actions_of(workflow.declared) or any(
+            one.model is None and not one.replies for one in workflow.spec.agents.values()
+        ):
             what = f"Run {run.id} was with {logged}, which was an object in Python"
             raise SettingsError(what, "Give it again: -m VARIABLE, recover(run, model=...)")
     of_file = run.settings.get(OF_FILE) or ()  # which its text sets again
@@ -161,11 +163,6 @@ def workflow_again(
         actions=actions,
         checks_files=False,
     )
-
-
-def _has_planner(workflow: Workflow) -> bool:
-    """Return whether a task of the workflow asks a model for a plan."""
-    return workflow.tasks is not None and tool_name(PLAN) in workflow.tasks.tool_names
 
 
 def _check_agent(agent: object) -> None:

@@ -61,3 +61,8 @@ def tool_names(declared: WorkflowDefinition) -> tuple[str, ...]:
 def tool_names_of_files(declared: WorkflowDefinition) -> tuple[str, ...]:
     """Return the names of the tools that a workflow needs and those that it runs as files, each once."""
     return tuple(dict.fromkeys(name for file in with_files(declared) for name in tool_names(file)))
+
+
+def actions_of(declared: WorkflowDefinition) -> frozenset[str]:
+    """Return the actions of the tasks of a task file, or of those that a workflow runs as files, as they are written."""
+    return frozenset(name for file in with_files(declared) if isinstance(file, TaskFile) for name in file.actions)
