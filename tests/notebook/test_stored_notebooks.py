@@ -24,6 +24,7 @@ MOST = {
     "05_workflows": 400_000,
     "06_failed_trace": 500_000,
     "07_trace_tables": 1_100_000,
+    "08_plans": 450_000,
     "09_experiments": 500_000,
 }
 """Bytes of each file: what a page that shows notebooks still shows, the first of them at once."""

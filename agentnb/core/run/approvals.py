@@ -51,7 +51,7 @@ def waiting_for_approval(waiting: Iterable[WaitingOnUser], current: WorkflowRoun
 def answerable_later(run: RunFacts) -> list[WaitingOnUser]:
     """Return the open questions that can be answered when the run is resumed: it was suspended, or its process died.
 
-    Of a workflow these include the approvals that its steps, and the agents of its steps, ask for.
+    Of a workflow these include what its steps ask, and the approvals that its steps, and the agents of its steps, ask for.
     """
     if run.is_suspended:
         return list(run.waiting)
@@ -60,7 +60,12 @@ def answerable_later(run: RunFacts) -> list[WaitingOnUser]:
 
 
 def _is_of_step(run: RunFacts, question: WaitingOnUser) -> bool:
-    return question.kind == "human_step" or (question.kind == "approval" and question.call_id in run.step_records)
+    if question.kind == "human_step":
+        return True
+    if question.call_id not in run.step_records:
+        return False
+    is_plan_question = question.kind == "elicitation" and question.asked_by == question.call_id  # not one of a tool
+    return question.kind == "approval" or is_plan_question
 
 
 def checked_answers(run: RunFacts, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,9 +3,10 @@
 ``simulated:disciplined`` reads what a model reads. It takes the newest message with a Markdown list, writes its items down
 as todos if it has a tool for that, makes the calls in backticks of one item per round (Python calls with literal arguments,
 of tools it was given), and finally answers with their results. Without a list it introduces itself. The other personas do the
-same and fail in documented ways (docs/personas.md). Asked for answers of a JSON Schema, it answers with the newest result that
-fits, or makes values up. Its tokens are estimates, its cost is 0. ``?delay=0.02`` streams one word
-every 0.02 seconds, ``?seed=3`` draws other faults, ``?price=3/15`` sets a price.
+same and fail in documented ways (docs/personas.md). Asked for a plan, each of them plans all these calls at once, and answers
+when all have results. Asked for answers of a JSON Schema, it answers with the newest result that fits, or makes values up. Its
+tokens are estimates, its cost is 0. ``?delay=0.02`` streams one word every 0.02 seconds, ``?seed=3`` draws other faults,
+``?price=3/15`` sets a price.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from agentnb.models.prices import Price
 from agentnb.models.simulated.faults import COMMIT
 from agentnb.models.simulated.observation import Observation
 from agentnb.models.simulated.personas import FREE, USUAL_HEED, Character, character, checked_options, query_of, says
+from agentnb.models.simulated.planned_reply import planned_reply
 from agentnb.models.simulated.planner import Move, next_move
 from agentnb.models.simulated.shaped_answer import shaped
 
@@ -87,7 +89,10 @@ class SimulatedModel:
 
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
         """Yield the next step of the plan in the request, or the answer after the last step."""
-        move, metadata = _decide(self._character, Observation(request))
+        planning = request.settings.get("planning")
+        move, metadata = (
+            (planned_reply(request, planning), {}) if planning is not None else _decide(self._character, Observation(request))
+        )
         schema = request.settings.get("output_schema")
         text = move.text if schema is None else shaped(move, schema, request)
         message = Message("assistant", (Text(text), *move.calls))

@@ -60,7 +60,7 @@ class Observation:
         """Replies so far."""
         self.plan, self.since = _since_plan(self.messages)
         """The newest plan in a message that is not its own, and the messages after it."""
-        self.steps = _steps(self.plan, self.tools)
+        self.steps = steps_of(self.plan, self.tools)
         names = {tool.name for tool in self.tools}
         self.has_todos = TODO_TOOL in names
         self.keeps_list = self.has_todos and not any(call.name == TODO_TOOL for step in self.steps for call in step.calls)
@@ -270,7 +270,8 @@ def _since_plan(messages: Sequence[Message]) -> tuple[tuple[PlanItem, ...], list
     return (), list(messages)
 
 
-def _steps(plan: tuple[PlanItem, ...], tools: Sequence[ToolSpec]) -> tuple[Step, ...]:
+def steps_of(plan: tuple[PlanItem, ...], tools: Sequence[ToolSpec]) -> tuple[Step, ...]:
+    """Return the items of a plan that hold calls of these tools."""
     return _steps_of(plan, tuple([_Signature(tool.name, tuple(tool.input_schema.get("properties", ()))) for tool in tools]))
 
 

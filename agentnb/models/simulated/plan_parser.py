@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
-from agentnb.core.messages import ToolCall
+from agentnb.core.messages import ToolCall, encodable
 from agentnb.core.todos import normal_status
 
 LONGEST_TITLE = 60
@@ -185,9 +185,11 @@ def _read_call(code: str) -> _Written | None:
 def _as_json(value: Any) -> Any:
     """Return the value as JSON can hold it: tuples and sets as lists, other objects as their ``repr``."""
     if isinstance(value, dict):
-        return {str(key): _as_json(item) for key, item in value.items()}
+        return {encodable(str(key)): _as_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_as_json(item) for item in value]
     if isinstance(value, set | frozenset):
         return sorted((_as_json(item) for item in value), key=repr)
-    return value if isinstance(value, str | int | float | bool | None) else repr(value)
+    if isinstance(value, str):
+        return encodable(value)
+    return value if isinstance(value, int | float | bool | None) else repr(value)

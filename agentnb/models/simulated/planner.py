@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from msgspec.structs import replace
 
 from agentnb.core.messages import ToolCall, ToolResult
+from agentnb.core.request import ToolSpec
 from agentnb.core.todos import TODO_TOOL
 from agentnb.models.simulated.observation import Observation
 from agentnb.models.simulated.personas import OPEN_TODOS, says
@@ -53,7 +54,7 @@ def next_move(observation: Observation, marks: Marks = "last") -> Move:
         return _review(observation)
     if COMPLETE.lower() in observation.reminder:
         return Move("answer", last_words(observation))
-    return Move("introduction", _introduction(observation))
+    return Move("introduction", introduction(observation.tools))
 
 
 def step_move(observation: Observation, place: int, marks: Marks) -> Move:
@@ -77,15 +78,13 @@ def todo_call(operation: str, **what: Any) -> ToolCall:
 def last_words(observation: Observation) -> str:
     """Return the answer; a short one if it has answered before and done nothing since."""
     if observation.plan and not observation.steps and not observation.odd:
-        count = len(observation.plan)
-        which = "1 item, and it holds no call" if count == 1 else f"{count} items, and none of them holds a call"
-        text = f"The list has {which} in backticks of a tool that I was given."
+        text = listless(len(observation.plan))
     elif not observation.steps and not observation.odd:
         text = "Done: there is no list to follow."
     elif observation.answered:
         text = f"Done: {_counted(len(observation.made), 'step')}, as reported above."
     else:
-        text = _answer(len(observation.made), len(observation.failed), observation.results, observation.left_out)
+        text = report(len(observation.made), len(observation.failed), observation.results, observation.left_out)
     return f"{text}\n\n{COMPLETE}" if COMPLETE.lower() in observation.reminder else text
 
 
@@ -169,19 +168,27 @@ def _update(marks: Iterable[Mark]) -> ToolCall:
     return todo_call("update", todoUpdates=updates)
 
 
-def _introduction(observation: Observation) -> str:
-    tools = ", ".join(f"`{tool.name}`" for tool in observation.tools) or "none"
+def introduction(tools: Iterable[ToolSpec]) -> str:
+    """Return what the model says where there is no list."""
+    names = ", ".join(f"`{tool.name}`" for tool in tools) or "none"
     return (
         "I am agentnb's simulated model: no language model, and nothing leaves this machine. "
         "I follow a list: write one item a step, with the call in backticks and literal arguments, such as "
         '- Load the table with `load("data.csv")`. '
-        f"Tools I was given: {tools}. "
+        f"Tools I was given: {names}. "
         "To use a language model, set the key of its provider and name the model: anthropic:NAME. "
         "A server on your own machine needs no key: ollama:NAME."
     )
 
 
-def _answer(steps: int, failed: int, results: Sequence[ToolResult], left_out: Sequence[str]) -> str:
+def listless(items: int) -> str:
+    """Return the answer to a list of so many items without calls."""
+    which = "1 item, and it holds no call" if items == 1 else f"{items} items, and none of them holds a call"
+    return f"The list has {which} in backticks of a tool that I was given."
+
+
+def report(steps: int, failed: int, results: Sequence[ToolResult], left_out: Sequence[str]) -> str:
+    """Return the answer after so many steps: what the tools returned, and what of the list was left out."""
     which = f" ({failed} failed)" if failed else ""
     lines = [f"Done: {_counted(steps, 'step')}{which}, {_counted(len(results), 'tool call')}."]
     lines += [f"{result.name}{' failed' if result.is_error else ''}:{_shown(_short(result))}" for result in results]

@@ -49,6 +49,8 @@ from agentnb.tools.mcp.server import is_word, servers_among
 from agentnb.workflow.files.declared_files import tool_names_of_files
 from agentnb.workflow.files.logged_workflow import logged_workflow
 from agentnb.workflow.form.spec import WorkflowSpec
+from agentnb.workflow.plans.actions import ACTION_NAMES
+from agentnb.workflow.tasks.orchestration import PLAN_TOOLS
 
 HERE = "--here"
 """Recovers a run of another notebook without asking."""
@@ -175,7 +177,8 @@ def _workflow(session: Session, variables: Mapping[str, Any], options: Namespace
     if options.guidance:
         raise SettingsError(f"Run {run.id} is a workflow, whose agents have their own guidance", "Leave out -g")
     declared = logged_workflow(run.settings)
-    names = () if declared is None else tool_names_of_files(declared)
+    needed = () if declared is None else tool_names_of_files(declared)
+    names = [name for name in (*needed, *(run.settings.get(PLAN_TOOLS) or ())) if name not in ACTION_NAMES]
     own = declared.agents if isinstance(declared, WorkflowSpec) else {}
     here = find_agents(variables)
     model = unquoted(options.model)

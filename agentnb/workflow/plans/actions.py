@@ -8,5 +8,8 @@ from types import MappingProxyType
 from agentnb.workflow.plans.execution import RUN_PLAN, run_plan
 from agentnb.workflow.plans.planner import PLAN, plan
 from agentnb.workflow.tasks.actions import Action
+from agentnb.workflow.tasks.spec import tool_name
 
 PLAN_ACTIONS: Mapping[str, Action] = MappingProxyType({PLAN: plan, RUN_PLAN: run_plan})
+ACTION_NAMES = frozenset(map(tool_name, PLAN_ACTIONS))
+"""The same as if they were names of tools."""

@@ -24,6 +24,9 @@ from agentnb.workflow.tasks.actions import Action, ActionTable
 from agentnb.workflow.tasks.engine import TaskEngine, TaskStart
 from agentnb.workflow.tasks.spec import ALWAYS_KNOWN, TaskFile, tool_name
 
+PLAN_TOOLS = "plan_tools"
+"""The key under which the settings of a run hold the names of the tools that its plans may call."""
+
 
 def task_orchestration(
     file: TaskFile,
@@ -49,6 +52,7 @@ def task_orchestration(
     def make(lifecycle: Lifecycle, elicitation: Elicitation) -> TaskEngine:
         return TaskEngine(lifecycle, elicitation, TaskStart(file, table, values, models or {}))
 
+    plans = any(name in table.actions for name in file.actions)
     name = Path(file.source).stem if file.source else "tasks"
     gates = [name_of_gate(gate) for gate in ((models or {}).get("agent_settings") or {}).get("gates") or ()]
     logged = {
@@ -56,11 +60,12 @@ def task_orchestration(
         "inputs": {name: values[name] for name in inputs},
         "variables": values,
         **({"gates": gates} if gates else {}),
+        **({PLAN_TOOLS: names} if plans and (names := [spec.name for spec in table.tools.specs]) else {}),
         **logged_builtins(table.tools),
         **(settings or {}),
     }
     limits = file.limits if limits is None else limits
-    check = _price_check(models or {}) if any(name in table.actions for name in file.actions) else None
+    check = _price_check(models or {}) if plans else None
     return Orchestration(make=make, name=name, settings=logged, check=check, server_tools=table.tools.servers, **limits)
 
 

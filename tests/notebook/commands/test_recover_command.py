@@ -335,3 +335,29 @@ def test_ids_of_interrupted_runs_and_its_options_are_completed(kernel: Any) -> N
     assert "--model" in complete(f"%agent recover {run_id} --m")
     assert "add" in complete(f"%agent recover {run_id} -t a")
     assert "simulated:disciplined" in complete(f"%agent recover {run_id} -m sim")
+
+
+@pytest.mark.req("R1.42", "KX.5")
+def test_a_plan_that_asked_when_its_kernel_died_is_answered_with_the_tools_of_the_notebook(kernel: Any) -> None:
+    made = """
+from agentnb import Store, Workflow
+weighed = []
+def weigh(species: str) -> str:
+    'Weigh the penguins of a species.'
+    weighed.append(species)
+    return species
+asked = Workflow.planner([weigh]).run_sync(
+    "- `weigh('Adelie')`\\n- `weigh()`", model="simulated:disciplined", answer=lambda question: {"species": "Gentoo"},
+    store=Store(".agentnb/runs"), show=False,
+)
+path = Path(f'.agentnb/runs/{asked.id}.jsonl')
+lines = path.read_bytes().splitlines(keepends=True)
+place = next(place for place, line in enumerate(lines, 1) if line.startswith(b'{"kind":"question_asked"'))
+path.write_bytes(b''.join(lines[:place]))
+weighed.clear()
+"""
+    cell = kernel.run(made)
+    assert cell.status == "ok", cell.error
+    cell = kernel.run(f"%agent answer {kernel.value('asked.id')} " + '{"species": "Chinstrap"}')
+    assert cell.status == "ok", cell.error
+    assert kernel.value("(run.status, weighed)") == "('completed', ['Chinstrap'])"

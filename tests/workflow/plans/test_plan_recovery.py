@@ -1,0 +1,73 @@
+"""A planner whose process dies while it asks: the answer is given later, by the id of the question, and no call is repeated."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plan_examples import fetch, results, steps
+from task_examples import run_of
+
+from agentnb import Run, Store, Workflow, recover
+from agentnb.core.log.events import QuestionAsked
+from agentnb.errors import SettingsError
+from agentnb.models import ScriptedModel
+from agentnb.tools.tool import ToolContext
+
+QUERY = "- `tides_fetch('brest')`\n- `tides_fetch()`\n- `tides_fetch('cork')`"
+
+
+def killed_while_asking(folder: Path, tool: Any, model: Any, query: str = QUERY) -> tuple[Store, Run]:
+    """The run as its log has it when the process dies over the first question, and its store."""
+    store, cut = Store(folder / "whole"), Store(folder / "cut")
+    run = run_of(Workflow.planner([tool]), {"query": query}, store, model=model, answer=lambda question: {"station": "vigo"})
+    asked = next(index for index, event in enumerate(run.events) if isinstance(event, QuestionAsked))
+    lines = store.path(run.id).read_text(encoding="utf-8").splitlines(keepends=True)
+    cut.folder.mkdir()
+    cut.path(run.id).write_text("".join(lines[: asked + 1]), encoding="utf-8")
+    found = cut.load(run.id)
+    assert found.status == "interrupted" and len(found.waiting) == 1
+    return cut, found
+
+
+@pytest.mark.req("R1.42", "R1.43", "KX.5")
+def test_answer_after_a_kill_goes_on_without_repeating_a_call(tmp_path: Path) -> None:
+    called: list[str] = []
+
+    def tides_fetch(station: str) -> str:
+        """Fetch."""
+        called.append(station)
+        return station
+
+    store, cut = killed_while_asking(tmp_path, tides_fetch, "simulated:disciplined")
+    called.clear()
+    answers = {cut.waiting[0].id: {"station": "vigo"}}
+    run = asyncio.run(recover(cut.id, tools=[tides_fetch], store=store, answers=answers))
+    assert (run.status, called) == ("completed", ["vigo", "cork"]), run.error
+    assert [name for name, _, _ in results(run)] == ["tides_fetch", "elicitation", "tides_fetch", "tides_fetch"]
+
+
+def test_question_of_a_tool_that_was_cut_off_takes_no_later_answer(tmp_path: Path) -> None:
+    async def ask(context: ToolContext) -> str:
+        """Ask."""
+        return str(await context.ask("Where?", {"type": "object", "properties": {"station": {"type": "string"}}}))
+
+    store, cut = killed_while_asking(tmp_path, ask, "simulated:disciplined", "- `ask()`")
+    with pytest.raises(SettingsError):
+        asyncio.run(recover(cut.id, tools=[ask], store=store, answers={cut.waiting[0].id: {"station": "vigo"}}))
+
+
+def test_planner_with_a_model_of_ones_own_needs_it_again(tmp_path: Path) -> None:
+    def tides_fetch(station: str) -> str:
+        """Fetch."""
+        return station
+
+    reply = steps(fetch("brest"), {"name": "tides_fetch", "args": {}})
+    store, cut = killed_while_asking(tmp_path, tides_fetch, ScriptedModel([reply, "Done."]))
+    again: Any = {"tools": [tides_fetch], "store": store, "answers": {cut.waiting[0].id: {"station": "vigo"}}}
+    with pytest.raises(SettingsError, match="model="):
+        asyncio.run(recover(cut.id, **again))
+    run = asyncio.run(recover(cut.id, model=ScriptedModel(["Done."]), **again))
+    assert (run.status, run.text) == ("completed", "Done.")
