@@ -24,7 +24,7 @@ _FENCE = re.compile(
     r"^[ \t]*(?P<fence>```+|~~~+)[ \t]*(?P<kind>\w*)[^\n]*\n(?P<text>.*?)^[ \t]*(?P=fence)[ \t]*$", re.MULTILINE | re.DOTALL
 )
 _PLAN_KEYS = frozenset({"steps", "elicitation"})
-_BEGUN = re.compile(r"""["']?steps["']?\s*:""")
+_BEGUN = re.compile(r"""(?<!\w)["']?steps["']?\s*:""")
 
 
 def plan_in_reply(text: str, calls: Sequence[ToolCall] = ()) -> ReadPlan | None:
