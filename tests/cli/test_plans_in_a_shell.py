@@ -114,13 +114,14 @@ def test_exit_code_says_how_a_plan_ended(cli: Call, subtests: pytest.Subtests, p
 
 
 def test_interrupt_ends_a_plan_with_130() -> None:
-    name = module("import time\ndef wait() -> str:\n    '''Wait.'''\n    time.sleep(60)\n    return ''\n")
+    body = "    '''Wait.'''\n    print('It waits')\n    time.sleep(60)\n    return ''\n"
+    name = module(f"import time\ndef wait() -> str:\n{body}")
     path = written("p.yaml", "steps: [{name: wait}]\n")
     program = [sys.executable, "-m", "agentnb", "exec", str(path), "-t", f"{name}:wait"]
     with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         try:
-            while "step plan/0 began" not in process.stderr.readline():
+            while "It waits" not in process.stderr.readline():
                 assert process.poll() is None
             process.send_signal(signal.SIGINT)
             process.communicate(timeout=LONG)
@@ -332,7 +333,7 @@ def wait() -> str:
     with subprocess.Popen([*program, "exec", "planner", "When?", *tools], stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         try:
-            while "step loop/exec/1 began" not in process.stderr.readline():
+            while "step 1 wait began" not in process.stderr.readline():
                 assert process.poll() is None
         finally:
             process.kill()
