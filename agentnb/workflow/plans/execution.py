@@ -54,7 +54,7 @@ async def run_plan(call: ActionCall) -> dict[str, Any]:
     if plan.form == "chat":
         await run_chat_steps(call, plan, results)
     elif execution.plan.question is not None:
-        await execution.ask("plan", str(execution.plan.id), execution.plan.question)
+        await execution.ask("plan", execution.plan.id or "plan", execution.plan.question)
     else:
         await execution.run_steps()
     return {"results": execution.results, "elicitation": None, "transcript": call.input.get("transcript")}

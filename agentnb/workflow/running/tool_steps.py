@@ -87,9 +87,7 @@ class ToolSteps:
             raise StepEndedBadly(_blocked(tool, block))
         self._book.drop(call.id)
         if read is not None and not attempt.is_new and (ended := self._logged_outcome(call.id)) is not None:
-            if not ended.ok:
-                raise StepEndedBadly(_failed(tool, ended))
-            return read(ended.text)
+            return read(_text(tool, ended))
         earlier = None if attempt.is_new else self._earlier(call.id)
         self._calls.open()
         if earlier is not None and earlier.start is not None and not (repeats or self._is_repeated(tool, call.id)):
@@ -137,6 +135,13 @@ def _blocked(tool: Tool, block: Block) -> StepFailure:
     verb = "allowed" if code == DENIED else "run"
     advice = advice_on_denial(tool) if block.rule == READ_ONLY else ()
     return StepFailure(f"{name} was not {verb}: {block.reason}", FAILED | {code}, advice, is_final=True)
+
+
+def _text(tool: Tool, outcome: ToolOutcome) -> str:
+    """Return the text of an outcome; raise `StepEndedBadly` if it failed."""
+    if not outcome.ok:
+        raise StepEndedBadly(_failed(tool, outcome))
+    return outcome.text
 
 
 def _failed(tool: Tool, outcome: ToolOutcome) -> StepFailure:
