@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,23 +26,31 @@ PROMPT = Path(__file__).with_name("prompts") / "executor.md"
 
 
 async def run_chat_steps(call: ActionCall, plan: PlanSpec, results: list[StepResult]) -> None:
-    """Run the steps in their order, and take their results; what depends on a step that failed is skipped."""
+    """Run the steps in their order, and take their results; what depends on a step that failed is skipped.
+
+    A step whose id has a result already is not run again.
+    """
+    before = {str(one["id"]): one for one in results if one["id"] is not None}
+    numbers, first = [step.number or index for index, step in enumerate(plan.steps, 1)], len(results)
     done: dict[int, StepResult] = {}
     for index, step in enumerate(plan.steps):
-        number, name = step.number or index + 1, step.tools[0] if step.tools else step.type
+        number, name = numbers[index], step.tools[0] if step.tools else step.type
         step_id = step.id or f"{plan.id or 'step'}-{number}"
+        if (known := before.get(step_id)) is not None:
+            done[number] = known
+            continue
         lost = [other for other in step.depends_on if other not in done or done[other]["error"] is not None]
         if lost:
             call.skip(str(index), f"step {lost[0]}, which it depends on, has no result")
             results.append(step_result(step_id, name, step.args, None, f"skipped: it depends on step {lost[0]}"))
             continue
         try:
-            output, error = await _run(call, step, index, done)
+            output, error = await _run(call, step, index, done, partial(_output, numbers, done))
         except SettingsError as problem:
             output, error = None, problem.what
         done[number] = step_result(step_id, name, step.args, output, error)
         results.append(done[number])
-    failed = next((one for one in results if one["error"] is not None), None)
+    failed = next((one for one in results[first:] if one["error"] is not None), None)
     if failed is not None:
         await call.failed(failed["name"], failed["error"])
 
@@ -49,13 +59,15 @@ def _system() -> str:
     return PROMPT.read_text(encoding="utf-8").strip()
 
 
-async def _run(call: ActionCall, step: PlanStep, index: int, done: dict[int, StepResult]) -> tuple[Any, str | None]:
-    """Return the output of a step, and its error."""
+async def _run(
+    call: ActionCall, step: PlanStep, index: int, done: dict[int, StepResult], output_of: Callable[[int], Any]
+) -> tuple[Any, str | None]:
+    """Return the output of a step, and its error. ``output_of``: that of the step at a place."""
     if step.problem is not None:
         return None, step.problem
     tools = [_tool(name, call) for name in step.tools]
     if tools and not step.executor_required and (step.args is not None or not tools[0].spec.input_schema.get("required")):
-        arguments = filled(dict(step.args or {}), lambda place: _output(place, done))
+        arguments = filled(dict(step.args or {}), output_of)
         answer = await call.call_tool(str(index), tools[0].spec.name, arguments)
         return answer.result, answer.error
     prompt = _prompt(step, done)
@@ -78,10 +90,13 @@ def _tool(name: str, call: ActionCall) -> Tool:
     return found
 
 
-def _output(place: int, done: dict[int, StepResult]) -> Any:
-    if place + 1 not in done:
+def _output(numbers: Sequence[int], done: Mapping[int, StepResult], place: int) -> Any:
+    found = done.get(numbers[place]) if place < len(numbers) else None
+    if found is None:
         raise SettingsError(f"$step[{place}] has no result", "A reference reads an earlier step that has one")
-    return done[place + 1]["result"]
+    if found["error"] is not None:
+        raise SettingsError(f"$step[{place}] has failed: {found['error']}")
+    return found["result"]
 
 
 def _prompt(step: PlanStep, done: dict[int, StepResult]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from msgspec import structs
@@ -15,6 +16,7 @@ from agentnb.errors import SettingsError, UnknownTool
 from agentnb.policies.gates.duplicate import DuplicateGuard
 from agentnb.tools.builtin.named import near_tools
 from agentnb.tools.tool import Tool
+from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import MappingNode
 from agentnb.workflow.plans.chat_execution import run_chat_steps
@@ -25,11 +27,13 @@ from agentnb.workflow.plans.plan_results import (
     given_results,
     last_output,
     note_call,
+    problem_of,
     recall_output,
     step_result,
     window_of,
 )
-from agentnb.workflow.plans.plan_spec import ABORT, MAX_STEPS, NOOP, TOOL, TYPES, PlanQuestion, PlanSpec, PlanStep
+from agentnb.workflow.plans.plan_spec import ABORT, ELICITATION, MAX_STEPS, NOOP, TOOL, TYPES, PlanQuestion, PlanSpec, PlanStep
+from agentnb.workflow.plans.planner import offered
 from agentnb.workflow.plans.step_references import filled
 from agentnb.workflow.tasks.actions import ActionCall
 
@@ -41,18 +45,27 @@ _GUARD = DuplicateGuard()
 async def run_plan(call: ActionCall) -> dict[str, Any]:
     """Run the steps of a plan in their order, and return all results: the action ``llm/exec:run_plan``.
 
-    Input: ``plan``, ``results``, ``transcript``. A step whose id has a result already is not run again. A question ends the
-    plan: its answer is a result for the planner.
+    Input: ``plan``, ``results``, ``transcript``, and ``tools`` (names; by default all of the run). A step whose id has a result
+    already is not run again. A question ends the plan: its answer is a result for the planner.
     """
+    call = _with_offered_tools(call)
     plan, results = plan_of(call.input.get("plan")), given_results(call.input.get("results"))
     execution = _Execution(call, plan, results)
     if plan.form == "chat":
         await run_chat_steps(call, plan, results)
     elif execution.plan.question is not None:
-        await execution.ask("plan", str(execution.plan.id), execution.plan.question)
+        await execution.ask("plan", execution.plan.id or "plan", execution.plan.question)
     else:
         await execution.run_steps()
     return {"results": execution.results, "elicitation": None, "transcript": call.input.get("transcript")}
+
+
+def _with_offered_tools(call: ActionCall) -> ActionCall:
+    """Return the call with the tools only that its input names, if it names any: a plan calls no others."""
+    if (names := call.input.get("tools")) is None:
+        return call
+    found = [call.tools.get(one.name) for one in offered(names, call.tools)]
+    return replace(call, tools=Toolbox(filter(None, found)))
 
 
 def plan_of(given: Any) -> PlanSpec:
@@ -60,17 +73,26 @@ def plan_of(given: Any) -> PlanSpec:
     if (written := plan_of_data(given)) is not None:
         return written
     data = plain_data(given, "The plan")
-    node = node_of({key: value for key, value in data.items() if value is not None}) if isinstance(data, dict) else None
-    if not isinstance(node, MappingNode):
+    if not isinstance(data, dict) or not isinstance(data.get("steps"), list | None):
         raise SettingsError("plan is not a plan", EXAMPLE)
-    problems = Problems()
-    plan = read_plan(node, problems).plan
-    if len(plan.steps) > MAX_STEPS:
+    steps = data.get("steps") or []
+    if len(steps) > MAX_STEPS:
         raise SettingsError(f"The plan has more than {MAX_STEPS:,} steps", "Split it")
-    told = [step.get("problem") if isinstance(step, dict) else None for step in data.get("steps") or ()]
-    return structs.replace(
-        plan, steps=tuple([structs.replace(step, problem=one) for step, one in zip(plan.steps, told, strict=True)])
-    )
+    told = [step.get("problem") if isinstance(step, dict) else None for step in steps]
+    bare = [_without(step, "problem") for step in steps]
+    node = node_of({key: value for key, value in {**data, "steps": bare}.items() if value is not None})
+    assert isinstance(node, MappingNode), "it is a mapping"
+    read = read_plan(node, Problems())
+    faults = ["; ".join(fault.message for fault in found) for found in read.faults]
+    read_steps = [
+        structs.replace(step, problem=str(one) if one else fault or None)
+        for step, one, fault in zip(read.plan.steps, told, faults, strict=True)
+    ]
+    return structs.replace(read.plan, steps=tuple(read_steps))
+
+
+def _without(step: Any, key: str) -> Any:
+    return {name: value for name, value in step.items() if name != key} if isinstance(step, dict) else step
 
 
 class _Execution:
@@ -80,7 +102,7 @@ class _Execution:
         self.plan = plan
         self.results = results
         self._call = call
-        self._before = {one["id"]: one for one in results if one["id"]}
+        self._before = {str(one["id"]): one for one in results if one["id"] not in (None, "")}
         """The results that there were before, by the ids of their steps."""
         self._window = window_of(results)
         self._outputs: dict[int, StepResult] = {}
@@ -96,7 +118,7 @@ class _Execution:
 
     async def _run(self, step: PlanStep, index: int) -> bool:
         """Run a step; return whether the plan ends with it."""
-        if (known := self._before.get(step.id)) is not None:
+        if (known := self._before.get(step.id or "")) is not None:
             self._outputs[index] = known
             return _GO_ON
         if step.type == NOOP:
@@ -113,6 +135,9 @@ class _Execution:
 
     async def ask(self, key: str, step: str, question: PlanQuestion) -> None:
         """Ask the person, and take what they did as a result."""
+        if problem := problem_of(question):
+            self.results.append(step_result(step, ELICITATION, {"message": question.data["message"]}, None, problem))
+            return
         answer = await self._call.ask(f"question-{key}", question.data["message"], question.asked_schema)
         self.results.append(answer_result(step, question, answer))
 

@@ -13,7 +13,7 @@ from agentnb.core.schema.nesting import is_too_deep
 from agentnb.workflow.form.fields import Fields
 from agentnb.workflow.form.problems import Problem, Problems
 from agentnb.workflow.form.yaml_source import Entry, ListNode, MappingNode, Node, ScalarNode, kind_of, plain, read_mapping
-from agentnb.workflow.plans.plan_spec import CHAT_TYPES, MAX_STEPS, PlanForm, PlanQuestion, PlanSpec, PlanStep
+from agentnb.workflow.plans.plan_spec import CHAT_TYPES, MAX_RETRIES, MAX_STEPS, PlanForm, PlanQuestion, PlanSpec, PlanStep
 from agentnb.workflow.tasks.spec import tool_name
 
 OF_PLANS = ("id", "intention", "steps", "elicitation")
@@ -37,6 +37,8 @@ class ReadPlan:
     """Each step as it was written; None for one that is no mapping."""
     faults: tuple[tuple[Problem, ...], ...] = ()
     """What could not be used, by step."""
+    answer: str | None = None
+    """What a reply says that holds a plan without steps."""
 
 
 @dataclass(slots=True)
@@ -134,14 +136,18 @@ def _read_step(item: Node, index: int, form: PlanForm, problems: Problems, read:
 
 def _step(fields: Fields) -> PlanStep:
     fields.refuse_unknown(OF_STEPS)
-    name = fields.text("name")
+    name, retries = fields.text("name"), fields.whole("retries") or 0
+    if retries > MAX_RETRIES:
+        fields.problems.add(
+            fields.line_of("retries"), f"{fields.where}: retries is {retries:,}; at most {MAX_RETRIES} are made"
+        )
     return PlanStep(
         type=fields.text("type") or "tool",
         id=fields.text("id"),
         name=None if name is None else tool_name(name),
         args=fields.mapping("args"),
         reason=fields.text("reason"),
-        retries=fields.whole("retries") or 0,
+        retries=min(retries, MAX_RETRIES),
         content=fields.text("content"),
         elicitation=_question(fields.fields("elicitation")),
     )

@@ -10,6 +10,7 @@ import msgspec
 from agentnb.core.messages import Text, ToolCall, ToolResult
 from agentnb.core.run.call_window import CallWindow, call_key
 from agentnb.core.run.rounds import DUPLICATE
+from agentnb.core.schema.json_schema import checked_schema
 from agentnb.errors import SettingsError
 from agentnb.workflow.plans.plan_spec import ELICITATION, PlanQuestion
 
@@ -32,6 +33,15 @@ def answer_result(step: str, question: PlanQuestion, answer: Mapping[str, Any]) 
         told["content"] = {"answer": told["content"]}
     text = msgspec.json.encode(told).decode()
     return step_result(step, ELICITATION, {"message": question.data["message"]}, text)
+
+
+def problem_of(question: PlanQuestion) -> str:
+    """Return why a question cannot be asked; empty if it can be."""
+    try:
+        checked_schema(question.asked_schema, "requestedSchema", "")
+    except SettingsError as error:
+        return error.what
+    return ""
 
 
 def given_results(value: Any) -> list[StepResult]:

@@ -20,6 +20,8 @@ CHAT_TYPES = ("research", "action", "analysis", "synthesis")
 """The types of a chat's steps."""
 MAX_STEPS = 1_000
 """Maximum steps of a plan."""
+MAX_RETRIES = 100
+"""Maximum further attempts of a step: they follow each other at once."""
 NO_FORM = {"type": "object", "properties": {}}
 """The schema of a question whose answer has no fields."""
 

@@ -12,6 +12,7 @@ from msgspec import structs
 
 from agentnb.advice import GiveTools
 from agentnb.core.messages import encodable, user
+from agentnb.core.redaction import redact
 from agentnb.core.request import Request, ToolSpec
 from agentnb.errors import BrokenReply, UnknownTool
 from agentnb.policies.ending import CUT
@@ -19,10 +20,18 @@ from agentnb.tools.builtin.named import near_tools
 from agentnb.tools.mcp.server import ServerTools, is_word
 from agentnb.tools.mcp.wire_names import is_named
 from agentnb.tools.toolbox import Toolbox
-from agentnb.workflow.plans.plan_results import StepResult, answer_result, given_results, last_of_each_call
-from agentnb.workflow.plans.plan_spec import PlanSpec
+from agentnb.workflow.plans.plan_reader import OF_PLANS
+from agentnb.workflow.plans.plan_results import (
+    StepResult,
+    answer_result,
+    given_results,
+    last_of_each_call,
+    problem_of,
+    step_result,
+)
+from agentnb.workflow.plans.plan_spec import ELICITATION, PlanSpec
 from agentnb.workflow.plans.prompt_template import has_place, rendered, template_text
-from agentnb.workflow.plans.reply_plans import plan_in_reply
+from agentnb.workflow.plans.reply_plans import AGAIN, plan_in_reply
 from agentnb.workflow.tasks.actions import ActionCall, ModelAnswer
 from agentnb.workflow.tasks.spec import tool_name
 
@@ -51,7 +60,7 @@ class Planning:
         system = "" if has_place(template, "context") else self.context
         planning = {"query": self.query, "results": shown}
         text = encodable(rendered(template, values)) or self.query
-        return Request(encodable(system), (user(text),), self.tools, {"planning": planning})
+        return redact(Request(encodable(system), (user(text),), self.tools, {"planning": planning}))
 
 
 async def plan(call: ActionCall) -> dict[str, Any]:
@@ -64,7 +73,7 @@ async def plan(call: ActionCall) -> dict[str, Any]:
     planning, results = _planning(call), given_results(call.input.get("results"))
     transcript = _begun(call.input.get("transcript"), planning.query)
     for turn in count(1):
-        call.check_plans()
+        call.check_plans(f"reply-{turn}")
         reply = await call.ask_model(
             f"reply-{turn}", planning.request(results, transcript), OPERATION, model=call.input.get("model")
         )
@@ -72,8 +81,11 @@ async def plan(call: ActionCall) -> dict[str, Any]:
         transcript.append({"role": "assistant", "content": reply.text or _in_words(made)})
         call.propose(reply.id, made.data)
         if made.question is None:
-            output = {"plan": made.data, "answer": answer, "elicitation": None}
+            output = {"plan": {**dict.fromkeys(OF_PLANS), **made.data}, "answer": answer, "elicitation": None}
             return {**output, "results": results, "transcript": transcript}
+        if problem := problem_of(made.question):
+            results.append(step_result(reply.id, ELICITATION, {"message": made.question.data["message"]}, None, problem))
+            continue
         given = await call.ask(f"question-{turn}", made.question.data["message"], made.question.asked_schema)
         results.append(answer_result(reply.id, made.question, given))
     raise AssertionError("it plans until it returns")
@@ -116,7 +128,7 @@ def _understood(reply: ModelAnswer, results: Sequence[StepResult]) -> tuple[Plan
     read = plan_in_reply(reply.text, reply.calls)
     if read is None:
         if not reply.text.strip():
-            raise BrokenReply(NO_ANSWER, "Try again, or use another model")
+            raise BrokenReply(NO_ANSWER, AGAIN)
         return PlanSpec(id=reply.id), reply.text.strip()
     taken = {one["id"] for one in results} if reply.calls else set()
     steps = []
@@ -124,12 +136,12 @@ def _understood(reply: ModelAnswer, results: Sequence[StepResult]) -> tuple[Plan
         is_own = step.id is not None and step.id not in taken
         problem = "; ".join(one.message for one in faults) or None
         steps.append(structs.replace(step, id=step.id if is_own else f"{reply.id[:8]}-{index}", problem=problem))
-    return structs.replace(read.plan, id=reply.id, steps=tuple(steps)), None
+    return structs.replace(read.plan, id=reply.id, steps=tuple(steps)), read.answer
 
 
 def _begun(transcript: Any, query: str) -> list[dict[str, Any]]:
     """Return the transcript so far, with the question of the person as its last word of theirs."""
-    found = [dict(one) for one in transcript or () if isinstance(one, Mapping)]
+    found = [dict(one) for one in transcript if isinstance(one, Mapping)] if isinstance(transcript, list | tuple) else []
     last = next((one.get("content") for one in reversed(found) if one.get("role") == "user"), None)
     return found if last == query or not query else [*found, {"role": "user", "content": query}]
 

@@ -28,7 +28,8 @@ def template_text(given: Any, folder: Path) -> str:
         return ""
     if not isinstance(given, str):
         raise SettingsError("promptTemplate is not a text", "Write a text, or the path of a file")
-    text = _of_file(given, folder) if "\n" not in given and given.strip().endswith(_FILES) else given
+    is_path = given.isprintable() and given.strip().endswith(_FILES)
+    text = _of_file(given, folder) if is_path else given
     check_template(text)
     return text
 
@@ -73,6 +74,8 @@ def _of_file(name: str, folder: Path) -> str:
     path = (folder / name.strip()).resolve()
     if not path.is_relative_to(folder.resolve()):
         raise SettingsError(f"promptTemplate: {name} is outside of {folder}", "Give the text, or a file in that folder")
+    if path.exists() and not path.is_file():  # a pipe may wait for ever
+        raise SettingsError(f"promptTemplate: there is no file {name}", "Give the text, or the path of a text file")
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

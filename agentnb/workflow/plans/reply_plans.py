@@ -13,44 +13,44 @@ from agentnb.core.messages import ToolCall
 from agentnb.core.run.call_window import call_key
 from agentnb.errors import BrokenReply
 from agentnb.workflow.form.problems import Problems
-from agentnb.workflow.form.yaml_source import MappingNode, read_yaml
+from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, ScalarNode, read_yaml
 from agentnb.workflow.plans.plan_reader import ReadPlan, node_of, read_plan
 from agentnb.workflow.plans.plan_spec import ELICITATION, MAX_STEPS, TOOL, PlanSpec, PlanStep
 from agentnb.workflow.plans.step_references import references_in
 from agentnb.workflow.tasks.spec import tool_name
 from agentnb.workflow.templates.json_in_text import json_values
 
-_FENCE = re.compile(
-    r"^[ \t]*(?P<fence>```+|~~~+)[ \t]*(?P<kind>\w*)[^\n]*\n(?P<text>.*?)^[ \t]*(?P=fence)[ \t]*$", re.MULTILINE | re.DOTALL
-)
-_PLAN_KEYS = frozenset({"steps", "elicitation"})
-_BEGUN = re.compile(r"""(?<!\w)["']?steps["']?\s*:""")
+_FENCE = re.compile(r"^[ \t]*(?P<fence>```+|~~~+)(?P<kind>[^\n]*)$", re.MULTILINE)
+"""The first line of a fence, or, without a kind, the last one."""
+AGAIN = "Try again, or use another model"
+_PLAN_KEYS = ("steps", "elicitation")
+_BEGUN = re.compile(r"""(?<!\w)["']?(?:steps|elicitation)["']?\s*:""")
 
 
 def plan_in_reply(text: str, calls: Sequence[ToolCall] = ()) -> ReadPlan | None:
     """Return the plan of a reply; None if the reply is an answer.
 
-    Prose before a plan becomes the reason of its first step. Raises `BrokenReply` for what is meant as a plan and cannot be
-    read, and for one with too many steps.
+    Prose before a plan becomes the reason of its first step; without steps, it is the answer. Raises `BrokenReply` for what is
+    meant as a plan and cannot be read, and for one with too many steps.
     """
     if calls:
         return _of_calls(text, calls)
     for node, prose in _mappings(text):
         if (declared := _as_plan(node)) is not None:
             return _checked(read_plan(declared, Problems()), prose)
-    if _FENCE.search(text) is None and not text.lstrip().startswith("{"):
+    if next(_fenced(text), None) is None and not text.lstrip().startswith("{"):
         return None
     if _BEGUN.search(text):
-        raise BrokenReply("The model's plan cannot be read: it is neither JSON nor YAML", "Try again, or use another model")
+        raise BrokenReply("The model's plan cannot be read: it is neither JSON nor YAML", AGAIN)
     return None
 
 
 def _mappings(text: str) -> Iterator[tuple[MappingNode, str]]:
     """Yield the mappings in a text, each with the prose before it: in fences, the whole text, JSON within prose."""
-    for fence in _FENCE.finditer(text):
-        if (node := _mapping(fence["text"])) is not None:
-            yield node, text[: fence.start()].strip()
-    if text.lstrip()[:1] != "{" and ":" in text and (node := _mapping(text)) is not None:
+    for fenced, start in _fenced(text):
+        if (node := _mapping(fenced)) is not None:
+            yield node, text[:start].strip()
+    if text.lstrip()[:1] != "{" and (node := _mapping(text)) is not None:
         yield node, ""
     for value in json_values(text):
         within = node_of(value)
@@ -58,7 +58,23 @@ def _mappings(text: str) -> Iterator[tuple[MappingNode, str]]:
             yield within, text[: max(text.find("{"), 0)].strip()
 
 
+def _fenced(text: str) -> Iterator[tuple[str, int]]:
+    """Yield what stands in each fence that is closed, and where the fence begins, in one pass over the text."""
+    lines = [*_FENCE.finditer(text)]
+    last = {line["fence"]: line.start() for line in lines if not line["kind"].strip()}
+    opened: re.Match[str] | None = None
+    for line in lines:
+        if opened is None:
+            opened = line if last.get(line["fence"], -1) > line.start() else None
+        elif line["fence"] == opened["fence"] and not line["kind"].strip():
+            yield text[opened.end() + 1 : line.start()], opened.start()
+            opened = None
+
+
 def _mapping(text: str) -> MappingNode | None:
+    """Return the mapping of a text in YAML; None if it is none, or names no key of a plan: prose is not read as YAML."""
+    if not any(key in text for key in _PLAN_KEYS):
+        return None
     problems = Problems()
     node = read_yaml(text, problems)
     return node if isinstance(node, MappingNode) and not problems.found else None
@@ -66,7 +82,10 @@ def _mapping(text: str) -> MappingNode | None:
 
 def _as_plan(node: MappingNode) -> MappingNode | None:
     """Return the mapping of a plan, also for a reply that is one question and nothing else; None if it is neither."""
-    if not _PLAN_KEYS.isdisjoint(node.entries):
+    steps, asked = (node.entries[key].value if key in node.entries else None for key in _PLAN_KEYS)
+    if isinstance(steps, ListNode) or isinstance(asked, MappingNode):
+        return node
+    if not node.entries.keys().isdisjoint(_PLAN_KEYS) and all(one is None or _is_blank(one) for one in (steps, asked)):
         return node
     kind = node.entries.get("type")
     if kind is not None and getattr(kind.value, "value", None) == ELICITATION:
@@ -74,10 +93,16 @@ def _as_plan(node: MappingNode) -> MappingNode | None:
     return None
 
 
+def _is_blank(node: Node) -> bool:
+    return isinstance(node, ScalarNode) and node.value in (None, "", False)
+
+
 def _checked(read: ReadPlan, prose: str) -> ReadPlan:
     steps = read.plan.steps
     if len(steps) > MAX_STEPS:
         raise BrokenReply(f"The model's plan has more than {MAX_STEPS:,} steps", "Ask for less at once")
+    if not steps and read.plan.question is None:
+        return replace(read, answer=read.fields.text("answer") or prose or None)
     if prose and steps and not steps[0].reason:
         first = structs.replace(steps[0], reason=prose)
         return replace(read, plan=structs.replace(read.plan, steps=(first, *steps[1:])))

@@ -11,6 +11,8 @@ from agentnb.workflow.tasks.variables import parsed
 
 _REFERENCE = re.compile(r"\$step\[(?P<index>[^\]\s]*)\](?P<path>\S*)")
 _PATH = re.compile(r"\.output(?P<rest>(?:\.[^.\s]+)*)")
+_DIGITS = 10
+"""Of the number of a step or of an item, at most: Python reads no number of very many."""
 EXAMPLE = "Write $step[N].output, or $step[N].output.NAME for a field of it, where N counts the steps from 0"
 
 
@@ -39,7 +41,7 @@ def target_of(reference: str) -> tuple[int, tuple[str, ...]]:
     found = _REFERENCE.fullmatch(reference)
     assert found is not None, "it is a reference"
     index, path = found["index"], _PATH.fullmatch(found["path"])
-    if not index.isdecimal() or len(index) > len(str(10**9)):
+    if not index.isdecimal() or len(index) > _DIGITS:
         raise SettingsError(f"{reference}: $step[{index}] names no step", EXAMPLE)
     if path is None:
         raise SettingsError(f"{reference} does not read the output of a step", EXAMPLE)
@@ -66,7 +68,7 @@ def _at(output: Any, path: tuple[str, ...], reference: str) -> Any:
     for key in path:
         if isinstance(found, Mapping) and key in found:
             found = found[key]
-        elif isinstance(found, list) and key.isdecimal() and int(key) < len(found):
+        elif isinstance(found, list) and key.isdecimal() and len(key) <= _DIGITS and int(key) < len(found):
             found = found[int(key)]
         else:
             known = ", ".join(map(str, found)) if isinstance(found, Mapping) else ""

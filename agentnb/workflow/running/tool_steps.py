@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from agentnb.core.log.events import ToolStarted
+from agentnb.core.log.events import ToolFinished, ToolStarted
 from agentnb.core.messages import ToolCall
 from agentnb.core.run.approvals import READ_ONLY
 from agentnb.core.run.rounds import DENIED
@@ -72,11 +72,13 @@ class ToolSteps:
         block: Block | None = None,
         *,
         repeats: bool = True,
+        read: Callable[[str], Any] | None = None,
     ) -> Any:
         """Return the output of the tool as plain data, else as the text that a model would read.
 
         ``block``: the verdict that it must not run, if its step has one; ``repeats``: whether a call that a death cut off is
-        made again, for any tool. Raises `StepEndedBadly` if it fails or may not be
+        made again, for any tool; ``read``: reads the text that the log has of a call that had ended, which is not made again.
+        Raises `StepEndedBadly` if it fails or may not be
         called. Where nobody is here to ask, the run is suspended, if it can be.
         """
         call = ToolCall(tool.spec.name, arguments, attempt.place.path)
@@ -84,6 +86,8 @@ class ToolSteps:
             self._calls.refuse(call, Caller("step", call.id), block)
             raise StepEndedBadly(_blocked(tool, block))
         self._book.drop(call.id)
+        if read is not None and not attempt.is_new and (ended := self._logged_outcome(call.id)) is not None:
+            return read(_text(tool, ended))
         earlier = None if attempt.is_new else self._earlier(call.id)
         self._calls.open()
         if earlier is not None and earlier.start is not None and not (repeats or self._is_repeated(tool, call.id)):
@@ -110,6 +114,12 @@ class ToolSteps:
         asked = any(one.question.call_id == call_id for one in self._log.run.questions)
         return asked or bool(getattr(tool, "repeatable", False))
 
+    def _logged_outcome(self, step: str) -> ToolOutcome | None:
+        """Return how the call of this attempt at a step ended before the process died; None if it had not."""
+        ends = [event for event in since_start(self._log.run.events, step) if isinstance(event, ToolFinished)]
+        result = next((event.result for event in reversed(ends) if event.step == step), None)
+        return None if result is None else ToolOutcome(not result.is_error, result.parts, error_code=result.error_code)
+
     def _earlier(self, step: str) -> EarlierCall:
         """Return the call of a step as a process that died had logged it. The gates judge it again."""
         events = since_refusal(since_start(self._log.run.events, step))
@@ -125,6 +135,13 @@ def _blocked(tool: Tool, block: Block) -> StepFailure:
     verb = "allowed" if code == DENIED else "run"
     advice = advice_on_denial(tool) if block.rule == READ_ONLY else ()
     return StepFailure(f"{name} was not {verb}: {block.reason}", FAILED | {code}, advice, is_final=True)
+
+
+def _text(tool: Tool, outcome: ToolOutcome) -> str:
+    """Return the text of an outcome; raise `StepEndedBadly` if it failed."""
+    if not outcome.ok:
+        raise StepEndedBadly(_failed(tool, outcome))
+    return outcome.text
 
 
 def _failed(tool: Tool, outcome: ToolOutcome) -> StepFailure:

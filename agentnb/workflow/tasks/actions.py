@@ -66,8 +66,9 @@ class ActionCall:
     own. ``model``: its name, by default the model of the run."""
     propose: Callable[[str, dict[str, Any]], None]
     """``call.propose(plan_id, plan)``: log that a plan was made, as plain data, unless the log has it."""
-    check_plans: Callable[[], None]
-    """``call.check_plans()``: raise if the run may make no further plan."""
+    check_plans: Callable[[str], None]
+    """``call.check_plans(key)``: raise if the run may make no further plan, unless a process that died began this call of a
+    model."""
     abort: Callable[[str], None]
     """``call.abort(reason)``: end the run with this error when the action has returned what it has; ``post`` still sees it."""
     skip: Callable[[str, str], None]

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from agentnb.advice import Plain, advised
-from agentnb.core.log.work_events import PlanProposed, StepSkipped
+from agentnb.core.log.work_events import PlanProposed, StepSkipped, StepStarted
 from agentnb.core.questions import TEXT, NoAnswer
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.core.step_retry import ONCE, Retry
@@ -30,6 +30,7 @@ from agentnb.workflow.tasks.execution import ABORTED, MAX_PLAN_ITERATIONS, Execu
 from agentnb.workflow.tasks.file_rules import FileRules
 from agentnb.workflow.tasks.model_steps import ModelSteps
 from agentnb.workflow.tasks.spec import ApprovalRules
+from agentnb.workflow.tasks.variables import parsed
 
 Handle = Callable[[Execution, str, str], Awaitable[None]]
 """Does what ``onError`` of a task says, with the name of what has failed and the error."""
@@ -80,7 +81,7 @@ class Calls:
             ask=partial(self._ask, attempt.place),
             ask_model=partial(self._models.ask, attempt.place),
             propose=self._propose,
-            check_plans=self._check_plans,
+            check_plans=partial(self._check_plans, attempt.place),
             abort=partial(_abort, execution),
             skip=partial(self._skip, attempt.place),
             work_dir=folder_of(self._steps.work_dir),
@@ -88,8 +89,9 @@ class Calls:
         )
         return plain_data(await function(call), f"The result of {action}")
 
-    def _check_plans(self) -> None:
-        if len(self._steps.log.run.plans) >= self._max_plans:
+    def _check_plans(self, around: Place, key: str) -> None:
+        has_begun = self._steps.journal.is_next(StepStarted, call_step(around, key)[1].path)
+        if not has_begun and len(self._steps.log.run.plans) >= self._max_plans:
             what = f"{self._max_plans} plans were made, and the last one is not the end"
             words = frozenset({MAX_PLAN_ITERATIONS})
             advice = advised("If that is too few, set max_plan_iterations of the task file")
@@ -111,7 +113,7 @@ class Calls:
     ) -> ToolAnswer:
         step, place = call_step(around, key, Retry(max_attempts=retries, initial_delay_seconds=0) if retries else ONCE)
         tool = self._tool(name)
-        work = partial(self._tools.call, tool, arguments, block=block, repeats=False)
+        work = partial(self._tools.call, tool, arguments, block=block, repeats=False, read=parsed)
         try:
             return ToolAnswer(await self._steps.attempts(step, place, work, agent=tool.spec.name, inputs=arguments))
         except FailedStep as error:
