@@ -120,7 +120,7 @@ def test_interrupt_ends_a_plan_with_130() -> None:
     with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         try:
-            while "step plan/0 began" not in process.stderr.readline():
+            while "step 0 wait began" not in process.stderr.readline():
                 assert process.poll() is None
             process.send_signal(signal.SIGINT)
             process.communicate(timeout=LONG)
