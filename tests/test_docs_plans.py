@@ -8,11 +8,11 @@ from textwrap import dedent
 from typing import Any
 
 from agentnb import Plan, Workflow
+from agentnb.core.plans.plan_history import GENERATION
 from agentnb.models import ScriptedModel
 from agentnb.workflow.plans.actions import PLAN_ACTIONS
 from agentnb.workflow.plans.plan_results import FIELDS
 from agentnb.workflow.plans.plan_spec import MAX_STEPS, TYPES
-from agentnb.workflow.plans.planner import OPERATION
 from agentnb.workflow.plans.prompt_template import PLACES
 from agentnb.workflow.tasks.spec import DEFAULT_PLANS
 
@@ -54,5 +54,5 @@ def test_the_example_of_the_planner_runs() -> None:
 
 
 def test_every_type_field_place_and_action_is_named() -> None:
-    for name in (*TYPES, *PLACES, *PLAN_ACTIONS, *FIELDS, OPERATION, f"{MAX_STEPS:,} steps", f"({DEFAULT_PLANS})"):
+    for name in (*TYPES, *PLACES, *PLAN_ACTIONS, *FIELDS, GENERATION, f"{MAX_STEPS:,} steps", f"({DEFAULT_PLANS})"):
         assert re.search(rf"(?<!\w){re.escape(name)}(?!\w)", TEXT), name

@@ -9,11 +9,11 @@ from typing import Any
 from agentnb.cli.kinds import PLAN, kind_of_text
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.files.files import file_text
-from agentnb.workflow.form.problems import Problem, Problems, workflow_problems
+from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.plan import Plan
 from agentnb.workflow.plans.default_planner import PLANNER, planner_text
-from agentnb.workflow.plans.plan_checks import validate_plan
-from agentnb.workflow.plans.plan_reader import read_plan_text
+from agentnb.workflow.plans.plan_checks import read_and_check
+from agentnb.workflow.plans.plan_reader import ReadPlan
 from agentnb.workflow.workflow import Workflow
 
 
@@ -43,19 +43,18 @@ def read_workflow(
 
 def read_plan(path: Path, tools: list[Any]) -> Plan:
     """Return the plan of a file that can run with these tools; raise `WorkflowProblems` with all that is wrong."""
-    if problems := validate_plan(path, tools) or _not_given(path, Toolbox(tools)):
-        raise workflow_problems(problems)
-    return Plan.read(path)
+    read, problems = read_and_check(path, tools)
+    if read is not None and not problems.found:
+        _note_not_given(read, Toolbox(tools), problems)
+    problems.check()
+    assert read is not None, "what is none has a problem"
+    return Plan.of(read.plan)
 
 
-def _not_given(path: Path, toolbox: Toolbox) -> list[Problem]:
-    """Return a problem for each built-in tool that a valid plan names and may not call: a model may have written it."""
-    problems = Problems(str(path))
-    read = read_plan_text(file_text(path), problems)
-    assert read is not None, "it is valid"
+def _note_not_given(read: ReadPlan, toolbox: Toolbox, problems: Problems) -> None:
+    """Note each built-in tool that a valid plan names and may not call: a model may have written it."""
     for step, fields in zip(read.plan.steps, read.steps, strict=True):
         for name in (step.name, *step.tools):
             if name and fields is not None and not toolbox.may_have(name):
                 what = f"{fields.where}: the tool {name} is built in, and is not among the tools of this command"
                 problems.add(fields.line_of("name" if name == step.name else "tools"), what, f"Give it: --tools {name}")
-    return problems.found

@@ -7,13 +7,13 @@ from contextlib import suppress
 from agentnb import settings
 from agentnb.advice import AnyAdvice, Plain, SetDefaultModel, SetKey, SetModel, ShowModels
 from agentnb.agent.from_log import logged_model
+from agentnb.core.plans.plan_history import PLANNING
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, UnknownModel
 from agentnb.models.registry import DEFAULT, can_be_made, check_model
 from agentnb.workflow.files.declared_files import actions_of
 from agentnb.workflow.form.spec import WorkflowStep
 from agentnb.workflow.form.step_tree import walk_all
-from agentnb.workflow.plans.planner import PLAN
 from agentnb.workflow.workflow import Workflow
 
 NOTE = (
@@ -61,7 +61,7 @@ def choose_model(default: str | None, before: Run | None = None) -> tuple[str, t
 def choose_model_of_workflow(workflow: Workflow, default: str | None) -> tuple[str | None, tuple[AnyAdvice, ...]]:
     """Return the model of agents that name none, chosen as for a cell, and a note for the person; None if none is needed."""
     if any(one.model is None and not one.replies for one in workflow.spec.agents.values()) or (
-        PLAN in actions_of(workflow.declared)
+        PLANNING in actions_of(workflow.declared)
     ):
         return choose_model(default)
     if workflow.tasks is not None or any(isinstance(step, WorkflowStep) for step in walk_all(workflow.spec.steps)):

@@ -11,6 +11,7 @@ from typing import Any, Unpack
 from agentnb.advice import ListRuns
 from agentnb.agent.agent import Agent
 from agentnb.agent.from_log import agent_of, is_trusted, logged_model
+from agentnb.core.plans.plan_history import PLANNING
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError
 from agentnb.guidance import GuidanceSet
@@ -27,7 +28,6 @@ from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.session.default_store import default_store
 from agentnb.store.store import Store
 from agentnb.workflow.files.declared_files import actions_of
-from agentnb.workflow.plans.planner import PLAN
 from agentnb.workflow.tasks.actions import Action
 from agentnb.workflow.workflow import Workflow
 
@@ -146,7 +146,7 @@ def workflow_again(
     if model is None and isinstance(logged, str):
         if can_be_made(logged):
             model = logged_model(run, logged)
-        elif PLAN in actions_of(workflow.declared) or any(
+        elif PLANNING in actions_of(workflow.declared) or any(
             one.model is None and not one.replies for one in workflow.spec.agents.values()
         ):
             what = f"Run {run.id} was with {logged}, which was an object in Python"

@@ -11,16 +11,12 @@ from uuid import uuid4
 
 import msgspec
 
-from agentnb.core.schema.json_schema import plain_data
 from agentnb.detect.run import Run
-from agentnb.errors import SettingsError
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
-from agentnb.workflow.files.files import file_text
 from agentnb.workflow.form.problems import Problem, Problems
-from agentnb.workflow.form.yaml_source import MappingNode
 from agentnb.workflow.plans.plan_checks import validate_plan
-from agentnb.workflow.plans.plan_reader import EXAMPLE, node_of, read_plan, read_plan_text
+from agentnb.workflow.plans.plan_reader import read_any_plan
 from agentnb.workflow.plans.plan_spec import PlanForm, PlanSpec
 from agentnb.workflow.tasks.task_file import read_task_file
 from agentnb.workflow.workflow import Workflow, WorkflowKeywords
@@ -50,20 +46,15 @@ class Plan(PlanSpec, frozen=True, kw_only=True):
         A field that is empty is None. Raises `WorkflowProblems` with what cannot be read; `validate` tells what else is wrong.
         """
         problems = Problems()
-        if isinstance(given, Mapping):
-            node = node_of(plain_data(dict(given), "The plan"))
-            assert isinstance(node, MappingNode), "it is a mapping"
-            read = read_plan(node, problems)
-        else:
-            path = given if isinstance(given, Path) or _is_path(given) else None
-            problems.source = "" if path is None else str(path)
-            found = read_plan_text(str(given) if path is None else file_text(Path(path)), problems)
-            problems.check()
-            if found is None:
-                raise SettingsError("The text does not hold a plan", EXAMPLE)
-            read = found
+        read = read_any_plan(given, problems)
         problems.check()
-        return cls(**{name: getattr(read.plan, name) for name in PlanSpec.__struct_fields__})
+        assert read is not None, "what is none has a problem"
+        return cls.of(read.plan)
+
+    @classmethod
+    def of(cls, spec: PlanSpec) -> Plan:
+        """Return what was read as a plan that can be run."""
+        return cls(**{name: getattr(spec, name) for name in PlanSpec.__struct_fields__})
 
     @property
     def tool_names(self) -> tuple[str, ...]:
@@ -115,7 +106,3 @@ class Plan(PlanSpec, frozen=True, kw_only=True):
 @cache
 def _workflow() -> Workflow:
     return Workflow.of_declared(read_task_file(TASKS, SOURCE, inputs=("plan",)))
-
-
-def _is_path(text: str) -> bool:
-    return "\n" not in text and text.endswith((".yaml", ".yml", ".json"))

@@ -52,7 +52,7 @@ RESULTS = "results"
 
 
 class _Prepared(NamedTuple):
-    """What a command runs, when nothing was found to be wrong with it."""
+    """A checked file, ready to run."""
 
     start: Callable[[RunOptions], LiveRun]
     steps: list[str]

@@ -21,7 +21,7 @@ from agentnb.workflow.files.files import path_of
 from agentnb.workflow.files.text_inputs import read_inputs
 from agentnb.workflow.plan import Plan
 from agentnb.workflow.plans.actions import PLAN_ACTIONS
-from agentnb.workflow.plans.plan_checks import validate_plan
+from agentnb.workflow.plans.plan_checks import read_and_check
 from agentnb.workflow.plans.planner_inputs import check_planner_inputs
 from agentnb.workflow.tasks.spec import tool_name
 
@@ -43,26 +43,22 @@ def validate(given: Namespace) -> Outcome:
         tools = find_tools(given.tools) if given.tools else None
         inputs = read_inputs(given.inputs)
         if kind == PLAN:
-            if problems := validate_plan(path, tools):
-                return _invalid(path, problems)
-            names = Plan.read(path).tool_names
+            read, problems = read_and_check(path, tools)
+            problems.check()
+            names = Plan.of(read.plan).tool_names if read is not None else ()
         else:
             workflow = read_workflow(path, tools, strict=given.strict, inputs=inputs, checks_actions=tools is not None)
             check_planner_inputs(workflow.declared, inputs, tools, Path.cwd())
             names = tuple([name for name in tool_names_of_files(workflow.declared) if name not in ACTIONS])
             warnings = workflow.warnings
     except WorkflowProblems as error:
-        return _invalid(path, error.problems)
+        return Outcome(_lines(error.problems, f"{path}: {counted(len(error.problems), 'problem')}"), INVALID)
     count = f", {counted(len(warnings), 'warning')}" if warnings else ""
     unchecked = ""
     if tools is None and names:
         what = "tools" if kind == PLAN else "functions"
         unchecked = f"; the {what} that it names were not checked: {_shown(names)}. Give --tools MODULE:NAME"
     return Outcome(_lines(warnings, f"{path}: a valid {kind}{count}{unchecked}"), DONE)
-
-
-def _invalid(path: Path, problems: Sequence[AnyProblem]) -> Outcome:
-    return Outcome(_lines(problems, f"{path}: {counted(len(problems), 'problem')}"), INVALID)
 
 
 def _shown(names: Sequence[str], most: int = 5) -> str:

@@ -25,6 +25,7 @@ from agentnb.core.plans.plan_steps import (
     NOT_RUN,
     PASSED,
     PENDING,
+    REPLYING,
     PlanStep,
     steps_of,
     text_of,
@@ -73,14 +74,14 @@ class PlanProgress:
         self.calls = 0
         """Tool calls of its steps that began, further attempts included."""
         self.usages: list[Usage] = []
-        """What the model calls used that made it, and those that its steps made."""
+        """The usage of the model calls that made it, and of those of its steps."""
         self.changes = 0
-        """How often it has changed since it was made."""
+        """Number of changes since it was made."""
         self._known: frozenset[str] = frozenset()
 
     @property
     def intention(self) -> str:
-        """What the plan is for, in the planner's words."""
+        """The purpose of the plan, in the planner's words."""
         return next((one for key in ("intention", "reasoning") if isinstance(one := self.plan.get(key), str) and one), "")
 
     @property
@@ -256,7 +257,7 @@ class PlanHistory:
             return
         self.children.add(path)
         plan, number = self._running.get(block), _number_of(path)
-        if plan is None or path.rpartition("/")[2].startswith("reply-"):
+        if plan is None or path.rpartition("/")[2].startswith(REPLYING):
             return
         self._places[path] = plan, number
         plan.changes += 1

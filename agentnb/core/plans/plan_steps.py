@@ -12,13 +12,13 @@ from agentnb.core.messages import ToolCall
 from agentnb.core.run.call_window import call_key
 from agentnb.core.run.work_records import StepRecord
 
-TOOL, NOOP, ABORT = "tool", "noop", "abort"
-QUESTIONS = ("elicitation", "clarify_intent")
+TOOL, NOOP, ABORT, ELICITATION, CLARIFY = "tool", "noop", "abort", "elicitation", "clarify_intent"
+QUESTIONS = (ELICITATION, CLARIFY)
 """The types of steps that ask the person."""
 CALL = "call"
 """The kind of a step of the log that the action of a task takes: a call of a tool or a model, or a question."""
-ASKING = "question-"
-"""How the path of a step of the log ends that asks the person in place of a call, before the number."""
+ASKING, REPLYING = "question-", "reply-"
+"""The prefixes of the number in the path of a step that asks the person, or a planner, in place of a call."""
 _OTHERS = (NOOP, ABORT, *QUESTIONS)
 PENDING, DROPPED, KNOWN, PASSED, BLOCKED, NOT_RUN = "pending", "dropped", "known", "passed", "blocked", "not_run"
 """The states that only steps of plans have: not begun; equal to an earlier step; its result was there before; there was nothing

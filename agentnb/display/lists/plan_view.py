@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-import msgspec
-
+from agentnb.core.plans.plan_steps import ABORT, NOOP
 from agentnb.core.redaction import redact
-from agentnb.core.schema.json_schema import plain_data
 from agentnb.display.markup import NOTHING, Html, tag
 from agentnb.display.style import kept
+from agentnb.display.texts.call_labels import argument_words
 from agentnb.display.texts.labels import clean, counted, first_line, times
 from agentnb.workflow.plan import Plan
-from agentnb.workflow.plans.plan_spec import ABORT, NOOP, PlanQuestion, PlanStep
+from agentnb.workflow.plans.plan_spec import PlanQuestion, PlanStep
 
 MAX_STEPS = 200
 """Steps that are shown; of more, only the count is."""
@@ -112,17 +111,13 @@ def _of_chat(step: PlanStep) -> str:
 
 
 def _arguments(step: PlanStep) -> str:
-    return ", ".join(f"{name}={_value(value)}" for name, value in (step.args or {}).items())
+    return argument_words(step.args or {}, MAX_OF_A_CALL)
 
 
 def _question(question: PlanQuestion) -> str:
     fields: Mapping[str, Any] = question.schema.get("properties") or {}
     names = f" ({', '.join(map(str, fields))})" if fields else ""
     return _shown(f"{question.data['message']}{names}", MAX_OF_WORDS)
-
-
-def _value(value: Any) -> str:
-    return msgspec.json.encode(plain_data(value, "An argument")).decode()
 
 
 def _how_to_run(plan: Plan, variable: str) -> str:

@@ -186,7 +186,7 @@ def _step_line(step: PlanStep, state: str) -> Iterator[Html]:
 
 
 def name_of(step: PlanStep) -> str:
-    """Return what a step is: its tool, ``asks you``, ``noop``, ``abort``."""
+    """Return the name of a step: its tool, ``asks you``, ``noop``, ``abort``."""
     if step.kind == TOOL:
         return _short(step.name, 80) or "step"
     return step.kind if step.kind in (NOOP, ABORT) else ASKS
@@ -241,7 +241,7 @@ def outcome_of(step: PlanStep, state: str) -> str:
 
 
 def _body(step: PlanStep, key: str, form: Form) -> list[Html]:
-    """Return what a step opens to: its arguments, why it failed, its result, the runs that its tool began."""
+    """Return the body of a step: its arguments, error, result, and the runs that its tool began."""
     record, most = step.record, MAX_WHOLE if form.whole else MAX_OUTPUT
     if record is None:
         return []

@@ -53,7 +53,7 @@ def name_of_step(record: StepRecord) -> str:
 
 
 def call_name(path: str, agent: str, title: str) -> str:
-    """Return what the call of an action is: ``planning``, ``asks you``, ``0 tides_fetch``."""
+    """Return the name of a call of an action: ``planning``, ``asks you``, ``0 tides_fetch``."""
     last = path.rpartition("/")[2]
     if title == GENERATION:
         return "planning"

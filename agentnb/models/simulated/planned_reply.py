@@ -10,14 +10,13 @@ from typing import Any, NamedTuple
 import msgspec
 
 from agentnb.core.messages import Text, ToolCall, ToolResult
+from agentnb.core.plans.plan_steps import ELICITATION
 from agentnb.core.request import Request, ToolSpec
 from agentnb.core.run.call_window import call_key
 from agentnb.models.simulated.observation import Step, steps_of
 from agentnb.models.simulated.plan_parser import read_plan, unread
 from agentnb.models.simulated.planner import Move, introduction, listless, report
 
-ELICITATION = "elicitation"
-"""The name of a result that is an answer of the person."""
 MAX_STEPS = 1_000
 """Maximum steps of one plan; further calls are in the next."""
 _REFERENCE = re.compile(r"\$step\[\S*")

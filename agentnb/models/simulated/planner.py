@@ -169,7 +169,7 @@ def _update(marks: Iterable[Mark]) -> ToolCall:
 
 
 def introduction(tools: Iterable[ToolSpec]) -> str:
-    """Return what the model says where there is no list."""
+    """Return the answer to a prompt without a list."""
     names = ", ".join(f"`{tool.name}`" for tool in tools) or "none"
     return (
         "I am agentnb's simulated model: no language model, and nothing leaves this machine. "

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from agentnb.workflow.plans.execution import RUN_PLAN, run_plan
-from agentnb.workflow.plans.planner import PLAN, plan
+from agentnb.core.plans.plan_history import EXECUTION, PLANNING
+from agentnb.workflow.plans.execution import run_plan
+from agentnb.workflow.plans.planner import plan
 from agentnb.workflow.tasks.actions import Action
 from agentnb.workflow.tasks.spec import tool_name
 
-PLAN_ACTIONS: Mapping[str, Action] = MappingProxyType({PLAN: plan, RUN_PLAN: run_plan})
+PLAN_ACTIONS: Mapping[str, Action] = MappingProxyType({PLANNING: plan, EXECUTION: run_plan})
 ACTION_NAMES = frozenset(map(tool_name, PLAN_ACTIONS))
 """The same as if they were names of tools."""

@@ -9,13 +9,11 @@ from typing import Any
 
 import msgspec
 
-from agentnb.advice import GiveTools
 from agentnb.agent.agent import Agent
 from agentnb.context.side_question import side_question
-from agentnb.errors import SettingsError, UnknownTool
-from agentnb.tools.builtin.named import near_tools
-from agentnb.tools.tool import Tool
-from agentnb.workflow.plans.plan_results import StepResult, step_result
+from agentnb.errors import SettingsError
+from agentnb.workflow.plans.offered_tools import tool_of_step
+from agentnb.workflow.plans.plan_results import StepResult, referred_output, step_result
 from agentnb.workflow.plans.plan_spec import PlanSpec, PlanStep
 from agentnb.workflow.plans.step_references import filled
 from agentnb.workflow.tasks.actions import ActionCall
@@ -65,7 +63,7 @@ async def _run(
     """Return the output of a step, and its error. ``output_of``: that of the step at a place."""
     if step.problem is not None:
         return None, step.problem
-    tools = [_tool(name, call) for name in step.tools]
+    tools = [tool_of_step(name, call.tools) for name in step.tools]
     if tools and not step.executor_required and (step.args is not None or not tools[0].spec.input_schema.get("required")):
         arguments = filled(dict(step.args or {}), output_of)
         answer = await call.call_tool(str(index), tools[0].spec.name, arguments)
@@ -82,21 +80,8 @@ async def _run(
     return (run.text, None) if run.status == "completed" else (None, f"its run ended as {run.status}: {run.stop_reason}")
 
 
-def _tool(name: str, call: ActionCall) -> Tool:
-    found = call.tools.get(name)
-    if found is None:
-        advice = near_tools(name, [one.spec.name for one in call.tools], GiveTools((name,)))
-        raise UnknownTool(f"there is no tool {name}", advice)
-    return found
-
-
 def _output(numbers: Sequence[int], done: Mapping[int, StepResult], place: int) -> Any:
-    found = done.get(numbers[place]) if place < len(numbers) else None
-    if found is None:
-        raise SettingsError(f"$step[{place}] has no result", "A reference reads an earlier step that has one")
-    if found["error"] is not None:
-        raise SettingsError(f"$step[{place}] has failed: {found['error']}")
-    return found["result"]
+    return referred_output(done.get(numbers[place]) if place < len(numbers) else None, place)
 
 
 def _prompt(step: PlanStep, done: dict[int, StepResult]) -> str:

@@ -8,18 +8,17 @@ from typing import Any
 
 from msgspec import structs
 
-from agentnb.advice import GiveTools
 from agentnb.core.messages import ToolCall, encodable
+from agentnb.core.plans.plan_steps import ABORT, ASKING, ELICITATION, NOOP, TOOL
 from agentnb.core.run.rounds import DUPLICATE
 from agentnb.core.schema.json_schema import plain_data
-from agentnb.errors import SettingsError, UnknownTool
+from agentnb.errors import SettingsError
 from agentnb.policies.gates.duplicate import DuplicateGuard
-from agentnb.tools.builtin.named import near_tools
-from agentnb.tools.tool import Tool
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import MappingNode
 from agentnb.workflow.plans.chat_execution import run_chat_steps
+from agentnb.workflow.plans.offered_tools import offered, tool_of_step
 from agentnb.workflow.plans.plan_reader import EXAMPLE, node_of, plan_of_data, read_plan
 from agentnb.workflow.plans.plan_results import (
     StepResult,
@@ -29,15 +28,14 @@ from agentnb.workflow.plans.plan_results import (
     note_call,
     problem_of,
     recall_output,
+    referred_output,
     step_result,
     window_of,
 )
-from agentnb.workflow.plans.plan_spec import ABORT, ELICITATION, MAX_STEPS, NOOP, TOOL, TYPES, PlanQuestion, PlanSpec, PlanStep
-from agentnb.workflow.plans.planner import offered
+from agentnb.workflow.plans.plan_spec import MAX_STEPS, TYPES, PlanQuestion, PlanSpec, PlanStep
 from agentnb.workflow.plans.step_references import filled
 from agentnb.workflow.tasks.actions import ActionCall
 
-RUN_PLAN = "llm/exec:run_plan"
 _STOP, _GO_ON = True, False
 _GUARD = DuplicateGuard()
 
@@ -138,7 +136,7 @@ class _Execution:
         if problem := problem_of(question):
             self.results.append(step_result(step, ELICITATION, {"message": question.data["message"]}, None, problem))
             return
-        answer = await self._call.ask(f"question-{key}", question.data["message"], question.asked_schema)
+        answer = await self._call.ask(f"{ASKING}{key}", question.data["message"], question.asked_schema)
         self.results.append(answer_result(step, question, answer))
 
     async def _call_tool(self, step: PlanStep, index: int) -> bool:
@@ -149,7 +147,7 @@ class _Execution:
             return _GO_ON
         try:
             call = _with_arguments(call, filled(call.arguments, self._output_of))
-            tool = self._tool(call.name)
+            tool = tool_of_step(call.name, self._call.tools)
         except SettingsError as error:
             return await self._fail(step, index, f"{error.what}. {error.hint}" if error.hint else error.what)
         if missing := _missing(tool.spec.input_schema, call.arguments):
@@ -186,19 +184,7 @@ class _Execution:
         self.results.append(result)
 
     def _output_of(self, index: int) -> Any:
-        found = self._outputs.get(index)
-        if found is None:
-            raise SettingsError(f"$step[{index}] has no result", "A reference reads an earlier step that has one")
-        if found["result"] is None and found["error"] is not None:
-            raise SettingsError(f"$step[{index}] has failed: {found['error']}")
-        return found["result"]
-
-    def _tool(self, name: str) -> Tool:
-        tool = self._call.tools.get(name)
-        if tool is None:
-            known = [one.spec.name for one in self._call.tools]
-            raise UnknownTool(f"there is no tool {name}", near_tools(name, known, GiveTools((name,))))
-        return tool
+        return referred_output(self._outputs.get(index), index)
 
     def _id(self, step: PlanStep, index: int) -> str:
         return step.id or f"{self.plan.id or 'step'}-{index}"

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from agentnb.advice import GiveTools
+from agentnb.core.plans.plan_steps import CLARIFY, TOOL
 from agentnb.core.request import ToolSpec
-from agentnb.core.schema.json_schema import SchemaError, UnusableSchema, checked_schema, plain_data, schema_errors
+from agentnb.core.schema.json_schema import SchemaError, UnusableSchema, checked_schema, schema_errors
 from agentnb.errors import SettingsError, near
 from agentnb.tools.builtin.named import KnownSchemas, near_tools
 from agentnb.tools.toolbox import Toolbox
-from agentnb.workflow.files.files import file_text
 from agentnb.workflow.form.fields import Fields
 from agentnb.workflow.form.problems import Problem, Problems
 from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node
-from agentnb.workflow.plans.plan_reader import EXAMPLE, ReadPlan, node_of, read_plan, read_plan_text
-from agentnb.workflow.plans.plan_spec import CHAT_TYPES, CLARIFY, TOOL, TYPES, PlanQuestion, PlanSpec, PlanStep
+from agentnb.workflow.plans.plan_reader import EXAMPLE, AnyPlan, ReadPlan, read_any_plan
+from agentnb.workflow.plans.plan_spec import CHAT_TYPES, TYPES, PlanQuestion, PlanStep
 from agentnb.workflow.plans.step_references import references_in, target_of
 
 Schemas: TypeAlias = Mapping[str, dict[str, Any]]
 """The schemas of the arguments of tools, by their names."""
-AnyPlan: TypeAlias = PlanSpec | str | Path | Mapping[str, Any]
 _SCHEMA = "Such as requestedSchema: {type: object, properties: {day: {type: string, format: date}}}"
 _OF_SEVERAL = frozenset({"required", "additionalProperties", "unevaluatedProperties", "dependentRequired", "minProperties"})
 """Keywords that say what is wrong with an object itself, whatever its values are."""
@@ -34,18 +32,17 @@ def validate_plan(plan: AnyPlan, tools: Iterable[Any] | None = None) -> list[Pro
     ``plan``: a `Plan`, its text in YAML or JSON, the path of a file, or plain data. ``tools``: the tools that its steps may
     call, as for an agent, or as `ToolSpec`; without it the names of tools are not checked. Nothing in the plan is executed.
     """
-    problems, read = Problems(), None
-    if isinstance(plan, Path) or (isinstance(plan, str) and "\n" not in plan and plan.endswith((".yaml", ".yml", ".json"))):
-        problems.source = str(plan)
-        read = read_plan_text(file_text(Path(plan)), problems)
-    elif isinstance(plan, str):
-        read = read_plan_text(plan, problems)
-    else:
-        node = node_of(plain_data(plan.data if isinstance(plan, PlanSpec) else dict(plan), "The plan"))
-        read = read_plan(node, problems) if isinstance(node, MappingNode) else None
+    _, problems = read_and_check(plan, tools)
+    return sorted(problems.found, key=lambda problem: problem.line)
+
+
+def read_and_check(plan: AnyPlan, tools: Iterable[Any] | None = None) -> tuple[ReadPlan | None, Problems]:
+    """Return the plan as it was read, None if it is none, and all that is wrong with it; see `validate_plan`."""
+    problems = Problems()
+    read = read_any_plan(plan, problems)
     if read is not None:
         check_plan(read, None if tools is None else schemas_of(tools), problems)
-    return sorted(problems.found, key=lambda problem: problem.line)
+    return read, problems
 
 
 def schemas_of(tools: Iterable[Any]) -> Schemas:

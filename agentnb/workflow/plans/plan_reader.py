@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import msgspec
 
+from agentnb.core.schema.json_schema import plain_data
 from agentnb.core.schema.nesting import is_too_deep
+from agentnb.workflow.files.files import file_text
 from agentnb.workflow.form.fields import Fields
 from agentnb.workflow.form.problems import Problem, Problems
 from agentnb.workflow.form.yaml_source import Entry, ListNode, MappingNode, Node, ScalarNode, kind_of, plain, read_mapping
@@ -23,6 +27,9 @@ OF_CHAT_STEPS = ("stepNumber", "type", "description", "tools", "args", "executor
 OF_QUESTIONS = ("type", "message", "schema", "requestedSchema")
 _ONLY_OF_CHAT = frozenset(OF_CHAT_STEPS) - frozenset(OF_STEPS)
 _ONLY_ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+_FILES = (".yaml", ".yml", ".json")
+AnyPlan: TypeAlias = PlanSpec | str | Path | Mapping[str, Any]
+"""What holds a plan: see `read_any_plan`."""
 EXAMPLE = "Such as steps: [{type: tool, name: tides_fetch, args: {station: brest}}]"
 
 
@@ -46,6 +53,21 @@ class _Steps:
     steps: list[PlanStep] = field(default_factory=list)
     fields: list[Fields | None] = field(default_factory=list)
     faults: list[tuple[Problem, ...]] = field(default_factory=list)
+
+
+def read_any_plan(given: AnyPlan, problems: Problems) -> ReadPlan | None:
+    """Return the plan of a text in YAML or JSON, of a file, of plain data, or one that was read; None if it is none at all.
+
+    What is wrong is noted in ``problems``, with the name of the file.
+    """
+    if isinstance(given, Path) or (isinstance(given, str) and "\n" not in given and given.endswith(_FILES)):
+        problems.source = str(given)
+        return read_plan_text(file_text(Path(given)), problems)
+    if isinstance(given, str):
+        return read_plan_text(given, problems)
+    node = node_of(plain_data(given.data if isinstance(given, PlanSpec) else dict(given), "The plan"))
+    assert isinstance(node, MappingNode), "it is a mapping"
+    return read_plan(node, problems)
 
 
 def read_plan_text(text: str, problems: Problems) -> ReadPlan | None:

@@ -8,11 +8,12 @@ from typing import Any, TypeAlias
 import msgspec
 
 from agentnb.core.messages import Text, ToolCall, ToolResult
+from agentnb.core.plans.plan_steps import ELICITATION
 from agentnb.core.run.call_window import CallWindow, call_key
 from agentnb.core.run.rounds import DUPLICATE
 from agentnb.core.schema.json_schema import checked_schema
 from agentnb.errors import SettingsError
-from agentnb.workflow.plans.plan_spec import ELICITATION, PlanQuestion
+from agentnb.workflow.plans.plan_spec import PlanQuestion
 
 StepResult: TypeAlias = dict[str, Any]
 FIELDS = ("id", "name", "args", "result", "error")
@@ -94,6 +95,15 @@ def last_output(results: Sequence[StepResult], call: ToolCall) -> Any:
     key = call_key(call)
     same = [one for one in results if one["error"] is None and _key(one) == key]
     return same[-1]["result"] if same else None
+
+
+def referred_output(result: StepResult | None, place: int) -> Any:
+    """Return the output that a reference reads; ``place``: that of the step. Raises `SettingsError` if there is none."""
+    if result is None:
+        raise SettingsError(f"$step[{place}] has no result", "A reference reads an earlier step that has one")
+    if result["result"] is None and result["error"] is not None:
+        raise SettingsError(f"$step[{place}] has failed: {result['error']}")
+    return result["result"]
 
 
 def _key(result: StepResult) -> tuple[str, bytes]:

@@ -10,10 +10,10 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from agentnb.core.plans.plan_steps import ABORT, CLARIFY, ELICITATION, NOOP, TOOL
 from agentnb.core.questions import INPUT_REQUIRED, TEXT
 
 PlanForm: TypeAlias = Literal["planner", "chat"]
-TOOL, ELICITATION, NOOP, ABORT, CLARIFY = "tool", "elicitation", "noop", "abort", "clarify_intent"
 TYPES = (TOOL, ELICITATION, NOOP, ABORT)
 """The types of a planner's steps."""
 CHAT_TYPES = ("research", "action", "analysis", "synthesis")

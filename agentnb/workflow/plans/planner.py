@@ -10,16 +10,14 @@ from typing import Any
 
 from msgspec import structs
 
-from agentnb.advice import GiveTools
 from agentnb.core.messages import encodable, user
+from agentnb.core.plans.plan_history import GENERATION
+from agentnb.core.plans.plan_steps import ASKING, ELICITATION, REPLYING
 from agentnb.core.redaction import redact
 from agentnb.core.request import Request, ToolSpec
-from agentnb.errors import BrokenReply, UnknownTool
+from agentnb.errors import BrokenReply
 from agentnb.policies.ending import CUT
-from agentnb.tools.builtin.named import near_tools
-from agentnb.tools.mcp.server import ServerTools, is_word
-from agentnb.tools.mcp.wire_names import is_named
-from agentnb.tools.toolbox import Toolbox
+from agentnb.workflow.plans.offered_tools import offered
 from agentnb.workflow.plans.plan_reader import OF_PLANS
 from agentnb.workflow.plans.plan_results import (
     StepResult,
@@ -29,15 +27,11 @@ from agentnb.workflow.plans.plan_results import (
     problem_of,
     step_result,
 )
-from agentnb.workflow.plans.plan_spec import ELICITATION, PlanSpec
+from agentnb.workflow.plans.plan_spec import PlanSpec
 from agentnb.workflow.plans.prompt_template import has_place, rendered, template_text
 from agentnb.workflow.plans.reply_plans import AGAIN, plan_in_reply
 from agentnb.workflow.tasks.actions import ActionCall, ModelAnswer
-from agentnb.workflow.tasks.spec import tool_name
 
-PLAN = "llm/core:plan"
-OPERATION = "plan_generation"
-"""The operation of a planning call in the log."""
 PROMPT = Path(__file__).with_name("prompts") / "planner.md"
 NO_ANSWER = "The model gave neither a plan nor an answer"
 
@@ -73,9 +67,9 @@ async def plan(call: ActionCall) -> dict[str, Any]:
     planning, results = _planning(call), given_results(call.input.get("results"))
     transcript = _begun(call.input.get("transcript"), planning.query)
     for turn in count(1):
-        call.check_plans(f"reply-{turn}")
+        call.check_plans(f"{REPLYING}{turn}")
         reply = await call.ask_model(
-            f"reply-{turn}", planning.request(results, transcript), OPERATION, model=call.input.get("model")
+            f"{REPLYING}{turn}", planning.request(results, transcript), GENERATION, model=call.input.get("model")
         )
         made, answer = _understood(reply, results)
         transcript.append({"role": "assistant", "content": reply.text or _in_words(made)})
@@ -86,7 +80,7 @@ async def plan(call: ActionCall) -> dict[str, Any]:
         if problem := problem_of(made.question):
             results.append(step_result(reply.id, ELICITATION, {"message": made.question.data["message"]}, None, problem))
             continue
-        given = await call.ask(f"question-{turn}", made.question.data["message"], made.question.asked_schema)
+        given = await call.ask(f"{ASKING}{turn}", made.question.data["message"], made.question.asked_schema)
         results.append(answer_result(reply.id, made.question, given))
     raise AssertionError("it plans until it returns")
 
@@ -95,30 +89,6 @@ def _planning(call: ActionCall) -> Planning:
     given = call.input
     template = template_text(given.get("promptTemplate"), call.work_dir)
     return Planning(_text(given.get("query")), _text(given.get("context")), template, offered(given.get("tools"), call.tools))
-
-
-def offered(names: Any, toolbox: Toolbox) -> tuple[ToolSpec, ...]:
-    """Return the tools of these names, or groups; all without names. Raises `UnknownTool`."""
-    if names is None:
-        return toolbox.specs
-    found: dict[str, ToolSpec] = {}
-    for name in names if isinstance(names, list | tuple) else str(names).split(","):
-        word = str(name).strip()
-        specs = _specs_of(word, toolbox)
-        if not specs:
-            advice = near_tools(word, [one.name for one in toolbox.specs], GiveTools((word,)))
-            raise UnknownTool(f"tools: there is no tool {word}", advice)
-        found.update({spec.name: spec for spec in specs})
-    return tuple(found.values())
-
-
-def _specs_of(word: str, toolbox: Toolbox) -> list[ToolSpec]:
-    """Return the tools that a word stands for: a tool, a group of built-in ones, or those of an MCP server."""
-    if is_word(word):
-        return [spec for spec in toolbox.specs if is_named(spec.name, [word])]
-    own = toolbox.get(tool_name(word))
-    tools = [own] if own is not None else [one for one in toolbox.of_word(word) if not isinstance(one, ServerTools)]
-    return [tool.spec for tool in tools]
 
 
 def _understood(reply: ModelAnswer, results: Sequence[StepResult]) -> tuple[PlanSpec, str | None]:

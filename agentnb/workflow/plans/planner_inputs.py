@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from agentnb.core.plans.plan_history import PLANNING
 from agentnb.models.destinations.destination import FileModelName
 from agentnb.models.registry import check_destinations, check_key, check_model
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.graph.declared_graph import WorkflowDefinition
-from agentnb.workflow.plans.planner import PLAN, offered
+from agentnb.workflow.plans.offered_tools import offered
 from agentnb.workflow.plans.prompt_template import template_text
 from agentnb.workflow.tasks.spec import TaskFile
 
@@ -54,7 +55,7 @@ def _inputs_of_planners(declared: WorkflowDefinition, inputs: Mapping[str, Any])
     values = {**declared.variables, **inputs} if isinstance(declared, TaskFile) else {}
     set_later = {name for task in tasks for name in task.post}
     for task in tasks:
-        if task.action == PLAN:
+        if task.action == PLANNING:
             known: dict[str, Any] = {}
             for key, value in task.input.items():
                 found = _VARIABLE.fullmatch(value) if isinstance(value, str) else None

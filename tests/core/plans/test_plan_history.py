@@ -15,8 +15,9 @@ from agentnb.core.plans import plan_history, plan_steps
 from agentnb.core.plans.plan_history import PlanHistory, PlanProgress
 from agentnb.core.run.facts import RunFacts
 from agentnb.workflow.plans import plan_spec
-from agentnb.workflow.plans.execution import RUN_PLAN
-from agentnb.workflow.plans.planner import OPERATION, PLAN
+from agentnb.workflow.plans.actions import PLAN_ACTIONS
+
+PLAN, RUN_PLAN = "llm/core:plan", "llm/exec:run_plan"
 
 
 def plans_of(run: RunFacts) -> list[PlanProgress]:
@@ -28,7 +29,8 @@ def states(plan: PlanProgress) -> list[str]:
 
 
 def test_names_in_the_log_are_those_that_the_actions_write() -> None:
-    assert (plan_history.PLANNING, plan_history.EXECUTION, plan_history.GENERATION) == (PLAN, RUN_PLAN, OPERATION)
+    assert (plan_history.PLANNING, plan_history.EXECUTION) == (PLAN, RUN_PLAN) == tuple(PLAN_ACTIONS)
+    assert plan_history.GENERATION == "plan_generation"
     kinds = (plan_spec.TOOL, plan_spec.NOOP, plan_spec.ABORT, plan_spec.ELICITATION, plan_spec.CLARIFY)
     assert (plan_steps.TOOL, plan_steps.NOOP, plan_steps.ABORT, *plan_steps.QUESTIONS) == kinds
 

@@ -16,13 +16,13 @@ from agentnb.core.log.events import RetryScheduled, ToolStarted
 from agentnb.core.log.work_events import ModelCalled, StepAttempted
 from agentnb.core.messages import Message, Text
 from agentnb.core.messages import ToolCall as Call
+from agentnb.core.plans.plan_steps import TOOL
 from agentnb.core.questions import NoAnswer
 from agentnb.core.usage import Usage
 from agentnb.errors import SettingsError, WorkflowError
 from agentnb.models.model import Reply, Retry
 from agentnb.models.registry import make_model
 from agentnb.models.scripted import ScriptedModel
-from agentnb.workflow.plans.plan_spec import TOOL
 
 DONE = "Two tides."
 

@@ -1,0 +1,48 @@
+"""The tools that a planner may choose from, and its plans may call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agentnb.advice import GiveTools
+from agentnb.core.request import ToolSpec
+from agentnb.errors import UnknownTool
+from agentnb.tools.builtin.named import near_tools
+from agentnb.tools.mcp.server import ServerTools, is_word
+from agentnb.tools.mcp.wire_names import is_named
+from agentnb.tools.tool import Tool
+from agentnb.tools.toolbox import Toolbox
+from agentnb.workflow.tasks.spec import tool_name
+
+
+def offered(names: Any, toolbox: Toolbox) -> tuple[ToolSpec, ...]:
+    """Return the tools of these names, or groups; all without names. Raises `UnknownTool`."""
+    if names is None:
+        return toolbox.specs
+    found: dict[str, ToolSpec] = {}
+    for name in names if isinstance(names, list | tuple) else str(names).split(","):
+        word = str(name).strip()
+        specs = _specs_of(word, toolbox)
+        if not specs:
+            advice = near_tools(word, [one.name for one in toolbox.specs], GiveTools((word,)))
+            raise UnknownTool(f"tools: there is no tool {word}", advice)
+        found.update({spec.name: spec for spec in specs})
+    return tuple(found.values())
+
+
+def _specs_of(word: str, toolbox: Toolbox) -> list[ToolSpec]:
+    """Return the tools that a word stands for: a tool, a group of built-in ones, or those of an MCP server."""
+    if is_word(word):
+        return [spec for spec in toolbox.specs if is_named(spec.name, [word])]
+    own = toolbox.get(tool_name(word))
+    tools = [own] if own is not None else [one for one in toolbox.of_word(word) if not isinstance(one, ServerTools)]
+    return [tool.spec for tool in tools]
+
+
+def tool_of_step(name: str, toolbox: Toolbox) -> Tool:
+    """Return the tool that a step calls; raise `UnknownTool` if there is none of this name."""
+    found = toolbox.get(name)
+    if found is None:
+        known = [one.spec.name for one in toolbox]
+        raise UnknownTool(f"there is no tool {name}", near_tools(name, known, GiveTools((name,))))
+    return found
