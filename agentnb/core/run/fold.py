@@ -36,7 +36,7 @@ def _run_started(run: RunFacts, event: e.RunStarted) -> None:
     run._settings = event.settings
     run._guidance = run._given_guidance = _guidance_of(event)
     if isinstance(variables := event.settings.get("variables"), dict):  # of a task file
-        run._variables.update(variables)
+        run._variables.update(variables, **event.settings.get("inputs") or {})
     run._inherited = len(event.history)
     run._messages.extend(event.history)
     run._messages.append(event.prompt)

@@ -13,6 +13,7 @@ _REFERENCE = re.compile(r"\$step\[(?P<index>[^\]\s]*)\](?P<path>\S*)")
 _PATH = re.compile(r"\.output(?P<rest>(?:\.[^.\s]+)*)")
 _DIGITS = 10
 """Of the number of a step or of an item, at most: Python reads no number of very many."""
+_MAY_REFER = frozenset({str, dict, list})
 EXAMPLE = "Write $step[N].output, or $step[N].output.NAME for a field of it, where N counts the steps from 0"
 
 
@@ -54,9 +55,9 @@ def filled(value: Any, output_of: Callable[[int], Any]) -> Any:
     ``output_of`` returns the output of a step, or raises `SettingsError`, as this does for a path that the output lacks.
     """
     if isinstance(value, dict):
-        return {key: filled(item, output_of) for key, item in value.items()}
+        return {key: filled(item, output_of) if type(item) in _MAY_REFER else item for key, item in value.items()}
     if isinstance(value, list):
-        return [filled(item, output_of) for item in value]
+        return [filled(item, output_of) if type(item) in _MAY_REFER else item for item in value]
     if (reference := as_reference(value)) is not None:
         index, path = target_of(reference)
         return _at(output_of(index), path, reference)

@@ -58,7 +58,7 @@ def task_orchestration(
     logged = {
         "workflow": {"text": file.text, "source": file.source},
         "inputs": {name: values[name] for name in inputs},
-        "variables": values,
+        "variables": {name: value for name, value in values.items() if name not in inputs},
         **({"gates": gates} if gates else {}),
         **({PLAN_TOOLS: names} if plans and (names := [spec.name for spec in table.tools.specs]) else {}),
         **logged_builtins(table.tools),

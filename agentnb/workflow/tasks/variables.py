@@ -49,13 +49,14 @@ class Variables:
         return _copied(substituted(data, self._names(extra)))
 
     def after(self, post: Mapping[str, Any], result: Any) -> dict[str, Any]:
-        """Return what a ``post`` sets after this result. Raises `ExpressionError`."""
-        fields = result if isinstance(result, dict) else {}
+        """Return what a ``post`` sets after this result, which is plain data. Raises `ExpressionError`."""
+        seen = {**(result if isinstance(result, dict) else {}), "result": result}
+        are_plain = set(map(id, seen.values()))
         sets: dict[str, Any] = {}
         for name, data in post.items():
-            names = ChainMap({**fields, "result": result}, sets, self._values, self._declared)
-            sets[name] = substituted(data, names)
-        return dict(plain_data(sets, "What post sets"))
+            value = substituted(data, ChainMap(seen, sets, self._values, self._declared))
+            sets[name] = value if id(value) in are_plain else plain_data(value, f"What post sets as {name}")
+        return sets
 
     def _names(self, extra: Mapping[str, Any]) -> ChainMap[str, Any]:
         return ChainMap(dict(extra), self._values, self._declared)
