@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from agentnb.agent.output import Output as Output
     from agentnb.agent.portable import from_portable as from_portable
     from agentnb.agent.portable import portable as portable
+    from agentnb.chat.context_type import ContextType as ContextType
     from agentnb.context.history import History as History
     from agentnb.core.guidance import Guidance as Guidance
     from agentnb.core.messages import ToolCall as ToolCall
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from agentnb.policies.gates.verdicts import Ask as Ask
     from agentnb.policies.gates.verdicts import Block as Block
     from agentnb.policies.gates.verdicts import Deny as Deny
+    from agentnb.policies.named import Chat as Chat
     from agentnb.policies.named import Matrix as Matrix
     from agentnb.policies.named import Minimal as Minimal
     from agentnb.policies.verdict import Continue as Continue
@@ -96,6 +98,8 @@ _NAMES = {
     "GuidanceSet": "agentnb.guidance.sets",
     "History": "agentnb.context.history",
     "MCPServer": "agentnb.tools.mcp.server",
+    "Chat": "agentnb.policies.named",
+    "ContextType": "agentnb.chat.context_type",
     "Matrix": "agentnb.policies.named",
     "Minimal": "agentnb.policies.named",
     "Orchestration": "agentnb.runtime.runs.orchestration",

@@ -25,28 +25,29 @@ from agentnb.tools.todos.board import Board
 class Agent(AgentSettings):
     """An agent's settings. It has no state, so one agent may do many runs at once.
 
-    ``model``: a name, ``provider:model``, or a model object. ``tools``: functions, agents and workflows, or what `tool` made
-    of them. ``system``: the system prompt instead of the built-in one. ``guidance``: the texts that guide it, the name of a set
-    (``matrix``, ``off``) or a `GuidanceSet`. ``policy``: how it is kept on task, ``matrix`` or ``minimal``, or one of
-    these with settings, such as ``Matrix(workflow_mode=True)``. ``todos``: whether it keeps a list when it has tools, or
-    the board to keep it on. ``history``: how much of a conversation is sent: ``auto``, ``documented``, ``full`` or a `History`.
-    ``gates``: functions of a call and the run that say whether it may run, after the policy's own (`agentnb.policies.gates`).
-    ``permissions``: rules about tool calls, each ``allow``, ``ask`` or ``deny``, such as ``{"write_file(data/**)": "allow",
-    "bash": "ask"}``, or a list of the flags that are permitted (`agentnb.policies.permissions.rules`). ``approve``: an approval
-    mode, or a function that decides about calls that would be asked about, for runs whose options give none.
-    ``instructions``: whether it follows the ``CLAUDE.md``, ``AGENT.md`` or ``AGENTS.md`` of the repository it works in.
-    ``output``: the form of its answers: a dataclass, TypedDict, pydantic model, msgspec Struct, another type, a JSON Schema,
-    or an `Output`. An answer that does not fit is sent back with what is wrong, twice by default; then the run fails.
-    ``run.output`` holds the answer: an instance of the type, and plain data in a run that was loaded from its log.
-    ``work_dir``: the folder tools work in; by default the current folder when the run starts.
+    ``model``: a name, ``provider:model``, or a model object. ``tools``: functions, agents and workflows, or what `tool` made of
+    them. ``system``: the system prompt instead of the built-in one. ``guidance``: the texts that guide it, the name of a set
+    (``matrix``, ``off``) or a `GuidanceSet`. ``policy``: how it is kept on task, ``matrix`` (the usual one), ``minimal`` or
+    ``chat``, or one of these with settings, such as ``Matrix(workflow_mode=True)``. ``todos``: whether it keeps a list when it
+    has tools, or the board to keep it on. ``history``: how much of a conversation is sent: ``auto``, ``documented``, ``full``
+    or a `History`. ``gates``: functions of a call and the run that say whether it may run, after the policy's own
+    (`agentnb.policies.gates`). ``permissions``: rules about tool calls, each ``allow``, ``ask`` or ``deny``, such as
+    ``{"write_file(data/**)": "allow", "bash": "ask"}``, or a list of the flags that are permitted
+    (`agentnb.policies.permissions.rules`). ``approve``: an approval mode, or a function that decides about calls that would be
+    asked about, for runs whose options give none. ``instructions``: whether it follows the ``CLAUDE.md``, ``AGENT.md`` or
+    ``AGENTS.md`` of the repository it works in. ``output``: the form of its answers: a dataclass, TypedDict, pydantic model,
+    msgspec Struct, another type, a JSON Schema, or an `Output`. An answer that does not fit is sent back with what is wrong,
+    twice by default; then the run fails. ``run.output`` holds the answer: an instance of the type, and plain data in a run that
+    was loaded from its log. ``work_dir``: the folder tools work in; by default the current folder when the run starts.
     ``extensions``: what other parts of agentnb or you add to it, each an `Extension`. ``detect``: detectors that look on, the
     name of a preset such as ``default`` or your own: a nudge, a block of the repeated call and a stop follow, in this order.
 
-    Limits of a run, None for no limit: ``max_rounds``: model calls, 1 to 1,000. ``max_tool_calls``: tool calls of the run.
-    ``max_tool_calls_per_turn``: those since the person last spoke. ``max_seconds``: time, without waits for the person.
-    ``max_tokens``: sent and received, in all its model calls. ``budget``: US dollars; nested runs, which its tools start,
-    spend from it too. ``unpriced``: allow a budget although the model's price is unknown. ``on_limit``: ``stop``;
-    ``final_answer``: the model answers once more, without tools; ``raise``: `RunLimited`. ``name``: its name in logs and cards.
+    Limits of a run, by default none; ``"none"`` for none whatever policy and extensions say: ``max_rounds``: model calls, 1 to
+    1,000. ``max_tool_calls``: tool calls of the run. ``max_tool_calls_per_turn``: those since the person last spoke.
+    ``max_seconds``: time, without waits for the person. ``max_tokens``: sent and received, in all its model calls. ``budget``:
+    US dollars; nested runs, which its tools start, spend from it too. ``unpriced``: allow a budget although the model's price
+    is unknown. ``on_limit``: ``stop``; ``final_answer``: the model answers once more, without tools; ``raise``: `RunLimited`.
+    ``name``: its name in logs and cards.
 
     Raises `SettingsError` for settings that cannot work; `MissingKey` only when a run starts.
     """

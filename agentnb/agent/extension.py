@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from agentnb.advice import Plain
+from agentnb.agent.run_context import RunContext
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.detect.custom import FunctionDetector
 from agentnb.detect.detector import DetectorMaker
@@ -15,10 +16,15 @@ from agentnb.errors import SettingsError, near
 from agentnb.guidance.guides import Guide
 from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.gates import Gate, OnCopy
+from agentnb.policies.limits import LIMITS
 from agentnb.policies.verdict import Policy
+from agentnb.runtime.calls.virtual_tools import Handler
 from agentnb.tools.builtin.named import tools_of
 from agentnb.tools.mcp.server import ServerTools, servers_among
+from agentnb.tools.tool import WIRE_NAME
 
+AGENT_SETTINGS = ("model", "policy", *LIMITS, "on_limit")
+"""The settings of its agent that an extension can set."""
 _PARTS = ("policies", "guides", "gates", "detectors", "limits")
 
 
@@ -30,7 +36,11 @@ class Extension:
     own; they are offered to the model, and nobody who recovers the run has to name them. ``policies`` are asked before those
     of the agent's policy, and so may decide first; ``limits`` after all, as they stop what another policy would continue.
     ``guides``, ``gates`` and ``detectors`` follow those of the agent's policy; the agent's own ``gates`` come last.
-    ``settings`` are plain data for the log.
+    ``agent_settings`` are settings that the agent takes from it: limits by name, ``on_limit`` and ``policy`` where it has none
+    of its own, and ``model`` instead of its own. ``virtual_tools`` are handlers by the names of calls, asked before any tool:
+    ``handler(arguments, context)`` gets them as the model wrote them, and a `ToolContext`; it may be async, and what it returns
+    is the result. ``context``: that of the runs, as `ContextType` makes it; ``continuing`` returns the extension in its place
+    for a run that continues this one. ``settings`` are plain data for the log.
     """
 
     name: str
@@ -42,6 +52,10 @@ class Extension:
     gates: tuple[Gate, ...] = ()
     detectors: tuple[DetectorMaker, ...] = ()
     limits: tuple[Policy, ...] = ()
+    agent_settings: Mapping[str, Any] = field(default_factory=dict)
+    virtual_tools: Mapping[str, Handler] = field(default_factory=dict)
+    context: RunContext | None = None
+    continuing: Callable[[Run], Extension] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
@@ -53,6 +67,14 @@ class Extension:
 
     def _check_parts(self) -> None:
         """Raise `SettingsError` for a part of the wrong kind."""
+        for name, handler in self.virtual_tools.items():
+            if not (isinstance(name, str) and WIRE_NAME.fullmatch(name) and callable(handler)):
+                what = f"virtual_tools of the extension {self.name} has {name!r}: {handler!r}"
+                raise SettingsError(what, 'Write virtual_tools={"name_of_a_tool": handler}')
+        for name in self.agent_settings:
+            if name not in AGENT_SETTINGS:
+                what = f"The extension {self.name} cannot set {name!r} of its agent"
+                raise SettingsError(what, near(str(name), AGENT_SETTINGS))
         if not isinstance(self.prompt, str) or not isinstance(self.settings, Mapping):
             raise SettingsError(f"The extension {self.name} has a prompt that is not a text, or settings that are not a dict")
         tools: Any = self.tools
@@ -76,7 +98,8 @@ class Extension:
     @property
     def is_inert(self) -> bool:
         """Whether it adds nothing but settings for the log, so that a run goes the same way without it."""
-        return not (self.prompt or self.tools or any(getattr(self, part) for part in _PARTS))
+        added = (self.prompt, self.tools, self.agent_settings, self.virtual_tools, self.context)
+        return not (any(added) or any(getattr(self, part) for part in _PARTS))
 
 
 def checked_extensions(extensions: Any) -> tuple[Extension, ...]:
@@ -107,6 +130,19 @@ def extended(bundle: PolicyBundle, extensions: tuple[Extension, ...]) -> PolicyB
 
 def _asks_model(maker: DetectorMaker) -> bool:
     return isinstance(maker, FunctionDetector) and maker.asks_model
+
+
+def context_of(extensions: Iterable[Extension]) -> RunContext | None:
+    """Return the context of the runs of an agent with these extensions; None without one."""
+    return next((one.context for one in extensions if one.context is not None), None)
+
+
+def handlers_of(extensions: Iterable[Extension]) -> dict[str, Handler]:
+    """Return the handlers of calls; of several for one name, that of the first extension."""
+    found: dict[str, Handler] = {}
+    for one in extensions:
+        found = {**one.virtual_tools, **found}
+    return found
 
 
 def each(extensions: Iterable[Extension], part: str) -> Iterator[Any]:

@@ -10,6 +10,7 @@ from agentnb.agent.agent import Agent
 from agentnb.agent.extension import check_extensions
 from agentnb.agent.output import Output
 from agentnb.agent.settings import MODEL_FROM, PERSON
+from agentnb.agent.taken_settings import NO_LIMIT
 from agentnb.context.history import as_sent_then
 from agentnb.core.log.events import RunRecovered, RunStarted
 from agentnb.core.todos import TODO_TOOL
@@ -20,7 +21,7 @@ from agentnb.models.destinations.destination import FileModelName
 from agentnb.models.model import Model
 from agentnb.models.registry import can_be_made
 from agentnb.policies.gates import Gate
-from agentnb.policies.limits import OF_FILE, Limits
+from agentnb.policies.limits import LIMITS, OF_FILE, Limits
 from agentnb.policies.named import NAMED, OWN_POLICY, PolicySet, policy_as_logged
 from agentnb.runtime.budget import OWN
 from agentnb.runtime.runs.gate_names import check_gates, had_told
@@ -66,11 +67,18 @@ def agent_of(
         "policy": instead["policy"] if "policy" in instead else logged_policy(run),
         "guidance": instead["guidance"] if "guidance" in instead else logged_guidance(run),
         "output": Output.logged(logged),
-        **Limits.logged(logged),
+        **limits_again(logged),
         **instead,
         OF_FILE: limits_of_file(run, instead),
     }
     return Agent(model, tools=given, gates=guarded, name=run.agent, **found)
+
+
+def limits_again(logged: dict[str, Any]) -> dict[str, Any]:
+    """Return the limits in the settings of a log: where it has none, the policy brings none either."""
+    unlimited = {name: NO_LIMIT for name, limit in LIMITS.items() if not limit.is_required}
+    found = {name: value for name, value in Limits.logged(logged).items() if name != OF_FILE}
+    return {**unlimited, "on_limit": "stop", **found}
 
 
 def logged_model(run: Run, name: str = "") -> str:

@@ -112,7 +112,7 @@ def _cloudpickle() -> Any:
 
 
 def _check_model(agent: AgentSettings) -> None:
-    model = agent.model
+    model = agent.used_model
     own = type(model).__module__.partition(".")[0] == "agentnb"
     if not (isinstance(model, str) or own or getattr(type(model), "portable", False) is True):
         raise SettingsError(

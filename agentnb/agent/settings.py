@@ -10,8 +10,10 @@ from typing import Any
 from agentnb import settings
 from agentnb.agent.detection import NAME as DETECTION
 from agentnb.agent.detection import detection
-from agentnb.agent.extension import Extension, checked_extensions, each, extended
+from agentnb.agent.extension import Extension, checked_extensions, context_of, each, extended
 from agentnb.agent.output import Output
+from agentnb.agent.run_context import RunContext
+from agentnb.agent.taken_settings import NoLimit, taken_settings
 from agentnb.context.history import History, as_logged, find_history
 from agentnb.core.guidance import GuidanceTexts
 from agentnb.core.todos import TODO_TOOL
@@ -22,8 +24,8 @@ from agentnb.models.model import Model
 from agentnb.models.registry import check_model, person_chose_destination
 from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.gates import Gate, OnCopy
-from agentnb.policies.limits import Limits, OnLimit
-from agentnb.policies.named import PolicySet, find_policy, rules_of, settings_of
+from agentnb.policies.limits import LIMITS, Limits, OnLimit
+from agentnb.policies.named import PolicySet, rules_of, settings_of
 from agentnb.policies.permissions.rules import RuleList
 from agentnb.runtime.questions.answerers import Approve, check_approve
 from agentnb.runtime.runs.gate_names import name_of_gate
@@ -35,6 +37,8 @@ from agentnb.tools.toolbox import Toolbox
 
 DEFAULT_NAME = "agent"
 """The name of an agent that was given none."""
+_TAKEN = ("model", "policy", *LIMITS, "on_limit", "unpriced", "limits_of_file")
+"""The settings that extensions and the policy add to."""
 MODEL_FROM, PERSON = "model_from", "person"
 """The setting of a run whose model's name chooses a destination, and its value if the person named the model."""
 
@@ -47,18 +51,18 @@ class AgentSettings:
     tools: Iterable[Any] = ()
     system: str | None = None
     guidance: str | GuidanceSet = "matrix"
-    policy: str | PolicySet = "matrix"
+    policy: str | PolicySet | None = None
     max_rounds: int = field(default_factory=settings.max_iterations)
     todos: bool | Board = True
     history: str | History = "auto"
     instructions: bool = True
-    max_tool_calls: int | None = None
-    max_tool_calls_per_turn: int | None = None
-    max_seconds: float | None = None
-    max_tokens: int | None = None
-    budget: float | None = None
+    max_tool_calls: int | NoLimit | None = None
+    max_tool_calls_per_turn: int | NoLimit | None = None
+    max_seconds: float | NoLimit | None = None
+    max_tokens: int | NoLimit | None = None
+    budget: float | NoLimit | None = None
     unpriced: bool = False
-    on_limit: OnLimit = "stop"
+    on_limit: OnLimit | None = None
     limits_of_file: Iterable[str] = ()
     work_dir: str | Path | None = None
     name: str = DEFAULT_NAME
@@ -69,9 +73,16 @@ class AgentSettings:
     approve: Approve | str | None = None
     permissions: Any = None
     limits: Limits = field(init=False, repr=False, compare=False)
+    """Its limits, and those of its extensions and its policy where it has none."""
+    used_model: str | Model = field(init=False, repr=False, compare=False)
+    """Its model, or that of an extension."""
+    used_policy: PolicySet = field(init=False, repr=False, compare=False)
+    """Its policy, else that of an extension, else `Matrix`."""
     sends: History = field(init=False, repr=False, compare=False)
     """How much of a conversation is sent, according to `history`."""
     toolbox: Toolbox = field(init=False, repr=False, compare=False)
+    first_tools: tuple[str, ...] = field(init=False, repr=False, compare=False, default=())
+    """The names of the tools that the context of its runs lists first."""
     rule_list: RuleList = field(init=False, repr=False, compare=False)
     """Its rules about tool calls, according to `permissions`."""
     output_form: Output | None = field(init=False, repr=False, compare=False)
@@ -84,20 +95,22 @@ class AgentSettings:
     """The settings that decide the course of a run, as plain data for the log."""
 
     def __post_init__(self) -> None:
-        check_model(self.model)
-        limits = self._given_limits()
         self._check_kinds()
+        self._set("extensions", self._all_extensions())
+        model, policy, limits = taken_settings({name: getattr(self, name) for name in _TAKEN}, self.extensions)
+        check_model(model)
+        self._set("used_model", model)
+        self._set("used_policy", policy)
         self._set("limits", limits)
         self._set("tools", tuple(self.tools) if settings.tools_enabled() else ())
         self._set("sends", find_history(self.history))
-        self._set("extensions", self._all_extensions())
         of_extensions = each(self.extensions, "tools") if settings.tools_enabled() else ()
-        self._set("toolbox", Toolbox((*self.tools, *of_extensions)))
+        self._set("toolbox", self._in_order(Toolbox((*self.tools, *of_extensions))))
         self._set("rule_list", RuleList.of(self.permissions))
         self.rule_list.check(self.toolbox)
         self._set("gates", self._checked_gates())
         self._check_names()
-        words, policy = find_set(self.guidance), find_policy(self.policy)
+        words = find_set(self.guidance)
         repeatable = [tool.spec.name for tool in self.toolbox if getattr(tool, "repeatable", False)]
         self._set("output_form", Output.of(self.output))
         bundle = limits.add_to(rules_of(policy, words, repeatable))
@@ -109,19 +122,6 @@ class AgentSettings:
         self._set("bundle", bundle)
         self._set("settings", self._as_logged(words, policy))
         self._set("guidance_texts", words.as_texts)
-
-    def _given_limits(self) -> Limits:
-        return Limits(
-            max_rounds=self.max_rounds,
-            max_tool_calls=self.max_tool_calls,
-            max_tool_calls_per_turn=self.max_tool_calls_per_turn,
-            max_seconds=self.max_seconds,
-            max_tokens=self.max_tokens,
-            budget=self.budget,
-            unpriced=self.unpriced,
-            on_limit=self.on_limit,
-            limits_of_file=tuple(self.limits_of_file),
-        )
 
     def _as_logged(self, words: GuidanceSet, policy: PolicySet) -> dict[str, Any]:
         """Return the settings for the log."""
@@ -135,7 +135,7 @@ class AgentSettings:
             **({"gates": [name_of_gate(gate) for gate in self.gates]} if self.gates else {}),
             **({"extensions": [one.as_logged for one in self.extensions]} if self.extensions else {}),
             **logged_builtins(self.toolbox),
-            **({MODEL_FROM: PERSON} if person_chose_destination(self.model) else {}),
+            **({MODEL_FROM: PERSON} if person_chose_destination(self.used_model) else {}),
         }
 
     def _set(self, name: str, value: Any) -> None:
@@ -170,6 +170,16 @@ class AgentSettings:
             return given
         return (*given, detection(self.detect))
 
+    def _in_order(self, toolbox: Toolbox) -> Toolbox:
+        """Return the tools with those first that the context of the runs lists first."""
+        rules = () if self.context is None else self.context.first
+        if not rules:
+            return toolbox
+        places = {tool.spec.name: [rule.is_about(tool.spec.name, tool) for rule in rules] for tool in toolbox}
+        specs = sorted(toolbox.specs, key=lambda spec: [not is_first for is_first in places[spec.name]])
+        self._set("first_tools", tuple([spec.name for spec in specs if any(places[spec.name])]))
+        return toolbox.advertising(specs)
+
     def _check_names(self) -> None:
         """Raise `InvalidTool` if a tool has the name of one of agentnb's own tools."""
         if self.keeps_todos and self.toolbox.get(TODO_TOOL) is not None:
@@ -181,6 +191,11 @@ class AgentSettings:
                 f"{READ_TOOL} is the tool with which a model reads long results",
                 'Give yours another name, or Agent(history="full")',
             )
+
+    @property
+    def context(self) -> RunContext | None:
+        """The context of its runs; None without one."""
+        return context_of(self.extensions)
 
     @property
     def keeps_todos(self) -> bool:
@@ -197,4 +212,4 @@ class AgentSettings:
     @property
     def model_name(self) -> str:
         """``provider:model``."""
-        return str(self.model) if isinstance(self.model, str) else self.model.name
+        return str(self.used_model) if isinstance(self.used_model, str) else self.used_model.name

@@ -13,7 +13,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from agentnb.advice import AnswerRun
-from agentnb.agent.extension import check_extensions
+from agentnb.agent.clarification import CLARIFY, Clarification
+from agentnb.agent.extension import check_extensions, handlers_of
 from agentnb.agent.loop import Loop
 from agentnb.agent.price_check import check_has_price
 from agentnb.agent.settings import AgentSettings
@@ -36,7 +37,7 @@ from agentnb.guidance.prompts import prompt as prompt_file
 from agentnb.models.model import Model
 from agentnb.models.registry import make_model, may_read_key
 from agentnb.policies.limits import OnLimit
-from agentnb.policies.permissions.gate import PermissionGate
+from agentnb.policies.permissions.gate import Confirms, PermissionGate, confirms_nothing
 from agentnb.policies.permissions.rules import RuleList
 from agentnb.runtime.budget import WithinBudget
 from agentnb.runtime.calls.dispatch import Dispatch
@@ -50,7 +51,7 @@ from agentnb.runtime.host.run_options import RunOptions, folder_of
 from agentnb.runtime.questions.answerers import Approve
 from agentnb.runtime.runs.gate_names import check_gates
 from agentnb.runtime.runs.launch import PendingRun, check_resumable
-from agentnb.runtime.runs.lifecycle import Lifecycle
+from agentnb.runtime.runs.lifecycle import Lifecycle, Orchestrator
 from agentnb.runtime.steps.nested_runs import start_nested
 from agentnb.settings import known_secrets
 from agentnb.tools import tool_errors
@@ -82,15 +83,19 @@ class AgentParts:
     on_limit: OnLimit = field(init=False)
     approve: Approve | str | None = field(init=False)
     rule_list: RuleList = field(init=False)
+    confirms: Confirms = field(init=False)
     toolbox: Toolbox = field(init=False)
     """All tools of the run, including the todo tool."""
     _model: Model | None = field(default=None, init=False)
+    _context_prompt: str | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         agent, board = self.agent, self.own_board
-        self.name, self.budget, self.limits_of_file = agent.name, agent.budget, agent.limits.limits_of_file
-        self.max_seconds, self.on_limit = agent.max_seconds, agent.on_limit
+        limits = agent.limits
+        self.name, self.budget, self.limits_of_file = agent.name, limits.budget, limits.limits_of_file
+        self.max_seconds, self.on_limit = limits.max_seconds, limits.on_limit
         self.approve, self.rule_list = agent.approve, agent.rule_list
+        self.confirms = confirms_nothing if agent.context is None else agent.context.confirms
         self.toolbox = agent.toolbox if board is None else agent.toolbox.with_tool(TodoTool(board))
 
     @property
@@ -115,12 +120,22 @@ class AgentParts:
 
     @property
     def is_slow(self) -> bool:
-        """Whether a key may have to be read: from the system's keyring, which may be slow, and prompt the person."""
-        return may_read_key(self.agent.model)
+        """Whether a key may have to be read, from the system's keyring, or a text about the entity of the context."""
+        context = self.agent.context
+        return may_read_key(self.agent.used_model) or (context is not None and context.loads)
 
     def prepare(self) -> None:
-        """Make the model."""
-        self._model = make_model(self.agent.model)
+        """Make the model, and the part of the system prompt about the context."""
+        self._model = make_model(self.agent.used_model)
+        _ = self.context_prompt
+
+    @property
+    def context_prompt(self) -> str:
+        """The part of the system prompt about the context; empty without one. What a resumed run has is in its log."""
+        context = self.agent.context
+        if context is not None and self._context_prompt is None:
+            self._context_prompt = context.prompt(self.agent.first_tools)
+        return self._context_prompt or ""
 
     def check(self, pending: PendingRun[Any]) -> None:
         """Raise `SettingsError` if a built-in tool cannot work here, or if a budget needs a price that is unknown."""
@@ -129,8 +144,11 @@ class AgentParts:
             assert self._model is not None, "it is made first"
             check_has_price(self._model, self.agent, pending.budget)
 
-    def orchestrator(self, pending: PendingRun[Any], lifecycle: Lifecycle, first: AnyEvent) -> Loop:
-        """Return the loop of the run."""
+    def orchestrator(self, pending: PendingRun[Any], lifecycle: Lifecycle, first: AnyEvent) -> Orchestrator:
+        """Return the loop of the run, or what answers a blank message."""
+        context = self.agent.context
+        if context is not None and not self.prompt.text.strip():
+            return Clarification(lifecycle.log, context.profile)
         assert self._model is not None, "it is made first"
         agent, log, recovered, services = self.agent, pending.log, pending.recovered, lifecycle.services
         todos = TodoSync(self.own_board, log)
@@ -139,11 +157,12 @@ class AgentParts:
         toolbox = self.toolbox
         if history.result_characters is not None and not toolbox.is_empty:
             toolbox = toolbox.knowing(ResultReader(log.run.result_of, history.result_characters - ROOM_FOR_HEADING))
-        tools, bundle = RunTools(log, toolbox, earlier=self.earlier), agent.bundle
+        handlers = handlers_of(agent.extensions)
+        tools, bundle = RunTools(log, toolbox, earlier=self.earlier, handlers=handlers), agent.bundle
         if pending.budget.may_run_out():
             bundle = bundle.also_asking(WithinBudget(pending.budget))
         work_dir = self._folder(pending.options)
-        permitted = PermissionGate(pending.permissions, tools.get, work_dir)
+        permitted = PermissionGate(pending.permissions, tools.get, work_dir, self.confirms)
         bundle = bundle.with_gate(permitted)
         calls = CallServices(
             services.elicitation,
@@ -153,6 +172,8 @@ class AgentParts:
             permitted,
             todos,
             partial(start_nested, log),
+            context_name=str if agent.context is None else agent.context.canonical,
+            tool_seconds=bundle.tool_seconds,
             suspends=pending.options.suspend and pending.is_kept,
         )
         if services.servers is not None:
@@ -187,14 +208,19 @@ class AgentParts:
             prompt=self.prompt,
             agent=encodable(agent.name),
             model=encodable(agent.model_name),
-            system=system_prompt(agent, self.toolbox, self._folder(options)),
+            system=system_prompt(agent, self.toolbox, self._folder(options), self.context_prompt),
             tools=self.toolbox.specs,
-            settings={**agent.settings, **pending.servers.as_logged, **pending.permissions.as_logged},
+            settings={
+                **agent.settings,
+                **({} if agent.context is None else agent.context.as_logged),
+                **pending.servers.as_logged,
+                **pending.permissions.as_logged,
+            },
             guidance=agent.guidance_texts.texts,
             tags=tuple([encodable(one) for one in options.tags]),
             conversation=before.conversation if before is not None else "",
-            context_type=options.context_type,
-            entity=options.entity,
+            context_type=options.context_type if agent.context is None else agent.context.name,
+            entity=options.entity if agent.context is None else agent.context.entity,
             notebook=encodable(options.notebook),
             invocation=options.invocation,
             continued_from=before.id if before is not None else None,
@@ -218,9 +244,11 @@ def pending_run(agent: AgentSettings, prompt: str | Message, options: RunOptions
     if before is not None:
         check_of_agent(before, "it has no conversation to continue")
         options = with_mode_to_continue(options)
+        agent = _continuing(agent, before)
+    _check_context(agent, options)
     parts = AgentParts(
         agent=agent,
-        prompt=as_prompt(prompt),
+        prompt=as_prompt(prompt, may_be_blank=agent.context is not None),
         own_board=given if given is not None and agent.keeps_todos else board_of(agent, before),
         carried_board=given if not agent.keeps_todos else None,
         earlier=() if before is None else [tool.name for tool in before.tools],
@@ -267,6 +295,23 @@ def forked_run(
             pending.open_log = partial(_opened_with, pending.log)
     pending.first = first
     return pending
+
+
+def _continuing(agent: AgentSettings, before: Run) -> AgentSettings:
+    """Return the agent for a run that continues another, such as in the context to which that has shifted."""
+    extensions = tuple([one if one.continuing is None else one.continuing(before) for one in agent.extensions])
+    return agent if extensions == tuple(agent.extensions) else replace_option(agent, extensions=extensions)
+
+
+def _check_context(agent: AgentSettings, options: RunOptions) -> None:
+    """Raise `SettingsError` if the options name another context or entity than the agent works in."""
+    own = agent.context
+    if own is None:
+        return
+    for name, given, here in (("context_type", options.context_type, own.name), ("entity", options.entity, own.entity)):
+        if given and given != here:
+            hint = "Leave it out, or apply that context: ContextType.named(NAME).apply(agent, entity=ID)"
+            raise SettingsError(f"{name}={given!r}, but the agent works in the context {own.name}", hint)
 
 
 def _pending(parts: AgentParts, options: RunOptions, **resumed: Any) -> PendingRun[AgentParts]:
@@ -324,7 +369,8 @@ def history_of(before: Run) -> tuple[Message, ...]:
         raise SettingsError(f"Run {before.id} waits for your answer", AnswerRun(before.id, lead="Give it"))
     if before.should_continue:
         raise SettingsError(f"Run {before.id} is still running", "Wait for it, or end it, before you continue from it")
-    messages = tuple(map(bounded, before.messages))  # older versions did not bound what they logged
+    sent = before.messages[:-2] if before.stop_reason == CLARIFY else before.messages  # no model takes a blank message
+    messages = tuple(map(bounded, sent))  # older versions did not bound what they logged
     current = before.open_round
     if current is None or not current.records:
         return messages
@@ -336,10 +382,13 @@ def history_of(before: Run) -> tuple[Message, ...]:
     return (*messages[:place], Message("tool", tuple(results)), *user_messages)
 
 
-def system_prompt(agent: AgentSettings, toolbox: Toolbox, folder: Path) -> str:
-    """Return the system prompt: the agent's own or the built-in one, the repository's instructions, notes on tools, output."""
+def system_prompt(agent: AgentSettings, toolbox: Toolbox, folder: Path, context: str = "") -> str:
+    """Return the system prompt: the agent's own or the built-in one, that of its context, the instructions of the repository,
+    notes on tools, those of extensions, output.
+    """
     parts: Iterable[str] = (
         prompt_file("system") if agent.system is None else agent.system.strip(),
+        context,
         repo_instructions(folder).section if agent.instructions else "",
         prompt_file("no_tools") if toolbox.is_empty else "",
         prompt_file("foreign_text") if toolbox.reads_foreign_text else "",
@@ -349,14 +398,14 @@ def system_prompt(agent: AgentSettings, toolbox: Toolbox, folder: Path) -> str:
     return encodable("\n\n".join(part for part in parts if part))
 
 
-def as_prompt(prompt: str | Message) -> Message:
-    """Return the prompt as a message; raises `SettingsError` if it is blank or not a user message."""
+def as_prompt(prompt: str | Message, *, may_be_blank: bool = False) -> Message:
+    """Return the prompt as a message; raises `SettingsError` if it is not a user message, or blank where it may not be."""
     message = user(prompt) if isinstance(prompt, str) else prompt
     if not isinstance(message, Message):
         raise SettingsError(f"The prompt must be a string, got {type(prompt).__name__}")
     if message.role != "user":
         raise SettingsError(f"A prompt is a message of the user, not of the {message.role}")
-    if not message.text.strip():
+    if not (message.text.strip() or may_be_blank):
         raise SettingsError("The prompt is blank", "Write what the agent should do")
     if message is not prompt:
         return message

@@ -38,6 +38,18 @@ class RunSoFar(Protocol):
         """The agent's settings that affect the course of a run."""
 
     @property
+    def context_type(self) -> str:
+        """The kind of task that it works on now; empty if none was named."""
+
+    @property
+    def contexts(self) -> tuple[str, ...]:
+        """The kinds of task that it has worked on, in order."""
+
+    @property
+    def entity(self) -> str:
+        """Id of the thing that it works on now, such as a project; empty without one."""
+
+    @property
     def max_rounds(self) -> int | None:
         """Maximum number of rounds."""
 

@@ -154,7 +154,7 @@ class AgentMagics(Magics):
             agent, note = self._agent(options, before)
             if options.dry:
                 request = self.session.first_request(agent, prompt, before)
-                wire, servers = wire_form(agent.model, request), agent.toolbox.servers
+                wire, servers = wire_form(agent.used_model, request), agent.toolbox.servers
                 print(dry_text(agent.model_name, request, wire, limits_line(agent), servers))
                 return None
             self._tell_once(note)

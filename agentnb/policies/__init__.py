@@ -21,11 +21,12 @@ from agentnb.policies.ending import (
 from agentnb.policies.interventions import OpenTodos, TodoNudges
 from agentnb.policies.limits import MaxRounds
 from agentnb.policies.loops import OnlyBlockedCalls, PlanningLoop, SaidTooOften
-from agentnb.policies.named import NAMED, Matrix, Minimal, PolicySet, find_policy, in_workflow_mode, settings_of
+from agentnb.policies.named import NAMED, Chat, Matrix, Minimal, PolicySet, find_policy, in_workflow_mode, settings_of
 from agentnb.policies.verdict import Continue, LoopFinding, Policy, Stop, Verdict, decide
 
 __all__ = [
     "NAMED",
+    "Chat",
     "Complete",
     "Continue",
     "GoOn",

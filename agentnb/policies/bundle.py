@@ -32,6 +32,8 @@ class _BundleFields(NamedTuple):
     """Detectors that ask the model between rounds."""
     draw: Draw | None = None
     """Draws the guidance set of the next round; None leaves the set as it is."""
+    tool_seconds: float | None = None
+    """Seconds for a call of a tool without a time limit of its own, nested runs apart; None for no limit."""
     note: Callable[[RunSoFar], str] = _nothing
     """Returns the status line that is sent with every request: where the run stands."""
 

@@ -1,13 +1,14 @@
-"""The built-in policies, by name: `Matrix`, which keeps an agent to its list, and `Minimal`, which trusts the model."""
+"""The built-in policies, by name: `Matrix` keeps an agent to its list, `Minimal` trusts the model, `Chat` takes one turn."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
+from agentnb.core.run.rounds import FINAL_ANSWER
 from agentnb.errors import SettingsError, near
 from agentnb.guidance.guides import AlreadySaid, FailedTools, FourCells, TodoNews, where_it_stands
 from agentnb.guidance.sets import GuidanceSet
@@ -118,8 +119,52 @@ class Minimal:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """One turn of a conversation: words end it, also with open todos.
+
+    At its limits the model answers once more, without tools. They hold for an agent that sets no other:
+    ``max_tool_calls_per_turn``, and ``max_seconds`` without waits for the person; ``tool_seconds``: time for a call of a tool
+    without a limit of its own, nested runs apart; None for no limit. ``blocked_rounds`` and ``guard`` as for `Minimal`.
+    """
+
+    name: ClassVar[str] = "chat"
+    max_tool_calls_per_turn: int | None = 8
+    max_seconds: float | None = 90
+    tool_seconds: float | None = 30
+    blocked_rounds: int = 2
+    guard: DuplicateGuard | None = USUAL_GUARD
+
+    def __post_init__(self) -> None:
+        _check_counts(self)
+
+    @property
+    def agent_settings(self) -> Mapping[str, Any]:
+        """The limits of an agent that sets no other."""
+        limits = {"max_tool_calls_per_turn": self.max_tool_calls_per_turn, "max_seconds": self.max_seconds}
+        return {**limits, "on_limit": FINAL_ANSWER}
+
+    def rules(self, words: GuidanceSet, *limits: Policy, repeatable: Iterable[str] = ()) -> PolicyBundle:
+        """Return the functions that the loop calls."""
+        return PolicyBundle(
+            (
+                person_spoke,
+                BROKEN_REPLIES,
+                OnlyBlockedCalls(self.blocked_rounds),
+                OnTextOnly((empty_answer, call_in_words, two_empty_answers, natural_stop)),
+                *limits,
+            ),
+            guides=(TodoNews(),),
+            gates=_guards(self.guard, repeatable),
+            tool_seconds=self.tool_seconds,
+        )
+
+
 class PolicySet(Protocol):
-    """A policy as an agent holds it: a name, and the functions that the loop calls. Any object with these two will do."""
+    """A policy as an agent holds it: a name, and the functions that the loop calls. Any object with these two will do.
+
+    One with ``agent_settings``, limits by name, gives them to an agent that sets no other.
+    """
 
     name: ClassVar[str]
 
@@ -133,7 +178,10 @@ class PolicySet(Protocol):
 
 OWN_POLICY = "class"
 """The key under which a log has the class of a policy that agentnb does not bring along."""
-NAMED: dict[str, type[Matrix] | type[Minimal]] = {"matrix": Matrix, "minimal": Minimal}
+USUAL_POLICY = "matrix"
+_AMOUNTS: dict[str, Any] = {"max_tool_calls_per_turn": int, "max_seconds": int | float, "tool_seconds": int | float}
+"""The types of settings that may be None for no limit."""
+NAMED: dict[str, type[Matrix] | type[Minimal] | type[Chat]] = {"matrix": Matrix, "minimal": Minimal, "chat": Chat}
 
 
 def find_policy(policy: str | PolicySet) -> PolicySet:
@@ -141,7 +189,8 @@ def find_policy(policy: str | PolicySet) -> PolicySet:
     if not isinstance(policy, str | type) and callable(getattr(policy, "rules", None)) and hasattr(policy, "name"):
         return policy
     if not isinstance(policy, str):
-        raise SettingsError(f"policy={policy!r} is not a policy", 'Give "matrix" or "minimal", or a Matrix(...) with settings')
+        hint = f"Give the name of one ({', '.join(NAMED)}), or a Matrix(...) with settings"
+        raise SettingsError(f"policy={policy!r} is not a policy", hint)
     if policy not in NAMED:
         raise SettingsError(f"There is no policy {policy!r}", near(policy, NAMED))
     return NAMED[policy]()
@@ -167,13 +216,13 @@ def in_workflow_mode(policy: PolicySet) -> PolicySet:
 
 def settings_of(policy: PolicySet) -> dict[str, Any]:
     """Return the policy's name and all its settings, as far as they are plain data; of one's own policy also its class."""
-    if isinstance(policy, Matrix | Minimal) and type(policy) in NAMED.values():
+    if isinstance(policy, Matrix | Minimal | Chat) and type(policy) in NAMED.values():
         return {**_settings_of_named(policy)}
     return _settings_of(policy, {"name": policy.name, OWN_POLICY: _class_name(policy)})
 
 
 @lru_cache(maxsize=64)
-def _settings_of_named(policy: Matrix | Minimal) -> dict[str, Any]:
+def _settings_of_named(policy: Matrix | Minimal | Chat) -> dict[str, Any]:
     # Made once: an agent is made for each of many short runs.
     return _settings_of(policy, {"name": policy.name})
 
@@ -224,10 +273,13 @@ def _guards(guard: DuplicateGuard | None, repeatable: Iterable[str]) -> tuple[Du
     return () if guard is None else (replace(guard, exempt=guard.exempt | frozenset(repeatable)),)
 
 
-def _check_counts(policy: Matrix | Minimal) -> None:
+def _check_counts(policy: Matrix | Minimal | Chat) -> None:
     for one in fields(policy):
         value = getattr(policy, one.name)
-        if isinstance(one.default, bool):
+        if one.name in _AMOUNTS:
+            is_amount = isinstance(value, _AMOUNTS[one.name]) and not isinstance(value, bool)
+            wrong = value is not None and not (is_amount and value > 0)
+        elif isinstance(one.default, bool):
             wrong = not isinstance(value, bool)
         elif isinstance(one.default, int):
             least = 2 if one.name == "batches" else 1  # a single batch repeats nothing

@@ -10,9 +10,8 @@ from typing import Any, Literal, Unpack
 
 from msgspec import structs
 
-from agentnb import settings
 from agentnb.agent.agent import Agent
-from agentnb.agent.from_log import limits_of_file, logged_model, with_builtins
+from agentnb.agent.from_log import limits_again, limits_of_file, logged_model, with_builtins
 from agentnb.agent.output import Output
 from agentnb.agent.start import AgentParts, forked_run
 from agentnb.context.history import as_sent_then
@@ -173,8 +172,7 @@ def pending_of(
         extensions=variant.extensions,
         name=run.agent,
         instructions=False,
-        **{"max_rounds": settings.max_iterations(), **variant.limits},
-        **{name: logged[name] for name in ("unpriced", "on_limit") if name in logged},
+        **{**(limits_again(logged) if logged else {}), **variant.limits},
         limits_of_file=limits_of_file(run, changes.get("limits") or ()) if logged else (),
     )
     counts = run.gives_consent or bool(options.trust_log)

@@ -138,7 +138,9 @@ def agent_settings(defaults: dict[str, str]) -> dict[str, Any]:
         name: limit.read(defaults[key]) if (key := name.replace("_", "-")) and defaults[key] else None
         for name, limit in LIMITS.items()
     }
-    return limits | {key.replace("-", "_"): reader(defaults[key]) for key, reader in OTHERS.items()}
+    others = {key.replace("-", "_"): reader(defaults[key]) for key, reader in OTHERS.items()}
+    usual = others["on_limit"] == at_first()["on-limit"]  # then a context or a policy may say it
+    return limits | others | ({"on_limit": None} if usual else {})
 
 
 def tool_groups(defaults: dict[str, str]) -> dict[str, ToolGroup]:

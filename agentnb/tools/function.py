@@ -23,7 +23,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 EFFECTS: tuple[Effect, ...] = ("read", "write", "execute", "network")
 SHOWN_AT_ONCE = (str, int, float, dict, ToolOutcome, type(None))
-SETTINGS = ("name", "effects", "parallel_safe", "blocking", "timeout", "repeatable", "role", *SUBJECTS, "content")
+SETTINGS = (
+    *("name", "effects", "parallel_safe", "blocking", "timeout", "repeatable", "shifts_context", "role"),
+    *SUBJECTS,
+    "content",
+)
 """What `tool` takes for a function."""
 MARK = "__agentnb_tool__"
 """The attribute of a function that holds what `tool` made of it."""
@@ -47,6 +51,7 @@ class FunctionTool:
         blocking: bool = False,
         timeout: float | None = None,
         repeatable: bool = False,
+        shifts_context: bool = False,
         role: ToolRole | None = None,
         command: str = "",
         path: str = "",
@@ -62,6 +67,7 @@ class FunctionTool:
         self.blocking = blocking
         self.timeout = timeout
         self.repeatable = repeatable
+        self.shifts_context = shifts_context
         self.settings: dict[str, Any] = {
             "name": name,
             "effects": effects,
@@ -69,6 +75,7 @@ class FunctionTool:
             "blocking": blocking,
             "timeout": timeout,
             "repeatable": repeatable,
+            "shifts_context": shifts_context,
             "role": role,
             "command": command,
             "path": path,
@@ -159,6 +166,7 @@ def tool(
     blocking: bool = False,
     timeout: float | None = None,
     repeatable: bool = False,
+    shifts_context: bool = False,
     role: ToolRole | None = None,
     command: str = "",
     path: str = "",
@@ -175,6 +183,7 @@ def tool(function: Any = None, /, **settings: Any) -> Any:
     ``parallel_safe``: may run beside other calls; by default only tools that just read. ``blocking``: waits for the person;
     later calls that are not parallel-safe wait with it, as for any call. ``timeout``: seconds after which a call is abandoned.
     ``repeatable``: the same call may return something new, as when it polls; the duplicate-call guard lets it pass.
+    ``shifts_context``: its result may change what the run works on: a dict with ``new_context``, ``entity_id``, ``message``.
     ``role``: ``planning`` or ``list`` for a tool that only prepares work, so that calling it does not count as work.
     ``command``, ``path`` or ``url``: the name of the parameter that is a shell command, a path or an address, which rules in
     brackets are about, as in ``write_file(data/**)``; ``content``: beside a path, the parameter that is the whole new text of

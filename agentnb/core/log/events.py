@@ -486,6 +486,7 @@ AnyEvent: TypeAlias = (
     | w.PlanRejected
     | w.PlanReviewed
     | w.ModelCalled
+    | w.CannedReply
     | w.ToolsChanged
     | w.ServerStarted
     | w.ServerChanged

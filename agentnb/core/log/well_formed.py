@@ -410,6 +410,12 @@ class _Reading:
         """Check counts of tokens."""
         check_usage(event.usage)
 
+    def canned(self, event: w.CannedReply) -> None:
+        """Check that the message is one of the model's side, without calls."""
+        check_message(event.message)
+        if event.message.role != "assistant" or event.message.calls:
+            raise Wrong("a reply without a model is text of the assistant")
+
     def extra_usage(self, event: e.ExtraUsage) -> None:
         """Check counts of tokens, its own and those of a nested run."""
         check_usage(event.usage)
@@ -480,6 +486,7 @@ _CHECKS: dict[type[e.Event], Callable[[_Reading, Any], None]] = {
     w.PlanProposed: _Reading.plain_data,
     w.PlanEdited: _Reading.plain_data,
     w.ModelCalled: _Reading.used,
+    w.CannedReply: _Reading.canned,
     w.ToolsChanged: _Reading.tools_changed,
     w.OutcomeGiven: _Reading.outcome_given,
     w.FindingMade: _Reading.rounds_named,

@@ -11,6 +11,7 @@ import msgspec
 
 from agentnb.core.log.event import Event
 from agentnb.core.log.outcome import Assessment
+from agentnb.core.messages import Message
 from agentnb.core.request import ToolSpec
 from agentnb.core.usage import UNKNOWN, Usage
 
@@ -141,6 +142,12 @@ class ModelCalled(Event, frozen=True, kw_only=True, tag="model_called", gc=False
     usage: Usage = UNKNOWN
     seconds: float | None = 0.0
     error: str = ""
+
+
+class CannedReply(Event, frozen=True, kw_only=True, tag="canned_reply", gc=False):
+    """agentnb replied by itself, without a model: to a blank message."""
+
+    message: Message
 
 
 class ToolsChanged(Event, frozen=True, kw_only=True, tag="tools_changed"):

@@ -62,7 +62,7 @@ class RunFacts:
         *("_status", "_paused", "_suspended", "_waiting", "_questions", "_grants"),
         *("_stop_reason", "_error", "_limit", "_started_at", "_ended_at", "_seconds"),
         *("_steps", "_outputs", "_result", "_step_calls", "_open_step_calls", "_back_edges", "_variables"),
-        *("_plans", "_model_calls", "_findings", "_drawn", "_context_type", "_entity", "_assessments", "_labels"),
+        *("_plans", "_model_calls", "_findings", "_drawn", "_context_type", "_contexts", "_entity", "_assessments", "_labels"),
         *("_threshold",),
     )
 
@@ -80,6 +80,7 @@ class RunFacts:
         self._settings: dict[str, Any] = {}
         self._guidance = self._given_guidance = GuidanceTexts()
         self._prompt = self._context_type = self._entity = ""
+        self._contexts: tuple[str, ...] = ()
         self._output_type: Callable[[Any], Any] | None = None
         """Makes an instance of the agent's type; no event says it, and two runs are equal whatever it is."""
 
@@ -180,6 +181,7 @@ class RunFacts:
         lambda run: run._opening.invocation, "The options of the cell or command that started it; None if Python code did."
     )
     context_type: str = _read(lambda run: run._context_type, "The kind of task that it works on, if that was named.")
+    contexts: tuple[str, ...] = _read(lambda run: run._contexts, "The kinds of task that it has worked on, in order.")
     entity: str = _read(lambda run: run._entity, "Id of the thing that it works on, such as a project.")
 
     @property

@@ -114,6 +114,11 @@ def _model_called(run: RunFacts, event: w.ModelCalled) -> None:
         run._use(event.usage)
 
 
+def _canned_reply(run: RunFacts, event: w.CannedReply) -> None:
+    run._messages.append(event.message)
+    run._text = event.message.text
+
+
 def _tools_changed(run: RunFacts, event: w.ToolsChanged) -> None:
     run._tools = event.tools
     run._roles = {tool.name: tool.role or role_of(tool.name) for tool in event.tools}
@@ -139,6 +144,7 @@ def _grant_withdrawn(run: RunFacts, event: w.GrantWithdrawn) -> None:
 
 def _context_shifted(run: RunFacts, event: w.ContextShifted) -> None:
     run._context_type, run._entity = event.context_type, event.entity
+    run._contexts = tuple(dict.fromkeys((*run._contexts, event.context_type)))
 
 
 def _outcome_given(run: RunFacts, event: w.OutcomeGiven) -> None:
@@ -164,6 +170,7 @@ HANDLERS: dict[type[Event], Callable[[RunFacts, Any], None]] = {
     w.PlanRejected: _plan_rejected,
     w.PlanReviewed: _plan_reviewed,
     w.ModelCalled: _model_called,
+    w.CannedReply: _canned_reply,
     w.ToolsChanged: _tools_changed,
     w.ServerStarted: _nothing_known,
     w.ServerChanged: _nothing_known,

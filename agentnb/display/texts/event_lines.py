@@ -206,6 +206,10 @@ def _grant_given(event: w.GrantGiven) -> str:
     return f"{calls} allowed"
 
 
+def _canned_reply(event: w.CannedReply) -> str:
+    return f"reply without a model: {first_line(event.message.text, 80)}"
+
+
 def _context_shifted(event: w.ContextShifted) -> str:
     on = f", on {event.entity}" if event.entity else ""
     return f"context {event.context_type}{on}{_because(event.reason)}"
@@ -235,6 +239,7 @@ _WORDS: dict[type[Event], Callable[[Any], str]] = {
     w.GrantGiven: lambda event: "" if event.given_in else _grant_given(event),  # else the run around shows it
     w.GrantWithdrawn: lambda event: f"grant {event.grant_id} taken back",
     w.ContextShifted: _context_shifted,
+    w.CannedReply: _canned_reply,
     w.OtherEvent: _other,
 }
 _OF_WORK: dict[type[Event], Callable[[Any, WorkNames], str]] = {

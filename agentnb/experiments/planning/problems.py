@@ -98,7 +98,7 @@ def check_models(variants: Sequence[Variant], models: Sequence[str | Model], bud
     """Return what is wrong with the models: unknown names, missing keys, and prices that a budget needs."""
     problems: list[str] = []
     agents = [one.work for one in variants if isinstance(one.work, Agent)]
-    own = [agent.model for agent in agents] if not models else []
+    own = [agent.used_model for agent in agents] if not models else []
     declared = [name for one in variants if isinstance(one.work, Workflow) for name in model_names(one.work.declared)]
     for model in _once([*models, *own, *declared]):
         try:

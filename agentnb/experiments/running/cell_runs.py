@@ -173,7 +173,8 @@ def _changes(variant: Variant) -> dict[str, Any]:
     changes = dict(variant.changes or {})
     if not changes:  # an Agent changes all
         agent = variant.work
-        changes = {"guidance": agent.guidance, "policy": agent.policy, "tools": agent.tools or "recorded", "gates": agent.gates}
+        tools = agent.tools or "recorded"
+        changes = {"guidance": agent.guidance, "policy": agent.used_policy, "tools": tools, "gates": agent.gates}
     limits = {name: changes.pop(name) for name in [*changes] if name in LIMITS}
     changes.pop("model", None)
     return {**changes, **({"limits": limits} if limits else {})}

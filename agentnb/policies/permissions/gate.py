@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -25,6 +25,13 @@ MAX_SHOWN = 300
 FORBIDDEN = "permissions"
 """The rule of calls that a rule of the person forbids."""
 FindTool: TypeAlias = Callable[[str], Tool | None]
+Confirms: TypeAlias = Callable[[Sequence[str]], Iterable[Rule]]
+"""Returns the calls about which the person is asked each time in any of these contexts."""
+
+
+def confirms_nothing(contexts: Sequence[str]) -> Iterable[Rule]:
+    """Return no calls: those of a run without contexts."""
+    return ()
 
 
 class PermissionGate:
@@ -33,9 +40,12 @@ class PermissionGate:
     Tools that agentnb adds to a run, such as the todo tool and ``ask_person``, do nothing to the world, or read.
     """
 
-    def __init__(self, permissions: Permissions, find: FindTool, work_dir: Path) -> None:
-        """``find`` returns the tool of a name; patterns of paths are relative to ``work_dir``."""
-        self._permissions = permissions
+    def __init__(self, permissions: Permissions, find: FindTool, work_dir: Path, confirms: Confirms = confirms_nothing) -> None:
+        """``find`` returns the tool of a name; patterns of paths are relative to ``work_dir``. ``confirms``: see `Confirms`."""
+        self._given = self._permissions = permissions
+        self._confirms = confirms
+        self._contexts: tuple[str, ...] | None = None
+        """The contexts of the run that the permissions are for."""
         self._find = find
         self._work_dir = work_dir
         self._tools: dict[str, ToolPermissions] = {}
@@ -45,6 +55,9 @@ class PermissionGate:
         tool = self._find(call.name)
         if tool is None:  # the model is told that there is no such tool
             return None
+        if run.contexts != self._contexts:
+            self._contexts, self._tools = run.contexts, {}
+            self._permissions = self._given.confirming(self._confirms(run.contexts))
         known = self._tools.get(call.name)
         if known is None or known.tool is not tool:
             known = self._tools[call.name] = self._permissions.for_tool(call.name, tool, self._work_dir)
@@ -53,10 +66,11 @@ class PermissionGate:
         judged = known.judge(call.arguments)
         if judged.verdict == "deny":
             return _denial(judged, tool)
-        if judged.verdict == "allow" or (not judged.is_unclear and self._is_granted(call, tool, run)):
+        asks_each_time = judged.is_unclear or judged.is_confirmed
+        if judged.verdict == "allow" or (not asks_each_time and self._is_granted(call, tool, run)):
             return None
         is_firm = judged.rule is not None or self._permissions.is_nested or has_changed(tool)
-        ask = AskEachTime if judged.is_unclear else FirmAsk if is_firm else AskByRules
+        ask = AskEachTime if asks_each_time else FirmAsk if is_firm else AskByRules
         is_shown = kind_of_subject(tool) == "command" or shows_change(tool)  # beside the question
         arguments = "" if is_shown else f" with {shown(call.arguments)}"
         return ask(f"May {call.name} run{arguments}?\n{_why(judged, tool)}", ASKED_BY_RULES)
@@ -106,6 +120,8 @@ def shown(arguments: object) -> str:
 def _denial(judged: Judgement, tool: Tool) -> Deny:
     if judged.flag is not None:
         return Deny(NOT_ALLOWED[judged.flag], FORBIDDEN)
+    if judged.is_confirmed:
+        return Deny(f"it needs the person, whom this run does not ask ({_rule_text(judged)})", FORBIDDEN)
     if judged.rule is not None:
         return Deny(f"the rule {judged.rule.text} of this run denies it", FORBIDDEN)
     return Deny(f"this run only allows tools that read (approve={READ_ONLY}). {_about(judged, tool)}", READ_ONLY)
@@ -116,7 +132,8 @@ def _why(judged: Judgement, tool: Tool) -> str:
     if judged.is_unclear:
         return f"It cannot be told whether the rule {_rule_text(judged)} forbids it, so you decide each time."
     origin = origin_of(tool)
-    rule = [f"The rule {_rule_text(judged)} asks."] if judged.rule is not None else []
+    asks = "asks each time" if judged.is_confirmed else "asks"
+    rule = [f"The rule {_rule_text(judged)} {asks}."] if judged.rule is not None else []
     about = [_about(judged, tool)] if origin is not None or not rule else []
     return "\n".join([*rule, *about, *(() if origin is None else _changes(origin))])
 

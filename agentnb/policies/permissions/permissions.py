@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +18,8 @@ from agentnb.tools.tool import Tool
 
 SETTING = "permissions"
 """The key under which the settings of a run hold its rules, if it has any."""
+CONFIRM = "confirm"
+"""The key for the calls about which the person is asked each time."""
 NOT_ALLOWED: dict[Flag, str] = {
     "bash": "bash execution not allowed",
     "file_read": "file read not allowed",
@@ -41,6 +43,8 @@ class Judgement(NamedTuple):
     """Whether it cannot be known if a rule forbids the call: then only the person lets it run, now and here."""
     nature: CallNature | None = None
     """The nature of the call, if a default decided by it."""
+    is_confirmed: bool = False
+    """Whether the person is asked each time, whatever was allowed before."""
 
 
 ALLOWED, BY_DEFAULT_ASKED, BY_DEFAULT_DENIED = Judgement("allow"), Judgement("ask"), Judgement("deny")
@@ -55,6 +59,8 @@ class Permissions:
     layers: tuple[RuleList, ...] = ()
     """The rules of the outermost run and of each run within it, in this order: only those of the outermost can allow."""
     is_nested: bool = field(default=False, compare=False)
+    confirms: tuple[Rule, ...] = ()
+    """Calls about which the person is asked each time, whatever allows them; a mode that asks nothing denies them."""
 
     @classmethod
     def of(cls, mode: ApprovalMode, rules: RuleList = NO_RULES) -> Permissions:
@@ -64,22 +70,24 @@ class Permissions:
     @property
     def needs_nothing(self) -> bool:
         """Whether the defaults alone decide."""
-        return not self.mode.held and not any(self.layers)
+        return not (self.mode.held or any(self.layers) or self.confirms)
 
     @classmethod
     def logged(cls, settings: Mapping[str, Any], *, loosens: bool) -> Permissions:
         """Return the permissions in the settings of a log. ``loosens``: whether what they allow counts as well."""
         mode, layers = ApprovalMode.logged(settings.get(MODE, RULES)), settings.get(SETTING, ())
         read = tuple(map(RuleList.logged, layers if isinstance(layers, list | tuple) else (None,)))
+        confirms = confirming(settings.get(CONFIRM) or ())
         if loosens:
-            return cls(mode, read)
-        return cls(mode.strict, tuple([layer.without_allowing for layer in read]))
+            return cls(mode, read, confirms=confirms)
+        return cls(mode.strict, tuple([layer.without_allowing for layer in read]), confirms=confirms)
 
     @property
     def as_logged(self) -> dict[str, Any]:
         """The settings with which a log says these permissions; empty if the defaults alone decide."""
         mode = {MODE: self.mode.words} if self.mode.held else {}
-        return {**mode, **({SETTING: [layer.as_logged for layer in self.layers]} if any(self.layers) else {})}
+        confirms = {CONFIRM: [rule.text for rule in self.confirms]} if self.confirms else {}
+        return {**mode, **({SETTING: [layer.as_logged for layer in self.layers]} if any(self.layers) else {}), **confirms}
 
     @property
     def loosen(self) -> bool:
@@ -89,7 +97,12 @@ class Permissions:
     def within(self, outer: Permissions) -> Permissions:
         """Return the permissions of a run with these that is nested in a run with others, which it never exceeds."""
         layers = (*(outer.layers or (NO_RULES,)), *self.layers) if self.layers else outer.layers
-        return Permissions(self.mode.within(outer.mode), layers, is_nested=True)
+        confirms = self.confirming(outer.confirms).confirms
+        return Permissions(self.mode.within(outer.mode), layers, is_nested=True, confirms=confirms)
+
+    def confirming(self, more: Iterable[Rule]) -> Permissions:
+        """Return the permissions with more calls about which the person is asked each time."""
+        return replace(self, confirms=tuple(dict.fromkeys((*self.confirms, *more))))
 
     def for_tool(self, name: str, tool: Tool, work_dir: Path) -> ToolPermissions:
         """Return the permissions for the calls of one tool."""
@@ -104,8 +117,10 @@ class ToolPermissions:
         self._work_dir = work_dir
         kind = kind_of_subject(tool)
         layers = [[rule for rule in layer.rules if rule.is_about(name, tool)] for layer in permissions.layers]
-        for rule in [rule for layer in layers for rule in layer]:
+        confirms = [rule for rule in permissions.confirms if rule.is_about(name, tool)]
+        for rule in [*confirms, *[rule for layer in layers for rule in layer]]:
             rule.check_for(name, tool)
+        self._confirms = RuleMatcher.of(enumerate(confirms), kind, work_dir)
         denies = [rule for layer in layers for rule in layer if rule.verdict == "deny"]
         self._denies = RuleMatcher.of(enumerate(denies), kind, work_dir)
         _, self._inner_asks = matchers_of([rule for layer in layers[1:] for rule in layer], kind, work_dir)
@@ -116,7 +131,7 @@ class ToolPermissions:
         self._default = _DEFAULTS[default]
         if default == "deny" and self._denial is None and not self._is_per_call:
             self._denial = BY_DEFAULT_DENIED
-        has_rules = bool(self._denies or self._inner_asks or self._allows or self._asks)
+        has_rules = bool(self._denies or self._confirms or self._inner_asks or self._allows or self._asks)
         self.is_free = self._denial is None and default == "allow" and not has_rules and not self._is_per_call
         """Whether each of its calls is allowed."""
 
@@ -134,7 +149,15 @@ class ToolPermissions:
                 return Judgement("deny", self._denies.rules[denied])
             if not subject.for_limits.is_whole:
                 return Judgement("ask", self._denies.rules[0], is_unclear=True)
-        return _asked(self._inner_asks, subject) or self._first_of(subject) or default
+        return self._confirmed(subject) or _asked(self._inner_asks, subject) or self._first_of(subject) or default
+
+    def _confirmed(self, subject: CallSubject) -> Judgement | None:
+        """Return the verdict about a call that the person confirms each time; None about others."""
+        asked = _asked(self._confirms, subject)
+        if asked is None:
+            return None
+        is_denied = self._mode.never_asks or self._mode.only_reads
+        return asked._replace(verdict="deny" if is_denied else "ask", is_confirmed=True)
 
     def _default_of(self, arguments: Any) -> Judgement:
         """Return the verdict of the mode about a call whose arguments decide what it does."""
@@ -157,6 +180,11 @@ class ToolPermissions:
             return Judgement("deny", flag=flag)
         for_all = self._denies.for_all
         return None if for_all is None else Judgement("deny", self._denies.rules[for_all])
+
+
+def confirming(texts: Iterable[Any]) -> tuple[Rule, ...]:
+    """Return the rules of calls about which the person is asked each time; raise `SettingsError` for a text that is none."""
+    return tuple([Rule.read(text, "ask") for text in texts])
 
 
 def _asked(asks: RuleMatcher, subject: CallSubject, before: float = inf) -> Judgement | None:

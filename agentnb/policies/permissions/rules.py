@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any, Literal, TypeAlias, get_args
 
 from agentnb.advice import Plain
 from agentnb.errors import SettingsError, near, nearest
-from agentnb.policies.permissions.globs import star_glob
 from agentnb.policies.permissions.places import address_glob
 from agentnb.tools.mcp.server import PREFIX
 from agentnb.tools.subject import FLAGS, Flag, flag_of, origin_of, subject_of
@@ -22,7 +22,10 @@ RESTRICTED = "restricted"
 EXAMPLE = (
     'Write a dict, such as {"bash": "ask", "write_file(data/**)": "allow"}, or the flags that are permitted, ["file_read"]'
 )
-_RULE = re.compile(rf"({PREFIX}[\w.-]+(?:/[^\s*()]+)?|[\w*-]+)(?:\((.+)\))?", re.DOTALL)
+EFFECT = "effect:"
+"""Begins the word for all tools that do nothing but this: ``effect:read``."""
+_WILDCARDS = frozenset("*?[")
+_RULE = re.compile(rf"({PREFIX}[\w.-]+(?:/[^\s*()]+)?|{EFFECT}\w+|[\w*?\[\]-]+)(?:\((.+)\))?", re.DOTALL)
 NAMES_ALONE: tuple[Flag, ...] = ("bash",)
 """Flags that are the name of a tool too: as a rule, such a word means the tool."""
 
@@ -33,8 +36,8 @@ class Rule:
 
     verdict: RuleVerdict
     tools: str
-    """The name of a tool, a pattern of names with ``*``, a flag, ``mcp:NAME`` for the tools of an MCP server, or
-    ``mcp:NAME/TOOL``."""
+    """The name of a tool, a shell pattern of names, a flag, ``effect:read`` for the tools that just read, ``mcp:NAME`` for
+    those of an MCP server, or ``mcp:NAME/TOOL``."""
     pattern: str = ""
     """The pattern of the subject of the call, as `tools.subject` has it; empty for all calls."""
 
@@ -47,7 +50,7 @@ class Rule:
         if found is None:
             raise SettingsError(f"{text!r} is not a rule about tools", EXAMPLE)
         tools, pattern = found[1], found[2] or ""
-        if pattern and "*" in tools:
+        if pattern and _WILDCARDS & set(tools):
             raise SettingsError(f"{text!r}: brackets follow the name of one tool", EXAMPLE)
         return cls(verdict, tools, pattern)
 
@@ -55,6 +58,11 @@ class Rule:
     def text(self) -> str:
         """The rule as it is written, without its verdict."""
         return f"{self.tools}({self.pattern})" if self.pattern else self.tools
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether it names tools by a shell pattern."""
+        return bool(_WILDCARDS & set(self.tools))
 
     @property
     def is_of_server(self) -> bool:
@@ -65,11 +73,13 @@ class Rule:
         """Return whether it is about calls of this tool."""
         if self.tools == name:
             return True
-        if "*" in self.tools:
-            return re.fullmatch(star_glob(self.tools), name) is not None
         if self.is_of_server:
             origin = origin_of(tool)
             return origin is not None and self.tools in (f"{PREFIX}{origin.server}", f"{PREFIX}{origin.server}/{origin.tool}")
+        if self.tools.startswith(EFFECT):
+            return (getattr(tool, "effects", None) or ()) == {self.tools.removeprefix(EFFECT)}
+        if self.is_pattern:
+            return fnmatchcase(name, self.tools)
         return self.tools not in NAMES_ALONE and tool is not None and self.tools == flag_of(tool)
 
     def check_for(self, name: str, tool: Tool | None) -> None:
@@ -122,7 +132,7 @@ class RuleList:
             for name, tool in named.items():
                 rule.check_for(name, tool)
             known = [*named, *FLAGS]
-            is_name = "*" not in rule.tools and not rule.is_of_server
+            is_name = not (rule.is_pattern or rule.is_of_server or rule.tools.startswith(EFFECT))
             similar = nearest(rule.tools, known) if is_name and rule.tools not in known else ()
             if similar:
                 raise SettingsError(f"The rule {rule.text!r} is about no tool of this agent", similar)

@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from agentnb.core.log.work_events import ToolsChanged
 from agentnb.errors import InvalidTool
+from agentnb.runtime.calls.virtual_tools import Handler, VirtualTools
 from agentnb.runtime.event_log import EventLog
 from agentnb.tools.mcp.finding import Findable, Offer, ToolFinder, next_offer
 from agentnb.tools.mcp.server_tool import MCPTool
@@ -27,11 +28,21 @@ class StandIn(Protocol):
 class RunTools:
     """The tools of one run."""
 
-    def __init__(self, log: EventLog, toolbox: Toolbox, *, logs_changes: bool = True, earlier: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        log: EventLog,
+        toolbox: Toolbox,
+        *,
+        logs_changes: bool = True,
+        earlier: Iterable[str] = (),
+        handlers: Mapping[str, Handler] | None = None,
+    ) -> None:
         """``logs_changes``: whether the log has the tools, as that of an agent does; else all of them are offered.
 
-        ``earlier``: the tools that the last run of the conversation had, in order.
+        ``earlier``: the tools that the last run of the conversation had, in order; ``handlers``: what answers calls of some
+        names, before any tool.
         """
+        self._virtual = VirtualTools(handlers or {})
         self._log = log
         self._own = toolbox
         self._toolbox = toolbox
@@ -51,8 +62,8 @@ class RunTools:
         return self._toolbox
 
     def get(self, name: str) -> Tool | None:
-        """Return the tool of this name, or None."""
-        return self._toolbox.get(name)
+        """Return what answers calls of this name, or None."""
+        return self._virtual.get(name, self._toolbox.get(name))
 
     def offered(self) -> tuple[Tool, ...]:
         """Return the tools that the next request offers."""

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from agentnb.core.display_data import Table
 from agentnb.core.log.events import CallBlocked, ToolAdmitted, ToolFinished, ToolStarted
+from agentnb.core.log.work_events import ContextShifted
 from agentnb.core.messages import ToolCall, encodable
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.run.approvals import Decision
@@ -31,6 +32,7 @@ from agentnb.runtime.calls.approval import (
     is_outdated,
 )
 from agentnb.runtime.calls.context_services import ContextServices, StartRun, cannot_start
+from agentnb.runtime.calls.context_shift import ContextShift, shift_of
 from agentnb.runtime.calls.run_tools import RunTools
 from agentnb.runtime.calls.todo_sync import TodoSync
 from agentnb.runtime.calls.tool_runner import ToolRun, ToolRunner
@@ -103,6 +105,10 @@ class CallServices:
     todos: TodoSync | None = None
     start_run: StartRun = cannot_start
     """Begins the nested runs of tools."""
+    context_name: Callable[[str], str] = str
+    """Returns the name of a context for a name or another name of it."""
+    tool_seconds: float | None = None
+    """Time for a call of a tool without a time limit of its own, nested runs apart; None for no limit."""
     suspends: bool = False
     """Whether a call stays open, rather than denied, if its question finds nobody to answer."""
 
@@ -127,11 +133,12 @@ class ToolCalls:
         self._inside = ContextServices(
             log, self._unanswered, self._call_inside, services.start_run, services.call_sync, tools.offered, services.work_dir
         )
-        self._runner = ToolRunner(log, services.work_dir, services.call_sync, services.elicitation, self._inside)
+        self._runner = ToolRunner(log, services, self._inside)
         self._elicitation = services.elicitation
         self._approval = Approval(log.run, services.elicitation, services.call_sync)
         self._grants = services.elicitation.grants
         self._work_dir = services.work_dir
+        self._context_name = services.context_name
         self._permission_gate = services.permission_gate
         self._suspends = services.suspends
         self.waits_for_person = False
@@ -372,7 +379,17 @@ class ToolCalls:
             self._todos.called(run.outcome, call.id)
         if call.name in self.tools.hidden and self._caller_of(call).kind == "round":
             self.tools.offer([call.name])  # the model calls it without having found it
+        was_open = call.id in self._unanswered
         self.finish(call, run)
+        if was_open and (shift := shift_of(tool, run.outcome)) is not None:
+            self._shift(call, shift)
+
+    def _shift(self, call: ToolCall, shift: ContextShift) -> None:
+        """Log a change of scope, unless nothing changes."""
+        run, context = self._log.run, self._context_name(shift.context_type)
+        entity = shift.entity or (run.entity if context == run.context_type else "")
+        if (context, entity) != (run.context_type, run.entity):
+            self._log.emit(ContextShifted, context_type=context, entity=entity, call_id=call.id, reason=shift.reason)
 
     def _caller_of(self, call: ToolCall) -> Caller:
         placed = self._placed.get(call.id)

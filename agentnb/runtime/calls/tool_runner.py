@@ -6,7 +6,7 @@ import asyncio
 import threading
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -16,6 +16,7 @@ from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.questions.elicitation import CallElicitor, Elicitation
 from agentnb.runtime.threads import is_running, time_limit
 from agentnb.tools import tool_errors
+from agentnb.tools.agent_tool import AgentTool
 from agentnb.tools.tool import CallSync, Inside, Tool, ToolContext, ToolOutcome
 
 
@@ -27,14 +28,35 @@ class ToolRun(msgspec.Struct, frozen=True):
     traceback: str = ""
 
 
+class RunnerServices(Protocol):
+    """What a run gives to the running of its tools."""
+
+    @property
+    def elicitation(self) -> Elicitation:
+        """Its questions to the person."""
+
+    @property
+    def call_sync(self) -> CallSync:
+        """Runs plain functions in the right thread."""
+
+    @property
+    def work_dir(self) -> Path:
+        """The folder that tools work in."""
+
+    @property
+    def tool_seconds(self) -> float | None:
+        """The time limit of tools without one of their own."""
+
+
 class ToolRunner:
     """Runs the tools of one run."""
 
-    def __init__(self, log: EventLog, work_dir: Path, call_sync: CallSync, elicitation: Elicitation, inside: Inside) -> None:
+    def __init__(self, log: EventLog, services: RunnerServices, inside: Inside) -> None:
         self._log = log
-        self._work_dir = work_dir
-        self._call_sync = call_sync
-        self._elicitation = elicitation
+        self._work_dir = services.work_dir
+        self._call_sync = services.call_sync
+        self._elicitation = services.elicitation
+        self._tool_seconds = services.tool_seconds
         self._inside = inside
         self._askers: dict[str, CallElicitor] = {}
         """By the id of a call, until it has ended."""
@@ -56,10 +78,11 @@ class ToolRunner:
         started = perf_counter()
         with asker:
             try:
-                if tool.timeout is None:
+                seconds = self._seconds_for(tool)
+                if seconds is None:
                     outcome = await tool.run(arguments, context)
                 else:
-                    outcome = await _within(tool.timeout, tool, call, arguments, context, asker)
+                    outcome = await _within(seconds, tool, call, arguments, context, asker)
             except NotAnswered as error:
                 outcome = tool_errors.not_answered(error)
             except NestedTooDeep as error:
@@ -81,6 +104,12 @@ class ToolRunner:
         self._askers.pop(call.id, None)
         self._elicitation.book.check()
         return ToolRun(outcome, perf_counter() - started - asker.waited, traceback)
+
+    def _seconds_for(self, tool: Tool) -> float | None:
+        """Return the time limit of a call: the tool's own, else that of the run; nested runs have limits themselves."""
+        if tool.timeout is not None or isinstance(tool, AgentTool):
+            return tool.timeout
+        return self._tool_seconds
 
 
 async def _within(

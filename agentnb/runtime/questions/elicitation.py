@@ -16,6 +16,7 @@ from agentnb.core.log.events import Warned
 from agentnb.core.messages import encodable
 from agentnb.core.questions import Answer, QuestionKind, WaitingOnUser, answer_of, checked_answer, new_question
 from agentnb.errors import Declined, NobodyToAsk, QuestionCancelled, SettingsError, StoreError
+from agentnb.policies.permissions.gate import Confirms, confirms_nothing
 from agentnb.policies.permissions.permissions import Permissions
 from agentnb.runtime.clock import Clock
 from agentnb.runtime.event_log import EventLog
@@ -49,21 +50,24 @@ class Elicitation:
         answer: Program | None = None,
         approve: Approve | None = None,
         permissions: Permissions | None = None,
+        confirms: Confirms = confirms_nothing,
         parent: CallElicitor | None = None,
         grants: SessionGrants | None = None,
         suspends: bool = False,
     ) -> None:
         """``can_ask``: whether the caller holds a handle to answer the run's questions; ``clock``: the run's, held while a
         question is open; ``answer``: answers in the person's place; ``approve``: decides in their place whether a call may
-        run; ``permissions``: what needs their permission; ``parent``: the call of another run that awaits this run,
-        whose person is asked if this run has none; ``grants``: those of the session; ``suspends``: whether the run is
-        suspended where a question must wait.
+        run; ``permissions``: what needs their permission; ``confirms``: as for `PermissionGate`; ``parent``: the call of
+        another run that awaits this run, whose person is asked if this run has none; ``grants``: those of the session;
+        ``suspends``: whether the run is suspended where a question must wait.
         """
         self.suspends = suspends
         outer = () if parent is None else parent.elicitation.approvers
         self.approvers: tuple[Approve | None, ...] = (*outer, approve)
         """The functions that decide whether a call may run, of the outermost run and of each run within it; None for none."""
         self.permissions = permissions or Permissions()
+        self.confirms = confirms
+        self._log = log
         self.around = parent
         """The call of another run that awaits this run: what is not shown at calls of this run is shown there."""
         self._can_ask = can_ask
@@ -83,6 +87,11 @@ class Elicitation:
         """The code that models wrote and calls have run, of this run and of those within it."""
         self.is_closed = False
         """Whether the run is ending and asks nothing more."""
+
+    @property
+    def permissions_of_nested(self) -> Permissions:
+        """The permissions of this run now, which a run that begins within it does not exceed."""
+        return self.permissions.confirming(self.confirms(self._log.run.contexts))
 
     @contextmanager
     def held(self) -> Iterator[None]:

@@ -26,6 +26,7 @@ from agentnb.errors import NestedTooDeep, SettingsError
 from agentnb.policies.limits import OnLimit
 from agentnb.policies.permissions.approval_mode import NO_MODE, ApprovalMode
 from agentnb.policies.permissions.approval_mode import SETTING as MODE
+from agentnb.policies.permissions.gate import Confirms
 from agentnb.policies.permissions.permissions import SETTING as PERMISSIONS
 from agentnb.policies.permissions.permissions import Permissions
 from agentnb.policies.permissions.rules import NO_RULES, RuleList
@@ -107,6 +108,10 @@ class RunParts(Protocol):
         """Its rules about tool calls."""
 
     @property
+    def confirms(self) -> Confirms:
+        """Returns the calls about which the person is asked each time in some contexts."""
+
+    @property
     def guidance(self) -> GuidanceTexts | None:
         """Its guidance set; None if it guides no model."""
 
@@ -176,7 +181,7 @@ class PendingRun(Generic[PartsT]):
             self._warnings = tuple(warning_of_lost(recovered, self.options)) if not self.consent else ()
         self.permissions = _permissions(parts, self.options, logged, is_nested=around is not None)
         if around is not None:
-            self.permissions = self.permissions.within(around.elicitation.permissions)
+            self.permissions = self.permissions.within(around.elicitation.permissions_of_nested)
         if not self.permissions.needs_nothing:
             follow_threads()
         self.log = _log_of(self.options, recovered)
@@ -291,6 +296,7 @@ class PendingRun(Generic[PartsT]):
             answer=None if self.options.answer is None else answering(self.options.answer),
             approve=_approve(self.options, self.parts),
             permissions=self.permissions,
+            confirms=self.parts.confirms,
             parent=self._around,
             grants=current_host.get().grants,
             suspends=self.options.suspend and self.is_kept,
@@ -413,7 +419,7 @@ def _permissions(parts: RunParts, options: RunOptions, logged: Permissions, *, i
         mode = logged.mode if logged.mode.held else usual
     *outer, own = logged.layers or (NO_RULES,)
     layers = (*outer, rules.then(own)) if outer or rules or own else ()
-    return Permissions(mode, layers)
+    return Permissions(mode, layers, confirms=logged.confirms)
 
 
 def _usual_mode() -> ApprovalMode:

@@ -18,6 +18,7 @@ from agentnb.core.schema.json_schema import plain_data
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.policies.limits import LIMITS, OF_FILE, OnLimit
+from agentnb.policies.permissions.gate import confirms_nothing
 from agentnb.policies.permissions.rules import NO_RULES
 from agentnb.runtime.budget import OWN, Budget
 from agentnb.runtime.host.consent import takes_log, with_permissions_of
@@ -138,6 +139,7 @@ class _Parts:
     on_limit: OnLimit = "stop"
     approve: Approve | str | None = None
     rule_list = NO_RULES
+    confirms = staticmethod(confirms_nothing)
     guidance: GuidanceTexts | None = None
 
     def __init__(self, orchestration: Orchestration, prompt: str, answers: Mapping[str, Any] | None) -> None:

@@ -79,7 +79,8 @@ class WorkflowAgents:
         """Raise `SettingsError` if what the model of an agent costs is not known, but is limited: by the run or the agent."""
         agents = {name: self._agent(name, None) for name in (*self._specs, *self._given) if name not in self._replies}
         budgets = {
-            name: Budget(one.budget, within=budget, is_of_file=OWN in one.limits.limits_of_file) for name, one in agents.items()
+            name: Budget(limits.budget, within=budget, is_of_file=OWN in limits.limits_of_file)
+            for name, limits in [(name, one.limits) for name, one in agents.items()]
         }
         left = {name for name, one in budgets.items() if one.has_limit()}
         for step in steps if left else ():
@@ -88,7 +89,7 @@ class WorkflowAgents:
                 agent = agents[step.agent]
                 with suppress(MissingKey):  # which its step says, if it is ever reached
                     whose = f"Agent {step.agent} of step {step.path}"
-                    check_has_price(make_model(agent.model), agent, budgets[step.agent], whose)
+                    check_has_price(make_model(agent.used_model), agent, budgets[step.agent], whose)
 
     def check_tools(self, names: Iterable[str]) -> None:
         """Raise `UnknownTool` for a name without a tool; those of MCP servers are known once a run is connected."""

@@ -1,0 +1,56 @@
+"""Model, policy and limits of an agent: its own, else those of its extensions, else the limits of its policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+from agentnb import settings
+from agentnb.agent.extension import Extension
+from agentnb.models.model import Model
+from agentnb.policies.limits import LIMITS, Limits
+from agentnb.policies.named import USUAL_POLICY, PolicySet, find_policy
+
+NoLimit: TypeAlias = Literal["none"]
+NO_LIMIT: Final[NoLimit] = "none"
+"""The value of a limit of an agent that has none, whatever its extensions and its policy say."""
+_LIMITS = (*LIMITS, "on_limit")
+
+
+class TakenSettings(NamedTuple):
+    """What the runs of an agent take."""
+
+    model: str | Model
+    policy: PolicySet
+    limits: Limits
+
+
+def taken_settings(own: Mapping[str, Any], extensions: Iterable[Extension]) -> TakenSettings:
+    """Return what an agent with these settings of its own takes; of several extensions, the first that has one.
+
+    Raises `SettingsError` for an invalid limit or policy.
+    """
+    added: dict[str, Any] = {}
+    for extension in extensions:
+        added = {**extension.agent_settings, **added}
+    policy = find_policy(own["policy"] if own["policy"] is not None else added.get("policy", USUAL_POLICY))
+    added = {**getattr(policy, "agent_settings", {}), **added}
+    limits = {name: value for name in _LIMITS if (value := added.get(name)) is not None}
+    limits |= {name: own[name] for name in _LIMITS if _is_set(name, own[name]) or name not in limits}
+    if limits["on_limit"] is None:
+        limits["on_limit"] = "stop"
+    found: dict[str, Any] = {
+        name: None if value == NO_LIMIT and not is_required(name) else value for name, value in limits.items()
+    }
+    more: dict[str, Any] = {"unpriced": own["unpriced"], "limits_of_file": tuple(own["limits_of_file"])}
+    return TakenSettings(added.get("model") or own["model"], policy, Limits(**found, **more))
+
+
+def is_required(name: str) -> bool:
+    """Return whether every run has this limit."""
+    return name in LIMITS and LIMITS[name].is_required
+
+
+def _is_set(name: str, value: Any) -> bool:
+    """Return whether the agent has a value of its own: of a limit that every run has, one that is not the usual."""
+    return value is not None and not (is_required(name) and value == settings.max_iterations())

@@ -1,0 +1,156 @@
+"""A context type as data: what a conversation of this kind is about, and what follows from that."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from agentnb.agent.taken_settings import NO_LIMIT
+from agentnb.core.messages import encodable
+from agentnb.errors import SettingsError, near
+from agentnb.policies.limits import LIMITS, ON_LIMIT
+from agentnb.policies.permissions.rules import Rule
+
+PROFILES = ("speed", "balanced", "quality")
+"""The kinds of model that a context may deserve; which models they are is the person's choice."""
+FIRST, CONFIRM = TOOLS = ("first", "confirm")
+PLAN_RULE = ("tools", "required", "most", "hint")
+"""The keys of a rule about plans."""
+Load: TypeAlias = Callable[[str], str]
+"""Returns text about an entity, by its id."""
+_NAME = re.compile(r"[\w.-]{1,64}")
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class ContextSpec:
+    """The settings of a `ContextType`, as documented there. Raises `SettingsError` for one that cannot be."""
+
+    name: str
+    intent: str = ""
+    behaviours: Iterable[str] = ()
+    profile: str = "balanced"
+    tools: Mapping[str, Iterable[str]] = field(default_factory=dict)
+    plan_rules: Iterable[Mapping[str, Any]] = ()
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    aliases: Iterable[str] = ()
+    load: Load | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (
+            ("behaviours", self._texts("behaviours", self.behaviours)),
+            ("aliases", self._texts("aliases", self.aliases)),
+            ("tools", self._checked_tools()),
+            ("plan_rules", self._checked_plan_rules()),
+            ("limits", self._checked_limits()),
+        ):
+            object.__setattr__(self, name, value)
+        for word in (self.name, *self.aliases):
+            if not isinstance(word, str) or not _NAME.fullmatch(word):
+                raise SettingsError(f"{word!r} is not the name of a context", "Use letters, digits, _ - and . only")
+        if not isinstance(self.intent, str):
+            raise self._wrong(f"intent={self.intent!r} is not a text")
+        if self.profile not in PROFILES:
+            raise self._wrong(f"there is no profile {self.profile!r}", near(str(self.profile), PROFILES))
+        if self.load is not None and not callable(self.load):
+            raise self._wrong(f"load={self.load!r} is not a function", "It takes the id of an entity and returns text about it")
+
+    @property
+    def first(self) -> tuple[Rule, ...]:
+        """The tools that are listed first."""
+        return tuple([Rule.read(text, "allow") for text in self.tools.get(FIRST, ())])
+
+    @property
+    def confirms(self) -> tuple[Rule, ...]:
+        """The calls about which the person is asked each time."""
+        return tuple([Rule.read(text, "ask") for text in self.tools.get(CONFIRM, ())])
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The context as plain data, without the function that loads text."""
+        return {
+            "name": self.name,
+            "aliases": list(self.aliases),
+            "intent": self.intent,
+            "behaviours": list(self.behaviours),
+            "profile": self.profile,
+            "tools": {key: list(texts) for key, texts in self.tools.items()},
+            "plan_rules": [dict(rule) for rule in self.plan_rules],
+            "limits": dict(self.limits),
+        }
+
+    def loaded(self, entity: str) -> str:
+        """Return the text about an entity; empty without a function that loads it. Raises `SettingsError` if that fails."""
+        if self.load is None or not entity:
+            return ""
+        try:
+            text: Any = self.load(entity)
+        except Exception as error:
+            what = f"the text about {entity} cannot be loaded: {type(error).__name__}: {error}"
+            raise self._wrong(what, "Mend the function load= of the context, or leave the entity out") from error
+        if text is not None and not isinstance(text, str):
+            raise self._wrong(f"load({entity!r}) returned {type(text).__name__}, not a text", "Return str, or None for nothing")
+        return encodable(text or "").strip()
+
+    def _wrong(self, what: str, hint: Any = "") -> SettingsError:
+        return SettingsError(f"The context {self.name}: {what}", hint)
+
+    def _texts(self, key: str, value: Any) -> tuple[str, ...]:
+        given = (value,) if isinstance(value, str) else value
+        if not isinstance(given, Iterable) or isinstance(given, Mapping):
+            raise self._wrong(f"{key}={value!r} is not a list of texts")
+        texts = tuple(given)
+        if not all(isinstance(text, str) and text.strip() for text in texts):
+            raise self._wrong(f"{key}={value!r} is not a list of texts")
+        return texts
+
+    def _checked_tools(self) -> Mapping[str, tuple[str, ...]]:
+        if not isinstance(self.tools, Mapping):
+            raise self._wrong(f"tools={self.tools!r} is not a mapping", 'Write tools={"first": [...], "confirm": [...]}')
+        found: dict[str, tuple[str, ...]] = {}
+        for key, value in self.tools.items():
+            if key not in TOOLS:
+                raise self._wrong(f"tools has no {key!r}", near(str(key), TOOLS))
+            found[key] = self._texts(f"tools: {key}", value)
+            for text in found[key]:
+                rule = Rule.read(text, "ask")
+                if key == FIRST and rule.pattern:
+                    raise self._wrong(f"{text!r} has brackets", "Name tools, or a pattern of names")
+        return MappingProxyType(found)
+
+    def _checked_plan_rules(self) -> tuple[Mapping[str, Any], ...]:
+        rules: list[Mapping[str, Any]] = []
+        for rule in self.plan_rules:
+            if not isinstance(rule, Mapping) or not ({"tools", "hint"} & rule.keys()):
+                raise self._wrong(f"{rule!r} is not a rule about plans", 'Write {"tools": ["f"], "required": True}')
+            if unknown := [key for key in rule if key not in PLAN_RULE]:
+                raise self._wrong(f"a rule about plans has no {unknown[0]!r}", near(str(unknown[0]), PLAN_RULE))
+            most, is_required = rule.get("most"), rule.get("required", False)
+            if not isinstance(is_required, bool) or not (most is None or (type(most) is int and most > 0)):
+                raise self._wrong(
+                    f"{dict(rule)!r} is not a rule about plans", "required is true or false, most a number above 0"
+                )
+            named = {"tools": self._texts("tools of a rule about plans", rule["tools"])} if "tools" in rule else {}
+            rules.append(MappingProxyType({**rule, **named}))
+        return tuple(rules)
+
+    def _checked_limits(self) -> Mapping[str, Any]:
+        if not isinstance(self.limits, Mapping):
+            raise self._wrong(f"limits={self.limits!r} is not a mapping", 'Write limits={"max_seconds": 90}')
+        known = (*LIMITS, "on_limit")
+        for name, value in self.limits.items():
+            if name not in known:
+                raise self._wrong(f"there is no limit {name!r}", near(str(name), known))
+            if name == "on_limit" and value not in ON_LIMIT:
+                raise self._wrong(f"on_limit={value!r} is not known", near(str(value), ON_LIMIT))
+            if name != "on_limit":
+                LIMITS[name].check(value)
+        return MappingProxyType(dict(self.limits))
+
+    @property
+    def agent_limits(self) -> dict[str, Any]:
+        """Its limits as settings of an agent."""
+        return {name: NO_LIMIT if value is None else value for name, value in self.limits.items()}

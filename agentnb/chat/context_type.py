@@ -1,0 +1,82 @@
+"""Context types: what a conversation is about, and what follows from that for an agent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from agentnb.agent.agent import Agent
+from agentnb.agent.extension import Extension
+from agentnb.chat.context_reader import context_settings, contexts_of_file
+from agentnb.chat.context_spec import ContextSpec, Load
+from agentnb.chat.known_contexts import KnownContexts
+from agentnb.chat.turn_context import EXTENSION, TurnContext
+from agentnb.core.messages import encodable
+from agentnb.errors import SettingsError, near
+from agentnb.models.model import Model
+
+
+@dataclass(frozen=True, slots=True)
+class ContextType(ContextSpec):
+    """A kind of conversation: what it is about decides what an agent does in it, how careful it is, and its model.
+
+    ``name``: a word; ``aliases``: others that stand for it. ``intent`` and ``behaviours`` go into the system prompt.
+    ``profile``: the kind of model, ``speed``, ``balanced`` or ``quality``. ``tools``: ``first``, those that are listed first
+    and named in the prompt, and ``confirm``, the calls about which the person is asked each time, in every approval mode but
+    ``never`` and ``read_only``, which deny them: names, shell patterns of names, rules in brackets, or ``effect:read``.
+    ``plan_rules``: what plans must contain, in order. ``limits``: of a turn, by the names of an agent's, such as
+    ``max_seconds``; None for no limit. ``load``: a function of the entity's id that returns text about it, for the system
+    prompt, at the beginning of each turn. Raises `SettingsError` for a setting that cannot be.
+    """
+
+    @classmethod
+    def read(cls, text: str, name: str = "", load: Load | None = None, source: str = "") -> ContextType:
+        """Return the context that YAML describes; ``name`` and ``load`` stand for those that it lacks.
+
+        Raises `WorkflowProblems` with all that is wrong, each with its line, and `SettingsError` for a value that cannot be.
+        """
+        return cls(**context_settings(text, name, source), load=load)
+
+    @classmethod
+    def named(cls, name: str) -> ContextType:
+        """Return one of the contexts that agentnb brings along. Raises `SettingsError` with their names."""
+        found = shipped().get(name)
+        if not isinstance(found, cls):
+            raise SettingsError(f"There is no context {name!r}", near(name, [one.name for one in shipped()]))
+        return found
+
+    def apply(
+        self,
+        agent: Agent,
+        entity: str = "",
+        *,
+        others: Iterable[ContextSpec] = (),
+        models: Mapping[str, str | Model] | None = None,
+    ) -> Agent:
+        """Return the agent for turns in this context: with the policy `Chat` and its limits, where the agent has none of its own.
+
+        ``entity``: id of the thing that the conversation is about. ``others``: contexts of your own that tools may shift to,
+        besides those that agentnb brings along. ``models``: models by profile, instead of the agent's. A run that continues
+        one which has shifted is in the context that it shifted to.
+        """
+        kept = [one for one in agent.extensions if one.name != EXTENSION]
+        return replace(agent, extensions=(*kept, self.extension(entity, others, models)))
+
+    def extension(
+        self, entity: str = "", others: Iterable[ContextSpec] = (), models: Mapping[str, str | Model] | None = None
+    ) -> Extension:
+        """Return what the context adds to an agent, as `apply` does."""
+        brought = shipped()
+        own = tuple([one for one in (*others, self) if brought.get(one.name) != one])
+        return TurnContext(self, encodable(entity.strip()), brought.with_others(own), models or {}, own).extension
+
+
+@cache
+def shipped() -> KnownContexts:
+    """Return the contexts that agentnb brings along."""
+    text = files("agentnb.chat").joinpath("context_types.yaml").read_text(encoding="utf-8")
+    found: list[dict[str, Any]] = contexts_of_file(text)
+    return KnownContexts([ContextType(**settings) for settings in found])

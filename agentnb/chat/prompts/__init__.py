@@ -1,0 +1,10 @@
+"""The words about the context of a conversation, for the model."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+
+def prompt(name: str) -> str:
+    """Return the text of ``NAME.md`` in this folder."""
+    return files(__name__).joinpath(f"{name}.md").read_text(encoding="utf-8").strip()

@@ -1,0 +1,121 @@
+"""The context of one turn, as the extension of an agent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from agentnb.agent.extension import Extension, logged_extensions
+from agentnb.chat.context_spec import ContextSpec
+from agentnb.chat.context_text import after_shift, in_system_prompt
+from agentnb.chat.known_contexts import KnownContexts
+from agentnb.core.guidance import Guidance
+from agentnb.detect.run import Run
+from agentnb.detect.so_far import RunSoFar
+from agentnb.models.model import Model
+from agentnb.policies.named import Chat
+from agentnb.policies.permissions.rules import Rule
+
+EXTENSION = "context"
+"""The name of the extension of a context."""
+PROFILE, LOADED = "profile", "entity_loaded"
+"""The settings of a run with the profile of its context, and whether text about its entity was loaded."""
+SHIFT = "context_shift"
+"""The part of the guidance that says what a conversation is about from here on."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnContext:
+    """A context type, the entity of the conversation, and the contexts that tools may shift to."""
+
+    type: ContextSpec
+    entity: str
+    known: KnownContexts
+    models: Mapping[str, str | Model] = field(default_factory=dict)
+    """Models by profile."""
+    own: tuple[ContextSpec, ...] = ()
+    """The known contexts that agentnb does not bring along."""
+    applied: tuple[str, str] | None = None
+    """Name and entity of the context that was applied, if the conversation has shifted from it since."""
+
+    @property
+    def name(self) -> str:
+        """The name of the context."""
+        return self.type.name
+
+    @property
+    def profile(self) -> str:
+        """The kind of model that it deserves."""
+        return self.type.profile
+
+    @property
+    def as_logged(self) -> dict[str, Any]:
+        """Its settings for the log of a run."""
+        return {PROFILE: self.profile, **({LOADED: True} if self.loads else {})}
+
+    @property
+    def loads(self) -> bool:
+        """Whether a function of the person loads text about the entity."""
+        return self.type.load is not None and bool(self.entity)
+
+    @property
+    def first(self) -> tuple[Rule, ...]:
+        """The tools that are listed first."""
+        return self.type.first
+
+    def prompt(self, tools: Sequence[str]) -> str:
+        """Return the part of the system prompt; ``tools``: those that are listed first."""
+        return in_system_prompt(self.type, self.entity, self.type.loaded(self.entity), tools)
+
+    def confirms(self, contexts: Sequence[str]) -> Iterable[Rule]:
+        """Return the calls about which the person is asked each time in any of these contexts."""
+        return [rule for name in contexts if (found := self.known.get(name)) is not None for rule in found.confirms]
+
+    def canonical(self, name: str) -> str:
+        """Return the name of the context that has this name or goes by it; a name of none as it is."""
+        return self.known.canonical(name)
+
+    def remind(self, run: RunSoFar) -> Guidance | None:
+        """Say what the conversation is about since it has shifted: a guide."""
+        if (run.context_type, run.entity) == (self.name, self.entity):
+            return None
+        found = self.known.get(run.context_type)
+        text = "" if found is None else after_shift(found, run.entity)
+        return Guidance(EXTENSION, SHIFT, text, trigger=f"shifted to {run.context_type}") if text else None
+
+    def after(self, before: Run) -> TurnContext:
+        """Return the context of a run that continues another: the one to which that has shifted, if this was applied to it."""
+        logged = logged_extensions(before).get(EXTENSION, {}).get("settings", {})
+        is_same = (logged.get("applied"), logged.get("applied_entity")) == self._applied
+        found = self.known.get(before.context_type) if is_same else None
+        if found is None or (found.name, before.entity) == (self.name, self.entity):
+            return self
+        return replace(self, type=found, entity=before.entity, applied=self._applied)
+
+    @property
+    def extension(self) -> Extension:
+        """What it adds to an agent."""
+        model = self.models.get(self.profile)
+        own = [one.data for one in self.own]
+        return Extension(
+            name=EXTENSION,
+            settings={
+                **dict(zip(("applied", "applied_entity"), self._applied, strict=True)),
+                **({"own": own} if own else {}),
+            },
+            agent_settings={"policy": Chat(), **self.type.agent_limits, **({} if model is None else {"model": model})},
+            guides=(self.remind,),
+            context=self,
+            continuing=lambda before: self.after(before).extension,
+        )
+
+    @property
+    def _applied(self) -> tuple[str, str]:
+        return self.applied or (self.name, self.entity)
+
+
+def logged_settings(run: Run) -> dict[str, Any] | None:
+    """Return the settings of the context of a run, as its log has them; None if it had none."""
+    found = logged_extensions(run).get(EXTENSION)
+    return None if found is None else found.get("settings", {})

@@ -1,0 +1,52 @@
+"""A change of scope that the result of a tool carries, if the tool declares that its results may."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from agentnb.core.messages import encodable
+from agentnb.tools.tool import Tool, ToolOutcome
+
+CONTEXT, ENTITY, REASON = ("new_context", "context_type"), ("entity_id", "entity"), ("message", "reason")
+"""The fields of a result that name the new context, the entity and why, by either of two names."""
+INSIDE = "context_shift"
+"""The field of a result that may hold these fields."""
+MAX_CHARACTERS = 200
+"""Of a name or a reason."""
+
+
+class ContextShift(NamedTuple):
+    """The new scope of a run."""
+
+    context_type: str
+    entity: str = ""
+    reason: str = ""
+
+
+def shift_of(tool: Tool | None, outcome: ToolOutcome) -> ContextShift | None:
+    """Return the shift that the result carries; None if there is none, or if it is of a tool whose results are data only."""
+    if not outcome.ok or not getattr(tool, "shifts_context", False):
+        return None
+    found = _data(outcome)
+    inner = found.get(INSIDE)
+    found = inner if isinstance(inner, Mapping) else found
+    context = _text(found, CONTEXT)
+    return ContextShift(context, _text(found, ENTITY), _text(found, REASON)) if context else None
+
+
+def _data(outcome: ToolOutcome) -> Mapping[str, Any]:
+    value = outcome.value
+    if not isinstance(value, Mapping):
+        try:
+            value = msgspec.json.decode(outcome.text)
+        except (ValueError, RecursionError):
+            return {}
+    return value if isinstance(value, Mapping) else {}
+
+
+def _text(data: Mapping[str, Any], names: tuple[str, ...]) -> str:
+    found = next((value for name in names if isinstance(value := data.get(name), str | int) and str(value).strip()), "")
+    return encodable(" ".join(str(found).split())[:MAX_CHARACTERS])
