@@ -56,11 +56,12 @@ class ContextType(ContextSpec):
         others: Iterable[ContextSpec] = (),
         models: Mapping[str, str | Model] | None = None,
     ) -> Agent:
-        """Return the agent for turns in this context: with the policy `Chat` and its limits, where the agent has none of its own.
+        """Return the agent for turns in this context.
 
-        ``entity``: id of the thing that the conversation is about. ``others``: contexts of your own that tools may shift to,
-        besides those that agentnb brings along. ``models``: models by profile, instead of the agent's. A run that continues
-        one which has shifted is in the context that it shifted to.
+        Where the agent has none of its own, it has the policy `Chat` and the limits of the context. ``entity``: id of the
+        thing that the conversation is about. ``others``: contexts of your own that tools may shift to, besides those that
+        agentnb brings along. ``models``: models by profile, instead of the agent's. A run that continues one which has
+        shifted is in the context that it shifted to.
         """
         kept = [one for one in agent.extensions if one.name != EXTENSION]
         return replace(agent, extensions=(*kept, self.extension(entity, others, models)))
