@@ -11,7 +11,7 @@ from typing import Any
 from agentnb.agent.agent import Agent
 from agentnb.agent.extension import Extension
 from agentnb.chat.context_reader import context_settings, contexts_of_file
-from agentnb.chat.context_spec import ContextSpec, Load
+from agentnb.chat.context_spec import NOTHING, ContextSpec
 from agentnb.chat.known_contexts import KnownContexts
 from agentnb.chat.turn_context import EXTENSION, TurnContext
 from agentnb.core.messages import encodable
@@ -33,12 +33,13 @@ class ContextType(ContextSpec):
     """
 
     @classmethod
-    def read(cls, text: str, name: str = "", load: Load | None = None, source: str = "") -> ContextType:
-        """Return the context that YAML describes; ``name`` and ``load`` stand for those that it lacks.
+    def read(cls, text: str, name: str = "", functions: Mapping[str, Any] = NOTHING, source: str = "") -> ContextType:
+        """Return the context that YAML describes.
 
-        Raises `WorkflowProblems` with all that is wrong, each with its line, and `SettingsError` for a value that cannot be.
+        ``name``: that of a text without one; ``functions``: those that ``load:`` may name. Raises `WorkflowProblems` with all
+        that is wrong, each with its line, and `SettingsError` for a value that cannot be.
         """
-        return cls(**context_settings(text, name, source), load=load)
+        return cls(**context_settings(text, name, functions, source))
 
     @classmethod
     def named(cls, name: str) -> ContextType:

@@ -6,14 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from agentnb.advice import AnyAdvice, Plain
 from agentnb.agent.agent import Agent
 from agentnb.agent.extension import Extension
+from agentnb.agent.taken_settings import NO_LIMIT
+from agentnb.chat.context_type import ContextType
 from agentnb.detect.run import Run
 from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.notebook.commands.guidance import find_guidance
 from agentnb.notebook.names import find_gates, find_history, find_model, find_output, find_tools
-from agentnb.policies.named import find_policy, in_workflow_mode
+from agentnb.policies.limits import LIMITS
+from agentnb.policies.named import PolicySet, find_policy, in_workflow_mode
 from agentnb.session.choice import choose_model
+from agentnb.session.contexts import ContextChoice
 from agentnb.session.session import Session
 
 
@@ -30,6 +35,7 @@ class AgentOptions:
     gates: Sequence[str] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     extensions: Sequence[Extension] = ()
+    context: ContextChoice = field(default_factory=ContextChoice)
 
 
 def make_agent(
@@ -39,19 +45,42 @@ def make_agent(
 
     ``before``: the run to continue, whose model is used unless another was chosen. Raises `SettingsError` for invalid options.
     """
-    defaults = session.defaults
-    name, note = (chosen.model, ()) if chosen.model else choose_model(defaults["model"], before)
-    policy = find_policy(chosen.policy or defaults["policy"])
-    settings = session.agent_settings() | dict(chosen.settings)
+    defaults, context = session.defaults, chosen.context.context
+    name, note = (chosen.model, ()) if chosen.model else _model(session, context, before)
+    settings = session.agent_settings() | _without_limits(chosen.settings)
     settings["history"] = find_history(settings["history"], variables)
     agent = Agent(
         find_model(name, variables),
         tools=find_tools(chosen.tools, variables, session.tool_groups()),
         guidance=find_guidance(chosen.guidance or defaults["guidance"], session, variables),
-        policy=in_workflow_mode(policy) if chosen.workflow_mode else policy,
+        policy=_policy(chosen, defaults["policy"]),
         gates=find_gates(chosen.gates, variables),
         output=find_output(chosen.output, variables) if chosen.output else None,
         extensions=chosen.extensions,
         **settings,
     )
+    if context is not None:
+        agent = context.apply(agent, chosen.context.entity, others=session.contexts.own.values())
     return agent, in_notebook(note)
+
+
+def _policy(chosen: AgentOptions, usual: str) -> str | PolicySet | None:
+    """Return the policy; None if the context gives one. ``usual``: that of the session's defaults."""
+    named = chosen.policy or (None if chosen.context.context is not None else usual)
+    return in_workflow_mode(find_policy(named or usual)) if chosen.workflow_mode else named
+
+
+def _model(session: Session, context: ContextType | None, before: Run | None) -> tuple[str, tuple[AnyAdvice, ...]]:
+    """Return the model that the context deserves, else the session's, with a note to the person."""
+    if context is not None and session.defaults[context.profile]:
+        return session.defaults[context.profile], ()
+    name, note = choose_model(session.defaults["model"], before)
+    if context is None or note:
+        return name, note
+    told = f"No model is named for the profile {context.profile} of the context {context.name}, so {name} works on it"
+    return name, (Plain(told), Plain(f"Name one with %agent defaults {context.profile}=MODEL"))
+
+
+def _without_limits(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a cell; a limit that it cancels holds nothing back, whatever a context says."""
+    return {name: NO_LIMIT if value is None and name in LIMITS else value for name, value in given.items()}

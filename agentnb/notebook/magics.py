@@ -12,6 +12,7 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from agentnb.agent.agent import Agent
+from agentnb.chat.context_type import ContextType
 from agentnb.detect.run import Run
 from agentnb.display.texts.notebook_commands import USUAL_OUT
 from agentnb.errors import SettingsError
@@ -28,6 +29,7 @@ from agentnb.notebook.cells.interpolation import interpolate, near_misses
 from agentnb.notebook.cells.invocation import invocation_of
 from agentnb.notebook.cells.limit_options import allow_url_option, approve_option, given, run_options
 from agentnb.notebook.commands import command
+from agentnb.notebook.commands.contexts import context_written
 from agentnb.notebook.commands.guidance import written
 from agentnb.notebook.commands.replay import replay_named
 from agentnb.notebook.commands.traces import show_traces
@@ -38,6 +40,7 @@ from agentnb.notebook.names import check_variable, tools_before, unquoted, words
 from agentnb.rerun.replay_result import Replay
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.workers.foreground import Foreground
+from agentnb.session.contexts import ContextChoice
 from agentnb.session.defaults import ON_STOP, typed_rules
 from agentnb.session.session import Session
 
@@ -76,7 +79,7 @@ class AgentMagics(Magics):
         help="the guidance set: %%agent guidance lists them, %%%%guidance NAME writes one (default: matrix)",
     )
     @argument(
-        "-p", "--policy", metavar="NAME", help="which policy keeps the agent on task: matrix or minimal (default: matrix)"
+        "-p", "--policy", metavar="NAME", help="which policy keeps the agent on task: matrix, minimal or chat (default: matrix)"
     )
     @argument(
         "--workflow-mode",
@@ -110,7 +113,13 @@ class AgentMagics(Magics):
         "variable of -o, or else the last one. Specify tools and guidance again",
     )
     @argument("--tag", metavar="WORD", action="append", default=[], help="a word to find the run by; repeatable")
-    @argument("--context", metavar="TYPE", default="", help="the kind of task, as one word, kept as run.context_type")
+    @argument(
+        "--context",
+        metavar="NAME[:ENTITY]",
+        default="",
+        help="what the conversation is about, such as project:p-1: %%agent contexts lists the contexts, %%%%context NAME "
+        "writes one. Another word is kept as run.context_type",
+    )
     @argument(
         "--on-stop",
         metavar="WHAT",
@@ -133,8 +142,6 @@ class AgentMagics(Magics):
         """
         options = parsed(AgentMagics.agent_cell, line, LATER)
         cell = cell.replace("\r\n", "\n")
-        if not cell.strip():
-            raise SettingsError("This cell has no task", "Write what the agent should do below the %%agent line")
         variables = self.shell.user_ns
         given_out, options.out = options.out, check_variable(options.out or USUAL_OUT)
         prompt = (cell if options.raw else interpolate(cell, variables)).strip("\n")
@@ -151,22 +158,23 @@ class AgentMagics(Magics):
         """Start the run of a cell, or show its first request; wait for it unless it is in the background."""
         foreground = None if options.background or options.dry else Foreground()
         with nullcontext() if foreground is None else foreground.own_interrupts():
-            agent, note = self._agent(options, before)
+            choice = self.session.contexts.choose(unquoted(options.context), before)
+            if not prompt.strip() and choice.context is None:
+                raise SettingsError("This cell has no task", "Write what the agent should do below the %%agent line")
+            agent, note = self._agent(options, before, choice)
             if options.dry:
                 request = self.session.first_request(agent, prompt, before)
                 wire, servers = wire_form(agent.used_model, request), agent.toolbox.servers
                 print(dry_text(agent.model_name, request, wire, limits_line(agent), servers))
                 return None
-            self._tell_once(note)
+            self._tell_once(choice.note, note)
             if before is not None and (hint := tools_before(before, agent)):
                 print(hint)
-            if not prompt.strip():
-                raise SettingsError("The prompt is blank after its variables were inserted", "Check those variables")
             run_options = RunOptions(
                 continue_from=before,
                 foreground=foreground,
                 tags=tuple(options.tag),
-                context_type=unquoted(options.context),
+                context_type=choice.word,
                 approval_mode=options.approve,
                 permissions=typed_rules(options.rules),
                 allow_urls=options.allow_urls,
@@ -257,7 +265,27 @@ class AgentMagics(Magics):
                 self.shell.user_ns[name] = made
         print(written(made))
 
-    def _agent(self, options: Namespace, before: Run | None) -> tuple[Agent, str]:
+    @one_line_errors
+    @magic_arguments("%context")
+    @argument("name", metavar="NAME", help="the name of the context, one word")
+    @argument("-o", "--out", metavar="NAME", help="a variable that gets the ContextType, for context.apply(agent)")
+    @cell_magic("context")  # type: ignore[arg-type]  # as above
+    def context_cell(self, line: str, cell: str) -> None:
+        """Write a context: what a conversation is about, and what follows from that for the agent, in YAML.
+
+        Keys are intent, behaviours, profile (speed, balanced or quality), tools (first, confirm), plan_rules, limits, aliases,
+        and load, the name of a function in the notebook that returns text about an entity. %agent contexts NAME shows one.
+        Use it: %%agent --context NAME, or NAME:ENTITY
+        """
+        options = parsed(AgentMagics.context_cell, line, {})
+        out = check_variable(options.out) if options.out else ""
+        made = ContextType.read(cell, unquoted(options.name), self.shell.user_ns)
+        self.session.contexts.write(made)
+        if out:
+            self.shell.user_ns[out] = made
+        print(context_written(made))
+
+    def _agent(self, options: Namespace, before: Run | None, choice: ContextChoice) -> tuple[Agent, str]:
         chosen = AgentOptions(
             unquoted(options.model),
             words_of(options.tools),
@@ -268,11 +296,12 @@ class AgentMagics(Magics):
             words_of([options.gate]),
             given(options),
             chosen_extensions(options),
+            choice,
         )
         return make_agent(chosen, self.session, self.shell.user_ns, before)
 
-    def _tell_once(self, note: str) -> None:
-        for line in (note, self.session.store_note):
+    def _tell_once(self, *notes: str) -> None:
+        for line in (*notes, self.session.store_note):
             if line and line not in self._told:
                 self._told.add(line)
                 print(line)

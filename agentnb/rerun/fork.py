@@ -14,6 +14,7 @@ from agentnb.agent.agent import Agent
 from agentnb.agent.from_log import limits_again, limits_of_file, logged_model, with_builtins
 from agentnb.agent.output import Output
 from agentnb.agent.start import AgentParts, forked_run
+from agentnb.chat.logged_context import context_again
 from agentnb.context.history import as_sent_then
 from agentnb.core.log.events import (
     SCHEMA,
@@ -169,7 +170,7 @@ def pending_of(
         history=as_sent_then(logged.get("history")) if logged else "auto",
         output=Output.logged(logged),
         gates=gates,
-        extensions=variant.extensions,
+        extensions=(*context_again(run), *variant.extensions),
         name=run.agent,
         instructions=False,
         **{**(limits_again(logged) if logged else {}), **variant.limits},

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from agentnb import settings
+from agentnb.chat.context_spec import PROFILES
 from agentnb.context.history import NAMED as HISTORIES
 from agentnb.core.run.approvals import MODES
 from agentnb.errors import SettingsError
@@ -90,6 +91,8 @@ OTHERS: dict[str, Reader] = {
 APPROVE, SANDBOX, REPO = "approve", "sandbox", "repo"
 OF_CELLS: dict[str, Reader] = {"on-stop": on_stop, APPROVE: approval_mode, SANDBOX: sandbox}
 """The keys that are not settings of an agent: `Host` holds the approval mode, also for runs that Python code starts."""
+MODELS = ("model", *PROFILES)
+"""The keys that name models: the usual one, and those by the profile of a context."""
 OF_WHOLE_WORKFLOWS = ("budget", "max_seconds")
 """The limits that hold for all agents of a workflow together."""
 CHOICES = {
@@ -110,12 +113,12 @@ def at_first() -> dict[str, str]:
     found |= {"history": "auto", "instructions": "yes"}
     limits = [key for key in LIMIT_KEYS if key not in (*found, SESSION_BUDGET)]
     found |= dict.fromkeys(limits, "") | {"on-limit": "stop", "on-stop": "raise", "unpriced": "no"}
-    return found | {APPROVE: "", SANDBOX: "", REPO: "", SESSION_BUDGET: ""}
+    return found | dict.fromkeys(PROFILES, "") | {APPROVE: "", SANDBOX: "", REPO: "", SESSION_BUDGET: ""}
 
 
 def may_be_empty(key: str) -> bool:
-    """Return whether this key sets what a run need not have: a limit, an approval mode, a sandbox or a repository."""
-    return key in (APPROVE, SANDBOX, REPO) or (key in LIMIT_KEYS and not LIMIT_KEYS[key].is_required)
+    """Return whether this key sets what a run need not have: a limit, a mode, a sandbox, a repository, a model by profile."""
+    return key in (APPROVE, SANDBOX, REPO, *PROFILES) or (key in LIMIT_KEYS and not LIMIT_KEYS[key].is_required)
 
 
 def checked(key: str, text: str) -> str:

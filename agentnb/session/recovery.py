@@ -11,6 +11,7 @@ from typing import Any, Unpack
 from agentnb.advice import ListRuns
 from agentnb.agent.agent import Agent
 from agentnb.agent.from_log import agent_of, is_trusted, logged_model
+from agentnb.chat.logged_context import context_again
 from agentnb.core.plans.plan_history import PLANNING
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError
@@ -111,7 +112,8 @@ def _made_again(
     """Return what made the run, from its log."""
     if is_workflow(run):
         return workflow_again(run, tools=tools, gates=gates, model=model, agents=agents, actions=actions)
-    return agent_of(run, tools=tools, gates=gates, model=model)
+    again = context_again(run)
+    return agent_of(run, tools=tools, gates=gates, model=model, **({"extensions": again} if again else {}))
 
 
 def is_workflow(run: Run) -> bool:

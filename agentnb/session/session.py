@@ -32,10 +32,12 @@ from agentnb.runtime.questions.model_code import check_person
 from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.runtime.servers.servers import Servers
 from agentnb.runtime.threads import LoopThread
+from agentnb.session.contexts import SessionContexts
 from agentnb.session.default_store import default_store
 from agentnb.session.defaults import (
     APPROVE,
     LIMIT_KEYS,
+    MODELS,
     SESSION_BUDGET,
     agent_settings,
     at_first,
@@ -81,6 +83,7 @@ class Session:
         """Defaults for options that a cell does not give."""
         self.sets: dict[str, GuidanceSet] = {}
         """The guidance sets written in this session, by name."""
+        self.contexts = SessionContexts()
 
     @property
     def store(self) -> Store:
@@ -391,7 +394,7 @@ class Session:
         key = key.replace("_", "-")
         if key not in self.defaults:
             raise SettingsError(f"There is no default {key!r}", near(key, self.defaults))
-        if key == "model" and value and not is_variable:
+        if key in MODELS and value and not is_variable:
             check_model(value)
         if key == "guidance":
             self.find_set(value)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cache
-from io import StringIO
 from pathlib import Path
 from typing import Any, Unpack
 from uuid import uuid4
@@ -15,6 +14,7 @@ from agentnb.detect.run import Run
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.workflow.form.problems import Problem, Problems
+from agentnb.workflow.form.yaml_writer import as_yaml_text
 from agentnb.workflow.plans.plan_checks import validate_plan
 from agentnb.workflow.plans.plan_reader import read_any_plan
 from agentnb.workflow.plans.plan_spec import PlanForm, PlanSpec
@@ -75,13 +75,7 @@ class Plan(PlanSpec, frozen=True, kw_only=True):
 
     def to_yaml(self, form: PlanForm | None = None) -> str:
         """Return it as YAML; ``form`` as for `to_dict`."""
-        from ruamel.yaml import YAML
-
-        written: Any = StringIO()
-        yaml: Any = YAML(typ="safe", pure=True)
-        yaml.default_flow_style, yaml.allow_unicode, yaml.sort_base_mapping_type_on_output = False, True, False
-        yaml.dump(self.to_dict(form), written)
-        return str(written.getvalue())
+        return as_yaml_text(self.to_dict(form))
 
     async def run(self, options: RunOptions | None = None, **keywords: Unpack[WorkflowKeywords]) -> Run:
         """Run its steps until one fails, on the running event loop; ``run.variables["results"]`` are the results.

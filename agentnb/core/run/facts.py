@@ -182,6 +182,7 @@ class RunFacts:
     )
     context_type: str = _read(lambda run: run._context_type, "The kind of task that it works on, if that was named.")
     contexts: tuple[str, ...] = _read(lambda run: run._contexts, "The kinds of task that it has worked on, in order.")
+    first_entity: str = _read(lambda run: run._opening.entity, "Id of the thing that it worked on when it began.")
     entity: str = _read(lambda run: run._entity, "Id of the thing that it works on, such as a project.")
 
     @property

@@ -11,6 +11,7 @@ from IPython.core.magic_arguments import argument
 from agentnb.agent.detection import NAME as DETECTION
 from agentnb.agent.detection import detection
 from agentnb.agent.extension import Extension, logged_extensions
+from agentnb.chat.logged_context import context_again
 from agentnb.detect.run import Run
 from agentnb.rerun.expect import EXTENSION as EXPECT
 from agentnb.rerun.expect import expectations_extension
@@ -83,4 +84,7 @@ def _unquoted(text: str) -> str:
 def extensions_again(run: Run) -> tuple[Extension, ...]:
     """Return the extensions that a run had, as far as there are options for them."""
     had = logged_extensions(run)
-    return tuple([OPTIONS[name].make(logged.get("settings", {})) for name, logged in had.items() if name in OPTIONS])
+    return (
+        *context_again(run),
+        *[OPTIONS[name].make(logged.get("settings", {})) for name, logged in had.items() if name in OPTIONS],
+    )

@@ -15,6 +15,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, nearest
 from agentnb.experiments.running.control import Control
 from agentnb.notebook.commands.answer import answer_command
+from agentnb.notebook.commands.contexts import context_lines, context_text
 from agentnb.notebook.commands.delete import delete_command
 from agentnb.notebook.commands.guidance import find_guidance, set_lines, set_text
 from agentnb.notebook.commands.history import show_history
@@ -30,6 +31,7 @@ from agentnb.notebook.commands.undo import undo_command
 from agentnb.notebook.dry import tool_text
 from agentnb.notebook.lookup.server_names import server_words, shown_later, specs_of
 from agentnb.notebook.names import find_model, find_tools, tool_names, words_of
+from agentnb.session.defaults import MODELS
 from agentnb.session.session import Session
 from agentnb.tools.builtin.group import BuiltinTool
 from agentnb.tools.builtin.named import ASK_PERSON, GROUPS
@@ -124,6 +126,11 @@ def guidance(session: Session, shell: InteractiveShell, rest: str) -> None:
     print(set_text(find_guidance(name, session, shell.user_ns), part) if rest else "\n".join(set_lines(session)))
 
 
+def contexts(session: Session, shell: InteractiveShell, rest: str) -> None:
+    """[NAME]: list the contexts of conversations; with a name, show the cell that writes it"""
+    print(context_text(session.contexts.find(rest)) if rest else "\n".join(context_lines(session)))
+
+
 def models(session: Session, shell: InteractiveShell, rest: str) -> None:
     """[PROVIDER]: list the kinds of models and the keys; with a provider, the models it lists"""
     print("\n".join(provider_models(rest) if rest else model_lines()))
@@ -160,7 +167,7 @@ def defaults(session: Session, shell: InteractiveShell, rest: str) -> None:
         key, equals, value = word.partition("=")
         if not equals:
             raise SettingsError(f"{word!r} sets nothing", "Write KEY=VALUE, such as model=simulated:disciplined")
-        is_variable = key == "model" and value.isidentifier() and bool(find_model(value, shell.user_ns))
+        is_variable = key in MODELS and value.isidentifier() and bool(find_model(value, shell.user_ns))
         session.set_default(key, value, is_variable=is_variable)
         changed.append(key.replace("_", "-"))
     print("\n".join(default_lines(session, changed or session.defaults)))
@@ -217,6 +224,7 @@ COMMANDS: dict[str, Callable[[Session, InteractiveShell, str], Any]] = {
     "todos": todos,
     "permissions": permissions,
     "guidance": guidance,
+    "contexts": contexts,
     "models": models,
     "tools": tools,
     "key": key,

@@ -1,0 +1,32 @@
+"""The context of a run, made again from its log."""
+
+from __future__ import annotations
+
+from agentnb.agent.extension import Extension
+from agentnb.chat.context_type import ContextType, shipped
+from agentnb.chat.known_contexts import KnownContexts
+from agentnb.chat.turn_context import TurnContext, logged_settings
+from agentnb.detect.run import Run
+from agentnb.errors import SettingsError
+
+
+def contexts_of_log(run: Run) -> KnownContexts:
+    """Return the contexts that the run knew, those of one's own without the function that loads text."""
+    logged = logged_settings(run) or {}
+    own = [ContextType(**data) for data in logged.get("own") or ()]
+    return shipped().with_others(own)
+
+
+def context_again(run: Run) -> tuple[Extension, ...]:
+    """Return the extension of the run's context; empty if it had none. Raises `SettingsError` if its log lacks the context."""
+    logged = logged_settings(run)
+    if logged is None:
+        return ()
+    known = contexts_of_log(run)
+    first = run.contexts[0] if run.contexts else ""
+    found = known.get(first)
+    if found is None:
+        raise SettingsError(f"Run {run.id} had the context {first!r}, which its log does not hold", "Start it again")
+    applied = (str(logged.get("applied", first)), str(logged.get("applied_entity", "")))
+    own = tuple([one for one in known if shipped().get(one.name) != one])
+    return (TurnContext(found, run.first_entity, known, {}, own, applied).extension,)
