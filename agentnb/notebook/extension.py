@@ -21,7 +21,7 @@ from agentnb.display.lists.plan_view import plan_html, plan_text
 from agentnb.display.lists.replay_view import replay_html, replay_text
 from agentnb.display.texts.notebook_commands import USUAL_OUT
 from agentnb.display.texts.states import is_going_on
-from agentnb.errors import AgentnbError, NotAvailable
+from agentnb.errors import AgentnbError
 from agentnb.experiments.design import Design
 from agentnb.experiments.pilot import Pilot
 from agentnb.experiments.results.comparison import Comparison
@@ -40,7 +40,7 @@ from agentnb.notebook.cells.cell_runs import CellRuns, cell_runs
 from agentnb.notebook.completion import matcher
 from agentnb.notebook.experiments.magic import ExperimentMagics
 from agentnb.notebook.frontend import is_attended
-from agentnb.notebook.magic_errors import RENDERER, lines_without_our_frames, one_line_errors
+from agentnb.notebook.magic_errors import RENDERER, lines_without_our_frames
 from agentnb.notebook.magics import AgentMagics
 from agentnb.notebook.workflow_magic import WorkflowMagics
 from agentnb.rerun.diff import RunDiff
@@ -57,8 +57,6 @@ _HOOKS = "_agentnb_hooks"
 _TRANSFORMERS = "_agentnb_transformers"
 
 MOMENT = "As it was when this cell ran. Its live card is below the cell that started it"
-LATER_MAGICS = (("cell", "context"),)
-"""Magics that the documentation promises for a later version."""
 USUAL_PLAN = "plan"
 """The variable of ``%%plan``."""
 EXPERIMENT_VIEWS: tuple[tuple[type, Callable[[Any], str], Callable[[Any], str]], ...] = (
@@ -70,13 +68,6 @@ EXPERIMENT_VIEWS: tuple[tuple[type, Callable[[Any], str], Callable[[Any], str]],
     (Results, results_html, results_text),
 )
 """What is shown of an experiment, as HTML and as text."""
-
-
-def _later(kind: str, name: str) -> Callable[..., Any]:
-    def refuse(line: str, cell: str = "") -> None:
-        raise NotAvailable(f"{'%%' if kind == 'cell' else '%'}{name} is not in this version of agentnb yet")
-
-    return one_line_errors(refuse)
 
 
 def session_of(shell: Any) -> Session:
@@ -120,8 +111,6 @@ def load(shell: InteractiveShell) -> None:
     session.notebook = notebook_name(shell.user_ns, Path.cwd())
     magics = AgentMagics(shell, session)
     shell.register_magics(magics, WorkflowMagics(shell, session), ExperimentMagics(shell, session))
-    for kind, name in LATER_MAGICS:
-        shell.magics_manager.register_function(_later(kind, name), magic_kind=kind, magic_name=name)
     transformers = [blank_body, partial(bare_run, shell.user_ns)]
     shell.input_transformers_cleanup[:0] = transformers
     setattr(shell, _TRANSFORMERS, transformers)
@@ -234,11 +223,12 @@ def unload(shell: InteractiveShell) -> None:
         ("cell", "guidance"),
         ("cell", "workflow"),
         ("cell", "plan"),
+        ("cell", "context"),
         ("cell", "experiment"),
         ("line", "replay"),
         ("line", "traces"),
     )
-    for kind, name in (*magics, *LATER_MAGICS):
+    for kind, name in magics:
         shell.magics_manager.magics[kind].pop(name, None)
     if shell.Completer is not None:
         ours = [one for one in shell.Completer.custom_matchers if getattr(one, "__name__", "") == "agentnb_matcher"]
