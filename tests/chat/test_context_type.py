@@ -1,0 +1,123 @@
+"""Context types as data: read, written, checked, and those that agentnb brings along."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asserted_sentences import Snapshot
+from ruamel.yaml import YAML
+
+from agentnb import ContextType
+from agentnb.chat.context_type import shipped
+from agentnb.errors import AgentnbError, SettingsError, WorkflowProblems
+
+EXAMPLES = Path(__file__).with_name("examples")
+COMPARED = ("name", "aliases", "profile", "tools", "limits")
+WHOLE: dict[str, Any] = {
+    "name": "station",
+    "aliases": ["gauge"],
+    "intent": "Work on one station.",
+    "behaviours": ["Name it."],
+    "profile": "quality",
+    "tools": {"first": ["tides_*"], "confirm": ["delete_*", "bash(rm *)"]},
+    "plan_rules": [{"tools": ("tides_fetch",), "required": True, "most": 2}, {"hint": "Compare."}],
+    "limits": {"max_seconds": None, "max_tool_calls_per_turn": 3},
+}
+
+
+def of_examples() -> list[dict[str, Any]]:
+    return list(YAML(typ="safe", pure=True).load((EXAMPLES / "contexts.yaml").read_text(encoding="utf-8")))
+
+
+def test_the_documented_contexts_are_there_as_data_in_neutral_words(subtests: pytest.Subtests) -> None:
+    assert [one.name for one in shipped()] == [one["name"] for one in of_examples()]
+    for documented in of_examples():
+        with subtests.test(documented["name"]):
+            found = ContextType.named(documented["name"]).data
+            tools = {key: value for key, value in documented["tools"].items() if value}
+            assert {key: found[key] for key in COMPARED} == {**{key: documented[key] for key in COMPARED}, "tools": tools}
+            assert found["intent"] and len(found["behaviours"]) == len(documented["behaviours"])
+            rules = [{key: value for key, value in one.items() if key != "hint"} for one in documented["plan_rules"]]
+            assert [
+                {key: list(value) if key == "tools" else value for key, value in one.items() if key != "hint"}
+                for one in found["plan_rules"]
+            ] == rules
+    assert {word: ContextType.named(word).name for word in ("general", "task_update")} == {
+        "general": "global",
+        "task_update": "task",
+    }
+
+
+def test_a_context_is_the_same_from_yaml_and_from_python() -> None:
+    yaml = """
+        name: station
+        aliases: [gauge]
+        intent: Work on one station.
+        behaviours: [Name it.]
+        profile: quality
+        tools: {first: ["tides_*"], confirm: ["delete_*", "bash(rm *)"]}
+        plan_rules: [{tools: [tides_fetch], required: true, most: 2}, {hint: Compare.}]
+        limits: {max_seconds: null, max_tool_calls_per_turn: 3}
+    """
+    read, made = ContextType.read(yaml), ContextType(**WHOLE)
+    assert read == made
+    assert made.data == WHOLE and ContextType(**made.data) == made
+    assert made.agent_limits == {"max_seconds": "none", "max_tool_calls_per_turn": 3}
+
+
+def test_what_cannot_be_a_context_is_refused_with_what_to_write(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
+    cases: dict[str, dict[str, Any]] = {
+        "no name": {"name": " "},
+        "a name with a colon": {"name": "a:b"},
+        "an alias that is no word": {"aliases": ["a b"]},
+        "behaviours": {"behaviours": [3]},
+        "intent": {"intent": 3},
+        "profile": {"profile": "qualty"},
+        "tools": {"tools": ["a"]},
+        "a key of tools": {"tools": {"confrim": ["a"]}},
+        "no rule": {"tools": {"confirm": ["a b"]}},
+        "brackets in first": {"tools": {"first": ["bash(ls)"]}},
+        "no plan rule": {"plan_rules": [{"most": 1}]},
+        "a key of a plan rule": {"plan_rules": [{"tools": ["a"], "mosst": 1}]},
+        "most": {"plan_rules": [{"tools": ["a"], "most": 0}]},
+        "an unknown limit": {"limits": {"max_second": 1}},
+        "a limit": {"limits": {"max_seconds": -1}},
+        "on_limit": {"limits": {"on_limit": "halt"}},
+        "load": {"load": "text"},
+    }
+    for name, settings in cases.items():
+        with subtests.test(name):
+            with pytest.raises(SettingsError) as raised:
+                ContextType(**{"name": "station", **settings})
+            assert str(raised.value) == snapshot(name)
+    with pytest.raises(SettingsError) as unknown:
+        ContextType.named("projct")
+    assert str(unknown.value) == snapshot("unknown name")
+
+
+def test_yaml_of_a_context_tells_all_that_is_wrong_with_its_lines_and_runs_nothing(snapshot: Snapshot) -> None:
+    with pytest.raises(WorkflowProblems) as raised:
+        ContextType.read(
+            "intent: [a]\nbehaviors: [b]\ntools: {frist: [c]}\nload: os.system\n", "station", {"station_text": str}
+        )
+    assert str(raised.value) == snapshot()
+    for text in ("!!python/object/apply:os.getcwd []", "- a list", ""):
+        with pytest.raises(AgentnbError):
+            ContextType.read(text, "station")
+
+
+def test_text_about_an_entity_is_loaded_by_a_function_and_what_is_wrong_with_it_is_said(snapshot: Snapshot) -> None:
+    def fails(entity: str) -> str:
+        raise LookupError(f"no {entity}")
+
+    assert ContextType("station", load=lambda entity: f" {entity}\n").loaded("Brest") == "Brest"
+    assert ContextType("station", load=fails).loaded("") == "" == ContextType("station").loaded("Brest")
+    nothing: Any = lambda entity: None  # noqa: E731
+    assert ContextType("station", load=nothing).loaded("Brest") == ""
+    number: Any = lambda entity: 3  # noqa: E731
+    for load in (fails, number):
+        with pytest.raises(SettingsError) as raised:
+            ContextType("station", load=load).loaded("Brest")
+        assert str(raised.value) == snapshot(load.__name__)
