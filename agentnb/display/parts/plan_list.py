@@ -163,7 +163,7 @@ def plan_step_html(found: ListedPlan, row: Row, form: Form, asked: Html = NOTHIN
     key = f"{found.key}:{step.number}"
     body = [*_body(step, key, form), *filter(None, [asked])]
     if not body:
-        return tag("div", "step plan-step", tag("div", "step-summary plan-flat", line))
+        return tag("div", "step plan-step", tag("div", "step-summary step-flat", line))
     summary, opened = tag("summary", "step-summary", line), form.is_open(key, form.whole and state == "failed")
     return tag("div", "step plan-step", tag("details", "", summary, tag("div", "step-body", *body), data_fold=key, open=opened))
 
@@ -271,7 +271,7 @@ def _short(text: str, most: int) -> str:
 def left_out_html(left_out: Mapping[str, int]) -> Html:
     """Return the line in place of the steps of a long plan that are not listed."""
     told = f"… {counted(sum(left_out.values()), 'step')}: {counts_told(left_out)}"
-    return tag("div", "step plan-step", tag("div", "step-summary plan-flat quiet", told))
+    return tag("div", "step plan-step", tag("div", "step-summary step-flat quiet", told))
 
 
 def plan_lines(history: PlanHistory, run: Run) -> Iterator[str]:

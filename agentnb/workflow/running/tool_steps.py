@@ -110,7 +110,7 @@ class ToolSteps:
         return _output(placed.outcome)
 
     def _is_repeated(self, tool: Tool, call_id: str) -> bool:
-        """Return whether a call that was cut off is made again: of a repeatable tool, or if its MCP server asked and says so."""
+        """Return whether a call that was cut off is made again: of a repeatable tool, or as its MCP server allows."""
         if not getattr(tool, "may_repeat", False):
             return bool(getattr(tool, "repeatable", False))
         return any(one.question.call_id == call_id and one.question.kind != "approval" for one in self._log.run.questions)
