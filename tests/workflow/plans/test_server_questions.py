@@ -13,6 +13,7 @@ from task_examples import cut
 
 from agentnb import Plan, Run, Store, recover
 from agentnb.core.log.events import QuestionAsked, ToolFinished
+from agentnb.core.log.well_formed import check_events
 from agentnb.core.questions import NoAnswer, WaitingOnUser
 from agentnb.errors import WorkflowError
 from agentnb.models.scripted import ScriptedModel
@@ -80,6 +81,7 @@ def test_run_waits_for_the_form_of_a_server(servers: Servers, tmp_path: Path, su
             again, left = resumed(servers, run, store, answers={question.id: answer})
             check(again, left, said, completed=completed)
             assert len(left.requests) == 1, "the plan was not made again"
+            check_events(again.events, again.id)
 
 
 @pytest.mark.req("R1.42", "R1.45")
