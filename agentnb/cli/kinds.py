@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import MappingNode, read_yaml
-from agentnb.workflow.plans.plan_reader import as_yaml
+from agentnb.workflow.plans.plan_reader import as_yaml, plan_within
 
 WORKFLOW, TASKS, PLAN = "workflow", "task file", "plan"
 KINDS = {
@@ -22,4 +22,5 @@ def kind_of_text(text: str) -> str:
     """Return what the text declares; empty if none of the keys is there, or if the text cannot be read."""
     node = read_yaml(as_yaml(text), Problems())
     keys = node.entries if isinstance(node, MappingNode) else ()
-    return next((kind for key, kind in KINDS.items() if key in keys), "")
+    found = next((kind for key, kind in KINDS.items() if key in keys), "")
+    return found or (PLAN if plan_within(text) is not None else "")

@@ -41,7 +41,7 @@ class Plan(PlanSpec, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, given: str | Path | Mapping[str, Any]) -> Plan:
-        """Return the plan of a text in YAML or JSON, of a file, or of plain data, in either form.
+        """Return the plan of a text in YAML or JSON, of a file, or of plain data, in either form; in a text it may be fenced.
 
         A field that is empty is None. Raises `WorkflowProblems` with what cannot be read; `validate` tells what else is wrong.
         """

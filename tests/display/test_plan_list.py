@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 from asserted_sentences import Snapshot
 from hostile import SCRIPTS
-from planned_runs import ASKED_DAY, ASKING, FINAL, HARBOURS, LACKING, blocked_run, fetch, plan_of, planner_run
+from planned_runs import ASKED_DAY, ASKING, FINAL, HARBOURS, LACKING, blocked_run, fetch, plan_of, planner_run, tides_fetch
 
-from agentnb import Run
+from agentnb import Plan, Run
 from agentnb.cli.terminal.progress import Progress
 from agentnb.core.log.events import AnyEvent, QuestionAsked, ToolPrinted, ToolStarted
 from agentnb.core.log.work_events import PlanProposed, StepAttempted, StepFinished
+from agentnb.core.messages import Message, Text
+from agentnb.core.usage import Usage
 from agentnb.display.card.compact import compact_html
 from agentnb.display.card.html import run_html, running_html
 from agentnb.display.card.live_card import LiveCard
@@ -23,6 +25,7 @@ from agentnb.display.card.page import page_html
 from agentnb.display.card.text import run_text
 from agentnb.display.card.workflow_card import workflow_html
 from agentnb.display.parts.plan_list import MAX_PLANS, MAX_STEPS
+from agentnb.models import Reply
 from agentnb.notebook.views import TerminalView
 
 
@@ -106,6 +109,19 @@ def test_frames_give_the_picture_of_the_whole(run: Run) -> None:
         for one in frame["rounds"]:
             pieces = {key: one["html"].get(key, pieces.get(key)) for key in one["keys"]}
     assert pieces == pieces_of(card) == pieces_of(fresh) and slots == card.whole()["slots"]
+
+
+def test_steps_that_a_limit_left_are_not_pending() -> None:
+    paid = Reply(Message("assistant", (Text(HARBOURS),)), Usage(input=1, output=1, cost=1.0))
+    run = planner_run(paid, FINAL, budget=0.5)
+    assert run.status == "limited"
+    for shown in (words_in(run_html(run)), run_text(run)):
+        assert "pending" not in shown and "not run" in shown
+
+
+def test_head_of_a_plan_without_a_planner_counts_no_task() -> None:
+    run = Plan.read({"steps": [{"type": "tool", **fetch("brest")}]}).run_sync(tools=[tides_fetch], show=False)
+    assert "1 plan" in words_in(compact_html(run)) and "2 steps" not in words_in(run_html(run))
 
 
 def test_question_of_a_step_stands_below_it(subtests: pytest.Subtests) -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 
 import PIL.Image
+import pytest
 from drawn_workflows import BRANCH, LOOP, NESTED, ONCE_AROUND, spec_of, workflow_run
 from hostile_runs import Pause, hostile_run, items, texts_of
 from made_results import results_of
-from planned_runs import ASKING, FINAL, HARBOURS, planner_run
+from planned_runs import ASKING, FINAL, HARBOURS, fetch, plan_of, planner_run
 from run_builder import START, RunBuilder, begun, called, todos_of
 from scripted_runs import look
 from some_approvals import CASES
@@ -49,7 +51,7 @@ from agentnb.display.markdown.markdown import markdown_html
 from agentnb.display.parts.questions.question import question_html
 from agentnb.display.parts.questions.schema_form import form_html
 from agentnb.display.parts.tool_card import tool_card_html
-from agentnb.display.style import NO_FORMULAS, style_sheet
+from agentnb.display.style import LIVE, NO_FORMULAS, STYLES, style_sheet
 from agentnb.display.texts.states import STEP_STATES
 from agentnb.experiments.running.control import Progress as ExperimentProgress
 from agentnb.experiments.views.comparison_view import comparison_html
@@ -175,6 +177,7 @@ def workflows() -> Iterator[str]:
     yield graph_html(WorkflowSpec(steps=(*steps, GotoStep(id="g", path="g", target="end"))))
     yield plan_html(Plan.read({"intention": "Look", "steps": [{"type": "noop", "reason": "nothing to do"}]}))
     yield run_html(planner_run(HARBOURS, ASKING, FINAL))
+    yield run_html(planner_run(plan_of(fetch("brest"), fetch("brest", reason="Again")), FINAL))
     yield run_html(workflow_run(LOOP, [*ONCE_AROUND, (StepFinished, {"step": "draft", "status": "failed", "error": "no"})]))
     live_steps = LiveSteps(workflow_run(LOOP, ONCE_AROUND))
     runs_nested = NestedRuns()
@@ -190,6 +193,16 @@ def experiments() -> Iterator[str]:
     results = results_of({"a": [1, 0] * 20, "b": [0, 1, 1, None] * 10}, notes=["extended"])
     yield comparison_html(compare(results, "a", "b")) + results_html(results)
     yield progress_html(ExperimentProgress("e", 3))
+
+
+def test_saved_styles_have_one_rule_a_class_and_nothing_else(subtests: pytest.Subtests) -> None:
+    seen: list[str] = []
+    for path in [one for one in sorted(STYLES.glob("*.css")) if one.name != LIVE]:
+        with subtests.test(path.name):
+            text = re.sub(r"/\*.*?\*/", "", path.read_text("utf-8"), flags=re.DOTALL)
+            assert re.sub(r"\.agentnb-[\w-]+ \{[^{}]*\}", "", text).strip() == "", "what is inlined would hold always"
+            seen += re.findall(r"\.(agentnb-[\w-]+) \{", text)
+    assert [name for name, times in Counter(seen).items() if times > 1] == [], "two things with one name share their look"
 
 
 def test_every_rule_of_the_style_sheet_is_for_something_and_every_class_has_a_rule_or_a_script() -> None:

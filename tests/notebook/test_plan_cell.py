@@ -48,6 +48,8 @@ def test_plan_in_either_text_is_shown_kept_and_run(kernel: Kernel, subtests: pyt
             assert kernel.value("ran.text") == "1 and 1"
     kernel.run(f"%%plan\n{SIMPLE}")
     assert kernel.value("plan.intention") == "Look", "without -o"
+    kernel.run(f"%%plan -o pasted\nHere it is:\n```yaml\n{SIMPLE}```")
+    assert kernel.value("pasted.steps[0].reason") == "Here it is:"
     chat = kernel.run(f"%%plan\n{(PLANS / 'plan-chat.json').read_text(encoding='utf-8')}")
     assert "Find the hours" in chat.result["text/plain"] and kernel.value("plan.form") == "chat"
 

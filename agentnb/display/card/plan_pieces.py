@@ -89,7 +89,7 @@ class PlanPieces:
             made_of = (one.plan, one.plan.changes, one.status, is_open)
             found[one.key] = self._kept(drawn, one.key, made_of, partial(self._folded, one, form, is_open))
         last = plans[-1]
-        found[last.key] = tag("div", "step", tag("div", "step-summary plan-flat", plan_line_html(last)))
+        found[last.key] = tag("div", "step", tag("div", "step-summary step-flat", plan_line_html(last)))
         found |= self._open_questions(last.plan.questions, form)
         for key, row in self._rows(last):
             if isinstance(row, str):
@@ -127,7 +127,7 @@ class PlanPieces:
         line = plan_line_html(found)
         closed = self._closed(found.plan.questions, form)
         if not rows and not closed:
-            return tag("div", "step", tag("div", "step-summary plan-flat", line))
+            return tag("div", "step", tag("div", "step-summary step-flat", line))
         summary = tag("summary", "step-summary", line)
         return tag(
             "div",

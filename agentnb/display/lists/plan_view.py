@@ -37,7 +37,7 @@ def plan_html(plan: Plan, variable: str = "plan") -> Html:
     rows = [
         tag(
             "li",
-            "plan-step",
+            "plan-row",
             tag("span", "plan-place", line.place),
             tag("span", "plan-told", tag("b", "", line.what), " ", tag("span", "plan-about", line.about)),
         )

@@ -19,6 +19,7 @@ from agentnb.display.parts.step_list import MAX_OUTPUT, MAX_WHOLE, SHORTEST, ste
 from agentnb.display.texts.call_labels import argument_words
 from agentnb.display.texts.event_lines import used
 from agentnb.display.texts.labels import clean, counted, cut, duration, first_line
+from agentnb.display.texts.states import has_ended
 from agentnb.display.texts.step_labels import ASKS, MARKS, TONES, attempts_told, word_of
 from agentnb.workflow.graph.node_states import INTERRUPTED, RETRYING, WAITING, status_of
 
@@ -83,7 +84,7 @@ def _listed(plan: PlanProgress, run: Run, *, waits: bool) -> ListedPlan:
     waiting = waiting_steps(run) if waits else ()
     rows = tuple([(step, _state(step, run, waiting)) for step in plan.steps])
     status = plan.status or ("" if plan.steps or plan.asks else ANSWER)
-    if plan.is_rejected:
+    if plan.is_rejected or (not status and has_ended(run)):
         status = NOT_RUN
     elif status == "running":
         has_asked = any(state == WAITING for _, state in rows) or any(one.id in plan.questions for one in run.waiting)
@@ -92,7 +93,9 @@ def _listed(plan: PlanProgress, run: Run, *, waits: bool) -> ListedPlan:
 
 
 def _state(step: PlanStep, run: Run, waiting: Collection[str]) -> str:
-    return status_of(step.record, run, waiting) if step.record is not None and step.is_open else step.status
+    if step.record is not None and step.is_open:
+        return status_of(step.record, run, waiting)
+    return NOT_RUN if step.status == PENDING and has_ended(run) else step.status
 
 
 def shown_rows(found: ListedPlan) -> tuple[list[Row], int, Mapping[str, int]]:
@@ -158,12 +161,13 @@ def plan_step_html(found: ListedPlan, row: Row, form: Form, asked: Html = NOTHIN
     ``asked``: the questions that it asked, with their answers.
     """
     step, state = row
-    reason = tag("span", "plan-reason", _short(step.reason, 400)) if step.reason and step.kind == TOOL else NOTHING
-    line = joined(tag("span", "step-line", *_step_line(step, state)), reason)
     key = f"{found.key}:{step.number}"
     body = [*_body(step, key, form), *filter(None, [asked])]
+    look = "plan-reason" if body else "plan-reason plan-reason-flat"
+    reason = tag("span", look, _short(step.reason, 400)) if step.reason and step.kind == TOOL else NOTHING
+    line = joined(tag("span", "step-line", *_step_line(step, state)), reason)
     if not body:
-        return tag("div", "step plan-step", tag("div", "step-summary plan-flat", line))
+        return tag("div", "step plan-step", tag("div", "step-summary step-flat", line))
     summary, opened = tag("summary", "step-summary", line), form.is_open(key, form.whole and state == "failed")
     return tag("div", "step plan-step", tag("details", "", summary, tag("div", "step-body", *body), data_fold=key, open=opened))
 
@@ -271,7 +275,7 @@ def _short(text: str, most: int) -> str:
 def left_out_html(left_out: Mapping[str, int]) -> Html:
     """Return the line in place of the steps of a long plan that are not listed."""
     told = f"… {counted(sum(left_out.values()), 'step')}: {counts_told(left_out)}"
-    return tag("div", "step plan-step", tag("div", "step-summary plan-flat quiet", told))
+    return tag("div", "step plan-step", tag("div", "step-summary step-flat quiet", told))
 
 
 def plan_lines(history: PlanHistory, run: Run) -> Iterator[str]:

@@ -134,7 +134,7 @@ def step_html(record: StepRecord, status: str, form: Form, begun: Sequence[Neste
         body.insert(1, traceback_html(traceback, f"step:{record.id}", Way()))
     key = f"step:{record.id}"
     if not body:
-        shown = tag("div", "step-summary", line)
+        shown = tag("div", "step-summary step-flat", line)
     else:
         summary = tag("summary", "step-summary", line)
         opened = form.is_open(key, status == "failed" and form.whole)

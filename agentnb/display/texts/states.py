@@ -24,7 +24,7 @@ from agentnb.agent.from_log import names_of_tools
 from agentnb.core.log.events import CompactionStarted, LimitReached, RetryScheduled
 from agentnb.core.log.outcome import Assessment
 from agentnb.core.messages import ToolResult
-from agentnb.core.plans.plan_history import PLANNING
+from agentnb.core.plans.plan_history import EXECUTION, PLANNING
 from agentnb.core.plans.plan_steps import CALL
 from agentnb.core.redaction import change_texts
 from agentnb.core.run.rounds import INTERRUPTED, LOST, MAX_TOOL_CALLS_PER_TURN, CallRecord, WorkflowRound
@@ -278,8 +278,9 @@ def steps_told(run: Run) -> str:
     """Return ``3 steps``, of a run that plans ``2 plans``; empty if the run works in rounds."""
     if run.rounds:
         return ""
-    if run.plans:
-        return counted(len(run.plans), "plan")
+    first = next(iter(run.step_records.values()), None)
+    if run.plans or (first is not None and first.agent == EXECUTION):  # a plan without a planner is not proposed
+        return counted(len(run.plans) or 1, "plan")
     return counted(run.step_count, "step") if run.step_count else ""
 
 

@@ -374,7 +374,12 @@ class ToolCalls:
         if tool is None:  # it was there when the call was begun, in the process that died
             self.finish(call, ToolRun(self.tools.not_found(call.name)))
             return
-        run = await self._runner.run(call, tool)
+        # The call of a step is made again when the run is resumed, if its server says that it may be.
+        may_wait = self._suspends and self._caller_of(call).kind == "step" and getattr(tool, "may_repeat", False)
+        run = await self._runner.run(call, tool, may_wait=may_wait)
+        if run.is_suspended:
+            self.waits_for_person = True
+            return
         if call.name == TODO_TOOL:
             self._todos.called(run.outcome, call.id)
         if call.name in self.tools.hidden and self._caller_of(call).kind == "round":

@@ -26,6 +26,8 @@ class ToolRun(msgspec.Struct, frozen=True):
     outcome: ToolOutcome
     seconds: float = 0.0
     traceback: str = ""
+    is_suspended: bool = False
+    """Whether the call waits for the person instead, and is made again when the run is resumed."""
 
 
 class RunnerServices(Protocol):
@@ -66,9 +68,13 @@ class ToolRunner:
         asker = self._askers.pop(call_id, None)
         return asker is not None and asker.worker is not None and asker.worker.is_running
 
-    async def run(self, call: ToolCall, tool: Tool) -> ToolRun:
-        """Run the tool. Whatever it raises is an outcome, except what ends the run."""
+    async def run(self, call: ToolCall, tool: Tool, *, may_wait: bool = False) -> ToolRun:
+        """Run the tool. Whatever it raises is an outcome, except what ends the run.
+
+        ``may_wait``: where nobody answers its question, that stays open.
+        """
         asker = self._askers[call.id] = self._elicitation.asker(call.id)
+        asker.may_wait = may_wait
         asker.inside = self._inside
         asker.tool = tool
         store = getattr(self._log.store, "folder", None)
@@ -103,7 +109,7 @@ class ToolRunner:
                 outcome, traceback = tool_errors.raised(call.name, error), tool_errors.users_traceback(error)
         self._askers.pop(call.id, None)
         self._elicitation.book.check()
-        return ToolRun(outcome, perf_counter() - started - asker.waited, traceback)
+        return ToolRun(outcome, perf_counter() - started - asker.waited, traceback, asker.is_suspended)
 
     def _seconds_for(self, tool: Tool) -> float | None:
         """Return the time limit of a call: the tool's own, else that of the run; nested runs have limits themselves."""

@@ -263,6 +263,10 @@ class CallElicitor(CallClock):
     """Begins the ids of what the run asks that the call awaits; if empty, the id of that run does."""
     worker: Work | None = None
     """The plain function of the call, if it runs in a worker thread."""
+    may_wait = False
+    """Whether its questions stay open where nobody answers: the call is made again when the run is resumed."""
+    is_suspended = False
+    """Whether a question of it stays open, and the run is suspended."""
     _before: Token[CallElicitor | None]
 
     def __init__(self, elicitation: Elicitation, call_id: str, outer: CallElicitor | None = None) -> None:
@@ -396,7 +400,11 @@ class CallElicitor(CallClock):
     async def _ask(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind, url: str) -> Any:
         asked_by = self.asked_by or ("" if self.tool is None else asker_name(self.tool))
         question = new_question(kind, message, schema, self._call_id, asked_by=asked_by, url=url)
-        return await self.ask_question(question)
+        try:
+            return await self.ask_question(question, may_wait=self.may_wait)
+        except QuestionSuspended:
+            self.is_suspended = True
+            raise
 
     async def _forward(self, question: WaitingOnUser, *, may_wait: bool) -> Answer:
         self.elicitation.check_anybody()

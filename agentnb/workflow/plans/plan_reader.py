@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import msgspec
+from msgspec import structs
 
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.core.schema.nesting import is_too_deep
@@ -25,6 +27,13 @@ OF_CHAT_PLANS = ("id", "steps", "reasoning")
 OF_STEPS = ("type", "id", "name", "args", "reason", "retries", "content", "elicitation")
 OF_CHAT_STEPS = ("stepNumber", "type", "description", "tools", "args", "executorRequired", "dependsOn")
 OF_QUESTIONS = ("type", "message", "schema", "requestedSchema")
+PLAN_KEYS = ("steps", "elicitation")
+BEGINS_PLAN = re.compile(r"""(?<!\w)["']?(?:steps|elicitation)["']?\s*:""")
+MAX_TRIED = 50
+"""Places in one text at which the JSON of a plan may begin."""
+_DECODER = json.JSONDecoder()
+_FENCE = re.compile(r"^[ \t]*(?P<fence>```+|~~~+)(?P<kind>[^\n]*)$", re.MULTILINE)
+"""The first line of a fence, or, without a kind, the last one."""
 _ONLY_OF_CHAT = frozenset(OF_CHAT_STEPS) - frozenset(OF_STEPS)
 _ONLY_ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _FILES = (".yaml", ".yml", ".json")
@@ -71,9 +80,61 @@ def read_any_plan(given: AnyPlan, problems: Problems) -> ReadPlan | None:
 
 
 def read_plan_text(text: str, problems: Problems) -> ReadPlan | None:
-    """Return the plan of a text, and note in ``problems`` what is wrong in it; None if it is none at all."""
-    node = read_mapping(as_yaml(text), problems, "A plan", EXAMPLE)
-    return None if node is None else read_plan(node, problems)
+    """Return the plan of a text, and note in ``problems`` what is wrong in it; None if it is none at all.
+
+    A plan may also be in a fence or, as JSON, within prose. Prose before it becomes the reason of its first step.
+    """
+    own, prose = Problems(problems.source, problems.strict), ""
+    node = read_mapping(as_yaml(text), own, "A plan", EXAMPLE)
+    if (node is None or node.entries.keys().isdisjoint(PLAN_KEYS)) and (within := plan_within(text)) is not None:
+        own = Problems(problems.source, problems.strict)
+        part, prose = within
+        node = read_mapping(as_yaml(part), own, "A plan", EXAMPLE)
+    read = None if node is None else with_reason(read_plan(node, own), prose)
+    problems.found += own.found
+    problems.warnings += own.warnings
+    return read
+
+
+def plan_within(text: str) -> tuple[str, str] | None:
+    """Return a plan that is in a fence, or JSON within prose, and the prose before it; None if there is neither.
+
+    Each line before the plan is a blank one, so that its lines keep their numbers.
+    """
+    for fenced, start in fenced_parts(text):
+        if BEGINS_PLAN.search(fenced):
+            return "\n" * text.count("\n", 0, text.index("\n", start) + 1) + fenced, text[:start].strip()
+    for found in islice(re.finditer(r"\{", text), MAX_TRIED):
+        start = found.start()
+        try:
+            value, end = _DECODER.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            continue
+        if not value.keys().isdisjoint(PLAN_KEYS):
+            return "\n" * text.count("\n", 0, start) + text[start:end], text[:start].strip()
+    return None
+
+
+def fenced_parts(text: str) -> Iterator[tuple[str, int]]:
+    """Yield the content of each fence that is closed, and where the fence begins, in one pass over the text."""
+    lines = [*_FENCE.finditer(text)]
+    last = {line["fence"]: line.start() for line in lines if not line["kind"].strip()}
+    opened: re.Match[str] | None = None
+    for line in lines:
+        if opened is None:
+            opened = line if last.get(line["fence"], -1) > line.start() else None
+        elif line["fence"] == opened["fence"] and not line["kind"].strip():
+            yield text[opened.end() + 1 : line.start()], opened.start()
+            opened = None
+
+
+def with_reason(read: ReadPlan, prose: str) -> ReadPlan:
+    """Return the plan with the prose before it as the reason of its first step, unless that has one."""
+    steps = read.plan.steps
+    if not prose or not steps or steps[0].reason:
+        return read
+    first = structs.replace(steps[0], reason=prose)
+    return replace(read, plan=structs.replace(read.plan, steps=(first, *steps[1:])))
 
 
 def as_yaml(text: str) -> str:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
-
-from msgspec import structs
 
 from agentnb.core.messages import ToolCall
 from agentnb.core.plans.plan_steps import ELICITATION, TOOL
@@ -15,17 +12,13 @@ from agentnb.core.run.call_window import call_key
 from agentnb.errors import BrokenReply
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, ScalarNode, read_yaml
-from agentnb.workflow.plans.plan_reader import ReadPlan, node_of, read_plan
+from agentnb.workflow.plans.plan_reader import BEGINS_PLAN, PLAN_KEYS, ReadPlan, fenced_parts, node_of, read_plan, with_reason
 from agentnb.workflow.plans.plan_spec import MAX_STEPS, PlanSpec, PlanStep
 from agentnb.workflow.plans.step_references import references_in
 from agentnb.workflow.tasks.spec import tool_name
 from agentnb.workflow.templates.json_in_text import json_values
 
-_FENCE = re.compile(r"^[ \t]*(?P<fence>```+|~~~+)(?P<kind>[^\n]*)$", re.MULTILINE)
-"""The first line of a fence, or, without a kind, the last one."""
 AGAIN = "Try again, or use another model"
-_PLAN_KEYS = ("steps", "elicitation")
-_BEGUN = re.compile(r"""(?<!\w)["']?(?:steps|elicitation)["']?\s*:""")
 
 
 def plan_in_reply(text: str, calls: Sequence[ToolCall] = ()) -> ReadPlan | None:
@@ -39,16 +32,16 @@ def plan_in_reply(text: str, calls: Sequence[ToolCall] = ()) -> ReadPlan | None:
     for node, prose in _mappings(text):
         if (declared := _as_plan(node)) is not None:
             return _checked(read_plan(declared, Problems()), prose)
-    if next(_fenced(text), None) is None and not text.lstrip().startswith("{"):
+    if next(fenced_parts(text), None) is None and not text.lstrip().startswith("{"):
         return None
-    if _BEGUN.search(text):
+    if BEGINS_PLAN.search(text):
         raise BrokenReply("The model's plan cannot be read: it is neither JSON nor YAML", AGAIN)
     return None
 
 
 def _mappings(text: str) -> Iterator[tuple[MappingNode, str]]:
     """Yield the mappings in a text, each with the prose before it: in fences, the whole text, JSON within prose."""
-    for fenced, start in _fenced(text):
+    for fenced, start in fenced_parts(text):
         if (node := _mapping(fenced)) is not None:
             yield node, text[:start].strip()
     if text.lstrip()[:1] != "{" and (node := _mapping(text)) is not None:
@@ -59,22 +52,9 @@ def _mappings(text: str) -> Iterator[tuple[MappingNode, str]]:
             yield within, text[: max(text.find("{"), 0)].strip()
 
 
-def _fenced(text: str) -> Iterator[tuple[str, int]]:
-    """Yield what stands in each fence that is closed, and where the fence begins, in one pass over the text."""
-    lines = [*_FENCE.finditer(text)]
-    last = {line["fence"]: line.start() for line in lines if not line["kind"].strip()}
-    opened: re.Match[str] | None = None
-    for line in lines:
-        if opened is None:
-            opened = line if last.get(line["fence"], -1) > line.start() else None
-        elif line["fence"] == opened["fence"] and not line["kind"].strip():
-            yield text[opened.end() + 1 : line.start()], opened.start()
-            opened = None
-
-
 def _mapping(text: str) -> MappingNode | None:
     """Return the mapping of a text in YAML; None if it is none, or names no key of a plan: prose is not read as YAML."""
-    if not any(key in text for key in _PLAN_KEYS):
+    if not any(key in text for key in PLAN_KEYS):
         return None
     problems = Problems()
     node = read_yaml(text, problems)
@@ -83,10 +63,10 @@ def _mapping(text: str) -> MappingNode | None:
 
 def _as_plan(node: MappingNode) -> MappingNode | None:
     """Return the mapping of a plan, also for a reply that is one question and nothing else; None if it is neither."""
-    steps, asked = (node.entries[key].value if key in node.entries else None for key in _PLAN_KEYS)
+    steps, asked = (node.entries[key].value if key in node.entries else None for key in PLAN_KEYS)
     if isinstance(steps, ListNode) or isinstance(asked, MappingNode):
         return node
-    if not node.entries.keys().isdisjoint(_PLAN_KEYS) and all(one is None or _is_blank(one) for one in (steps, asked)):
+    if not node.entries.keys().isdisjoint(PLAN_KEYS) and all(one is None or _is_blank(one) for one in (steps, asked)):
         return node
     kind = node.entries.get("type")
     if kind is not None and getattr(kind.value, "value", None) == ELICITATION:
@@ -104,10 +84,7 @@ def _checked(read: ReadPlan, prose: str) -> ReadPlan:
         raise BrokenReply(f"The model's plan has more than {MAX_STEPS:,} steps", "Ask for less at once")
     if not steps and read.plan.question is None:
         return replace(read, answer=read.fields.text("answer") or prose or None)
-    if prose and steps and not steps[0].reason:
-        first = structs.replace(steps[0], reason=prose)
-        return replace(read, plan=structs.replace(read.plan, steps=(first, *steps[1:])))
-    return read
+    return with_reason(read, prose)
 
 
 def _of_calls(text: str, calls: Sequence[ToolCall]) -> ReadPlan:

@@ -110,9 +110,10 @@ class ToolSteps:
         return _output(placed.outcome)
 
     def _is_repeated(self, tool: Tool, call_id: str) -> bool:
-        """Return whether a call that was cut off is made again: of a repeatable tool, or one that waited for the person."""
-        asked = any(one.question.call_id == call_id for one in self._log.run.questions)
-        return asked or bool(getattr(tool, "repeatable", False))
+        """Return whether a call that was cut off is made again: of a repeatable tool, or as its MCP server allows."""
+        if not getattr(tool, "may_repeat", False):
+            return bool(getattr(tool, "repeatable", False))
+        return any(one.question.call_id == call_id and one.question.kind != "approval" for one in self._log.run.questions)
 
     def _logged_outcome(self, step: str) -> ToolOutcome | None:
         """Return how the call of this attempt at a step ended before the process died; None if it had not."""

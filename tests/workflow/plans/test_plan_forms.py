@@ -12,7 +12,7 @@ from plan_examples import PLANS, told
 from property_settings import examples
 from task_examples import without_ids
 
-from agentnb import Plan, ToolCall
+from agentnb import Plan, ToolCall, validate_plan
 from agentnb.errors import BrokenReply, WorkflowProblems
 from agentnb.workflow.plans.plan_results import answer_result, given_results, last_of_each_call, window_of
 from agentnb.workflow.plans.plan_spec import PlanQuestion
@@ -79,9 +79,23 @@ def test_plan_is_found_in_fences_and_prose(subtests: pytest.Subtests) -> None:
         with subtests.test(name):
             read = plan_in_reply(text)
             assert read is not None
-            (step,) = read.plan.steps
-            assert (step.name, step.args) == ("tides_fetch", {"station": "brest"})
-            assert (step.reason or "").startswith(reason or "") and bool(step.reason) == bool(reason)
+            for plan in (read.plan, Plan.read(text)):
+                (step,) = plan.steps
+                assert (step.name, step.args) == ("tides_fetch", {"station": "brest"})
+                assert (step.reason or "").startswith(reason or "") and bool(step.reason) == bool(reason)
+            assert validate_plan(text) == []
+
+
+def test_problems_of_a_plan_in_a_fence_have_the_lines_of_the_text(subtests: pytest.Subtests) -> None:
+    for name, text in {
+        "YAML": "Look:\n\n```yaml\nsteps:\n- {type: sleep}\n```\nThat is all.",
+        "JSON": 'Look at this\nplan:\n\n{"steps": [\n{"type": "sleep"}]}\nThat is all.',
+        "broken": "Look:\n\n```yaml\nsteps:\n- {type: [sleep}\n```\nThat is all.",
+    }.items():
+        with subtests.test(name):
+            assert [problem.line for problem in validate_plan(text)] == [5]
+    for text in ("No plan, only {braces}.", "```python\nsteps = 1\n```", "```\nsteps: 1"):
+        assert validate_plan(text) != []
 
 
 def test_words_are_no_plan_and_a_broken_plan_is_an_error(subtests: pytest.Subtests) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from plan_examples import fetch, results, steps
-from task_examples import run_of
+from task_examples import cut, run_of
 
 from agentnb import Run, Store, Workflow, recover
-from agentnb.core.log.events import QuestionAsked
+from agentnb.core.log.events import QuestionAsked, ToolStarted
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 from agentnb.tools.tool import ToolContext
@@ -71,3 +71,23 @@ def test_planner_with_a_model_of_ones_own_needs_it_again(tmp_path: Path) -> None
         asyncio.run(recover(cut.id, **again))
     run = asyncio.run(recover(cut.id, model=ScriptedModel(["Done."]), **again))
     assert (run.status, run.text) == ("completed", "Done.")
+
+
+@pytest.mark.req("R1.32")
+def test_call_that_a_person_had_approved_is_not_repeated(tmp_path: Path) -> None:
+    called: list[str] = []
+
+    def pay(sum: int) -> str:
+        """Pay."""
+        called.append("paid")
+        return "paid"
+
+    store, settings = Store(tmp_path / "whole"), {"permissions": {"pay": "ask"}, "answer": lambda question: "approve"}
+    reply = steps({"name": "pay", "args": {"sum": 7}})
+    run = run_of(Workflow.planner([pay]), {"query": "Pay"}, store, model=ScriptedModel([reply, "Done."]), **settings)
+    begun = next(number for number, event in enumerate(run.events, 1) if isinstance(event, ToolStarted))
+    assert called == ["paid"] and len(run.questions) == 1
+    left = cut(store, run, begun, tmp_path / "cut")
+    again = asyncio.run(recover(run.id, tools=[pay], store=left, model=ScriptedModel(["Done."]), **settings))
+    assert (again.status, called) == ("completed", ["paid"]), again.error
+    assert [call.record.result.error_code for call in again.step_calls] == ["interrupted"]
