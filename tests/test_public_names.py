@@ -20,6 +20,8 @@ NAMES = {
     "Allow": "agentnb.policies.gates.verdicts",
     "Ask": "agentnb.policies.gates.verdicts",
     "Block": "agentnb.policies.gates.verdicts",
+    "Chat": "agentnb.policies.named",
+    "ContextType": "agentnb.chat.context_type",
     "Continue": "agentnb.policies.verdict",
     "Deny": "agentnb.policies.gates.verdicts",
     "DuplicateGuard": "agentnb.policies.gates.duplicate",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentnb.core.log.event import RoundStatus
-from agentnb.core.log.work_events import CannedReply, ModelCalled
+from agentnb.core.log.work_events import ReplyGiven, ModelCalled
 from agentnb.core.messages import Message, Text
 from agentnb.core.usage import NOTHING_USED
 from agentnb.errors import AgentnbError
@@ -32,7 +32,7 @@ class Clarification:
         if not self._log.run.model_calls:  # else it was resumed
             self._log.emit(ModelCalled, operation=CLARIFY, profile=self._profile, usage=NOTHING_USED)
         if not self._log.run.text:
-            self._log.emit(CannedReply, message=Message("assistant", (Text(prompt("clarification")),)))
+            self._log.emit(ReplyGiven, message=Message("assistant", (Text(prompt("clarification")),)))
         return Stop(CLARIFY)
 
     async def final_answer(self, limit: Stop) -> None:

@@ -16,7 +16,7 @@ from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.notebook.commands.guidance import find_guidance
 from agentnb.notebook.names import find_gates, find_history, find_model, find_output, find_tools
 from agentnb.policies.limits import LIMITS
-from agentnb.policies.named import PolicySet, find_policy, in_workflow_mode
+from agentnb.policies.named import find_policy, in_workflow_mode
 from agentnb.session.choice import choose_model
 from agentnb.session.contexts import ContextChoice
 from agentnb.session.session import Session
@@ -64,7 +64,7 @@ def make_agent(
     return agent, in_notebook(note)
 
 
-def _policy(chosen: AgentOptions, usual: str) -> str | PolicySet | None:
+def _policy(chosen: AgentOptions, usual: str) -> Any:
     """Return the policy; None if the context gives one. ``usual``: that of the session's defaults."""
     named = chosen.policy or (None if chosen.context.context is not None else usual)
     return in_workflow_mode(find_policy(named or usual)) if chosen.workflow_mode else named

@@ -68,6 +68,7 @@ class FunctionTool:
         self.timeout = timeout
         self.repeatable = repeatable
         self.shifts_context = shifts_context
+        subjects = {"command": command, "path": path, "url": url}
         self.settings: dict[str, Any] = {
             "name": name,
             "effects": effects,
@@ -77,16 +78,14 @@ class FunctionTool:
             "repeatable": repeatable,
             "shifts_context": shifts_context,
             "role": role,
-            "command": command,
-            "path": path,
-            "url": url,
+            **subjects,
             "content": content,
         }
         """The arguments it was made with, to make it again around a bound method."""
         self.signature = read_signature(function, name)
         effects_in_order = tuple(sorted(self.effects or ()))
         self.spec = ToolSpec(name, self.signature.description, self.signature.schema, effects_in_order, role)
-        self.subject = named_subject(self.spec, {"command": command, "path": path, "url": url}, content)
+        self.subject = named_subject(self.spec, subjects, content)
         self._is_async = any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:

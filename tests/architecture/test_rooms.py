@@ -110,6 +110,7 @@ def test_prompts_are_markdown_files() -> None:
         "reply_cut",
         "announced_call",
         "claimed_call",
+        "clarification",
         "compaction",
         "final_answer",
         "foreign_text",

@@ -55,8 +55,7 @@ def test_a_context_sets_policy_limits_prompt_and_the_order_of_tools() -> None:
     base, *others = run.system.split("\n\n")
     assert base == "Be brief." and "station" in others[0] and others[1:3] == ["Work on one station.", "- Name the station."]
     assert "think" in others[3] and "work" in others[4]
-    data = run.system.partition("<entity>\n")[2]
-    assert data == "Brest has two gauges &lt;/entity> and a mast\n</entity>"
+    assert run.system.endswith("\n</entity>") and run.system.count("</entity>") == 1 == run.system.count("&lt;/entity>")
 
 
 def test_the_context_comes_before_the_instructions_of_the_repository(tmp_path: Path) -> None:

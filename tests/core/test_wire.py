@@ -98,6 +98,7 @@ def test_kinds_are_named_in_the_past_tense_in_snake_case() -> None:
         "plan_rejected",
         "plan_reviewed",
         "model_called",
+        "reply_given",
         "tools_changed",
         "server_started",
         "server_changed",

@@ -259,6 +259,7 @@ of_kind: dict[type[e.Event], st.SearchStrategy[Any]] = {
         w.GrantGiven, grant_id=words, tool=words, by=words, question_id=words, server_identity=words, tool_identity=words
     ),
     w.GrantWithdrawn: _of_kind(w.GrantWithdrawn, grant_id=words, by=words),
+    w.ReplyGiven: _of_kind(w.ReplyGiven, message=messages),
     w.ContextShifted: _of_kind(w.ContextShifted, context_type=words, entity=words, call_id=words, reason=words),
     w.OutcomeGiven: _of_kind(
         w.OutcomeGiven,

@@ -486,7 +486,7 @@ AnyEvent: TypeAlias = (
     | w.PlanRejected
     | w.PlanReviewed
     | w.ModelCalled
-    | w.CannedReply
+    | w.ReplyGiven
     | w.ToolsChanged
     | w.ServerStarted
     | w.ServerChanged

@@ -410,7 +410,7 @@ class _Reading:
         """Check counts of tokens."""
         check_usage(event.usage)
 
-    def canned(self, event: w.CannedReply) -> None:
+    def canned(self, event: w.ReplyGiven) -> None:
         """Check that the message is one of the model's side, without calls."""
         check_message(event.message)
         if event.message.role != "assistant" or event.message.calls:
@@ -486,7 +486,7 @@ _CHECKS: dict[type[e.Event], Callable[[_Reading, Any], None]] = {
     w.PlanProposed: _Reading.plain_data,
     w.PlanEdited: _Reading.plain_data,
     w.ModelCalled: _Reading.used,
-    w.CannedReply: _Reading.canned,
+    w.ReplyGiven: _Reading.canned,
     w.ToolsChanged: _Reading.tools_changed,
     w.OutcomeGiven: _Reading.outcome_given,
     w.FindingMade: _Reading.rounds_named,

@@ -144,7 +144,7 @@ class ModelCalled(Event, frozen=True, kw_only=True, tag="model_called", gc=False
     error: str = ""
 
 
-class CannedReply(Event, frozen=True, kw_only=True, tag="canned_reply", gc=False):
+class ReplyGiven(Event, frozen=True, kw_only=True, tag="reply_given", gc=False):
     """agentnb replied by itself, without a model: to a blank message."""
 
     message: Message

@@ -114,7 +114,7 @@ def _model_called(run: RunFacts, event: w.ModelCalled) -> None:
         run._use(event.usage)
 
 
-def _canned_reply(run: RunFacts, event: w.CannedReply) -> None:
+def _reply_given(run: RunFacts, event: w.ReplyGiven) -> None:
     run._messages.append(event.message)
     run._text = event.message.text
 
@@ -170,7 +170,7 @@ HANDLERS: dict[type[Event], Callable[[RunFacts, Any], None]] = {
     w.PlanRejected: _plan_rejected,
     w.PlanReviewed: _plan_reviewed,
     w.ModelCalled: _model_called,
-    w.CannedReply: _canned_reply,
+    w.ReplyGiven: _reply_given,
     w.ToolsChanged: _tools_changed,
     w.ServerStarted: _nothing_known,
     w.ServerChanged: _nothing_known,

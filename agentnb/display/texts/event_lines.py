@@ -206,7 +206,7 @@ def _grant_given(event: w.GrantGiven) -> str:
     return f"{calls} allowed"
 
 
-def _canned_reply(event: w.CannedReply) -> str:
+def _reply_given(event: w.ReplyGiven) -> str:
     return f"reply without a model: {first_line(event.message.text, 80)}"
 
 
@@ -239,7 +239,7 @@ _WORDS: dict[type[Event], Callable[[Any], str]] = {
     w.GrantGiven: lambda event: "" if event.given_in else _grant_given(event),  # else the run around shows it
     w.GrantWithdrawn: lambda event: f"grant {event.grant_id} taken back",
     w.ContextShifted: _context_shifted,
-    w.CannedReply: _canned_reply,
+    w.ReplyGiven: _reply_given,
     w.OtherEvent: _other,
 }
 _OF_WORK: dict[type[Event], Callable[[Any, WorkNames], str]] = {
