@@ -64,8 +64,7 @@ class FunctionTool:
         check_tool(name, timeout, role)
         self.effects = _checked_effects(name, effects)
         self.parallel_safe = self.effects == frozenset({"read"}) if parallel_safe is None else parallel_safe
-        self.blocking = blocking
-        self.timeout = timeout
+        self.blocking, self.timeout = blocking, timeout
         self.repeatable = repeatable
         self.shifts_context = shifts_context
         subjects = {"command": command, "path": path, "url": url}
