@@ -9,14 +9,12 @@ from typing import Any, NamedTuple
 from agentnb.core.log.events import AnyEvent, CompactionStarted, ContextCompacted
 from agentnb.core.log.work_events import ModelCalled
 from agentnb.core.run.facts import RunFacts
-from agentnb.core.run.rounds import Retry, WorkflowRound
+from agentnb.core.run.rounds import BROKEN_OFF, Retry, WorkflowRound
 from agentnb.core.run.timeline import COMPACTION, ModelCall, timeline
 from agentnb.core.usage import Usage
 
 NESTED = "nested"
 """The operation of a row for all calls of a nested run."""
-BROKEN_OFF = "broken_off"
-"""The stop reason of a partial reply."""
 
 
 class Call(NamedTuple):
