@@ -75,6 +75,10 @@ CASES: dict[str, tuple[list[Fact], list[str | None]]] = {
     "words": ([*begun(0), replied(Text("Well.")), over(), ended()], [THINKING, WAITING, WAITING, WAITING]),
     "words at a limit": ([*begun(0), replied(Text("Well.")), ended("limited")], [THINKING, WAITING, WAITING]),
     "words, and another round": ([*a_round(0, "So far."), *begun(1)], [THINKING, WAITING, WAITING, THINKING]),
+    "words, and then an empty reply": (
+        [*a_round(0, "So far."), *begun(1), replied(), ended()],
+        [THINKING, WAITING, WAITING, THINKING, THINKING, None],
+    ),
     "an empty reply": ([*begun(0), replied(Text(" \n")), over(), ended()], [THINKING, THINKING, THINKING, None]),
     "a reply of thinking": ([*begun(0), replied(Thinking("Hm.")), ended()], [THINKING, THINKING, None]),
     "words that broke off": (

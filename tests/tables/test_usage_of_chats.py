@@ -159,6 +159,14 @@ def test_a_call_that_the_time_limit_cuts_off_says_so(subtests: pytest.Subtests) 
                 assert pd.isna(table.error[1:]).all()
 
 
+def test_a_final_answer_that_fails_is_not_cut_off_by_the_time_limit() -> None:
+    built = RunBuilder().extend(*begun(0)).add(e.RoundFinished, index=0, status="cancelled")
+    built.add(e.LimitReached, limit="max_seconds", value=90).extend(*begun(1, "final_answer"))
+    built.add(e.RoundFinished, index=1, status="error")
+    found = rows(built.add(e.RunFinished, status="limited", stop_reason="max_seconds", seconds=90.0).run)
+    assert [row["stop_reason"] for row in found] == ["broken_off", None]
+
+
 def test_a_call_that_the_person_stopped_has_no_stop_reason() -> None:
     built = RunBuilder().extend(*begun(0)).add(e.RoundFinished, index=0, status="cancelled")
     (row,) = rows(built.add(e.RunFinished, status="cancelled", stop_reason="cancelled", seconds=1.0).run)
