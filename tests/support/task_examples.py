@@ -35,11 +35,13 @@ def script(name: str) -> dict[str, Any]:
 class ScriptedTools:
     """Tools that answer as a script says, each call by its arguments; they note what was called, in its order."""
 
-    def __init__(self, answers: Mapping[str, list[dict[str, Any]]], names: Iterable[str] = ()) -> None:
-        """``names``: more tools, none of whose calls is in the script."""
+    def __init__(
+        self, answers: Mapping[str, list[dict[str, Any]]], names: Iterable[str] = (), *, repeatable: bool = False
+    ) -> None:
+        """``names``: more tools, none of whose calls is in the script; ``repeatable``: calls that were cut off are repeated."""
         self.called: list[tuple[str, dict[str, Any]]] = []
         lines = {**dict.fromkeys(map(tool_name, names), ()), **answers}
-        self.tools = [_ScriptedTool(name, list(told), self.called) for name, told in lines.items()]
+        self.tools = [_ScriptedTool(name, list(told), self.called, repeatable) for name, told in lines.items()]
 
 
 class _ScriptedTool:
@@ -48,7 +50,10 @@ class _ScriptedTool:
     blocking = False
     timeout: float | None = None
 
-    def __init__(self, name: str, answers: list[dict[str, Any]], called: list[tuple[str, dict[str, Any]]]) -> None:
+    def __init__(
+        self, name: str, answers: list[dict[str, Any]], called: list[tuple[str, dict[str, Any]]], repeatable: bool
+    ) -> None:
+        self.repeatable = repeatable
         self.spec = ToolSpec(name, f"Answers as the script says of {name}.", {"type": "object"})
         self._answers = answers
         self._called = called

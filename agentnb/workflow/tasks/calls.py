@@ -21,6 +21,7 @@ from agentnb.runtime.steps.nested_runs import Runnable
 from agentnb.runtime.steps.step_failures import FailedStep, StepEndedBadly, StepFailure
 from agentnb.runtime.steps.step_runner import StepRunner
 from agentnb.tools.builtin.named import near_tools
+from agentnb.tools.rendering import as_text
 from agentnb.tools.tool import Tool
 from agentnb.workflow.running.step_gates import gates_of
 from agentnb.workflow.running.step_questions import StepQuestions
@@ -113,7 +114,7 @@ class Calls:
     ) -> ToolAnswer:
         step, place = call_step(around, key, Retry(max_attempts=retries, initial_delay_seconds=0) if retries else ONCE)
         tool = self._tool(name)
-        work = partial(self._tools.call, tool, arguments, block=block, repeats=False, read=parsed)
+        work = partial(self._tools.call, tool, arguments, block=block, repeats=False, read=as_returned)
         try:
             return ToolAnswer(await self._steps.attempts(step, place, work, agent=tool.spec.name, inputs=arguments))
         except FailedStep as error:
@@ -148,6 +149,12 @@ class Calls:
         if execution.task.abort:
             execution.aborts_with = error
         return execution.task.abort
+
+
+def as_returned(text: str) -> Any:
+    """Return what a tool returned, by the text that the log has of it: data if that is the text of this data."""
+    value = parsed(text)
+    return value if not isinstance(value, str) and as_text(value) == text else text
 
 
 def _abort(execution: Execution | None, reason: str) -> None:

@@ -81,7 +81,7 @@ def example(name: str) -> Case:
 
     def settings(planned: int) -> tuple[dict[str, Any], Callable[[], int]]:
         tools, planner = (
-            ScriptedTools(told["tools"], told["inputs"].get("tools", ())),
+            ScriptedTools(told["tools"], told["inputs"].get("tools", ()), repeatable=True),
             ScriptedPlanner(told.get("replies", [])[planned:]),
         )
         return {"tools": tools.tools, "model": planner}, lambda: len(tools.called)
