@@ -114,3 +114,5 @@ def test_a_recovered_run_and_a_fork_keep_the_limits_that_it_had(tmp_path: Path, 
             forked = fork_sync(whole, 1, tools=[work], model=ScriptedModel(["Other."]))
             for key in ("max_seconds", "max_tool_calls_per_turn", "on_limit", "policy"):
                 assert forked.settings.get(key) == whole.settings.get(key), key
+            freed = fork_sync(whole, 1, tools=[work], model=ScriptedModel(["Other."]), limits={"max_seconds": None})
+            assert freed.settings.get("max_seconds") is None
