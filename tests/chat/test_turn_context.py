@@ -11,7 +11,7 @@ import pytest
 from marked_logs import marked
 from scripted_runs import bare, look, think, work
 
-from agentnb import Agent, Chat, ContextType, Run, Store, ToolCall, recover, tool
+from agentnb import Agent, Chat, ContextType, Run, Store, ToolCall, fork_sync, recover, tool
 from agentnb.chat.turn_context import SHIFT
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
@@ -140,7 +140,8 @@ def test_a_run_says_no_other_context_than_its_agent_works_in() -> None:
     for name, value in (("context_type", "task"), ("entity", "Cork")):
         with pytest.raises(SettingsError, match=f"{name}="):
             in_station().run_sync("go", **{name: value})
-    assert in_station("ok").run_sync("go", context_type="station", entity="Brest").status == "completed"
+    for name in ("station", "gauge"):
+        assert in_station("ok").run_sync("go", context_type=name, entity="Brest").context_type == "station"
 
 
 def test_a_killed_run_is_recovered_in_its_context_of_which_the_log_holds_all(tmp_path: Path) -> None:
@@ -164,6 +165,25 @@ def test_a_killed_run_is_recovered_in_its_context_of_which_the_log_holds_all(tmp
     )
     assert run.status == "completed" and asked == ["work"]
     assert run.rounds[-1].guidance[0].cell == SHIFT
+
+
+def test_a_fork_is_in_the_context_of_its_run() -> None:
+    run = in_station(ToolCall("think", {}, "c1"), "Done.").run_sync("go")
+    asked: list[str] = []
+    model = ScriptedModel([ToolCall("work", {}, "c2"), "Done."])
+    forked = fork_sync(run, 2, tools=[work, think], model=model, approve=lambda call, run: not asked.append(call.name))
+    assert asked == ["work"] and (forked.context_type, forked.entity, forked.profile) == ("station", "Brest", "quality")
+
+
+def test_a_resumed_run_loads_no_text_about_its_entity(tmp_path: Path) -> None:
+    def fails(entity: str) -> str:
+        raise LookupError(entity)
+
+    whole = in_station(ToolCall("think", {}, "c1"), "Done.").run_sync("go")
+    (tmp_path / f"{whole.id}.jsonl").write_bytes(marked(whole.events[:-4]))
+    agent = replace(STATION, load=fails).apply(bare(ScriptedModel(["Done."]), [work, think]), "Brest")
+    run = asyncio.run(recover(whole.id, store=Store(tmp_path), agent=agent))
+    assert run.status == "completed" and "two gauges" in run.system
 
 
 @pytest.mark.req("R3.3", "K3.9")
