@@ -59,6 +59,19 @@ def test_a_context_sets_policy_limits_prompt_and_the_order_of_tools() -> None:
     assert run.system.endswith("\n</entity>") and run.system.count("</entity>") == 1 == run.system.count("&lt;/entity>")
 
 
+def test_a_context_that_is_applied_again_replaces_the_one_before() -> None:
+    agent = ContextType.named("task").apply(in_station("Two."), "t-1")
+    run = agent.run_sync("go")
+    assert (run.context_type, run.entity, run.profile) == ("task", "t-1", "speed") and "Work on one station." not in run.system
+
+
+def test_text_about_an_entity_is_cut_and_its_placeholders_are_text() -> None:
+    long = replace(STATION, intent="{{ confirm }} as written", load=lambda entity: "{{ first }}" + "x" * 30_000)
+    system = long.apply(bare(ScriptedModel(["Two."])), "Brest").run_sync("go").system
+    assert "{{ confirm }} as written" in system and "{{ first }}x" in system
+    assert 20_000 < len(system) < 25_000 and "30,011" in system
+
+
 @pytest.mark.req("KX.7", "R3.33")
 def test_the_context_comes_before_the_instructions_of_the_repository(tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_text("Write French.", encoding="utf-8")
@@ -103,7 +116,7 @@ def test_a_result_of_a_tool_that_declares_it_shifts_the_context_and_other_result
     cells = [[one.cell for one in round.guidance] for round in run.rounds]
     assert cells == [[], [], [SHIFT], [SHIFT]]
     told = run.rounds[2].guidance[0].text
-    assert "Name the station." in told and '"Cork"' in told and "opened" not in told
+    assert all(part in told for part in ("Name the station.", '"Cork"', "work")) and "opened" not in told
     assert run.system == model.requests[-1].system and run.settings["max_seconds"] == 90
 
 
