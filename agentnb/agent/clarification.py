@@ -5,14 +5,12 @@ from __future__ import annotations
 from agentnb.core.log.event import RoundStatus
 from agentnb.core.log.work_events import ModelCalled, ReplyGiven
 from agentnb.core.messages import Message, Text
+from agentnb.core.run.timeline import CLARIFY_BLANK
 from agentnb.core.usage import NOTHING_USED
 from agentnb.errors import AgentnbError
 from agentnb.guidance.prompts import prompt
 from agentnb.policies.verdict import Stop
 from agentnb.runtime.event_log import EventLog
-
-CLARIFY = "clarify_blank"
-"""The stop reason of such a run, and the operation of its row in the table of usage."""
 
 
 class Clarification:
@@ -30,10 +28,10 @@ class Clarification:
     async def work(self) -> Stop:
         """Ask what is wanted, and end."""
         if not self._log.run.model_calls:  # else it was resumed
-            self._log.emit(ModelCalled, operation=CLARIFY, profile=self._profile, usage=NOTHING_USED)
+            self._log.emit(ModelCalled, operation=CLARIFY_BLANK, profile=self._profile, usage=NOTHING_USED)
         if not self._log.run.text:
             self._log.emit(ReplyGiven, message=Message("assistant", (Text(prompt("clarification")),)))
-        return Stop(CLARIFY)
+        return Stop(CLARIFY_BLANK)
 
     async def final_answer(self, limit: Stop) -> None:
         """Do nothing: no limit holds."""

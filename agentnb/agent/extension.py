@@ -16,14 +16,14 @@ from agentnb.errors import SettingsError, near
 from agentnb.guidance.guides import Guide
 from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.gates import Gate, OnCopy
-from agentnb.policies.limits import LIMITS
+from agentnb.policies.limits import LIMIT_SETTINGS
 from agentnb.policies.verdict import Policy
 from agentnb.runtime.calls.virtual_tools import Handler
 from agentnb.tools.builtin.named import tools_of
 from agentnb.tools.mcp.server import ServerTools, servers_among
 from agentnb.tools.tool import WIRE_NAME
 
-AGENT_SETTINGS = ("model", "policy", *LIMITS, "on_limit")
+AGENT_SETTINGS = ("model", "policy", *LIMIT_SETTINGS)
 """The settings of its agent that an extension can set."""
 _PARTS = ("policies", "guides", "gates", "detectors", "limits")
 
@@ -39,8 +39,8 @@ class Extension:
     ``agent_settings`` are settings that the agent takes from it: limits by name, ``on_limit`` and ``policy`` where it has none
     of its own, and ``model`` instead of its own. ``virtual_tools`` are handlers by the names of calls, asked before any tool:
     ``handler(arguments, context)`` gets them as the model wrote them, and a `ToolContext`; it may be async, and what it returns
-    is the result. ``context``: that of the runs, as `ContextType` makes it; ``continuing`` returns the extension in its place
-    for a run that continues this one. ``settings`` are plain data for the log.
+    is the result. ``context``: the context of the runs, as `ContextType` makes it; ``continuing`` returns the extension for a
+    run that continues this one. ``settings`` are plain data for the log.
     """
 
     name: str

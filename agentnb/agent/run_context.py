@@ -1,4 +1,4 @@
-"""The context of a run, as an agent knows it: what a conversation is about decides what it may do, and how careful it is."""
+"""The context of a run, as an agent sees it: its part of the system prompt, its profile, and the calls it confirms."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ class RunContext(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the context."""
 
     @property
     def entity(self) -> str:
-        """Id of the thing that it is about; empty without one."""
+        """Id of the thing that the conversation is about; empty without one."""
 
     @property
     def profile(self) -> str:
-        """The kind of model that it deserves: speed, balanced or quality."""
+        """The kind of its model: speed, balanced or quality."""
 
     @property
     def as_logged(self) -> dict[str, Any]:
-        """Its settings for the log of a run: the profile, and whether text about the entity was loaded."""
+        """Settings for the log of a run: the profile, and whether text about the entity was loaded."""
 
     @property
     def loads(self) -> bool:
@@ -36,7 +36,7 @@ class RunContext(Protocol):
         """The tools that are listed first."""
 
     def prompt(self, tools: Sequence[str]) -> str:
-        """Return its part of the system prompt. ``tools``: the names of those that are listed first.
+        """Return the section of the system prompt. ``tools``: the names of the tools that are listed first.
 
         Raises `SettingsError` if the text about the entity cannot be loaded.
         """
@@ -45,4 +45,4 @@ class RunContext(Protocol):
         """Return the calls about which the person is asked each time in any of these contexts."""
 
     def canonical(self, name: str) -> str:
-        """Return the name of the context that has this name or goes by it; a name of none as it is."""
+        """Return the name of the context with this name or alias; another word unchanged."""

@@ -24,7 +24,7 @@ from agentnb.models.model import Model
 from agentnb.models.registry import check_model, person_chose_destination
 from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.gates import Gate, OnCopy
-from agentnb.policies.limits import LIMITS, Limits, OnLimit
+from agentnb.policies.limits import LIMIT_SETTINGS, Limits, OnLimit
 from agentnb.policies.named import PolicySet, rules_of, settings_of
 from agentnb.policies.permissions.rules import RuleList
 from agentnb.runtime.questions.answerers import Approve, check_approve
@@ -37,7 +37,7 @@ from agentnb.tools.toolbox import Toolbox
 
 DEFAULT_NAME = "agent"
 """The name of an agent that was given none."""
-_TAKEN = ("model", "policy", *LIMITS, "on_limit", "unpriced", "limits_of_file")
+_TAKEN = ("model", "policy", *LIMIT_SETTINGS, "unpriced", "limits_of_file")
 """The settings that extensions and the policy add to."""
 MODEL_FROM, PERSON = "model_from", "person"
 """The setting of a run whose model's name chooses a destination, and its value if the person named the model."""
@@ -138,6 +138,7 @@ class AgentSettings:
             **({"gates": [name_of_gate(gate) for gate in self.gates]} if self.gates else {}),
             **({"extensions": [one.as_logged for one in self.extensions]} if self.extensions else {}),
             **logged_builtins(self.toolbox),
+            **({} if self.context is None else self.context.as_logged),
             **({MODEL_FROM: PERSON} if person_chose_destination(self.used_model) else {}),
         }
 

@@ -13,11 +13,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from agentnb.advice import AnswerRun
-from agentnb.agent.clarification import CLARIFY, Clarification
+from agentnb.agent.clarification import Clarification
 from agentnb.agent.extension import check_extensions, handlers_of
 from agentnb.agent.loop import Loop
 from agentnb.agent.price_check import check_has_price
 from agentnb.agent.settings import AgentSettings
+from agentnb.context.continued_messages import history_of
 from agentnb.context.history import as_sent_then
 from agentnb.context.repo_instructions import repo_instructions
 from agentnb.context.request_builder import RequestBuilder, ephemeral_text
@@ -55,7 +56,6 @@ from agentnb.runtime.runs.launch import PendingRun, check_resumable
 from agentnb.runtime.runs.lifecycle import Lifecycle, Orchestrator
 from agentnb.runtime.steps.nested_runs import start_nested
 from agentnb.settings import known_secrets
-from agentnb.tools import tool_errors
 from agentnb.tools.mcp.server import ServerTools
 from agentnb.tools.read_result import ROOM_FOR_HEADING, ResultReader
 from agentnb.tools.todos.board import Board, TodoBoard
@@ -77,6 +77,8 @@ class AgentParts:
     """Answers to the questions that the run asked before it was suspended, by id."""
     earlier: Sequence[str] = ()
     """The names of the tools that the conversation had before, in order."""
+    is_resumed: bool = False
+    """Whether the log has the system prompt already."""
     name: str = field(init=False)
     budget: float | None = field(init=False)
     limits_of_file: Iterable[str] = field(init=False)
@@ -123,16 +125,18 @@ class AgentParts:
     def is_slow(self) -> bool:
         """Whether a key may have to be read, from the system's keyring, or a text about the entity of the context."""
         context = self.agent.context
-        return may_read_key(self.agent.used_model) or (context is not None and context.loads)
+        loads = context is not None and context.loads and not self.is_resumed
+        return loads or may_read_key(self.agent.used_model)
 
     def prepare(self) -> None:
-        """Make the model, and the part of the system prompt about the context."""
+        """Make the model and, for a new run, the section of the system prompt about the context."""
         self._model = make_model(self.agent.used_model)
-        _ = self.context_prompt
+        if not self.is_resumed:
+            _ = self.context_prompt
 
     @property
     def context_prompt(self) -> str:
-        """The part of the system prompt about the context; empty without one. What a resumed run has is in its log."""
+        """The section of the system prompt about the context; empty without one."""
         context = self.agent.context
         if context is not None and self._context_prompt is None:
             self._context_prompt = context.prompt(self.agent.first_tools)
@@ -214,7 +218,6 @@ class AgentParts:
             tools=self.toolbox.specs,
             settings={
                 **agent.settings,
-                **({} if agent.context is None else agent.context.as_logged),
                 **pending.servers.as_logged,
                 **pending.permissions.as_logged,
             },
@@ -271,6 +274,7 @@ def resumed_run(agent: AgentSettings, run: Run, writer: Writer | None, options: 
         own_board=given if agent.keeps_todos else None,
         carried_board=None if agent.keeps_todos else given,
         answers=answers,
+        is_resumed=True,
     )
     return _pending(parts, options, recovered=run, writer=writer)
 
@@ -310,7 +314,8 @@ def _check_context(agent: AgentSettings, options: RunOptions) -> None:
     own = agent.context
     if own is None:
         return
-    for name, given, here in (("context_type", options.context_type, own.name), ("entity", options.entity, own.entity)):
+    context_type = own.canonical(options.context_type)
+    for name, given, here in (("context_type", context_type, own.name), ("entity", options.entity, own.entity)):
         if given and given != here:
             hint = "Leave it out, or apply that context: ContextType.named(NAME).apply(agent, entity=ID)"
             raise SettingsError(f"{name}={given!r}, but the agent works in the context {own.name}", hint)
@@ -360,28 +365,6 @@ def board_of(agent: AgentSettings, before: Run | None) -> Board | None:
     except SettingsError as error:  # from a board with other rules
         hint = "Give the run a list of its own: Agent(todos=TodoBoard([...]))"
         raise SettingsError(f"The todo list of run {before.id} cannot be continued: {error.what}", hint) from error
-
-
-def history_of(before: Run) -> tuple[Message, ...]:
-    """Return the conversation of a run with every call answered, as an interrupted run may have left some open.
-
-    Raises `SettingsError` if the run has not ended.
-    """
-    if before.is_suspended:
-        raise SettingsError(f"Run {before.id} waits for your answer", AnswerRun(before.id, lead="Give it"))
-    if before.should_continue:
-        raise SettingsError(f"Run {before.id} is still running", "Wait for it, or end it, before you continue from it")
-    sent = before.messages[:-2] if before.stop_reason == CLARIFY else before.messages  # no model takes a blank message
-    messages = tuple(map(bounded, sent))  # older versions did not bound what they logged
-    current = before.open_round
-    if current is None or not current.records:
-        return messages
-    results = (
-        record.result or tool_errors.cancelled().as_result(record.call.id, record.call.name) for record in current.records
-    )
-    place = next(place for place in range(len(messages) - 1, -1, -1) if messages[place].calls) + 1
-    user_messages = [message for message in messages[place:] if message.role != "tool"]  # while the round was open
-    return (*messages[:place], Message("tool", tuple(results)), *user_messages)
 
 
 def system_prompt(agent: AgentSettings, toolbox: Toolbox, folder: Path, context: str = "") -> str:

@@ -1,4 +1,4 @@
-"""Model, policy and limits of an agent: its own, else those of its extensions, else the limits of its policy."""
+"""Model, policy and limits of an agent: its own settings, then those of its extensions, then the limits of its policy."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from agentnb import settings
 from agentnb.agent.extension import Extension
 from agentnb.models.model import Model
-from agentnb.policies.limits import LIMITS, Limits
+from agentnb.policies.limits import LIMIT_SETTINGS, LIMITS, Limits
 from agentnb.policies.named import USUAL_POLICY, PolicySet, find_policy
 
 NoLimit: TypeAlias = Literal["none"]
 NO_LIMIT: Final[NoLimit] = "none"
 """The value of a limit of an agent that has none, whatever its extensions and its policy say."""
-_LIMITS = (*LIMITS, "on_limit")
 
 
 class TakenSettings(NamedTuple):
-    """What the runs of an agent take."""
+    """Model, policy and limits of the runs of an agent."""
 
     model: str | Model
     policy: PolicySet
@@ -26,7 +25,7 @@ class TakenSettings(NamedTuple):
 
 
 def taken_settings(own: Mapping[str, Any], extensions: Iterable[Extension]) -> TakenSettings:
-    """Return what an agent with these settings of its own takes; of several extensions, the first that has one.
+    """Return model, policy and limits by the settings of an agent and its extensions; the first extension with a setting wins.
 
     Raises `SettingsError` for an invalid limit or policy.
     """
@@ -35,8 +34,8 @@ def taken_settings(own: Mapping[str, Any], extensions: Iterable[Extension]) -> T
         added = {**extension.agent_settings, **added}
     policy = find_policy(own["policy"] if own["policy"] is not None else added.get("policy", USUAL_POLICY))
     added = {**getattr(policy, "agent_settings", {}), **added}
-    limits = {name: value for name in _LIMITS if (value := added.get(name)) is not None}
-    limits |= {name: own[name] for name in _LIMITS if _is_set(name, own[name]) or name not in limits}
+    limits = {name: value for name in LIMIT_SETTINGS if (value := added.get(name)) is not None}
+    limits |= {name: own[name] for name in LIMIT_SETTINGS if _is_set(name, own[name]) or name not in limits}
     if limits["on_limit"] is None:
         limits["on_limit"] = "stop"
     found: dict[str, Any] = {

@@ -1,1 +1,1 @@
-"""Turns of a conversation: what it is about decides what an agent may do in it, and how careful it is."""
+"""Contexts of conversations: policy, limits, model, confirmations and prompt of an agent, by subject."""

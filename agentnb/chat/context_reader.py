@@ -18,8 +18,8 @@ EXAMPLE = "Write keys such as intent: and behaviours:, one in a line"
 def context_settings(text: str, name: str, functions: Mapping[str, Any], source: str = "") -> dict[str, Any]:
     """Return the settings of the context that a text describes.
 
-    ``name``: that of a text without one; ``functions``: those that it may name. Raises `WorkflowProblems` with all that is
-    wrong.
+    ``name``: the name, if the text has none; ``functions``: the functions that ``load:`` may name. Raises `WorkflowProblems`
+    with every problem.
     """
     problems = Problems(source)
     node = read_mapping(text, problems, "A context", EXAMPLE)

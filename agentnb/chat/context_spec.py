@@ -11,11 +11,11 @@ from typing import Any, TypeAlias
 from agentnb.agent.taken_settings import NO_LIMIT
 from agentnb.core.messages import encodable
 from agentnb.errors import SettingsError, near
-from agentnb.policies.limits import LIMITS, ON_LIMIT
+from agentnb.policies.limits import LIMIT_SETTINGS, LIMITS, ON_LIMIT
 from agentnb.policies.permissions.rules import Rule
 
 PROFILES = ("speed", "balanced", "quality")
-"""The kinds of model that a context may deserve; which models they are is the person's choice."""
+"""The kinds of model of contexts; the person chooses a model for each."""
 FIRST, CONFIRM = TOOLS = ("first", "confirm")
 PLAN_RULE = ("tools", "required", "most", "hint")
 """The keys of a rule about plans."""
@@ -27,7 +27,7 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class ContextSpec:
-    """The settings of a `ContextType`, as documented there. Raises `SettingsError` for one that cannot be."""
+    """The settings of a `ContextType`, as documented there. Raises `SettingsError` for an invalid setting."""
 
     name: str
     intent: str = ""
@@ -78,7 +78,7 @@ class ContextSpec:
             "limits": dict(self.limits),
         }
 
-    def loaded(self, entity: str) -> str:
+    def load_text(self, entity: str) -> str:
         """Return the text about an entity; empty without a function that loads it. Raises `SettingsError` if that fails."""
         if self.load is None or not entity:
             return ""
@@ -136,10 +136,9 @@ class ContextSpec:
     def _checked_limits(self) -> Mapping[str, Any]:
         if not isinstance(self.limits, Mapping):
             raise self._wrong(f"limits={self.limits!r} is not a mapping", 'Write limits={"max_seconds": 90}')
-        known = (*LIMITS, "on_limit")
         for name, value in self.limits.items():
-            if name not in known:
-                raise self._wrong(f"there is no limit {name!r}", near(str(name), known))
+            if name not in LIMIT_SETTINGS:
+                raise self._wrong(f"there is no limit {name!r}", near(str(name), LIMIT_SETTINGS))
             if name == "on_limit" and value not in ON_LIMIT:
                 raise self._wrong(f"on_limit={value!r} is not known", near(str(value), ON_LIMIT))
             if name != "on_limit":
@@ -148,5 +147,5 @@ class ContextSpec:
 
     @property
     def agent_limits(self) -> dict[str, Any]:
-        """Its limits as settings of an agent."""
+        """The limits as settings of an agent."""
         return {name: NO_LIMIT if value is None else value for name, value in self.limits.items()}

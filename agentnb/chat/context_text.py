@@ -1,4 +1,4 @@
-"""What a model is told of the context of a conversation."""
+"""Texts for the model about the context of a conversation."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from agentnb.chat.context_spec import CONFIRM, ContextSpec
 from agentnb.chat.prompts import prompt
 
 MAX_CHARACTERS = 20_000
-"""Of the text about an entity."""
+"""Characters of the text about an entity; the rest is cut."""
 _PLACEHOLDER = re.compile(r"\{\{ (\w+) \}\}")
 _TAG = re.compile(r"<(\s*/?\s*entity)", re.IGNORECASE)
 
 
-def in_system_prompt(context: ContextSpec, entity: str, text: str, first: Iterable[str]) -> str:
-    """Return the part of the system prompt. ``text``: about the entity; ``first``: the tools that are listed first."""
+def context_section(context: ContextSpec, entity: str, text: str, first: Iterable[str]) -> str:
+    """Return the section of the system prompt. ``text``: about the entity; ``first``: the tools that are listed first."""
     names = ", ".join(first)
     about = _filled("context", context, entity, first=f"Use these tools first where they fit: {names}." if names else "")
     if not text:
@@ -28,7 +28,7 @@ def in_system_prompt(context: ContextSpec, entity: str, text: str, first: Iterab
     return f"{about}\n\n{prompt('entity').replace('{{ text }}', data)}"
 
 
-def after_shift(context: ContextSpec, entity: str) -> str:
+def shift_reminder(context: ContextSpec, entity: str) -> str:
     """Return the reminder of the rounds after a shift to this context."""
     return _filled("context_shift", context, entity)
 

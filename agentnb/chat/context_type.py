@@ -1,4 +1,4 @@
-"""Context types: what a conversation is about, and what follows from that for an agent."""
+"""Context types: policy, limits, model, confirmations and prompt of an agent, by the subject of a conversation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from agentnb.models.model import Model
 
 @dataclass(frozen=True, slots=True)
 class ContextType(ContextSpec):
-    """A kind of conversation: what it is about decides what an agent does in it, how careful it is, and its model.
+    """A kind of conversation, with the policy, limits, model, confirmations and prompt of an agent in it.
 
     ``name``: a word; ``aliases``: others that stand for it. ``intent`` and ``behaviours`` go into the system prompt.
     ``profile``: the kind of model, ``speed``, ``balanced`` or ``quality``. ``tools``: ``first``, those that are listed first
@@ -29,21 +29,21 @@ class ContextType(ContextSpec):
     ``never`` and ``read_only``, which deny them: names, shell patterns of names, rules in brackets, or ``effect:read``.
     ``plan_rules``: what plans must contain, in order. ``limits``: of a turn, by the names of an agent's, such as
     ``max_seconds``; None for no limit. ``load``: a function of the entity's id that returns text about it, for the system
-    prompt, at the beginning of each turn. Raises `SettingsError` for a setting that cannot be.
+    prompt, at the beginning of each turn. Raises `SettingsError` for an invalid setting.
     """
 
     @classmethod
     def read(cls, text: str, name: str = "", functions: Mapping[str, Any] = NOTHING, source: str = "") -> ContextType:
         """Return the context that YAML describes.
 
-        ``name``: that of a text without one; ``functions``: those that ``load:`` may name. Raises `WorkflowProblems` with all
-        that is wrong, each with its line, and `SettingsError` for a value that cannot be.
+        ``name``: the name, if the text has none; ``functions``: the functions that ``load:`` may name. Raises
+        `WorkflowProblems` with every problem and its line, and `SettingsError` for an invalid value.
         """
         return cls(**context_settings(text, name, functions, source))
 
     @classmethod
     def named(cls, name: str) -> ContextType:
-        """Return one of the contexts that agentnb brings along. Raises `SettingsError` with their names."""
+        """Return a context that agentnb brings along, by name or alias. Raises `SettingsError` with a similar name."""
         found = shipped().get(name)
         if not isinstance(found, cls):
             raise SettingsError(f"There is no context {name!r}", near(name, [one.name for one in shipped()]))
@@ -72,7 +72,7 @@ class ContextType(ContextSpec):
     ) -> Extension:
         """Return what the context adds to an agent, as `apply` does."""
         brought = shipped()
-        own = tuple([one for one in (*others, self) if brought.get(one.name) != one])
+        own = KnownContexts((*others, self)).without(brought)
         return TurnContext(self, encodable(entity.strip()), brought.with_others(own), models or {}, own).extension
 
 

@@ -1,4 +1,4 @@
-"""The contexts that a run may shift to, and the words that name them."""
+"""The contexts that a run may shift to, by name and alias."""
 
 from __future__ import annotations
 
@@ -21,17 +21,21 @@ class KnownContexts:
         return iter(self._by_name.values())
 
     def with_others(self, others: Iterable[ContextSpec]) -> KnownContexts:
-        """Return these contexts and others, which replace those of their names."""
+        """Return these contexts and others, which replace contexts of the same names."""
         return KnownContexts((*self._by_name.values(), *others))
 
+    def without(self, others: KnownContexts) -> tuple[ContextSpec, ...]:
+        """Return the contexts that the others do not have in the same form."""
+        return tuple([one for one in self if others.get(one.name) != one])
+
     def canonical(self, word: str) -> str:
-        """Return the name of the context that a word names; a word that names none as it is."""
+        """Return the name of the context with this name or alias; another word unchanged."""
         return self._names.get(word, word)
 
     def get(self, word: str) -> ContextSpec | None:
-        """Return the context that a word names; None if it names none."""
+        """Return the context with this name or alias; None without one."""
         return self._by_name.get(self.canonical(word))
 
     def near(self, word: str) -> tuple[AnyAdvice, ...]:
-        """Return advice if the word is nearly one that names a context."""
+        """Return advice if the word is similar to a name or an alias."""
         return nearest(word, self._names)

@@ -11,9 +11,9 @@ from agentnb.errors import SettingsError
 
 
 def contexts_of_log(run: Run) -> KnownContexts:
-    """Return the contexts that the run knew, those of one's own without the function that loads text.
+    """Return the contexts that the run knew; contexts of your own lack the function that loads text.
 
-    Raises `SettingsError` if its log holds them in another form.
+    Raises `SettingsError` if the log has them in another form.
     """
     logged = (logged_settings(run) or {}).get("own")
     try:
@@ -35,5 +35,5 @@ def context_again(run: Run) -> tuple[Extension, ...]:
     if found is None:
         raise SettingsError(f"Run {run.id} had the context {first!r}, which its log does not hold", "Start it again")
     applied = (str(logged.get("applied", first)), str(logged.get("applied_entity", "")))
-    own = tuple([one for one in known if shipped().get(one.name) != one])
+    own = known.without(shipped())
     return (TurnContext(found, run.first_entity, known, {}, own, applied).extension,)

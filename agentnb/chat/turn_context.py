@@ -8,7 +8,7 @@ from typing import Any
 
 from agentnb.agent.extension import Extension, logged_extensions
 from agentnb.chat.context_spec import ContextSpec
-from agentnb.chat.context_text import after_shift, in_system_prompt
+from agentnb.chat.context_text import context_section, shift_reminder
 from agentnb.chat.known_contexts import KnownContexts
 from agentnb.core.guidance import Guidance
 from agentnb.detect.run import Run
@@ -22,7 +22,7 @@ EXTENSION = "context"
 PROFILE, LOADED = "profile", "entity_loaded"
 """The settings of a run with the profile of its context, and whether text about its entity was loaded."""
 SHIFT = "context_shift"
-"""The part of the guidance that says what a conversation is about from here on."""
+"""The part of the guidance that reminds of a shift."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class TurnContext:
 
     @property
     def profile(self) -> str:
-        """The kind of model that it deserves."""
+        """The profile of its model."""
         return self.type.profile
 
     @property
@@ -66,27 +66,27 @@ class TurnContext:
 
     def prompt(self, tools: Sequence[str]) -> str:
         """Return the part of the system prompt; ``tools``: those that are listed first."""
-        return in_system_prompt(self.type, self.entity, self.type.loaded(self.entity), tools)
+        return context_section(self.type, self.entity, self.type.load_text(self.entity), tools)
 
     def confirms(self, contexts: Sequence[str]) -> Iterable[Rule]:
         """Return the calls about which the person is asked each time in any of these contexts."""
         return [rule for name in contexts if (found := self.known.get(name)) is not None for rule in found.confirms]
 
     def canonical(self, name: str) -> str:
-        """Return the name of the context that has this name or goes by it; a name of none as it is."""
+        """Return the name of the context with this name or alias; another word unchanged."""
         return self.known.canonical(name)
 
     def remind(self, run: RunSoFar) -> Guidance | None:
-        """Say what the conversation is about since it has shifted: a guide."""
+        """Return the reminder of a shift, for each round after it; None without one. A guide."""
         if (run.context_type, run.entity) == (self.name, self.entity):
             return None
         found = self.known.get(run.context_type)
-        text = "" if found is None else after_shift(found, run.entity)
+        text = "" if found is None else shift_reminder(found, run.entity)
         return Guidance(EXTENSION, SHIFT, text, trigger=f"shifted to {run.context_type}") if text else None
 
     def after(self, before: Run) -> TurnContext:
-        """Return the context of a run that continues another: the one to which that has shifted, if this was applied to it."""
-        logged = logged_extensions(before).get(EXTENSION, {}).get("settings", {})
+        """Return the context of a run that continues another: where this context was applied, the one it has shifted to."""
+        logged = logged_settings(before) or {}
         is_same = (logged.get("applied"), logged.get("applied_entity")) == self._applied
         found = self.known.get(before.context_type) if is_same else None
         if found is None or (found.name, before.entity) == (self.name, self.entity):
@@ -95,7 +95,7 @@ class TurnContext:
 
     @property
     def extension(self) -> Extension:
-        """What it adds to an agent."""
+        """The extension of an agent."""
         model = self.models.get(self.profile)
         own = [one.data for one in self.own]
         return Extension(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agentnb.advice import AnyAdvice, Plain
@@ -60,7 +60,9 @@ def make_agent(
         **settings,
     )
     if context is not None:
-        agent = context.apply(agent, chosen.context.entity, others=session.contexts.own.values())
+        extension = context.extension(chosen.context.entity, session.contexts.own.values())
+        # The cell has chosen already: by its option, or the context to which the run that it continues has shifted.
+        agent = replace(agent, extensions=(*agent.extensions, replace(extension, continuing=None)))
     return agent, in_notebook(note)
 
 

@@ -49,7 +49,7 @@ SEE_TRACES = "%traces? shows the options"
 
 @magics_class
 class AgentMagics(Magics):
-    """The magics ``%%agent``, ``%agent``, ``%replay``, ``%traces`` and ``%%guidance``."""
+    """The magics ``%%agent``, ``%agent``, ``%replay``, ``%traces``, ``%%guidance`` and ``%%context``."""
 
     shell: InteractiveShell
 
@@ -184,7 +184,7 @@ class AgentMagics(Magics):
     @line_magic("agent")  # type: ignore[arg-type]  # as above
     def agent_line(self, line: str) -> Any:
         """Steer and look: %agent status | stop [--all] | pause | resume | say TEXT | todos | models [PROVIDER] | key [NAME] |
-        tools [NAME] | guidance [NAME] | defaults [KEY=VALUE] | history | load ID | recover [ID] |
+        tools [NAME] | guidance [NAME] | contexts [NAME] | defaults [KEY=VALUE] | history | load ID | recover [ID] |
         answer [ID] TEXT | delete ID.
 
         ``%agent`` alone lists the commands. Write a task for an agent in a cell that begins with %%agent.
@@ -202,7 +202,7 @@ class AgentMagics(Magics):
         "last run",
     )
     @argument("-g", "--guidance", metavar="NAME", default="", help="the guidance set (default: the run's own, else matrix)")
-    @argument("-p", "--policy", metavar="NAME", default="", help="matrix or minimal (default: the run's own, else matrix)")
+    @argument("-p", "--policy", metavar="NAME", default="", help="matrix, minimal or chat (default: the run's, else matrix)")
     @argument("-d", "--detect", metavar="NAME", default="", help="detectors: a preset such as default, or a variable")
     @argument("--workflow-mode", action="store_true", help="with workflow mode of the policy matrix")
     @argument("--max-rounds", metavar="N", type=int, help="with this limit")

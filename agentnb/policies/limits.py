@@ -89,6 +89,8 @@ _ROWS = (
 )
 LIMITS = {one.name: one for one in _ROWS}
 """All limits of a run, by name."""
+LIMIT_SETTINGS = (*LIMITS, "on_limit")
+"""The settings of an agent about its limits."""
 SESSION_BUDGET = Limit("session_budget", DOLLARS, "USD", "what all runs of the session may cost", "session")
 """The limit of a whole session."""
 OF_FILE = "limits_of_file"
@@ -146,7 +148,7 @@ class Limits:
     @staticmethod
     def logged(run_settings: dict[str, Any]) -> dict[str, Any]:
         """Return the limits from the settings of a logged run, by the names of an agent's settings."""
-        return {name: run_settings[name] for name in (*LIMITS, "unpriced", "on_limit", OF_FILE) if name in run_settings}
+        return {name: run_settings[name] for name in (*LIMIT_SETTINGS, "unpriced", OF_FILE) if name in run_settings}
 
     @property
     def _counts_calls(self) -> bool:

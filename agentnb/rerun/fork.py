@@ -42,9 +42,10 @@ from agentnb.interchange.files import one_run
 from agentnb.models.model import Model
 from agentnb.models.registry import can_be_made
 from agentnb.policies.gates import Gate
+from agentnb.policies.limits import LIMITS
 from agentnb.policies.named import PolicySet
 from agentnb.rerun.recorded_tools import recorded_tools
-from agentnb.rerun.variant import is_own, variant_of
+from agentnb.rerun.variant import Variant, is_own, variant_of
 from agentnb.runtime.host.consent import with_permissions_of
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunKeywords, RunOptions, options_of
@@ -173,7 +174,7 @@ def pending_of(
         extensions=(*context_again(run), *variant.extensions),
         name=run.agent,
         instructions=False,
-        **{**(limits_again(logged) if logged else {}), **variant.limits},
+        **_limits(variant, logged),
         limits_of_file=limits_of_file(run, changes.get("limits") or ()) if logged else (),
     )
     counts = run.gives_consent or bool(options.trust_log)
@@ -182,6 +183,14 @@ def pending_of(
     only_recorded = tools == RECORDED and not fallback
     options = _with_permissions(run, options, counts=counts, only_recorded=only_recorded, is_fork=is_fork)
     return _pending(agent, before, ForkedFrom(run.id, at_round - 1) if is_fork else None, options)
+
+
+def _limits(variant: Variant, logged: dict[str, Any]) -> dict[str, Any]:
+    """Return the limits of the fork. Where its run was logged by agentnb, the policy and the context bring no others."""
+    if not logged:
+        return {**variant.limits}
+    kept = {name: value for name, value in logged.items() if name not in LIMITS}
+    return limits_again({**kept, **variant.limits})
 
 
 def _with_permissions(run: Run, options: RunOptions, *, counts: bool, only_recorded: bool, is_fork: bool) -> RunOptions:

@@ -1,4 +1,4 @@
-"""Where a run failed: which part of it, what that was doing, and with which tool. All of it follows from the log."""
+"""The place where a run failed: its part, stage and tool, all from the log."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from agentnb.detect.run import Run
 LOOP, WORKFLOW = "loop", "workflow"
 """The parts of a run that work: in rounds, in steps."""
 START, MODEL_CALL, COMPACTION, TOOL_CALL, REPLY = "start", "model_call", "compaction", "tool_call", "reply"
-"""What an agent was doing; ``reply``: a policy judged its reply."""
+"""Stages of an agent; ``reply``: a policy judged its reply."""
 PLAN, RUN_PLAN, STEP = "planning", "plan_execution", "step"
-"""What a workflow was doing."""
+"""Stages of a workflow."""
 
 
 class FailurePlace(TypedDict):
@@ -27,7 +27,7 @@ class FailurePlace(TypedDict):
 
 
 def failure_place(run: Run, component: str) -> FailurePlace:
-    """Return where an error came up while the run works. What the log does not tell is empty."""
+    """Return the place of an error while the run works; a field is empty where the log does not say it."""
     names = {record.call.name for record in _open_calls(run)}
     if names:
         return {"component": component, "stage": TOOL_CALL, "tool": names.pop() if len(names) == 1 else ""}

@@ -10,7 +10,6 @@ from agentnb.chat.context_type import ContextType, shipped
 from agentnb.chat.known_contexts import KnownContexts
 from agentnb.chat.logged_context import contexts_of_log
 from agentnb.chat.turn_context import logged_settings
-from agentnb.core.messages import encodable
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 
@@ -33,7 +32,7 @@ class SessionContexts:
 
     def __init__(self) -> None:
         self.own: dict[str, ContextType] = {}
-        """Those that cells wrote."""
+        """The contexts that cells wrote."""
 
     @property
     def known(self) -> KnownContexts:
@@ -45,7 +44,7 @@ class SessionContexts:
         self.own[context.name] = context
 
     def find(self, name: str) -> ContextSpec:
-        """Return the context of this name; raise `SettingsError` with those that are nearly so called."""
+        """Return the context of this name; raise `SettingsError` with similar names."""
         found = self.known.get(name)
         if found is None:
             raise SettingsError(f"There is no context {name!r}", (*self.known.near(name), SEE))
@@ -61,7 +60,7 @@ class SessionContexts:
         name, _, entity = typed.partition(":")
         found = self.known.get(name)
         if isinstance(found, ContextType):
-            return ContextChoice(found, encodable(entity.strip()))
+            return ContextChoice(found, entity)
         if near := self.known.near(name):
             raise SettingsError(f"There is no context {name!r}", (*near, SEE))
         note = f"{typed!r} names no context: it is kept as run.context_type, and changes nothing else. {SEE.text}"

@@ -8,8 +8,8 @@ import pytest
 from scripted_runs import bare
 
 from agentnb import ContextType, Store
-from agentnb.agent.clarification import CLARIFY
 from agentnb.core.log.work_events import ModelCalled, ReplyGiven
+from agentnb.core.run.timeline import CLARIFY_BLANK
 from agentnb.core.usage import NOTHING_USED
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
@@ -22,11 +22,11 @@ def test_it_is_a_run_without_rounds_and_a_row_of_usage_without_tokens(tmp_path: 
     model, store = ScriptedModel(["Two."]), Store(tmp_path)
     agent = ContextType.named("general").apply(bare(model))
     run = agent.run_sync(BLANK, store=store)
-    assert (run.status, run.stop_reason, run.rounds, model.requests) == ("completed", CLARIFY, (), [])
+    assert (run.status, run.stop_reason, run.rounds, model.requests) == ("completed", CLARIFY_BLANK, (), [])
     assert run.text.endswith(".") and [message.role for message in run.messages] == ["user", "assistant"]
     assert [type(event) for event in run.events[1:3]] == [ModelCalled, ReplyGiven]
     (called,) = run.model_calls
-    assert (called.operation, called.profile, called.usage, called.model) == (CLARIFY, "balanced", NOTHING_USED, "")
+    assert (called.operation, called.profile, called.usage, called.model) == (CLARIFY_BLANK, "balanced", NOTHING_USED, "")
     loaded = store.load(run.id)
     assert loaded.text == run.text and loaded.usage.cost == 0
     again = agent.run_sync("How many?", continue_from=loaded)

@@ -11,19 +11,22 @@ from marked_logs import marked
 from scripted_runs import bare, do, look, reply, work
 
 from agentnb import Agent, Chat, Matrix, Store, ToolCall, fork_sync, recover, tool
+from agentnb.agent.extension import Extension
 from agentnb.core.log.events import LimitReached
 from agentnb.core.messages import Text
 from agentnb.core.run.rounds import MAX_TOOL_CALLS_PER_TURN
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
+from agentnb.tools.tool import ToolContext
 
 
 @pytest.mark.req("KX.1")
 def test_words_end_the_turn_also_with_open_todos() -> None:
-    todo = ToolCall("todo_operations", {"operations": [{"op": "add", "title": "one"}]}, "t1")
+    todo = ToolCall("todo_operations", {"operation": "write", "todoList": [{"id": 1, "title": "One", "status": "not-started"}]})
     model = ScriptedModel([todo, "I will look at the second one tomorrow.", "Never said."])
     run = Agent(model, tools=[look], policy="chat", instructions=False).run_sync("go")
     assert (run.stop_reason, len(run.rounds), run.status) == ("natural", 2, "completed")
+    assert [one.status for one in run.todos] == ["not-started"]
     announced = ScriptedModel(["Now I call look to see more.", "Never said."])
     assert len(Agent(announced, tools=[look], policy="chat").run_sync("go").rounds) == 1
 
@@ -73,9 +76,18 @@ def test_a_tool_without_a_limit_of_its_own_has_that_of_the_policy() -> None:
         run = bare(model, [_unlimited], policy=policy).run_sync("go")
         assert run.rounds[0].results[0].error_code == ("timeout" if limits else None)
     assert bare(ScriptedModel([]), policy="chat").bundle.tool_seconds == 30
+    for slow_tool, handlers in ((own, {}), (_unlimited, {"slow": _handled}), (own, {"slow": _handled})):
+        extensions = [Extension(name="handlers", virtual_tools=handlers)]
+        model = ScriptedModel([ToolCall("slow", {"seconds": 0.05}, "c1"), "Done."])
+        run = bare(model, [slow_tool], policy=Chat(tool_seconds=0.01), extensions=extensions).run_sync("go")
+        assert run.rounds[0].results[0].error_code == (None if slow_tool is own else "timeout")
     inner = bare(ScriptedModel([ToolCall("slow", {"seconds": 0.05}, "c1"), "Waited."]), [own], name="inner")
     outer = bare(ScriptedModel([ToolCall("inner", {"prompt": "go"}, "o1"), "Done."]), [inner], policy=Chat(tool_seconds=0.01))
     assert outer.run_sync("go").rounds[0].results[0].text == "Waited."  # a nested run has limits of its own
+
+
+async def _handled(arguments: dict[str, float], context: ToolContext) -> str:
+    return await slow(**arguments)
 
 
 async def _wait(seconds: float = 60) -> str:
@@ -114,3 +126,5 @@ def test_a_recovered_run_and_a_fork_keep_the_limits_that_it_had(tmp_path: Path, 
             forked = fork_sync(whole, 1, tools=[work], model=ScriptedModel(["Other."]))
             for key in ("max_seconds", "max_tool_calls_per_turn", "on_limit", "policy"):
                 assert forked.settings.get(key) == whole.settings.get(key), key
+            freed = fork_sync(whole, 1, tools=[work], model=ScriptedModel(["Other."]), limits={"max_seconds": None})
+            assert freed.settings.get("max_seconds") is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from waiting import wait_until
 
 from agentnb import Agent, Allow, ContextType, ToolCall, tool
 from agentnb.models import ScriptedModel
+from agentnb.policies.permissions.permissions import Permissions
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.questions.answerers import Approve
 
@@ -94,6 +97,40 @@ def test_the_question_offers_no_permission_for_later_and_says_which_rule_asks() 
     live.result()
     assert question.about is not None and question.about.grants == ()
     assert "delete_?*" in question.message
+
+
+THREADS = """
+import threading
+from agentnb import Agent, ContextType, ToolCall
+from agentnb.models import ScriptedModel
+
+def delete_row(n: int = 0) -> str:
+    "Delete."
+    return "deleted"
+
+def clean() -> str:
+    "Clean."
+    inner = Agent(ScriptedModel([ToolCall("delete_row", {}, "c1"), "Deleted."]), tools=[delete_row], approve="auto")
+    thread = threading.Thread(target=lambda: inner.run_sync("go", show=False))
+    thread.start()
+    thread.join()
+    return "cleaned"
+
+keeper = ContextType("keeper", tools={"confirm": ["delete_*"]})
+agent = keeper.apply(Agent(ScriptedModel([ToolCall("clean", {}, "o1"), "Done."]), tools=[clean]))
+agent.run_sync("go", show=False, approve=lambda call, run: print(call.name) is not None)
+"""
+
+
+def test_they_hold_in_runs_that_a_thread_of_a_tool_starts() -> None:
+    done = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["delete_row"]
+
+
+def test_the_log_of_a_nested_run_has_those_of_the_run_around_it() -> None:
+    permissions = Permissions().within(Permissions().confirming(KEEPER.confirms))
+    for loosens in (True, False):
+        assert Permissions.logged(permissions.as_logged, loosens=loosens).confirms == KEEPER.confirms
 
 
 def test_they_hold_in_nested_runs_as_in_the_run_around_them() -> None:

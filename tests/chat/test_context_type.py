@@ -114,12 +114,12 @@ def test_text_about_an_entity_is_loaded_by_a_function_and_what_is_wrong_with_it_
     def fails(entity: str) -> str:
         raise LookupError(f"no {entity}")
 
-    assert ContextType("station", load=lambda entity: f" {entity}\n").loaded("Brest") == "Brest"
-    assert ContextType("station", load=fails).loaded("") == "" == ContextType("station").loaded("Brest")
+    assert ContextType("station", load=lambda entity: f" {entity}\n").load_text("Brest") == "Brest"
+    assert ContextType("station", load=fails).load_text("") == "" == ContextType("station").load_text("Brest")
     nothing: Any = lambda entity: None  # noqa: E731
-    assert ContextType("station", load=nothing).loaded("Brest") == ""
+    assert ContextType("station", load=nothing).load_text("Brest") == ""
     number: Any = lambda entity: 3  # noqa: E731
     for load in (fails, number):
         with pytest.raises(SettingsError) as raised:
-            ContextType("station", load=load).loaded("Brest")
+            ContextType("station", load=load).load_text("Brest")
         assert str(raised.value) == snapshot(load.__name__)

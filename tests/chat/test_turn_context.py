@@ -11,7 +11,7 @@ import pytest
 from marked_logs import marked
 from scripted_runs import bare, look, think, work
 
-from agentnb import Agent, Chat, ContextType, Run, Store, ToolCall, recover, tool
+from agentnb import Agent, Chat, ContextType, Run, Store, ToolCall, fork_sync, recover, tool
 from agentnb.chat.turn_context import SHIFT
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
@@ -59,6 +59,19 @@ def test_a_context_sets_policy_limits_prompt_and_the_order_of_tools() -> None:
     assert run.system.endswith("\n</entity>") and run.system.count("</entity>") == 1 == run.system.count("&lt;/entity>")
 
 
+def test_a_context_that_is_applied_again_replaces_the_one_before() -> None:
+    agent = ContextType.named("task").apply(in_station("Two."), "t-1")
+    run = agent.run_sync("go")
+    assert (run.context_type, run.entity, run.profile) == ("task", "t-1", "speed") and "Work on one station." not in run.system
+
+
+def test_text_about_an_entity_is_cut_and_its_placeholders_are_text() -> None:
+    long = replace(STATION, intent="{{ confirm }} as written", load=lambda entity: "{{ first }}" + "x" * 30_000)
+    system = long.apply(bare(ScriptedModel(["Two."])), "Brest").run_sync("go").system
+    assert "{{ confirm }} as written" in system and "{{ first }}x" in system
+    assert 20_000 < len(system) < 25_000 and "30,011" in system
+
+
 @pytest.mark.req("KX.7", "R3.33")
 def test_the_context_comes_before_the_instructions_of_the_repository(tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_text("Write French.", encoding="utf-8")
@@ -103,7 +116,7 @@ def test_a_result_of_a_tool_that_declares_it_shifts_the_context_and_other_result
     cells = [[one.cell for one in round.guidance] for round in run.rounds]
     assert cells == [[], [], [SHIFT], [SHIFT]]
     told = run.rounds[2].guidance[0].text
-    assert "Name the station." in told and '"Cork"' in told and "opened" not in told
+    assert all(part in told for part in ("Name the station.", '"Cork"', "work")) and "opened" not in told
     assert run.system == model.requests[-1].system and run.settings["max_seconds"] == 90
 
 
@@ -140,7 +153,8 @@ def test_a_run_says_no_other_context_than_its_agent_works_in() -> None:
     for name, value in (("context_type", "task"), ("entity", "Cork")):
         with pytest.raises(SettingsError, match=f"{name}="):
             in_station().run_sync("go", **{name: value})
-    assert in_station("ok").run_sync("go", context_type="station", entity="Brest").status == "completed"
+    for name in ("station", "gauge"):
+        assert in_station("ok").run_sync("go", context_type=name, entity="Brest").context_type == "station"
 
 
 def test_a_killed_run_is_recovered_in_its_context_of_which_the_log_holds_all(tmp_path: Path) -> None:
@@ -164,6 +178,25 @@ def test_a_killed_run_is_recovered_in_its_context_of_which_the_log_holds_all(tmp
     )
     assert run.status == "completed" and asked == ["work"]
     assert run.rounds[-1].guidance[0].cell == SHIFT
+
+
+def test_a_fork_is_in_the_context_of_its_run() -> None:
+    run = in_station(ToolCall("think", {}, "c1"), "Done.").run_sync("go")
+    asked: list[str] = []
+    model = ScriptedModel([ToolCall("work", {}, "c2"), "Done."])
+    forked = fork_sync(run, 2, tools=[work, think], model=model, approve=lambda call, run: not asked.append(call.name))
+    assert asked == ["work"] and (forked.context_type, forked.entity, forked.profile) == ("station", "Brest", "quality")
+
+
+def test_a_resumed_run_loads_no_text_about_its_entity(tmp_path: Path) -> None:
+    def fails(entity: str) -> str:
+        raise LookupError(entity)
+
+    whole = in_station(ToolCall("think", {}, "c1"), "Done.").run_sync("go")
+    (tmp_path / f"{whole.id}.jsonl").write_bytes(marked(whole.events[:-4]))
+    agent = replace(STATION, load=fails).apply(bare(ScriptedModel(["Done."]), [work, think]), "Brest")
+    run = asyncio.run(recover(whole.id, store=Store(tmp_path), agent=agent))
+    assert run.status == "completed" and "two gauges" in run.system
 
 
 @pytest.mark.req("R3.3", "K3.9")

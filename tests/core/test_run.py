@@ -9,7 +9,7 @@ import pytest
 from run_builder import START, Story
 
 from agentnb.advice import advised
-from agentnb.agent.start import history_of
+from agentnb.context.continued_messages import history_of
 from agentnb.core.log import events as e
 from agentnb.core.messages import Message, Text, ToolCall, user
 from agentnb.core.request import ToolSpec

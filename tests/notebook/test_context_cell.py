@@ -76,6 +76,13 @@ def test_a_conversation_goes_on_in_the_context_that_it_shifted_to(kernel: Any) -
     )
 
 
+def test_a_context_that_a_cell_names_counts_in_a_conversation_that_has_shifted(kernel: Any) -> None:
+    kernel.run("talker = ScriptedModel([[ToolCall('open_station', {'name': 'Cork'}, 'c1')], 'Open.', 'Back.'])")
+    kernel.run("%%agent --context general -m talker -t open_station\nOpen Cork")
+    kernel.run("%%agent --context general --continue run -m talker -t open_station\nNow something else")
+    assert kernel.value("run.contexts, run.entity") == "(('global',), '')"
+
+
 def test_words_that_name_no_context_are_kept_unless_one_is_nearly_so_called(kernel: Any) -> None:
     kernel.run("talker = ScriptedModel(['a', 'b'])")
     kept = kernel.run("%%agent --context onboarding -m talker\nHello")

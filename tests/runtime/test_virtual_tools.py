@@ -14,6 +14,7 @@ from agentnb.agent.extension import Extension
 from agentnb.core.log.events import ToolFinished, ToolStarted
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
+from agentnb.tools.builtin.shell.group import Shell
 from agentnb.tools.tool import ToolContext
 
 CALLS = [ToolCall("plan_trip", {"to": ["Brest", 3]}, "c1"), ToolCall("work", {"n": "x", "odd": True}, "c2")]
@@ -80,6 +81,21 @@ def test_what_a_handler_raises_is_an_error_result_and_gates_and_permissions_hold
             taken.clear()
             handlers = trips(**{called: lambda arguments, context: taken.append((arguments, ""))})
             agent(ToolCall(called, {}, "c1"), "Done.", tools=[store], extensions=[handlers], **settings).run_sync("go")
+            assert bool(taken) is ran
+
+
+def test_rules_about_a_built_in_tool_hold_for_the_handler_in_its_place(subtests: pytest.Subtests) -> None:
+    call = ToolCall("bash", {"command": "ls"}, "c1")
+    cases: dict[str, tuple[dict[str, Any], bool]] = {
+        "a flag that is not permitted": ({"permissions": ["file_read"], "approve": lambda call, run: True}, False),
+        "a rule about the command": ({"permissions": {"bash(ls)": "deny"}}, False),
+        "allowed": ({"permissions": {"bash(ls)": "allow"}}, True),
+    }
+    for name, (settings, ran) in cases.items():
+        with subtests.test(name):
+            taken.clear()
+            handlers = trips(bash=lambda arguments, context: taken.append((arguments, "")))
+            agent(call, "Done.", tools=[Shell()], extensions=[handlers], **settings).run_sync("go")
             assert bool(taken) is ran
 
 

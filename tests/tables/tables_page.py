@@ -48,7 +48,7 @@ The events of a chat's turn, by the names that interfaces give them, and the kin
 | name | kind | when |
 |---|---|---|
 | `session` | `run_started` | |
-| `ontology_loaded` | `run_started` | it has a context and an entity |
+| `ontology_loaded` | `run_started` | a function of its context loaded text about the entity |
 | `last_turn_context` | `run_started` | it continues a conversation |
 | `agent_state` | | `run.agent_state` changes with the event before it |
 | `text` | `model_replied`, `reply_given` | it has text; while it streams, `TextDelta` |

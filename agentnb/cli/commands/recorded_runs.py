@@ -212,7 +212,7 @@ RECORDED: dict[str, Command] = {
                 "--run", dest="which", metavar="N", type=text_of, help="its number in the file, from 1, or the end of its id"
             ),
             argument("-g", "--guidance", metavar="NAME", type=text_of, help="a guidance set: matrix, off, or a Markdown file"),
-            argument("-p", "--policy", metavar="NAME", type=text_of, help="matrix or minimal"),
+            argument("-p", "--policy", metavar="NAME", type=text_of, help="matrix, minimal or chat"),
             argument("-d", "--detect", metavar="PRESET", type=text_of, help="a preset of detectors, such as default"),
             argument("--workflow-mode", action="store_true", help="with workflow mode of the policy matrix"),
             argument("--max-rounds", metavar="N", type=count, help="with this limit"),

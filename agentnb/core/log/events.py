@@ -412,9 +412,9 @@ class ErrorRaised(Event, frozen=True, kw_only=True, tag="error_raised", gc=False
     error: RunError
     where: str
     component: str = ""
-    """The part that failed: loop, workflow, store or mcp; empty if nobody says it."""
+    """The part that failed: loop, workflow, store or mcp; empty if unknown."""
     stage: str = ""
-    """What it was doing: start, model_call, compaction, tool_call or reply; planning, plan_execution or step; empty where the
+    """Its stage: start, model_call, compaction, tool_call or reply; planning, plan_execution or step; empty where the
     log does not say it."""
     tool: str = ""
     """The name of the tool that ran, if one did."""

@@ -77,7 +77,7 @@ class Permissions:
         """Return the permissions in the settings of a log. ``loosens``: whether what they allow counts as well."""
         mode, layers = ApprovalMode.logged(settings.get(MODE, RULES)), settings.get(SETTING, ())
         read = tuple(map(RuleList.logged, layers if isinstance(layers, list | tuple) else (None,)))
-        confirms = confirming(settings.get(CONFIRM) or ())
+        confirms = _confirm_rules(settings.get(CONFIRM) or ())
         if loosens:
             return cls(mode, read, confirms=confirms)
         return cls(mode.strict, tuple([layer.without_allowing for layer in read]), confirms=confirms)
@@ -182,8 +182,8 @@ class ToolPermissions:
         return None if for_all is None else Judgement("deny", self._denies.rules[for_all])
 
 
-def confirming(texts: Iterable[Any]) -> tuple[Rule, ...]:
-    """Return the rules of calls about which the person is asked each time; raise `SettingsError` for a text that is none."""
+def _confirm_rules(texts: Iterable[Any]) -> tuple[Rule, ...]:
+    """Return the rules of calls about which the person is asked each time; raise `SettingsError` for a text that is no rule."""
     return tuple([Rule.read(text, "ask") for text in texts])
 
 

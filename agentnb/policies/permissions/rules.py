@@ -13,7 +13,7 @@ from agentnb.errors import SettingsError, near, nearest
 from agentnb.policies.permissions.places import address_glob
 from agentnb.tools.mcp.server import PREFIX
 from agentnb.tools.subject import FLAGS, Flag, flag_of, origin_of, subject_of
-from agentnb.tools.tool import Tool
+from agentnb.tools.tool import Effect, Tool
 
 RuleVerdict: TypeAlias = Literal["allow", "ask", "deny"]
 VERDICTS: tuple[RuleVerdict, ...] = get_args(RuleVerdict)
@@ -23,7 +23,7 @@ EXAMPLE = (
     'Write a dict, such as {"bash": "ask", "write_file(data/**)": "allow"}, or the flags that are permitted, ["file_read"]'
 )
 EFFECT = "effect:"
-"""Begins the word for all tools that do nothing but this: ``effect:read``."""
+"""Begins the word for tools by effect: ``effect:read``, those that only read; ``effect:write``, those that write, and so on."""
 _WILDCARDS = frozenset("*?[")
 _RULE = re.compile(rf"({PREFIX}[\w.-]+(?:/[^\s*()]+)?|{EFFECT}\w+|[\w*?\[\]-]+)(?:\((.+)\))?", re.DOTALL)
 NAMES_ALONE: tuple[Flag, ...] = ("bash",)
@@ -36,8 +36,8 @@ class Rule:
 
     verdict: RuleVerdict
     tools: str
-    """The name of a tool, a shell pattern of names, a flag, ``effect:read`` for the tools that just read, ``mcp:NAME`` for
-    those of an MCP server, or ``mcp:NAME/TOOL``."""
+    """The name of a tool, a shell pattern of names, a flag, ``effect:read`` for tools that only read, ``effect:write`` for
+    tools that write, ``mcp:NAME`` for the tools of an MCP server, or ``mcp:NAME/TOOL``."""
     pattern: str = ""
     """The pattern of the subject of the call, as `tools.subject` has it; empty for all calls."""
 
@@ -50,6 +50,9 @@ class Rule:
         if found is None:
             raise SettingsError(f"{text!r} is not a rule about tools", EXAMPLE)
         tools, pattern = found[1], found[2] or ""
+        effect = tools.removeprefix(EFFECT)
+        if tools != effect and effect not in get_args(Effect):
+            raise SettingsError(f"{text!r}: there is no effect {effect!r}", near(effect, get_args(Effect)))
         if pattern and _WILDCARDS & set(tools):
             raise SettingsError(f"{text!r}: brackets follow the name of one tool", EXAMPLE)
         return cls(verdict, tools, pattern)
@@ -77,7 +80,8 @@ class Rule:
             origin = origin_of(tool)
             return origin is not None and self.tools in (f"{PREFIX}{origin.server}", f"{PREFIX}{origin.server}/{origin.tool}")
         if self.tools.startswith(EFFECT):
-            return (getattr(tool, "effects", None) or ()) == {self.tools.removeprefix(EFFECT)}
+            effect, effects = self.tools.removeprefix(EFFECT), getattr(tool, "effects", None) or ()
+            return effect in effects and (effect != "read" or len(effects) == 1)
         if self.is_pattern:
             return fnmatchcase(name, self.tools)
         return self.tools not in NAMES_ALONE and tool is not None and self.tools == flag_of(tool)

@@ -1,4 +1,4 @@
-"""A change of scope that the result of a tool carries, if the tool declares that its results may."""
+"""Shifts of the context in the results of tools that declare ``shifts_context``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CONTEXT, ENTITY, REASON = ("new_context", "context_type"), ("entity_id", "entity
 INSIDE = "context_shift"
 """The field of a result that may hold these fields."""
 MAX_CHARACTERS = 200
-"""Of a name or a reason."""
+"""Characters of a name or a reason; the rest is cut."""
 
 
 class ContextShift(NamedTuple):
@@ -27,7 +27,7 @@ class ContextShift(NamedTuple):
 
 
 def shift_of(tool: Tool | None, outcome: ToolOutcome) -> ContextShift | None:
-    """Return the shift that the result carries; None if there is none, or if it is of a tool whose results are data only."""
+    """Return the shift in a result; None without one, after an error, and for a tool that does not declare it."""
     if not outcome.ok or not getattr(tool, "shifts_context", False):
         return None
     found = _data(outcome)

@@ -9,7 +9,8 @@ from agentnb.core.log.events import TodosChanged, ToolAdmitted, ToolStarted, War
 from agentnb.core.messages import Text, ToolCall
 from agentnb.core.run.approvals import waiting_for_approval
 from agentnb.core.todos import TODO_TOOL, headed_or_none
-from agentnb.runtime.calls.tool_calls import EarlierCall, ToolCalls, runs_beside_others
+from agentnb.runtime.calls.open_calls import EarlierCall
+from agentnb.runtime.calls.tool_calls import ToolCalls, runs_beside_others
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host.consent import since_refusal
 from agentnb.runtime.questions.elicitation import Elicitation

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -33,6 +33,7 @@ from agentnb.runtime.calls.approval import (
 )
 from agentnb.runtime.calls.context_services import ContextServices, StartRun, cannot_start
 from agentnb.runtime.calls.context_shift import ContextShift, shift_of
+from agentnb.runtime.calls.open_calls import MODEL, NO_PLACE, Begun, Caller, EarlierCall, PlacedCall
 from agentnb.runtime.calls.run_tools import RunTools
 from agentnb.runtime.calls.todo_sync import TodoSync
 from agentnb.runtime.calls.tool_runner import ToolRun, ToolRunner
@@ -46,49 +47,6 @@ MAX_CHANGES = 10
 """Questions about one call whose file changes each time before the answer."""
 MAX_INNER_DEPTH = 10
 """Calls that tools make of tools, one within the other."""
-
-
-class Caller(NamedTuple):
-    """The maker of a tool call: the model in a round, the tool of another call, or a step."""
-
-    kind: Literal["round", "call", "step"] = "round"
-    id: str = ""
-    """Id of the other call, or path of the step; empty for a round, as only one is open."""
-
-    @property
-    def place(self) -> tuple[str, str]:
-        """The maker as events hold it: id of the call whose tool made the call, and path of the step; one is empty, or both."""
-        return self.id if self.kind == "call" else "", self.id if self.kind == "step" else ""
-
-
-MODEL = Caller()
-NO_PLACE = MODEL.place
-
-
-@dataclass(slots=True)
-class PlacedCall:
-    """A call that no model made: its maker, and its end once there is one."""
-
-    call: ToolCall
-    caller: Caller
-    outcome: ToolOutcome | None = None
-    block: Block | None = None
-    """The verdict that kept it from running, if one did."""
-
-
-class EarlierCall(NamedTuple):
-    """What a process that died had logged of a call without a result."""
-
-    question: WaitingOnUser | None = None
-    """The question whether it may run, if that was asked."""
-    start: ToolCall | None = None
-    """The call as its tool had begun to run it, if it had."""
-    is_judged: bool = True
-    """Whether the verdict of the gates stands. Else they judge the call again, and an equal question is not asked twice."""
-
-
-Begun: TypeAlias = tuple[Coroutine[Any, Any, None] | None, bool]
-"""The work of a call that is left to await, if any, and whether the call waits for the person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +67,7 @@ class CallServices:
     models: SideModels | None = None
     """The models that tools may ask beside the conversation."""
     context_name: Callable[[str], str] = str
-    """Returns the name of a context for a name or another name of it."""
+    """Returns the name of a context, by its name or an alias."""
     tool_seconds: float | None = None
     """Time for a call of a tool without a time limit of its own, nested runs apart; None for no limit."""
     suspends: bool = False

@@ -1,4 +1,4 @@
-"""Calls that handlers of extensions answer, before any tool of their name is asked."""
+"""Handlers of extensions, which answer calls in place of tools."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from agentnb.core.request import ToolSpec
 from agentnb.tools.rendering import success
-from agentnb.tools.subject import Subject, subject_of
+from agentnb.tools.subject import Subject, flag_of, origin_of, reads_tree, subject_of
 from agentnb.tools.tool import Effect, Tool, ToolContext, ToolOutcome
 
 Handler: TypeAlias = Callable[[Any, ToolContext], Any | Awaitable[Any]]
@@ -18,7 +18,10 @@ Handler: TypeAlias = Callable[[Any, ToolContext], Any | Awaitable[Any]]
 
 
 class VirtualTool:
-    """A handler in the place of a tool. It is not offered to the model; a tool of its name may be, whose nature it has."""
+    """A handler in place of a tool. The model sees the tool of the same name, if there is one.
+
+    Rules and modes judge its calls as they judge the calls of that tool.
+    """
 
     parallel_safe = False
     blocking = False
@@ -28,8 +31,11 @@ class VirtualTool:
         self.spec = ToolSpec(name, "", {}) if behind is None else behind.spec
         self.effects: frozenset[Effect] | None = None if behind is None else behind.effects
         self.timeout = None if behind is None else behind.timeout
-        self.subject: Subject | None = None if behind is None else subject_of(behind)
+        self.subject: Subject | None = subject_of(behind)
         self.shifts_context = bool(getattr(behind, "shifts_context", False))
+        self.flag, self.origin = flag_of(behind), origin_of(behind)
+        self.reads_tree = reads_tree(behind)
+        self.nature, self.new_text = getattr(behind, "nature", None), getattr(behind, "new_text", None)
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
         """Call the handler; a plain one runs on the thread of plain tools. The arguments are not checked."""
@@ -44,14 +50,14 @@ class VirtualTool:
 
 
 class VirtualTools:
-    """The handlers of a run, by the names of the calls that they answer."""
+    """The handlers of a run, by the names of calls."""
 
     def __init__(self, handlers: Mapping[str, Handler]) -> None:
         self._handlers = handlers
         self._tools: dict[str, VirtualTool] = {}
 
     def get(self, name: str, behind: Tool | None) -> Tool | None:
-        """Return what answers calls of this name: a handler, else the tool itself."""
+        """Return the handler of calls of this name, else the tool itself."""
         handler = self._handlers.get(name)
         if handler is None:
             return behind

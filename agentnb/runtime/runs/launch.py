@@ -26,7 +26,7 @@ from agentnb.errors import NestedTooDeep, SettingsError
 from agentnb.policies.limits import OnLimit
 from agentnb.policies.permissions.approval_mode import NO_MODE, ApprovalMode
 from agentnb.policies.permissions.approval_mode import SETTING as MODE
-from agentnb.policies.permissions.gate import Confirms
+from agentnb.policies.permissions.gate import Confirms, confirms_nothing
 from agentnb.policies.permissions.permissions import SETTING as PERMISSIONS
 from agentnb.policies.permissions.permissions import Permissions
 from agentnb.policies.permissions.rules import NO_RULES, RuleList
@@ -182,7 +182,7 @@ class PendingRun(Generic[PartsT]):
         self.permissions = _permissions(parts, self.options, logged, is_nested=around is not None)
         if around is not None:
             self.permissions = self.permissions.within(around.elicitation.permissions_of_nested)
-        if not self.permissions.needs_nothing:
+        if not self.permissions.needs_nothing or parts.confirms is not confirms_nothing:
             follow_threads()
         self.log = _log_of(self.options, recovered)
         if recovered is None and self.permissions.loosen:

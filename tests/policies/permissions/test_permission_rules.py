@@ -53,6 +53,7 @@ def test_what_is_no_rule_is_refused_with_what_would_be(subtests: pytest.Subtests
         ({"mcp_*(x)": "ask"}, "brackets follow the name of one tool"),
         ({"mcp:": "ask"}, "is not a rule about tools"),
         ({"mcp:clock_*": "ask"}, "is not a rule about tools"),
+        ({"effect:wirte": "ask"}, "there is no effect 'wirte'. Did you mean write"),
         (["files"], "There is no flag 'files'.*file_read"),
         ("bash", "neither rules nor flags"),
         (3, "neither rules nor flags"),
@@ -75,13 +76,15 @@ def test_a_word_is_a_tool_a_pattern_of_names_or_a_flag_and_bash_means_the_tool_a
         "git": [False, False, False],
         "?ash": [True, False, False],
         "[bw]*": [True, False, True],
-        "effect:execute": [True, True, False],
-        "effect:network": [False, False, True],
-        "effect:read": [False, False, False],
+        "effect:execute": [True, True, False, False],
+        "effect:network": [False, False, True, True],
+        "effect:read": [False, False, False, False],
     }
+    tools = (BASH, PYTHON, FETCH, FunctionTool(runs, name="sync", effects=["network", "read"]))
     for text, expected in about.items():
         rule = Rule.read(text, "ask")
-        assert [rule.is_about(one.spec.name, one) for one in (BASH, PYTHON, FETCH)] == expected, text
+        assert [rule.is_about(one.spec.name, one) for one in tools][: len(expected)] == expected, text
+    assert Rule.read("effect:read", "ask").is_about("look", FunctionTool(runs, name="look", effects=["read"]))
 
 
 def test_brackets_that_mean_nothing_and_names_that_are_nearly_right_are_errors_of_the_agent() -> None:

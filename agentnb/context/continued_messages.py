@@ -1,0 +1,33 @@
+"""The messages of a run, for a run that continues its conversation."""
+
+from __future__ import annotations
+
+from agentnb.advice import AnswerRun
+from agentnb.core.messages import Message
+from agentnb.core.run.timeline import CLARIFY_BLANK
+from agentnb.core.schema.nesting import bounded
+from agentnb.detect.run import Run
+from agentnb.errors import SettingsError
+from agentnb.tools import tool_errors
+
+
+def history_of(before: Run) -> tuple[Message, ...]:
+    """Return the conversation of a run with every call answered, as an interrupted run may have left some open.
+
+    Raises `SettingsError` if the run has not ended.
+    """
+    if before.is_suspended:
+        raise SettingsError(f"Run {before.id} waits for your answer", AnswerRun(before.id, lead="Give it"))
+    if before.should_continue:
+        raise SettingsError(f"Run {before.id} is still running", "Wait for it, or end it, before you continue from it")
+    sent = before.messages[:-2] if before.stop_reason == CLARIFY_BLANK else before.messages  # no model takes a blank message
+    messages = tuple(map(bounded, sent))  # older versions did not bound what they logged
+    current = before.open_round
+    if current is None or not current.records:
+        return messages
+    results = (
+        record.result or tool_errors.cancelled().as_result(record.call.id, record.call.name) for record in current.records
+    )
+    place = next(place for place in range(len(messages) - 1, -1, -1) if messages[place].calls) + 1
+    user_messages = [message for message in messages[place:] if message.role != "tool"]  # while the round was open
+    return (*messages[:place], Message("tool", tuple(results)), *user_messages)
