@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from agentnb.context.request_builder import is_empty
 from agentnb.core.log.event import RoundStatus
 from agentnb.core.log.work_events import ModelCalled, ReplyGiven
 from agentnb.core.messages import Message, Text
 from agentnb.core.usage import NOTHING_USED
+from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError
 from agentnb.guidance.prompts import prompt
 from agentnb.policies.verdict import Stop
@@ -43,3 +47,11 @@ class Clarification:
 
     def suspend(self, why: str) -> None:
         """Do nothing: nothing waits."""
+
+
+def without_question_back(run: Run) -> Sequence[Message]:
+    """Return the conversation of a run without its blank message, which no model takes, and the answer to that."""
+    messages = run.messages
+    is_asked_back = any(call.operation == CLARIFY for call in run.model_calls)
+    is_blank = is_asked_back and all(map(is_empty, messages[run.inherited].parts))  # pictures stay
+    return messages[: run.inherited] if is_blank else messages

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from agentnb.advice import AnswerRun
-from agentnb.agent.clarification import CLARIFY, Clarification
+from agentnb.agent.clarification import Clarification, without_question_back
 from agentnb.agent.extension import check_extensions, handlers_of
 from agentnb.agent.loop import Loop
 from agentnb.agent.price_check import check_has_price
@@ -76,6 +76,8 @@ class AgentParts:
     """Answers to the questions that the run asked before it was suspended, by id."""
     earlier: Sequence[str] = ()
     """The names of the tools that the conversation had before, in order."""
+    is_begun: bool = False
+    """Whether its log has the system prompt already."""
     name: str = field(init=False)
     budget: float | None = field(init=False)
     limits_of_file: Iterable[str] = field(init=False)
@@ -122,7 +124,7 @@ class AgentParts:
     def is_slow(self) -> bool:
         """Whether a key may have to be read, from the system's keyring, or a text about the entity of the context."""
         context = self.agent.context
-        return may_read_key(self.agent.used_model) or (context is not None and context.loads)
+        return may_read_key(self.agent.used_model) or (context is not None and context.loads and not self.is_begun)
 
     def prepare(self) -> None:
         """Make the model, and the part of the system prompt about the context."""
@@ -131,8 +133,8 @@ class AgentParts:
 
     @property
     def context_prompt(self) -> str:
-        """The part of the system prompt about the context; empty without one. What a resumed run has is in its log."""
-        context = self.agent.context
+        """The part of the system prompt about the context; empty without one, and for a run whose log has it."""
+        context = None if self.is_begun else self.agent.context
         if context is not None and self._context_prompt is None:
             self._context_prompt = context.prompt(self.agent.first_tools)
         return self._context_prompt or ""
@@ -269,6 +271,7 @@ def resumed_run(agent: AgentSettings, run: Run, writer: Writer | None, options: 
         own_board=given if agent.keeps_todos else None,
         carried_board=None if agent.keeps_todos else given,
         answers=answers,
+        is_begun=True,
     )
     return _pending(parts, options, recovered=run, writer=writer)
 
@@ -286,7 +289,7 @@ def forked_run(
     head = Run.from_events(before)
     options = replace_option(options, store=options.store or current_host.get().store, trust_log=True)
     board = board_of(agent, Run.from_events(events))
-    parts = AgentParts(agent=agent, prompt=user(head.prompt), own_board=board, earlier=earlier)
+    parts = AgentParts(agent=agent, prompt=user(head.prompt), own_board=board, earlier=earlier, is_begun=True)
     if not before:
         pending = _pending(parts, replace_option(options, run_id=first.run_id))
     else:
@@ -369,8 +372,7 @@ def history_of(before: Run) -> tuple[Message, ...]:
         raise SettingsError(f"Run {before.id} waits for your answer", AnswerRun(before.id, lead="Give it"))
     if before.should_continue:
         raise SettingsError(f"Run {before.id} is still running", "Wait for it, or end it, before you continue from it")
-    sent = before.messages[:-2] if before.stop_reason == CLARIFY else before.messages  # no model takes a blank message
-    messages = tuple(map(bounded, sent))  # older versions did not bound what they logged
+    messages = tuple(map(bounded, without_question_back(before)))  # older versions did not bound what they logged
     current = before.open_round
     if current is None or not current.records:
         return messages
