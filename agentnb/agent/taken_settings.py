@@ -40,7 +40,8 @@ def taken_settings(own: Mapping[str, Any], extensions: Iterable[Extension]) -> T
     if limits["on_limit"] is None:
         limits["on_limit"] = "stop"
     found: dict[str, Any] = {
-        name: None if value == NO_LIMIT and not is_required(name) else value for name, value in limits.items()
+        name: None if value == NO_LIMIT and name in LIMITS and not is_required(name) else value
+        for name, value in limits.items()
     }
     more: dict[str, Any] = {"unpriced": own["unpriced"], "limits_of_file": tuple(own["limits_of_file"])}
     return TakenSettings(added.get("model") or own["model"], policy, Limits(**found, **more))

@@ -54,6 +54,8 @@ def test_its_limits_are_settings_of_the_policy_and_an_agents_own_win(subtests: p
             limits = bare(ScriptedModel([]), **settings).limits
             assert (limits.max_tool_calls_per_turn, limits.max_seconds, limits.on_limit) == expected
     assert isinstance(bare(ScriptedModel([])).used_policy, Matrix)
+    with pytest.raises(SettingsError, match="on_limit='none'"):
+        bare(ScriptedModel([]), on_limit="none")
     for wrong in ({"max_seconds": 0}, {"max_tool_calls_per_turn": 1.5}, {"tool_seconds": True}, {"max_seconds": "none"}):
         with pytest.raises(SettingsError):
             Chat(**wrong)
