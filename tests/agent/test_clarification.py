@@ -8,7 +8,7 @@ import pytest
 from marked_logs import marked
 from scripted_runs import bare
 
-from agentnb import ContextType, Store
+from agentnb import ContextType, Store, load_trace, save_trace
 from agentnb.agent.clarification import CLARIFY
 from agentnb.core.log.work_events import ModelCalled, ReplyGiven
 from agentnb.core.messages import Image, Message, Text
@@ -61,3 +61,11 @@ def test_a_conversation_goes_on_wherever_the_process_died(tmp_path: Path) -> Non
         model = ScriptedModel(["Two."])
         ContextType.named("general").apply(bare(model)).run_sync("How many?", continue_from=store.load(events[0].run_id))
         assert [message.text for message in model.requests[0].messages] == ["How many?"], count
+
+
+def test_the_question_back_is_in_every_form_of_export(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    asked = ContextType.named("general").apply(bare(ScriptedModel([]))).run_sync(BLANK)
+    for form in ("sam", "openai_chat", "anthropic_messages", "openinference"):
+        with subtests.test(form):
+            path = save_trace(asked, tmp_path / f"{form}.json", format=form)
+            assert load_trace(path).messages[-1].text == asked.text

@@ -9,7 +9,7 @@ import pytest
 from scripted_runs import bare
 from waiting import wait_until
 
-from agentnb import Agent, Allow, ContextType, ToolCall, tool
+from agentnb import Agent, Allow, ContextType, Store, ToolCall, fork_sync, tool
 from agentnb.core.questions import ToolOrigin
 from agentnb.core.request import ToolSpec
 from agentnb.errors import SettingsError
@@ -153,3 +153,16 @@ def test_they_hold_for_handlers_in_the_place_of_tools() -> None:
     for text in ("mcp:desk", "mcp:desk/write", "write", "network"):
         permissions = Permissions(ApprovalMode.of("auto")).confirming([Rule.read(text, "ask")])
         assert permissions.for_tool("mcp_desk_write", virtual, Path()).judge({}).is_confirmed, text
+
+
+def test_they_hold_in_forks_of_a_run_and_of_a_run_that_was_nested_in_it(tmp_path: Path) -> None:
+    whole, store = ToolCall("cleaner", {"prompt": "go"}, "o1"), Store(tmp_path)
+    inner = bare(ScriptedModel([CALLS[0], "Deleted."], name="scripted:inner"), [delete_row], name="cleaner")
+    outer = KEEPER.apply(bare(ScriptedModel([whole, "Done."], name="scripted:outer"), [inner, delete_row]))
+    run = outer.run_sync("go", store=store, approve=noting([]))
+    nested = store.load(run.rounds[0].records[0].nested[0].run_id)
+    for original in (run, nested):
+        asked: list[str] = []
+        model = ScriptedModel([CALLS[0], "Other."])
+        fork = fork_sync(original, 1, model=model, tools=[delete_row, send], approve=noting(asked))
+        assert (fork.text, asked) == ("Other.", ["delete_row"])
