@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from marked_logs import marked
@@ -15,7 +17,9 @@ from agentnb.core.log.events import LimitReached
 from agentnb.core.messages import Text
 from agentnb.core.run.rounds import MAX_TOOL_CALLS_PER_TURN
 from agentnb.errors import SettingsError
+from agentnb.guidance import GuidanceSet
 from agentnb.models import ScriptedModel
+from agentnb.policies import Policy, PolicyBundle
 
 
 @pytest.mark.req("KX.1")
@@ -116,3 +120,18 @@ def test_a_recovered_run_and_a_fork_keep_the_limits_that_it_had(tmp_path: Path, 
             forked = fork_sync(whole, 1, tools=[work], model=ScriptedModel(["Other."]))
             for key in ("max_seconds", "max_tool_calls_per_turn", "on_limit", "policy"):
                 assert forked.settings.get(key) == whole.settings.get(key), key
+
+
+def test_a_policy_of_ones_own_gives_limits_and_nothing_else(subtests: pytest.Subtests) -> None:
+    @dataclass
+    class Brief:
+        agent_settings: Any
+        name: ClassVar[str] = "brief"
+
+        def rules(self, words: GuidanceSet, *limits: Policy, repeatable: Iterable[str] = ()) -> PolicyBundle:
+            return PolicyBundle(())
+
+    assert bare(ScriptedModel([]), policy=Brief({"max_seconds": 3})).limits.max_seconds == 3
+    for given in (5, ["max_seconds"], {"max_secnds": 3}, {"model": "simulated:disciplined"}):
+        with subtests.test(repr(given)), pytest.raises(SettingsError, match="brief"):
+            bare(ScriptedModel([]), policy=Brief(given))
