@@ -111,6 +111,8 @@ class AgentSettings:
         self._set("toolbox", self._in_order(Toolbox((*self.tools, *of_extensions))))
         self._set("rule_list", RuleList.of(self.permissions))
         self.rule_list.check(self.toolbox)
+        if self.context is not None:
+            RuleList(tuple(self.context.confirms([self.context.name]))).check_brackets(self.toolbox)
         self._set("gates", self._checked_gates())
         self._check_names()
         words = find_set(self.guidance)

@@ -291,8 +291,9 @@ def forked_run(
     *before, first = events
     head = Run.from_events(before)
     options = replace_option(options, store=options.store or current_host.get().store, trust_log=True)
-    board = board_of(agent, Run.from_events(events))
-    parts = AgentParts(agent=agent, prompt=user(head.prompt), own_board=board, earlier=earlier)
+    begun = Run.from_events(events)
+    board = board_of(agent, begun)
+    parts = AgentParts(agent=agent, prompt=user(begun.prompt), own_board=board, earlier=earlier, is_resumed=True)
     if not before:
         pending = _pending(parts, replace_option(options, run_id=first.run_id))
     else:

@@ -119,11 +119,15 @@ class ContextSpec:
 
     def _checked_plan_rules(self) -> tuple[Mapping[str, Any], ...]:
         rules: list[Mapping[str, Any]] = []
+        if not isinstance(self.plan_rules, Iterable):
+            raise self._wrong(f"plan_rules={self.plan_rules!r} is not a list", 'Write plan_rules=[{"tools": ["f"]}]')
         for rule in self.plan_rules:
             if not isinstance(rule, Mapping) or not ({"tools", "hint"} & rule.keys()):
                 raise self._wrong(f"{rule!r} is not a rule about plans", 'Write {"tools": ["f"], "required": True}')
             if unknown := [key for key in rule if key not in PLAN_RULE]:
                 raise self._wrong(f"a rule about plans has no {unknown[0]!r}", near(str(unknown[0]), PLAN_RULE))
+            if not isinstance(rule.get("hint", ""), str):
+                raise self._wrong(f"hint={rule['hint']!r} of a rule about plans is not a text")
             most, is_required = rule.get("most"), rule.get("required", False)
             if not isinstance(is_required, bool) or not (most is None or (type(most) is int and most > 0)):
                 raise self._wrong(

@@ -11,7 +11,7 @@ from typing import Any
 from agentnb.agent.agent import Agent
 from agentnb.agent.extension import Extension
 from agentnb.chat.context_reader import context_settings, contexts_of_file
-from agentnb.chat.context_spec import NOTHING, ContextSpec
+from agentnb.chat.context_spec import NOTHING, PROFILES, ContextSpec
 from agentnb.chat.known_contexts import KnownContexts
 from agentnb.chat.turn_context import EXTENSION, TurnContext
 from agentnb.core.messages import encodable
@@ -71,6 +71,11 @@ class ContextType(ContextSpec):
         self, entity: str = "", others: Iterable[ContextSpec] = (), models: Mapping[str, str | Model] | None = None
     ) -> Extension:
         """Return what the context adds to an agent, as `apply` does."""
+        if not isinstance(entity, str):
+            raise SettingsError(f"entity={entity!r} is not a text", "Write the id of an entity: entity=str(ID)")
+        for profile in models or {}:
+            if profile not in PROFILES:
+                raise SettingsError(f"models has no profile {profile!r}", near(str(profile), PROFILES))
         brought = shipped()
         own = KnownContexts((*others, self)).without(brought)
         return TurnContext(self, encodable(entity.strip()), brought.with_others(own), models or {}, own).extension

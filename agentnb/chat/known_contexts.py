@@ -16,6 +16,7 @@ class KnownContexts:
         self._by_name = {one.name: one for one in contexts}
         self._names = {word: one.name for one in self._by_name.values() for word in (*one.aliases, one.name)}
         self._names |= {name: name for name in self._by_name}
+        self._folded = {word.casefold(): name for word, name in self._names.items()}
 
     def __iter__(self) -> Iterator[ContextSpec]:
         return iter(self._by_name.values())
@@ -29,8 +30,8 @@ class KnownContexts:
         return tuple([one for one in self if others.get(one.name) != one])
 
     def canonical(self, word: str) -> str:
-        """Return the name of the context with this name or alias; another word unchanged."""
-        return self._names.get(word, word)
+        """Return the name of the context with this name or alias, also in other case; another word unchanged."""
+        return self._names.get(word) or self._folded.get(word.casefold(), word)
 
     def get(self, word: str) -> ContextSpec | None:
         """Return the context with this name or alias; None without one."""

@@ -78,7 +78,7 @@ class TurnContext:
 
     def remind(self, run: RunSoFar) -> Guidance | None:
         """Return the reminder of a shift, for each round after it; None without one. A guide."""
-        if (run.context_type, run.entity) == (self.name, self.entity):
+        if (run.context_type, run.entity) == ("".join(run.contexts[:1]), run.first_entity):
             return None
         found = self.known.get(run.context_type)
         text = "" if found is None else shift_reminder(found, run.entity)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from agentnb.advice import AnswerRun
+from agentnb.context.request_builder import is_empty
 from agentnb.core.messages import Message
 from agentnb.core.run.timeline import CLARIFY_BLANK
 from agentnb.core.schema.nesting import bounded
@@ -20,8 +23,7 @@ def history_of(before: Run) -> tuple[Message, ...]:
         raise SettingsError(f"Run {before.id} waits for your answer", AnswerRun(before.id, lead="Give it"))
     if before.should_continue:
         raise SettingsError(f"Run {before.id} is still running", "Wait for it, or end it, before you continue from it")
-    sent = before.messages[:-2] if before.stop_reason == CLARIFY_BLANK else before.messages  # no model takes a blank message
-    messages = tuple(map(bounded, sent))  # older versions did not bound what they logged
+    messages = tuple(map(bounded, _without_question_back(before)))  # older versions did not bound what they logged
     current = before.open_round
     if current is None or not current.records:
         return messages
@@ -31,3 +33,11 @@ def history_of(before: Run) -> tuple[Message, ...]:
     place = next(place for place in range(len(messages) - 1, -1, -1) if messages[place].calls) + 1
     user_messages = [message for message in messages[place:] if message.role != "tool"]  # while the round was open
     return (*messages[:place], Message("tool", tuple(results)), *user_messages)
+
+
+def _without_question_back(run: Run) -> Sequence[Message]:
+    """Return the conversation of a run without its blank message, which no model takes, and the answer to that."""
+    messages = run.messages
+    is_asked_back = any(call.operation == CLARIFY_BLANK for call in run.model_calls)
+    is_blank = is_asked_back and all(map(is_empty, messages[run.inherited].parts))  # pictures stay
+    return messages[: run.inherited] if is_blank else messages

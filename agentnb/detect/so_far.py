@@ -50,6 +50,10 @@ class RunSoFar(Protocol):
         """Id of the thing that it works on now, such as a project; empty without one."""
 
     @property
+    def first_entity(self) -> str:
+        """Id of the thing that it worked on when it began; empty without one."""
+
+    @property
     def max_rounds(self) -> int | None:
         """Maximum number of rounds."""
 

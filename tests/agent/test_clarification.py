@@ -5,16 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from marked_logs import marked
 from scripted_runs import bare
 
-from agentnb import ContextType, Store
+from agentnb import ContextType, Store, load_trace, save_trace
 from agentnb.core.log.work_events import ModelCalled, ReplyGiven
+from agentnb.core.messages import Image, Message, Text
 from agentnb.core.run.timeline import CLARIFY_BLANK
 from agentnb.core.usage import NOTHING_USED
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 
 BLANK = " \n"
+PICTURE = Image("image/png", b"\x89PNG\r\n\x1a\n")
 
 
 @pytest.mark.req("R3.32", "K3.6")
@@ -37,3 +40,32 @@ def test_it_is_a_run_without_rounds_and_a_row_of_usage_without_tokens(tmp_path: 
 def test_without_a_context_a_blank_message_is_an_error() -> None:
     with pytest.raises(SettingsError, match="blank"):
         bare(ScriptedModel(["Two."]), policy="chat").run_sync(BLANK)
+
+
+def test_pictures_of_a_message_without_words_stay_in_the_conversation() -> None:
+    model = ScriptedModel(["A gauge."])
+    agent = ContextType.named("general").apply(bare(model))
+    asked = agent.run_sync(Message("user", (Text(BLANK), PICTURE)))
+    assert asked.stop_reason == CLARIFY_BLANK
+    agent.run_sync("What is it?", continue_from=asked)
+    assert [[type(part) for part in one.parts] for one in model.requests[0].messages] == [[Image], [Text], [Text]]
+
+
+def test_a_conversation_goes_on_wherever_the_process_died(tmp_path: Path) -> None:
+    agent = ContextType.named("general").apply(bare(ScriptedModel([])))
+    events = agent.run_sync(BLANK, continue_from=agent.run_sync(BLANK)).events
+    for count in range(1, len(events)):
+        store = Store(tmp_path / str(count))
+        store.folder.mkdir()
+        (store.folder / f"{events[0].run_id}.jsonl").write_bytes(marked(events[:count]))
+        model = ScriptedModel(["Two."])
+        ContextType.named("general").apply(bare(model)).run_sync("How many?", continue_from=store.load(events[0].run_id))
+        assert [message.text for message in model.requests[0].messages] == ["How many?"], count
+
+
+def test_the_question_back_is_in_every_form_of_export(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    asked = ContextType.named("general").apply(bare(ScriptedModel([]))).run_sync(BLANK)
+    for form in ("sam", "openai_chat", "anthropic_messages", "openinference"):
+        with subtests.test(form):
+            path = save_trace(asked, tmp_path / f"{form}.json", format=form)
+            assert load_trace(path).messages[-1].text == asked.text

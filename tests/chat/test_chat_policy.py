@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from marked_logs import marked
@@ -16,7 +18,9 @@ from agentnb.core.log.events import LimitReached
 from agentnb.core.messages import Text
 from agentnb.core.run.rounds import MAX_TOOL_CALLS_PER_TURN
 from agentnb.errors import SettingsError
+from agentnb.guidance import GuidanceSet
 from agentnb.models import ScriptedModel
+from agentnb.policies import Policy, PolicyBundle
 from agentnb.tools.tool import ToolContext
 
 
@@ -57,6 +61,8 @@ def test_its_limits_are_settings_of_the_policy_and_an_agents_own_win(subtests: p
             limits = bare(ScriptedModel([]), **settings).limits
             assert (limits.max_tool_calls_per_turn, limits.max_seconds, limits.on_limit) == expected
     assert isinstance(bare(ScriptedModel([])).used_policy, Matrix)
+    with pytest.raises(SettingsError, match="on_limit='none'"):
+        bare(ScriptedModel([]), on_limit="none")
     for wrong in ({"max_seconds": 0}, {"max_tool_calls_per_turn": 1.5}, {"tool_seconds": True}, {"max_seconds": "none"}):
         with pytest.raises(SettingsError):
             Chat(**wrong)
@@ -128,3 +134,18 @@ def test_a_recovered_run_and_a_fork_keep_the_limits_that_it_had(tmp_path: Path, 
                 assert forked.settings.get(key) == whole.settings.get(key), key
             freed = fork_sync(whole, 1, tools=[work], model=ScriptedModel(["Other."]), limits={"max_seconds": None})
             assert freed.settings.get("max_seconds") is None
+
+
+def test_a_policy_of_ones_own_gives_limits_and_nothing_else(subtests: pytest.Subtests) -> None:
+    @dataclass
+    class Brief:
+        agent_settings: Any
+        name: ClassVar[str] = "brief"
+
+        def rules(self, words: GuidanceSet, *limits: Policy, repeatable: Iterable[str] = ()) -> PolicyBundle:
+            return PolicyBundle(())
+
+    assert bare(ScriptedModel([]), policy=Brief({"max_seconds": 3})).limits.max_seconds == 3
+    for given in (5, ["max_seconds"], {"max_secnds": 3}, {"model": "simulated:disciplined"}):
+        with subtests.test(repr(given)), pytest.raises(SettingsError, match="brief"):
+            bare(ScriptedModel([]), policy=Brief(given))

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 from scripted_runs import bare
 from waiting import wait_until
 
-from agentnb import Agent, Allow, ContextType, ToolCall, tool
+from agentnb import Agent, Allow, ContextType, Store, ToolCall, fork_sync, tool
+from agentnb.core.questions import ToolOrigin
+from agentnb.core.request import ToolSpec
+from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
+from agentnb.policies.permissions.approval_mode import ApprovalMode
 from agentnb.policies.permissions.permissions import Permissions
+from agentnb.policies.permissions.rules import Rule
+from agentnb.runtime.calls.virtual_tools import VirtualTool
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.questions.answerers import Approve
 
@@ -41,6 +48,20 @@ def store(file: str) -> str:
 def look(n: int) -> str:
     """Looks."""
     return f"saw {n}"
+
+
+class Behind(NamedTuple):
+    """A tool of a server, as permissions see it."""
+
+    name: str
+    origin: ToolOrigin | None = None
+    flag: str | None = None
+    effects: frozenset[str] = frozenset({"execute"})
+    timeout: float | None = None
+
+    @property
+    def spec(self) -> ToolSpec:
+        return ToolSpec(self.name, "", {})
 
 
 TOOLS = [delete_row, send, store, look]
@@ -139,3 +160,45 @@ def test_they_hold_in_nested_runs_as_in_the_run_around_them() -> None:
     asked: list[str] = []
     run = outer.run_sync("go", approve=noting(asked, approves=False))
     assert asked == ["delete_row"] and run.status == "completed"
+
+
+def test_they_hold_for_tools_whose_names_differ_by_case_or_are_those_of_servers(subtests: pytest.Subtests) -> None:
+    for name, origin, is_confirmed in (
+        ("Delete_Row", None, True),
+        ("mcp_desk_delete_row", ToolOrigin("desk", "program", tool="Delete_row"), True),
+        ("mcp_desk_delete_row", ToolOrigin("desk", "program", tool="undelete_row"), False),
+        ("undelete_row", None, False),
+    ):
+        with subtests.test(name):
+            permissions = Permissions(ApprovalMode.of("auto")).confirming(KEEPER.confirms)
+            behind: Any = Behind(name, origin)
+            judged = permissions.for_tool(name, behind, Path()).judge({})
+            assert judged.is_confirmed is is_confirmed
+
+
+def test_brackets_that_mean_nothing_for_a_tool_are_refused_before_a_run_begins() -> None:
+    context = ContextType("keeper", tools={"confirm": ["look(keep/**)"]})
+    with pytest.raises(SettingsError, match="brackets"):
+        context.apply(bare(ScriptedModel([]), TOOLS))
+    assert context.apply(bare(ScriptedModel([]), [store])).context
+
+
+def test_they_hold_for_handlers_in_the_place_of_tools() -> None:
+    made: Any = Behind("mcp_desk_write", ToolOrigin("desk", "program", tool="write"), "network")
+    virtual = VirtualTool("mcp_desk_write", lambda arguments, context: "wrote", made)
+    for text in ("mcp:desk", "mcp:desk/write", "write", "network"):
+        permissions = Permissions(ApprovalMode.of("auto")).confirming([Rule.read(text, "ask")])
+        assert permissions.for_tool("mcp_desk_write", virtual, Path()).judge({}).is_confirmed, text
+
+
+def test_they_hold_in_forks_of_a_run_and_of_a_run_that_was_nested_in_it(tmp_path: Path) -> None:
+    whole, store = ToolCall("cleaner", {"prompt": "go"}, "o1"), Store(tmp_path)
+    inner = bare(ScriptedModel([CALLS[0], "Deleted."], name="scripted:inner"), [delete_row], name="cleaner")
+    outer = KEEPER.apply(bare(ScriptedModel([whole, "Done."], name="scripted:outer"), [inner, delete_row]))
+    run = outer.run_sync("go", store=store, approve=noting([]))
+    nested = store.load(run.rounds[0].records[0].nested[0].run_id)
+    for original in (run, nested):
+        asked: list[str] = []
+        model = ScriptedModel([CALLS[0], "Other."])
+        fork = fork_sync(original, 1, model=model, tools=[delete_row, send], approve=noting(asked))
+        assert (fork.text, asked) == ("Other.", ["delete_row"])

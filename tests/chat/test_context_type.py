@@ -82,6 +82,9 @@ def test_what_cannot_be_a_context_is_refused_with_what_to_write(subtests: pytest
         "no rule": {"tools": {"confirm": ["a b"]}},
         "brackets in first": {"tools": {"first": ["bash(ls)"]}},
         "no plan rule": {"plan_rules": [{"most": 1}]},
+        "plan rules": {"plan_rules": 5},
+        "a hint": {"plan_rules": [{"hint": 5}]},
+        "no effect": {"tools": {"confirm": ["effect:wrte"]}},
         "a key of a plan rule": {"plan_rules": [{"tools": ["a"], "mosst": 1}]},
         "most": {"plan_rules": [{"tools": ["a"], "most": 0}]},
         "an unknown limit": {"limits": {"max_second": 1}},
@@ -108,6 +111,23 @@ def test_yaml_of_a_context_tells_all_that_is_wrong_with_its_lines_and_runs_nothi
     for text in ("!!python/object/apply:os.getcwd []", "- a list", ""):
         with pytest.raises(AgentnbError):
             ContextType.read(text, "station")
+
+
+def test_what_a_context_cannot_be_applied_with_is_refused(subtests: pytest.Subtests) -> None:
+    cases: dict[str, dict[str, Any]] = {"entity": {"entity": 5}, "quality": {"models": {"qualty": "simulated:disciplined"}}}
+    for words, given in cases.items():
+        with subtests.test(words), pytest.raises(SettingsError, match=words):
+            ContextType("station").extension(**given)
+
+
+def test_a_word_names_a_context_also_in_other_case() -> None:
+    station, other = ContextType("Station", aliases=["Gauge"]), ContextType("station")
+    known = shipped().with_others([station])
+    assert [known.canonical(word) for word in ("STATION", "gauge", "General")] == ["Station", "Station", "global"]
+    both = known.with_others([other])
+    assert (both.get("Station"), both.get("station")) == (station, other)
+    logged = station.extension(others=[station, other]).settings["own"]
+    assert [one["name"] for one in logged] == ["Station", "station"]
 
 
 def test_text_about_an_entity_is_loaded_by_a_function_and_what_is_wrong_with_it_is_said(snapshot: Snapshot) -> None:

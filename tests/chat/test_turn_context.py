@@ -204,3 +204,32 @@ def test_a_simple_request_is_one_call_of_the_model() -> None:
     model = ScriptedModel(["Two."])
     run: Run = STATION.apply(bare(model, [look])).run_sync("How many gauges?")
     assert len(model.requests) == 1 and not run.model_calls and run.stop_reason == "natural"
+
+
+def test_a_run_that_is_recovered_with_its_agent_loads_nothing_again_and_tells_of_no_shift_of_an_earlier_turn(
+    tmp_path: Path,
+) -> None:
+    loaded: list[str] = []
+
+    def load(entity: str) -> str:
+        loaded.append(entity)
+        return "two gauges"
+
+    def agent(*replies: Any) -> Agent:
+        model = ScriptedModel([*replies], name="scripted:stations")
+        return ContextType.named("global").apply(bare(model, [open_station, work]), others=[replace(STATION, load=load)])
+
+    first = agent(OPEN, "Open.").run_sync("Open Cork")
+    second = agent(ToolCall("work", {}, "c2"), "Done.").run_sync(
+        "Work", continue_from=first, store=Store(tmp_path / "whole"), approve=lambda call, run: True
+    )
+    assert loaded == ["Cork"]
+    kinds = [type(event).__name__ for event in second.events]
+    log = marked(second.events[: kinds.index("ToolAdmitted")])
+    in_station = replace(STATION, load=load).apply(agent("Done."), "Cork")
+    for name, resuming in {"as it was": agent("Done."), "in the station": in_station}.items():
+        store = Store(tmp_path / name)
+        store.folder.mkdir()
+        (store.folder / f"{second.id}.jsonl").write_bytes(log)
+        run = asyncio.run(recover(second.id, store=store, agent=resuming, approve=lambda call, run: True))
+        assert run.status == "completed" and not run.rounds[-1].guidance and loaded == ["Cork"]

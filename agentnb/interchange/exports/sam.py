@@ -12,6 +12,7 @@ from uuid import UUID, uuid5
 import msgspec
 
 from agentnb.core.log import events as e
+from agentnb.core.log.work_events import ReplyGiven
 from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.run.rounds import LOST
 from agentnb.detect.run import Run
@@ -121,7 +122,7 @@ class _Messages:
                     yield from self._message(message)
         elif isinstance(event, e.CommandReceived) and event.command == "say":
             yield from self._message(event.message or Message("user", (Text(event.text),)))
-        elif isinstance(event, e.ModelReplied):
+        elif isinstance(event, e.ModelReplied | ReplyGiven):
             yield from self._message(event.message)
         elif isinstance(event, e.ToolFinished | e.CallBlocked) and not event.parent_call:
             if event.result.error_code != LOST:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from agentnb.core.run.approvals import RULES
+from agentnb.errors import SettingsError
 from agentnb.policies.permissions.approval_mode import NO_MODE, ApprovalMode
 from agentnb.policies.permissions.approval_mode import SETTING as MODE
 from agentnb.policies.permissions.matching import CallSubject, RuleMatcher, matchers_of
@@ -77,7 +78,7 @@ class Permissions:
         """Return the permissions in the settings of a log. ``loosens``: whether what they allow counts as well."""
         mode, layers = ApprovalMode.logged(settings.get(MODE, RULES)), settings.get(SETTING, ())
         read = tuple(map(RuleList.logged, layers if isinstance(layers, list | tuple) else (None,)))
-        confirms = _confirm_rules(settings.get(CONFIRM) or ())
+        confirms = _logged_confirms(settings.get(CONFIRM))
         if loosens:
             return cls(mode, read, confirms=confirms)
         return cls(mode.strict, tuple([layer.without_allowing for layer in read]), confirms=confirms)
@@ -117,7 +118,7 @@ class ToolPermissions:
         self._work_dir = work_dir
         kind = kind_of_subject(tool)
         layers = [[rule for rule in layer.rules if rule.is_about(name, tool)] for layer in permissions.layers]
-        confirms = [rule for rule in permissions.confirms if rule.is_about(name, tool)]
+        confirms = [rule for rule in permissions.confirms if rule.may_be_about(name, tool)]
         for rule in [*confirms, *[rule for layer in layers for rule in layer]]:
             rule.check_for(name, tool)
         self._confirms = RuleMatcher.of(enumerate(confirms), kind, work_dir)
@@ -185,6 +186,14 @@ class ToolPermissions:
 def _confirm_rules(texts: Iterable[Any]) -> tuple[Rule, ...]:
     """Return the rules of calls about which the person is asked each time; raise `SettingsError` for a text that is no rule."""
     return tuple([Rule.read(text, "ask") for text in texts])
+
+
+def _logged_confirms(data: Any) -> tuple[Rule, ...]:
+    """Return the calls about which the person is asked each time, as `as_logged` has them: all, if they cannot be read."""
+    try:
+        return _confirm_rules([] if data is None else data if isinstance(data, list) else [data])
+    except SettingsError:
+        return _confirm_rules(["*"])
 
 
 def _asked(asks: RuleMatcher, subject: CallSubject, before: float = inf) -> Judgement | None:

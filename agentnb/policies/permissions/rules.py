@@ -22,6 +22,7 @@ RESTRICTED = "restricted"
 EXAMPLE = (
     'Write a dict, such as {"bash": "ask", "write_file(data/**)": "allow"}, or the flags that are permitted, ["file_read"]'
 )
+EFFECTS: tuple[Effect, ...] = get_args(Effect)
 EFFECT = "effect:"
 """Begins the word for tools by effect: ``effect:read``, those that only read; ``effect:write``, those that write, and so on."""
 _WILDCARDS = frozenset("*?[")
@@ -55,6 +56,8 @@ class Rule:
             raise SettingsError(f"{text!r}: there is no effect {effect!r}", near(effect, get_args(Effect)))
         if pattern and _WILDCARDS & set(tools):
             raise SettingsError(f"{text!r}: brackets follow the name of one tool", EXAMPLE)
+        if tools.startswith(EFFECT) and (effect := tools.removeprefix(EFFECT)) not in EFFECTS:
+            raise SettingsError(f"{text!r}: there is no effect {effect!r}", near(effect, EFFECTS))
         return cls(verdict, tools, pattern)
 
     @property
@@ -85,6 +88,14 @@ class Rule:
         if self.is_pattern:
             return fnmatchcase(name, self.tools)
         return self.tools not in NAMES_ALONE and tool is not None and self.tools == flag_of(tool)
+
+    def may_be_about(self, name: str, tool: Tool | None) -> bool:
+        """Return whether it is about calls of this tool, also in other case, or by the name that its MCP server gives it."""
+        if self.is_about(name, tool):
+            return True
+        origin = origin_of(tool)
+        names = (name,) if origin is None else (name, origin.tool)
+        return any(fnmatchcase(one.casefold(), self.tools.casefold()) for one in names)
 
     def check_for(self, name: str, tool: Tool | None) -> None:
         """Raise `SettingsError` if its brackets mean nothing for this tool."""
@@ -132,14 +143,19 @@ class RuleList:
     def check(self, tools: Iterable[Tool]) -> None:
         """Raise `SettingsError` for brackets that mean nothing, and for a name that is nearly that of one of these tools."""
         named = {tool.spec.name: tool for tool in tools}
+        self.check_brackets(named.values())
         for rule in self.rules:
-            for name, tool in named.items():
-                rule.check_for(name, tool)
             known = [*named, *FLAGS]
             is_name = not (rule.is_pattern or rule.is_of_server or rule.tools.startswith(EFFECT))
             similar = nearest(rule.tools, known) if is_name and rule.tools not in known else ()
             if similar:
                 raise SettingsError(f"The rule {rule.text!r} is about no tool of this agent", similar)
+
+    def check_brackets(self, tools: Iterable[Tool]) -> None:
+        """Raise `SettingsError` for brackets that mean nothing for one of these tools."""
+        for tool in tools:
+            for rule in self.rules:
+                rule.check_for(tool.spec.name, tool)
 
     def __bool__(self) -> bool:
         return bool(self.rules) or self.flags is not None

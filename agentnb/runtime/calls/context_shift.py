@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from agentnb.core.messages import encodable
+from agentnb.core.messages import visible
 from agentnb.tools.tool import Tool, ToolOutcome
 
 CONTEXT, ENTITY, REASON = ("new_context", "context_type"), ("entity_id", "entity"), ("message", "reason")
@@ -16,6 +16,8 @@ INSIDE = "context_shift"
 """The field of a result that may hold these fields."""
 MAX_CHARACTERS = 200
 """Characters of a name or a reason; the rest is cut."""
+MAX_READ = 10 * MAX_CHARACTERS
+"""Characters of a text in a result, before what nobody sees is left out."""
 
 
 class ContextShift(NamedTuple):
@@ -30,11 +32,14 @@ def shift_of(tool: Tool | None, outcome: ToolOutcome) -> ContextShift | None:
     """Return the shift in a result; None without one, after an error, and for a tool that does not declare it."""
     if not outcome.ok or not getattr(tool, "shifts_context", False):
         return None
-    found = _data(outcome)
-    inner = found.get(INSIDE)
-    found = inner if isinstance(inner, Mapping) else found
-    context = _text(found, CONTEXT)
-    return ContextShift(context, _text(found, ENTITY), _text(found, REASON)) if context else None
+    try:
+        found = _data(outcome)
+        inner = found.get(INSIDE)
+        found = inner if isinstance(inner, Mapping) else found
+        context, entity, reason = [_text(found, names) for names in (CONTEXT, ENTITY, REASON)]
+    except Exception:  # whatever an object of the person raises
+        return None
+    return ContextShift(context, entity, reason) if context else None
 
 
 def _data(outcome: ToolOutcome) -> Mapping[str, Any]:
@@ -48,5 +53,6 @@ def _data(outcome: ToolOutcome) -> Mapping[str, Any]:
 
 
 def _text(data: Mapping[str, Any], names: tuple[str, ...]) -> str:
-    found = next((value for name in names if isinstance(value := data.get(name), str | int) and str(value).strip()), "")
-    return encodable(" ".join(str(found).split())[:MAX_CHARACTERS])
+    values = [data.get(name) for name in names]
+    texts = [str(value).strip() for value in values if isinstance(value, str | int) and not isinstance(value, bool)]
+    return " ".join(visible(next(filter(None, texts), "")[:MAX_READ]).split())[:MAX_CHARACTERS]

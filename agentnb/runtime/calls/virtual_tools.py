@@ -8,9 +8,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, TypeAlias
 
+from agentnb.core.questions import ToolOrigin
 from agentnb.core.request import ToolSpec
 from agentnb.tools.rendering import success
-from agentnb.tools.subject import Subject, flag_of, origin_of, reads_tree, subject_of
+from agentnb.tools.subject import Flag, Subject, flag_of, origin_of, reads_tree, subject_of
 from agentnb.tools.tool import Effect, Tool, ToolContext, ToolOutcome
 
 Handler: TypeAlias = Callable[[Any, ToolContext], Any | Awaitable[Any]]
@@ -32,6 +33,8 @@ class VirtualTool:
         self.effects: frozenset[Effect] | None = None if behind is None else behind.effects
         self.timeout = None if behind is None else behind.timeout
         self.subject: Subject | None = subject_of(behind)
+        self.flag: Flag | None = flag_of(behind)
+        self.origin: ToolOrigin | None = origin_of(behind)
         self.shifts_context = bool(getattr(behind, "shifts_context", False))
         self.flag, self.origin = flag_of(behind), origin_of(behind)
         self.reads_tree = reads_tree(behind)

@@ -76,7 +76,8 @@ def with_permissions_of(of: Run, options: RunOptions, *, counts: bool, whole: bo
     ``counts`` and ``whole`` as for `logged_permissions`.
     """
     found = logged_permissions(of, options, counts=counts, whole=whole)
-    rules = reduce(RuleList.then, found.layers, options.permissions or NO_RULES) or None
+    first = RuleList(found.confirms).then(options.permissions or NO_RULES)
+    rules = reduce(RuleList.then, found.layers, first) or None
     if not counts:
         return replace(options, permissions=rules, least_mode=least_mode(found))
     mode = options.approval_mode or (found.mode.words if found.mode.held else None)

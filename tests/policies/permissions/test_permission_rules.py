@@ -52,6 +52,7 @@ def test_what_is_no_rule_is_refused_with_what_would_be(subtests: pytest.Subtests
         ({3: "ask"}, "is not a rule about tools"),
         ({"mcp_*(x)": "ask"}, "brackets follow the name of one tool"),
         ({"mcp:": "ask"}, "is not a rule about tools"),
+        ({"effect:wrte": "ask"}, "there is no effect 'wrte'.*write"),
         ({"mcp:clock_*": "ask"}, "is not a rule about tools"),
         ({"effect:wirte": "ask"}, "there is no effect 'wirte'. Did you mean write"),
         (["files"], "There is no flag 'files'.*file_read"),

@@ -191,3 +191,7 @@ def test_what_cannot_be_read_of_a_log_is_taken_as_strict() -> None:
     for rules in (3, {"bash": "allow"}, [3]):
         read = Permissions.logged({"permissions": rules}, loosens=True)
         assert read.for_tool("bash", TOOLS["bash"], HERE).judge({"command": "ls"}).flag == "bash", rules
+    for confirmed in (3, "bash", {"bash": 1}, [3], ["a b"], [["bash"]]):
+        read = Permissions.logged({"confirm": confirmed}, loosens=True)
+        judged = read.for_tool("bash", TOOLS["bash"], HERE).judge({"command": "ls"})
+        assert judged.verdict == "ask" and judged.is_confirmed, confirmed
