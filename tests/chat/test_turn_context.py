@@ -12,7 +12,7 @@ from marked_logs import marked
 from scripted_runs import bare, look, think, work
 
 from agentnb import Agent, Chat, ContextType, Run, Store, ToolCall, recover, tool
-from agentnb.chat.turn_context import SHIFT
+from agentnb.detect.rules import CONTEXT_SHIFT
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 
@@ -98,9 +98,10 @@ def test_a_result_of_a_tool_that_declares_it_shifts_the_context_and_other_result
     assert (run.contexts, run.context_type, run.entity) == (("global", "station"), "station", "Cork")
     assert asked == ["work"]  # a confirmation of the new context holds at once
     cells = [[one.cell for one in round.guidance] for round in run.rounds]
-    assert cells == [[], [], [SHIFT], [SHIFT]]
+    assert cells == [[], [], [CONTEXT_SHIFT], [CONTEXT_SHIFT]]
     told = run.rounds[2].guidance[0].text
     assert "Name the station." in told and '"Cork"' in told and "opened" not in told
+    assert [one.followed for round in run.rounds for one in round.followed] == [None, None]  # it asks for nothing
     assert run.system == model.requests[-1].system and run.settings["max_seconds"] == 90
 
 
@@ -160,7 +161,7 @@ def test_a_killed_run_is_recovered_in_its_context_of_which_the_log_holds_all(tmp
         )
     )
     assert run.status == "completed" and asked == ["work"]
-    assert run.rounds[-1].guidance[0].cell == SHIFT
+    assert run.rounds[-1].guidance[0].cell == CONTEXT_SHIFT
 
 
 def test_a_simple_request_is_one_call_of_the_model() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from agentnb.agent.clarification import CLARIFY
 from agentnb.core.log import work_events as w
 from agentnb.core.log.events import AnyEvent, Event, RoundStarted, RunRecovered, RunStarted, RunSuspended, ToolAdmitted
 from agentnb.core.plans.plan_history import GENERATION
@@ -147,6 +148,8 @@ def _plan_proposed(event: w.PlanProposed, names: WorkNames) -> str:
 
 
 def _model_called(event: w.ModelCalled) -> str:
+    if event.operation == CLARIFY:
+        return ""  # no model was called
     by = f" by {event.model.partition('?')[0]}" if event.model else ""
     facts = [*used(event.usage), *([duration(event.seconds)] if event.seconds else [])]
     failed = f" failed: {event.error}" if event.error else ""
@@ -207,7 +210,7 @@ def _grant_given(event: w.GrantGiven) -> str:
 
 
 def _reply_given(event: w.ReplyGiven) -> str:
-    return f"reply without a model: {first_line(event.message.text, 80)}"
+    return "reply without a model"
 
 
 def _context_shifted(event: w.ContextShifted) -> str:
