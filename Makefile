@@ -110,6 +110,7 @@ bench: .venv/test
 	@$(BIN)/python benchmarks/builtin_tools.py
 	@$(BIN)/python benchmarks/mcp_servers.py
 	@$(BIN)/python benchmarks/plans.py
+	@$(BIN)/python benchmarks/contexts.py
 
 # How well detectors agree with labels: make scores TRACES=FOLDER; one third is kept apart: make scores TRACES=FOLDER SCORES="--part train"
 scores: .venv/test

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentnb.core.log.event import RoundStatus
-from agentnb.core.log.work_events import ReplyGiven, ModelCalled
+from agentnb.core.log.work_events import ModelCalled, ReplyGiven
 from agentnb.core.messages import Message, Text
 from agentnb.core.usage import NOTHING_USED
 from agentnb.errors import AgentnbError

@@ -81,6 +81,8 @@ class AgentSettings:
     sends: History = field(init=False, repr=False, compare=False)
     """How much of a conversation is sent, according to `history`."""
     toolbox: Toolbox = field(init=False, repr=False, compare=False)
+    context: RunContext | None = field(init=False, repr=False, compare=False)
+    """The context of its runs, which an extension has; None without one."""
     first_tools: tuple[str, ...] = field(init=False, repr=False, compare=False, default=())
     """The names of the tools that the context of its runs lists first."""
     rule_list: RuleList = field(init=False, repr=False, compare=False)
@@ -97,6 +99,7 @@ class AgentSettings:
     def __post_init__(self) -> None:
         self._check_kinds()
         self._set("extensions", self._all_extensions())
+        self._set("context", context_of(self.extensions))
         model, policy, limits = taken_settings({name: getattr(self, name) for name in _TAKEN}, self.extensions)
         check_model(model)
         self._set("used_model", model)
@@ -191,11 +194,6 @@ class AgentSettings:
                 f"{READ_TOOL} is the tool with which a model reads long results",
                 'Give yours another name, or Agent(history="full")',
             )
-
-    @property
-    def context(self) -> RunContext | None:
-        """The context of its runs; None without one."""
-        return context_of(self.extensions)
 
     @property
     def keeps_todos(self) -> bool:

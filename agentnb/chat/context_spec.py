@@ -40,6 +40,10 @@ class ContextSpec:
     limits: Mapping[str, Any] = field(default_factory=dict)
     aliases: Iterable[str] = ()
     load: Load | None = None
+    first: tuple[Rule, ...] = field(init=False, repr=False, compare=False)
+    """The tools that are listed first."""
+    confirms: tuple[Rule, ...] = field(init=False, repr=False, compare=False)
+    """The calls about which the person is asked each time."""
 
     def __post_init__(self) -> None:
         for name, value in (
@@ -50,6 +54,8 @@ class ContextSpec:
             ("limits", self._checked_limits()),
         ):
             object.__setattr__(self, name, value)
+        for name, key in (("first", FIRST), ("confirms", CONFIRM)):
+            object.__setattr__(self, name, tuple([Rule.read(text, "ask") for text in self.tools.get(key, ())]))
         for word in (self.name, *self.aliases):
             if not isinstance(word, str) or not _NAME.fullmatch(word):
                 raise SettingsError(f"{word!r} is not the name of a context", "Use letters, digits, _ - and . only")
@@ -59,16 +65,6 @@ class ContextSpec:
             raise self._wrong(f"there is no profile {self.profile!r}", near(str(self.profile), PROFILES))
         if self.load is not None and not callable(self.load):
             raise self._wrong(f"load={self.load!r} is not a function", "It takes the id of an entity and returns text about it")
-
-    @property
-    def first(self) -> tuple[Rule, ...]:
-        """The tools that are listed first."""
-        return tuple([Rule.read(text, "allow") for text in self.tools.get(FIRST, ())])
-
-    @property
-    def confirms(self) -> tuple[Rule, ...]:
-        """The calls about which the person is asked each time."""
-        return tuple([Rule.read(text, "ask") for text in self.tools.get(CONFIRM, ())])
 
     @property
     def data(self) -> dict[str, Any]:

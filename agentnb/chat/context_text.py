@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 import msgspec
 
@@ -12,6 +13,7 @@ from agentnb.chat.prompts import prompt
 
 MAX_CHARACTERS = 20_000
 """Of the text about an entity."""
+_PLACEHOLDER = re.compile(r"\{\{ (\w+) \}\}")
 _TAG = re.compile(r"<(\s*/?\s*entity)", re.IGNORECASE)
 
 
@@ -31,16 +33,21 @@ def after_shift(context: ContextSpec, entity: str) -> str:
     return _filled("context_shift", context, entity)
 
 
-def _filled(name: str, context: ContextSpec, entity: str, **more: str) -> str:
+def _filled(name: str, context: ContextSpec, entity: str, first: str = "") -> str:
+    about = f"{context.name}, {msgspec.json.encode(entity).decode()}" if entity else context.name
     confirmed = ", ".join(context.tools.get(CONFIRM, ()))
+    return _text(name, about, context.intent.strip(), tuple(context.behaviours), confirmed, first)
+
+
+@lru_cache(maxsize=64)
+def _text(name: str, about: str, intent: str, behaviours: tuple[str, ...], confirmed: str, first: str) -> str:
     values = {
-        "about": f"{context.name}, {msgspec.json.encode(entity).decode()}" if entity else context.name,
-        "intent": context.intent.strip(),
-        "behaviours": "\n".join(f"- {line}" for line in context.behaviours),
+        "about": about,
+        "intent": intent,
+        "behaviours": "\n".join(f"- {line}" for line in behaviours),
         "confirm": f"The person is asked before each of these calls: {confirmed}." if confirmed else "",
-        **more,
+        "first": first,
     }
-    parts = prompt(name).split("\n\n")
-    for key, value in values.items():
-        parts = [part.replace(f"{{{{ {key} }}}}", value) for part in parts]
+    # Each part is filled once: a value that holds a placeholder stays text.
+    parts = [_PLACEHOLDER.sub(lambda found: values[found[1]], part) for part in prompt(name).split("\n\n")]
     return "\n\n".join(part for part in parts if part.strip())

@@ -14,6 +14,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, ModelError, RunLimited, near
 from agentnb.policies.verdict import Stop
 from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.failure_place import place_of_verdict
 from agentnb.tools.tool_errors import traceback_of_own_code
 
 OF_THE_REPLY = "reply"
@@ -29,8 +30,8 @@ class Suspended(Exception):
         self.why = why
 
 
-def log_stop(log: EventLog, verdict: Stop) -> None:
-    """Log why the run stops, skipping what a process that died has already logged."""
+def log_stop(log: EventLog, verdict: Stop, component: str = "") -> None:
+    """Log why the run stops, skipping what a process that died has already logged. ``component``: the part that worked."""
     run, loop = log.run, verdict.loop
     _log_unknown_facts(log)
     if loop is not None and not any((one.rule, one.last) == (loop.rule, loop.last) for one in run.loops):
@@ -41,7 +42,7 @@ def log_stop(log: EventLog, verdict: Stop) -> None:
         log.emit(e.LimitReached, limit=verdict.stop_reason, value=verdict.limit)
     if verdict.problem and run.error is None:
         error = e.RunError(verdict.stop_reason, verdict.problem, advised(verdict.hint))
-        log.emit(e.ErrorRaised, error=error, where=OF_THE_REPLY)
+        log.emit(e.ErrorRaised, error=error, where=OF_THE_REPLY, **place_of_verdict(run, component))
 
 
 def _log_unknown_facts(log: EventLog) -> None:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from agentnb.core.log.events import AnyEvent, CompactionStarted, ContextCompacted
-from agentnb.core.log.work_events import ModelCalled
+from agentnb.core.log.events import AnyEvent, CompactionStarted, ContextCompacted, RunStarted
+from agentnb.core.log.work_events import ContextShifted, ModelCalled
 from agentnb.core.run.facts import RunFacts
-from agentnb.core.run.rounds import Retry, WorkflowRound
-from agentnb.core.run.timeline import COMPACTION, ModelCall, timeline
+from agentnb.core.run.rounds import BROKEN_OFF, Retry, WorkflowRound
+from agentnb.core.run.timeline import CLARIFY_BLANK, COMPACTION, ModelCall, first_seq, timeline
 from agentnb.core.usage import Usage
 
 NESTED = "nested"
 """The operation of a row for all calls of a nested run."""
-BROKEN_OFF = "broken_off"
-"""The stop reason of a partial reply."""
+MAX_SECONDS = "max_seconds"
+"""The name of the time limit of a run."""
 
 
 class Call(NamedTuple):
@@ -33,7 +34,8 @@ class Call(NamedTuple):
     retries: Sequence[Retry]
     usage: Usage
     seconds: float | None
-    stop_reason: str
+    stop_reason: str | None
+    """Why the reply ended; None if none came, or nobody says it."""
     metadata: dict[str, Any]
     not_waited: float
     """Seconds of the last wait that did not pass because the person stopped the run; else 0."""
@@ -45,10 +47,20 @@ class Call(NamedTuple):
     """Who replied, where several agents share a conversation."""
     nested_run: str | None = None
     """The nested run whose calls it sums up; None for a call of the run itself."""
+    profile: str = ""
+    """The profile whose model was called."""
+    context: str = ""
+    """The context type in force when it was made."""
+    execution_mode: str = ""
+    """How the plan is executed for which, or after which, it was made."""
+    call_id: str = ""
+    """The tool call that it was made in."""
 
     @property
     def attempts(self) -> int:
         """Attempts made."""
+        if self.operation == CLARIFY_BLANK:
+            return 0
         return sum(retry.attempt > 0 for retry in self.retries) + (not self.not_waited)
 
     @property
@@ -68,9 +80,28 @@ class Call(NamedTuple):
 
 def model_calls(run: RunFacts) -> Iterator[Call]:
     """Yield all model calls of a run."""
+    contexts, modes = _contexts(run), [(event.seq, event.execution_mode) for event in run.model_calls if event.execution_mode]
     for part in timeline(run, ModelCall):
         if isinstance(part, ModelCall):
-            yield _call(run, part)
+            ended, seq = part.ended, first_seq(part)
+            side = ended if isinstance(ended, ModelCalled) else None
+            yield _call(run, part)._replace(
+                context=_latest(contexts, seq),
+                profile=(side.profile if side else "") or run.profile,
+                execution_mode=side.execution_mode if side else _latest(modes, seq),
+                call_id=side.call_id if side else "",
+            )
+
+
+def _contexts(run: RunFacts) -> list[tuple[int, str]]:
+    """Return the numbers of the events from which on each context type is in force."""
+    return [(event.seq, event.context_type) for event in run.events if isinstance(event, RunStarted | ContextShifted)]
+
+
+def _latest(values: Sequence[tuple[int, str]], seq: int) -> str:
+    """Return the last value that was logged before the event with this number; empty if none was."""
+    place = bisect_left(values, (seq,))
+    return values[place - 1][1] if place else ""
 
 
 def _call(run: RunFacts, part: ModelCall) -> Call:
@@ -87,36 +118,47 @@ def _call(run: RunFacts, part: ModelCall) -> Call:
         retries=retries,
         usage=part.usage or Usage(),
         seconds=None,
-        stop_reason="",
+        stop_reason=None,
         metadata={},
         not_waited=0.0,
         problem=part.problem,
     )
     if isinstance(ended, ModelCalled):
         is_ok = not ended.error
-        return call._replace(replied=is_ok, failed=not is_ok, usage=ended.usage, seconds=ended.seconds, model=ended.model)
+        stop_reason = "" if is_ok and part.operation != CLARIFY_BLANK else None
+        call = call._replace(usage=ended.usage, seconds=ended.seconds, model=ended.model)
+        return call._replace(replied=is_ok, failed=not is_ok, stop_reason=stop_reason)
     if part.operation == COMPACTION:
         return _of_summary(call, ended)
     if isinstance(ended, CompactionStarted) or part.round is None:
         return call
     one = run.rounds[part.round]
+    is_cut_off = _is_out_of_time(run, one)
     return call._replace(
         replied=one.reply is not None,
         failed=one.reply is None or one.stop_reason == BROKEN_OFF,
         usage=one.usage or call.usage,
         seconds=one.seconds if one.reply is None else one.model_seconds,
-        stop_reason=one.stop_reason,
+        stop_reason=BROKEN_OFF if is_cut_off else None if one.reply is None else one.stop_reason,
         metadata=one.metadata,
         not_waited=_not_waited(one, part),
+        problem=MAX_SECONDS if is_cut_off else call.problem,
         author=one.reply.author if one.reply is not None else "",
     )
+
+
+def _is_out_of_time(run: RunFacts, one: WorkflowRound) -> bool:
+    """Return whether the time limit of the run cut off the model's reply of a round."""
+    is_whole = one.reply is not None and one.stop_reason != BROKEN_OFF
+    return not is_whole and one.status == "cancelled" and run.limit is not None and run.limit.limit == MAX_SECONDS
 
 
 def _of_summary(call: Call, ended: AnyEvent | None) -> Call:
     if not isinstance(ended, ContextCompacted):
         return call._replace(seconds=0.0)
     is_ok = not ended.problem
-    return call._replace(replied=is_ok, failed=not is_ok, usage=ended.usage, seconds=ended.seconds)
+    stop_reason = "" if is_ok else None
+    return call._replace(replied=is_ok, failed=not is_ok, usage=ended.usage, seconds=ended.seconds, stop_reason=stop_reason)
 
 
 def _not_waited(one: WorkflowRound, part: ModelCall) -> float:

@@ -69,7 +69,7 @@ COLUMNS: list[Column[Row]] = [
         "str",
         lambda row: row.plan.context or None,
         "The scope in which it was made",
-        "context_shifted.context_type",
+        "run_started.context_type, context_shifted.context_type",
     ),
     Column(
         "status",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.fold import folded
+from agentnb.core.run.timeline import CLARIFY_BLANK
 from agentnb.interchange.files import RunSource
 from agentnb.tables.columns import DOLLARS, ROUNDS, SECONDS, TIME, TOKENS, UTC, Column, number_of
 from agentnb.tables.folders import frame_of
@@ -31,15 +32,47 @@ COLUMNS: list[Column[Call]] = [
         "operation",
         "str",
         lambda call: call.operation,
-        "What it was for: chat (the loop), final_answer (at a limit), compaction, or a word of its own such as planner; "
-        "nested: all calls of a nested run whose log is not among those read",
+        "What it was for: chat (the loop; planner_stream in a run with a profile), final_answer (at a limit), compaction, or "
+        "a word of its own such as planner; clarify_blank: a canned answer to a blank message, without a model; nested: all "
+        "calls of a nested run whose log is not among those read",
         "model_called.operation, or the event that it belongs to",
+    ),
+    Column(
+        "profile",
+        "str",
+        lambda call: call.profile or None,
+        "The profile whose model it is: speed, balanced or quality; missing outside of contexts",
+        "run_started.settings, model_called.profile",
+    ),
+    Column(
+        "context",
+        "str",
+        lambda call: call.context or None,
+        "Context type in force when it was made",
+        "run_started.context_type, context_shifted.context_type",
+    ),
+    Column(
+        "execution_mode",
+        "str",
+        lambda call: call.execution_mode or None,
+        "How the plan is executed that it was made for; of the loop's calls, the last plan of the run before",
+        "model_called.execution_mode",
+    ),
+    Column(
+        "conversation", "str", lambda call: call.run.conversation, "First run of its conversation", "run_started.conversation"
+    ),
+    Column(
+        "call_id",
+        "str",
+        lambda call: call.call_id or None,
+        "The tool call that it was made in, if any",
+        "model_called.call_id",
     ),
     Column(
         "model",
         "str",
-        lambda call: None if call.nested_run else call.model or call.run.model,
-        "The model that was called; missing for a nested run",
+        lambda call: None if call.nested_run or call.operation == CLARIFY_BLANK else call.model or call.run.model,
+        "The model that was called; missing for a nested run, and where none was called",
         "run_started.model, model_called.model",
     ),
     Column(
@@ -126,9 +159,9 @@ COLUMNS: list[Column[Call]] = [
     Column(
         "stop_reason",
         "str",
-        lambda call: call.stop_reason if call.replied else None,
-        "Why the reply ended, in the provider's words",
-        "model_replied.stop_reason",
+        lambda call: call.stop_reason,
+        "Why the reply ended, in the provider's words; broken_off also if the time limit cut it off",
+        "model_replied.stop_reason, limit_reached.limit",
     ),
     Column(
         "error",
@@ -175,7 +208,7 @@ def _rows(run: RunFacts) -> Iterator[Call]:
                 retries=(),
                 usage=nested.usage,
                 seconds=None,
-                stop_reason="",
+                stop_reason=None,
                 metadata={},
                 not_waited=0.0,
                 nested_run=run_id,

@@ -95,6 +95,25 @@ def test_the_parts_of_several_are_in_their_order() -> None:
     assert [tool.name for tool in run.tools] == ["propose", "think"]
 
 
+def test_it_sets_limits_and_policy_where_the_agent_has_none_and_the_model(subtests: pytest.Subtests) -> None:
+    deep = ScriptedModel(["Deep."], name="scripted:deep", repeat=True)
+    first = with_parts(agent_settings={"policy": "minimal", "max_seconds": 9, "on_limit": "raise", "max_rounds": 7})
+    second = Extension(name="others", agent_settings={"model": deep, "max_seconds": 3, "max_tokens": 5})
+    cases: dict[str, tuple[dict[str, Any], tuple[Any, ...]]] = {
+        "none of its own": ({}, ("minimal", 9, "raise", 7, 5)),
+        "its own": ({"policy": "matrix", "max_seconds": 1, "max_rounds": 3}, ("matrix", 1, "raise", 3, 5)),
+        "no limit": ({"max_seconds": "none", "on_limit": "stop"}, ("minimal", None, "stop", 7, 5)),
+    }
+    for name, (settings, expected) in cases.items():
+        with subtests.test(name):
+            agent = bare(ScriptedModel(["Shallow."]), extensions=[first, second], **settings)
+            limits = agent.limits
+            found = (agent.used_policy.name, limits.max_seconds, limits.on_limit, limits.max_rounds, limits.max_tokens)
+            assert found == expected and agent.run_sync("go").text == "Deep."
+            kept = (agent.settings.get("max_seconds"), agent.settings["policy"]["name"], agent.run_sync("go").model)
+            assert kept == (expected[1], expected[0], "scripted:deep")
+
+
 def test_what_cannot_be_an_extension_is_refused(subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[Any, type[Exception], str]] = {
         "a text": (lambda: bare("simulated:chatty", extensions="plans"), SettingsError, "is not an extension"),
@@ -108,6 +127,12 @@ def test_what_cannot_be_an_extension_is_refused(subtests: pytest.Subtests) -> No
             lambda: bare("simulated:chatty", [propose], extensions=[with_parts()]),
             InvalidTool,
             "already registered",
+        ),
+        "an unknown setting": (lambda: with_parts(agent_settings={"max_second": 1}), SettingsError, "Did you mean max_seconds"),
+        "a wrong limit": (
+            lambda: bare("simulated:chatty", extensions=[with_parts(agent_settings={"max_seconds": 0})]),
+            SettingsError,
+            "max_seconds=0",
         ),
         "no name": (lambda: Extension(name=" "), SettingsError, "is not the name of an extension"),
         "settings": (lambda: Extension(name="plans", settings={"of": object()}), SettingsError, "JSON"),

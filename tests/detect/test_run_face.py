@@ -33,6 +33,7 @@ OF_A_PERSON = {
         "waiting",
         "events",
     ),
+    *("agent_state", "plan_position", "profile"),
     *("text", "output", "output_schema", "error", "status", "stop_reason", "limit", "warnings"),
     *("outcome", "score", "outcome_from", "assessment", "assessments"),
     *(

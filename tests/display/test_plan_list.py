@@ -139,12 +139,14 @@ def test_question_of_a_step_stands_below_it(subtests: pytest.Subtests) -> None:
             assert "◆" in shown["plan:1"] and card.whole()["say"] == "Waiting for you"
 
 
-def test_chip_names_planning_and_the_tool(run: Run) -> None:
+@pytest.mark.req("R3.37")
+def test_chip_says_planning_and_the_step_that_is_executed(run: Run) -> None:
     card, said = LiveCard(), []
     for event in until(run.events, StepAttempted):
         card.take(event)
         said.append(card.whole()["say"])
-    assert [*dict.fromkeys(said)] == ["Starting", "Planning", "Running", "Running exec", "Running tides_fetch"]
+    executing = ["Executing plan", "Executing plan, step 1 of 5", "Executing plan, step 3 of 5"]
+    assert [*dict.fromkeys(said)] == ["Starting", "Planning", "Running", *executing]
 
 
 def test_long_plans_and_many_plans_are_cut() -> None:

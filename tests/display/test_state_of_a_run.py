@@ -8,15 +8,18 @@ from typing import Any
 import pytest
 from asserted_sentences import Snapshot
 from hostile import visible_text
-from run_builder import RunBuilder, answered, begun, called, todos_of
+from run_builder import Fact, RunBuilder, answered, begun, called, todos_of
 
 from agentnb.advice import TryAgain, advised
 from agentnb.core.log import events as e
-from agentnb.core.messages import Message
+from agentnb.core.log import work_events as w
+from agentnb.core.messages import Message, Text
+from agentnb.core.questions import WaitingOnUser
 from agentnb.core.request import ToolSpec
 from agentnb.detect.run import Run
 from agentnb.display.card.compact import compact_html
 from agentnb.display.card.html import run_html
+from agentnb.display.card.live_card import LiveCard
 from agentnb.display.card.text import run_text
 from agentnb.display.parts.head import MARKS, chip_html, meta_html, tone
 from agentnb.display.parts.totals import Totals
@@ -51,6 +54,42 @@ def test_a_run_that_ended_with_todos_open_says_so_and_warns() -> None:
 def test_the_chip_names_all_tools_that_run_each_once() -> None:
     assert chip(open_calls("look", "listen", "look").run) == "Running look, listen"
     assert chip(open_calls("look").run) == "Running look"
+
+
+LOOK = called("look", "c1")
+SWITCHES: list[tuple[list[Fact], str, str]] = [
+    ([], "Starting", "active"),
+    ([(w.PlanProposed, {"plan_id": "a", "plan": {"steps": [{}] * 5}}), *begun(0)], "Thinking", "active"),
+    ([(e.ModelReplied, {"message": Message("assistant", (Text("Let me look."), LOOK))})], "Thinking", "active"),
+    ([(e.ToolStarted, {"call": LOOK})], "Running look", "active"),
+    ([(w.StepStarted, {"step": "exec", "step_kind": "task", "agent": "llm/exec:run_plan"})], "Executing plan", "active"),
+    ([(w.StepStarted, {"step": "exec/1", "step_kind": "call"})], "Executing plan, step 2 of 5", "active"),
+    ([(e.QuestionAsked, {"question": WaitingOnUser("form", "Well?", {}, "q1", "c1")})], "Waiting for you", "asking"),
+    ([(e.QuestionAnswered, {"question_id": "q1", "answer": True})], "Executing plan, step 2 of 5", "active"),
+    ([(w.StepStarted, {"step": "exec/6", "step_kind": "call"})], "Executing plan", "active"),
+    ([(w.StepFinished, {"step": "exec"}), answered(LOOK)[1]], "Thinking", "active"),
+    ([(e.RoundFinished, {"index": 0, "status": "success"}), *begun(1)], "Thinking", "active"),
+    ([(e.RetryScheduled, {"attempt": 1, "seconds": 2.0, "reason": "overloaded"})], "Retrying", "active"),
+    ([(e.ModelReplied, {"message": Message("assistant", (Text("Found."),))})], "Waiting for you", "asking"),
+    ([(e.RunFinished, {"status": "completed", "stop_reason": "natural", "seconds": 1.0})], "Done", "good"),
+]
+
+
+@pytest.mark.req("R3.37", "R3.13")
+def test_the_chip_switches_with_the_state_of_the_agent_also_in_a_live_card() -> None:
+    built, card = RunBuilder(), LiveCard()
+    card.take(built.events[0])
+    card.frame()
+    before = "Starting"
+    for facts, word, kind in SWITCHES:
+        count = len(built.events)
+        for event in built.extend(*facts).events[count:]:
+            card.take(event)
+        assert (chip(built.run), tone(built.run)) == (word, kind)
+        frame = card.frame() or {"slots": {}, "say": before}
+        assert ("chip" in frame["slots"]) == (word != before)
+        assert frame["say"] == word and f"</span> {word}<" in chip_html(built.run)
+        before = word
 
 
 def test_while_the_call_for_a_summary_is_made_again_the_chip_says_that_and_not_that_it_sums_up() -> None:

@@ -11,6 +11,7 @@ from run_builder import START, RunBuilder, begun, called
 
 from agentnb import Run
 from agentnb.core.log import events as e
+from agentnb.core.log import work_events as w
 from agentnb.core.log.events import Origin
 from agentnb.core.messages import ToolCall
 from agentnb.interchange.conversion.run_writer import RunWriter
@@ -37,6 +38,12 @@ def test_each_part_has_its_lane_its_time_and_its_outcome() -> None:
     assert found.rounds[2] == (3, 13.0, 29.0) and found.rounds[-1] == (6, 50.0, 52.0)
     assert found.marks == [("message from you", 34.0), ("loop found", 47.0)]
     assert (found.timed, found.inferred, found.cuts) == (True, False, [])
+
+
+def test_a_canned_answer_is_no_call_of_a_model() -> None:
+    told = Told().add(w.ModelCalled, operation="clarify_blank")
+    assert spans_of(told.run).spans == []
+    assert [span.lane for span in spans_of(told.add(w.ModelCalled, operation="judge").run).spans] == ["side calls"]
 
 
 def test_without_times_each_round_is_equally_wide_and_its_parts_are_in_order() -> None:

@@ -198,7 +198,11 @@ of_kind: dict[type[e.Event], st.SearchStrategy[Any]] = {
     e.RunSuspended: _of_kind(e.RunSuspended, why=words),
     e.RunRecovered: _of_kind(e.RunRecovered, schema=st.just(e.SCHEMA)),
     e.Warned: _of_kind(e.Warned, message=words, advice=advice),
-    e.ErrorRaised: _of_kind(e.ErrorRaised, error=st.builds(e.RunError, words, words, advice), where=words),
+    e.ErrorRaised: _of_kind(
+        e.ErrorRaised,
+        error=st.builds(e.RunError, words, words, advice),
+        **dict.fromkeys(("where", "component", "stage", "tool"), words),
+    ),
     e.RunFinished: _of_kind(e.RunFinished, status=statuses, stop_reason=words, last_round=words, seconds=maybe_seconds),
     w.StepStarted: _of_kind(
         w.StepStarted, step=names, step_kind=words, title=words, parent=words, iteration=counts, inputs=json_values

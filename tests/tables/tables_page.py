@@ -41,9 +41,40 @@ tables.columns("rounds")[["column", "unit", "meaning"]]
 """
 
 
+EVENTS = """## Events of a turn
+
+The events of a chat's turn, by the names that interfaces give them, and the kinds of our log that they are:
+
+| name | kind | when |
+|---|---|---|
+| `session` | `run_started` | |
+| `ontology_loaded` | `run_started` | it has a context and an entity |
+| `last_turn_context` | `run_started` | it continues a conversation |
+| `agent_state` | | `run.agent_state` changes with the event before it |
+| `text` | `model_replied`, `canned_reply` | it has text; while it streams, `TextDelta` |
+| `tool_call` | `tool_started`, `call_blocked` | not for calls that a tool makes |
+| `tool_result` | `tool_finished`, `call_blocked` | likewise |
+| `plan_created` | `plan_proposed` | |
+| `plan_ready_for_review` | `question_asked` | of kind `plan_review` |
+| `plan_review` | `plan_reviewed` | |
+| `step_start` | `step_started` | of a plan |
+| `step_complete` | `step_finished`, `step_skipped` | of a plan |
+| `executor_spawned` | `run_started` | of a nested run |
+| `executor_result` | `run_finished` | of a nested run |
+| `context_shift` | `context_shifted` | |
+| `error` | `error_raised`; `limit_reached` | severity `error`; severity `warning`, and the turn goes on |
+| `done` | `run_finished` | no error came before; or the log ends while a question is open |
+
+A turn has exactly one end: `done`, or an `error` of severity `error`. All other kinds have no such name. `run.agent_state` is
+`thinking`, `executing_tool`, `executing_plan` or `waiting_on_user`: a question wins over a plan, a plan over the tools of its
+steps. Words without a call end the turn: then it waits for you, also when the run has completed. It is None before the first
+round or step, and after a failure, a stop or an empty reply.
+"""
+
+
 def text() -> str:
     """The whole page."""
-    return "\n".join([HEAD, *map(_section, tables.NAMES)])
+    return "\n".join([HEAD, *map(_section, tables.NAMES), EVENTS])
 
 
 def _section(name: str) -> str:

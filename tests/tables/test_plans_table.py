@@ -66,6 +66,21 @@ def test_facts_of_a_plan_that_is_reviewed_and_edited(subtests: pytest.Subtests) 
             assert rows(built.run, "mode", "context", "cost", "seconds") == [("agent_review", "project", 0.25, None)]
 
 
+@pytest.mark.req("R3.43")
+def test_failed_plan_has_its_context_and_mode() -> None:
+    built = RunBuilder(context_type="project_audit", run_kind="workflow")
+    for plan, mode in {"a": "auto_execute", "b": "agent_review"}.items():
+        built.add(w.ModelCalled, operation="plan_generation", execution_mode=mode)
+        built.add(w.PlanProposed, plan_id=plan, plan={"steps": [fetch("vigo")]})
+        built.add(w.StepStarted, **EXECUTION, inputs={"plan": {"id": plan}})
+        built.add(w.ContextShifted, context_type="project")
+        built.add(w.StepFinished, step="exec", status="failed", error="no such station")
+    assert rows(built.run, "status", "context", "mode") == [
+        ("failed", "project_audit", "auto_execute"),
+        ("failed", "project", "agent_review"),
+    ]
+
+
 def test_cost_is_of_its_planning_and_its_execution() -> None:
     built = RunBuilder(run_kind="workflow")
     for plan, cost in {"a": 0.5, "b": None}.items():

@@ -9,6 +9,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import msgspec
 import pytest
 import tables_page
+from chat_examples import NAMED, NAMES, REMOVED
 
 from agentnb import tables
 from agentnb.core.log.event import Event
@@ -96,3 +97,10 @@ def test_no_docstring_repeats_what_the_columns_say(subtests: pytest.Subtests) ->
         with subtests.test(name):
             told = set(re.findall(r"``(\w+)``", getattr(tables, name).__doc__))
             assert not told & set(tables.columns(name)["column"]) - {"arguments"}  # also the name of a parameter
+
+
+@pytest.mark.req("R3.28")
+def test_the_page_names_each_event_of_a_turn_and_its_kinds() -> None:
+    rows = re.findall(r"^\| (`\w+`) \| (.*?) ?\| .*\|$", tables_page.EVENTS, re.MULTILINE)
+    assert {name.strip("`") for name, _ in rows} == NAMES - REMOVED
+    assert {*re.findall(r"\w+", " ".join(kinds for _, kinds in rows))} == NAMED.keys()

@@ -411,6 +411,13 @@ class ErrorRaised(Event, frozen=True, kw_only=True, tag="error_raised", gc=False
 
     error: RunError
     where: str
+    component: str = ""
+    """The part that failed: loop, workflow, store or mcp; empty if nobody says it."""
+    stage: str = ""
+    """What it was doing: start, model_call, compaction, tool_call or reply; planning, plan_execution or step; empty where the
+    log does not say it."""
+    tool: str = ""
+    """The name of the tool that ran, if one did."""
 
 
 class Totals(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

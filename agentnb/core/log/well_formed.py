@@ -191,9 +191,9 @@ class _Reading:
             raise Wrong(f"there is no schema {event.schema}")
         if event.prompt.role != "user":
             raise Wrong(f"the prompt is a message of the {event.prompt.role}, not of the user")
-        # A workflow may be run without one.
+        # A workflow may be run without one, and in a context a blank one gets a question back.
         says = any(isinstance(part, Image) or (isinstance(part, Text) and part.text.strip()) for part in event.prompt.parts)
-        if event.run_kind == "agent" and not says:
+        if event.run_kind == "agent" and not says and not event.context_type:
             raise Wrong("the prompt is blank")
         for name in ("guidance", "policy", "history"):
             if not isinstance(event.settings.get(name, {}), dict):

@@ -16,7 +16,6 @@ from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
 from agentnb.core.plans.plan_steps import (
     ABORT,
-    ASKING,
     BLOCKED,
     CALL,
     DROPPED,
@@ -30,12 +29,14 @@ from agentnb.core.plans.plan_steps import (
     steps_of,
     text_of,
 )
+from agentnb.core.run.agent_state import EXECUTION as EXECUTION  # noqa: PLC0414  # handed on, beside PLANNING
+from agentnb.core.run.agent_state import plan_step_number
 from agentnb.core.run.rounds import DUPLICATE
 from agentnb.core.run.work_records import StepRecord
 from agentnb.core.usage import Usage
 
-PLANNING, EXECUTION = "llm/core:plan", "llm/exec:run_plan"
-"""The actions of task files that make plans and run them."""
+PLANNING = "llm/core:plan"
+"""The action of task files that makes plans; `EXECUTION` runs them."""
 GENERATION = "plan_generation"
 """The operation of a model call that makes a plan."""
 REVIEW = "plan_review"
@@ -196,6 +197,10 @@ class PlanHistory:
         made.context = self._context
         return made
 
+    def run_started(self, event: e.RunStarted) -> None:
+        """Record the scope that the run began with."""
+        self._context = event.context_type
+
     def proposed(self, event: w.PlanProposed) -> None:
         """Add a plan, or replace the one with its id."""
         made = self._add(event.plan_id, event.plan)
@@ -256,7 +261,7 @@ class PlanHistory:
         if event.step_kind != CALL or block not in self._tasks:
             return
         self.children.add(path)
-        plan, number = self._running.get(block), _number_of(path)
+        plan, number = self._running.get(block), plan_step_number(path)
         if plan is None or path.rpartition("/")[2].startswith(REPLYING):
             return
         self._places[path] = plan, number
@@ -361,12 +366,6 @@ class PlanHistory:
             plan.changes += 1
 
 
-def _number_of(path: str) -> int:
-    """Return the number of the step that ``exec/3`` or ``exec/question-3`` is; -1 for the plan itself."""
-    last = path.rpartition("/")[2].removeprefix(ASKING)
-    return int(last) if last.isascii() and last.isdigit() and len(last) < 6 else -1
-
-
 def _results(value: Any) -> dict[str, Mapping[str, Any]]:
     """Return the results in the input or output of an execution, by the ids of their steps."""
     given = value.get("results") if isinstance(value, Mapping) else None
@@ -375,6 +374,7 @@ def _results(value: Any) -> dict[str, Mapping[str, Any]]:
 
 
 _HANDLERS: Mapping[type[Any], Callable[[PlanHistory, Any], None]] = {
+    e.RunStarted: PlanHistory.run_started,
     w.PlanProposed: PlanHistory.proposed,
     w.PlanEdited: PlanHistory.edited,
     w.PlanRejected: PlanHistory.rejected,

@@ -9,6 +9,7 @@ import msgspec
 
 from agentnb.core.log.events import NestedStart
 from agentnb.core.messages import ToolCall
+from agentnb.core.run.agent_state import ASKING as ASKING  # noqa: PLC0414  # handed on, beside REPLYING
 from agentnb.core.run.call_window import call_key
 from agentnb.core.run.work_records import StepRecord
 
@@ -17,8 +18,8 @@ QUESTIONS = (ELICITATION, CLARIFY)
 """The types of steps that ask the person."""
 CALL = "call"
 """The kind of a step of the log that the action of a task takes: a call of a tool or a model, or a question."""
-ASKING, REPLYING = "question-", "reply-"
-"""The prefixes of the number in the path of a step that asks the person, or a planner, in place of a call."""
+REPLYING = "reply-"
+"""The prefix of the number in the path of a step that asks a planner, in place of a call; `ASKING`: the person."""
 _OTHERS = (NOOP, ABORT, *QUESTIONS)
 PENDING, DROPPED, KNOWN, PASSED, BLOCKED, NOT_RUN = "pending", "dropped", "known", "passed", "blocked", "not_run"
 """The states that only steps of plans have: not begun; equal to an earlier step; its result was there before; there was nothing

@@ -8,6 +8,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from agentnb.core.log.events import QuestionAnswered
+from agentnb.core.log.work_events import GrantGiven
 from agentnb.core.messages import ToolCall, encodable
 from agentnb.core.questions import GrantOffer, GrantReach, JudgedCall, WaitingOnUser, checked_answer
 from agentnb.core.redaction import redact
@@ -196,6 +198,27 @@ def given_grant(question: WaitingOnUser, answer: object) -> GrantOffer | None:
     reach: GrantReach = "session" if found[1] == "session" else "run"
     usual = next((offer.rule for offer in about.grants if offer.reach == reach == "session"), about.tool)
     return GrantOffer(found[2] or usual, reach)
+
+
+GRANTS_SINCE = 6
+"""The first schema in which an answer that gives a grant is followed by an event of its own."""
+
+
+def grant_in_answer(question: WaitingOnUser, event: QuestionAnswered) -> GrantGiven | None:
+    """Return the grant that an answer gives in a log from before there were grants; None if it gives none."""
+    given = None if event.declined or event.cancelled or event.withdrawn else given_grant(question, event.answer)
+    if given is None:
+        return None
+    return GrantGiven(
+        event.seq,
+        event.at,
+        event.run_id,
+        event.parent_id,
+        grant_id=question.id,
+        tool=given.rule,
+        by=event.by,
+        question_id=question.id,
+    )
 
 
 def decision(answer: Any) -> Decision:

@@ -23,6 +23,7 @@ from agentnb.core.log.outcome import Assessment, Outcome, Source, deciding, with
 from agentnb.core.messages import Message, ToolResult
 from agentnb.core.questions import AskedQuestion, WaitingOnUser
 from agentnb.core.request import ToolRole, ToolSpec, role_of
+from agentnb.core.run.agent_state import AgentState, AgentStateMachine, PlanPosition
 from agentnb.core.run.call_window import CallWindow
 from agentnb.core.run.counters import Counters
 from agentnb.core.run.output import Output, answer_of, logged_schema, read_output
@@ -62,8 +63,8 @@ class RunFacts:
         *("_status", "_paused", "_suspended", "_waiting", "_questions", "_grants"),
         *("_stop_reason", "_error", "_limit", "_started_at", "_ended_at", "_seconds"),
         *("_steps", "_outputs", "_result", "_step_calls", "_open_step_calls", "_back_edges", "_variables"),
-        *("_plans", "_model_calls", "_findings", "_drawn", "_context_type", "_contexts", "_entity", "_assessments", "_labels"),
-        *("_threshold",),
+*("_plans", "_model_calls", "_findings", "_drawn", "_context_type", "_contexts", "_entity", "_assessments", "_labels"),
+        *("_threshold", "_agent_states"),
     )
 
     def __init__(self) -> None:
@@ -111,6 +112,7 @@ class RunFacts:
         self._usage: Usage | None = None  # of its own model calls
         self._nested = NestedTotals()
         self._status: e.Status = "running"
+        self._agent_states = AgentStateMachine()
         self._paused = self._suspended = False
         self._waiting: dict[str, int] = {}  # the places of the open questions in `_questions`, by id, oldest first
         self._questions: list[AskedQuestion] = []
@@ -180,6 +182,10 @@ class RunFacts:
     invocation: Invocation | None = _read(
         lambda run: run._opening.invocation, "The options of the cell or command that started it; None if Python code did."
     )
+    profile: str = _read(
+        lambda run: str(run._settings.get("profile") or ""),
+        "The profile whose model it uses: speed, balanced or quality; empty outside of contexts.",
+    )
     context_type: str = _read(lambda run: run._context_type, "The kind of task that it works on, if that was named.")
     contexts: tuple[str, ...] = _read(lambda run: run._contexts, "The kinds of task that it has worked on, in order.")
     first_entity: str = _read(lambda run: run._opening.entity, "Id of the thing that it worked on when it began.")
@@ -224,6 +230,15 @@ class RunFacts:
     )
     is_suspended: bool = _read(
         lambda run: run._suspended, "Whether it waits for an answer without a process: `recover` resumes it."
+    )
+    agent_state: AgentState | None = _read(
+        lambda run: run._agent_states.state if run._status != "interrupted" else None,
+        "thinking, executing_tool, executing_plan or waiting_on_user; None before its first round or step, and when it has "
+        "ended without words for the person.",
+    )
+    plan_position: PlanPosition | None = _read(
+        lambda run: next(reversed(run._agent_states.executions.values()), None),
+        "How far the running plan has come: the number of its current step, from 1, and of all its steps; None without one.",
     )
     stop_reason: str | None = _read(
         lambda run: run._stop_reason, "Why the run ended: natural, max_rounds, cancelled, error and so on; None while it runs."

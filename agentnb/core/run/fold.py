@@ -18,9 +18,10 @@ from agentnb.core.log import events as e
 from agentnb.core.messages import Message, Text, ToolCall, ToolResult, user
 from agentnb.core.questions import AskedQuestion, Outcome
 from agentnb.core.request import role_of
-from agentnb.core.run import grants, inner_calls, step_calls, work_fold
+from agentnb.core.run import inner_calls, step_calls, work_fold
+from agentnb.core.run.approvals import GRANTS_SINCE, grant_in_answer
 from agentnb.core.run.facts import RunFacts
-from agentnb.core.run.rounds import CallRecord, Retry, WorkflowRound
+from agentnb.core.run.rounds import BROKEN_OFF, CallRecord, Retry, WorkflowRound
 from agentnb.core.todos import is_open, newly_blocked, newly_completed
 from agentnb.core.usage import NOTHING_USED, NestedUsage, logged_nested_usage
 from agentnb.core.view import with_item, with_last, without_last
@@ -74,6 +75,7 @@ def _round_started(run: RunFacts, event: e.RoundStarted) -> None:
     if run._inner_places:
         run._inner_places = {}
     run._recovered = False
+    run._agent_states.begin_round()
 
 
 def _guidance_given(run: RunFacts, event: e.GuidanceGiven) -> None:
@@ -128,6 +130,8 @@ def _model_replied(run: RunFacts, event: e.ModelReplied) -> None:
         elif type(part) is Text:
             text += part.text
     run._call_places = places
+    if text.strip() and _ends_turn(event, records):
+        run._agent_states.say()
     run._use(event.usage)
     current = run._rounds[-1]
     goes_on = current.reason == "reply_cut"  # the reply continues the text that was cut off
@@ -142,6 +146,11 @@ def _model_replied(run: RunFacts, event: e.ModelReplied) -> None:
         signals=event.signals,
         records=tuple(records),
     )
+
+
+def _ends_turn(event: e.ModelReplied, records: Sequence[CallRecord]) -> bool:
+    """Return whether the words of a reply are for the person: it is whole, and calls no tool."""
+    return event.stop_reason != BROKEN_OFF and all(record.is_server_side for record in records)
 
 
 def _put_record(run: RunFacts, call_id: str, **changes: Any) -> None:
@@ -170,11 +179,13 @@ def _tool_started(run: RunFacts, event: e.ToolStarted) -> None:
         inner_calls.started(run, event)
     elif event.step:
         step_calls.started(run, event)
+        run._agent_states.start_call(call.id, event.step)
     else:
         records = run._rounds[-1].records
         if len(records) != 1 or records[0].call is not call or records[0].waits:
             _put_started(run, call)  # usually it is the model's own, and the only one; a person may have changed it
         run._calls.started(call)
+        run._agent_states.start_call(call.id)
     counters.calls += 1
     counters.calls_this_turn += 1
 
@@ -193,6 +204,7 @@ def _tool_finished(run: RunFacts, event: e.ToolFinished) -> None:
         return
     if event.step:
         step_calls.finished(run, event)
+        run._agent_states.end_call(event.result.call_id, event.step)
         return
     result = event.result
     call_id = result.call_id
@@ -215,6 +227,7 @@ def _tool_finished(run: RunFacts, event: e.ToolFinished) -> None:
         _replace_record(run, place, record)
     run._results[call_id] = result
     run._calls.finished(result)
+    run._agent_states.end_call(call_id, error_code=result.error_code)
 
 
 def _call_blocked(run: RunFacts, event: e.CallBlocked) -> None:
@@ -223,10 +236,12 @@ def _call_blocked(run: RunFacts, event: e.CallBlocked) -> None:
         return
     if event.step:
         step_calls.blocked(run, event)
+        run._agent_states.end_call(event.call.id, event.step)
         return
     _put_record(run, event.call.id, result=event.result, rule=event.rule, waits=False)
     run._results[event.call.id] = event.result
     run._calls.blocked(event.call)
+    run._agent_states.end_call(event.call.id, error_code=event.result.error_code)
 
 
 def _todos_changed(run: RunFacts, event: e.TodosChanged) -> None:
@@ -303,8 +318,8 @@ def _question_answered(run: RunFacts, event: e.QuestionAnswered) -> None:
     outcome = _outcome_of(event)
     answer = event.answer if outcome == "answered" else None
     place = run._waiting.get(event.question_id)
-    if place is not None and run._opening.schema < grants.SINCE:
-        grant = grants.grant_in_answer(run._questions[place].question, event)
+    if place is not None and run._opening.schema < GRANTS_SINCE:
+        grant = grant_in_answer(run._questions[place].question, event)
         if grant is not None:
             run._grants[grant.grant_id] = grant
     _close_question(run, event.question_id, outcome=outcome, answer=answer, by=event.by, closed_at=event.at)
@@ -341,7 +356,9 @@ def _withdraw_answers(run: RunFacts) -> None:
 
 
 def _set_status(run: RunFacts) -> None:
-    run._status = "waiting_on_user" if run._paused or run._waiting else "running"
+    is_waiting = run._paused or bool(run._waiting)
+    run._status = "waiting_on_user" if is_waiting else "running"
+    run._agent_states.wait(is_waiting)
 
 
 def _run_suspended(run: RunFacts, event: e.RunSuspended) -> None:
@@ -370,6 +387,7 @@ def _run_recovered(run: RunFacts, event: e.RunRecovered) -> None:
     run._suspended = False
     run._counters.times_recovered += 1
     _set_status(run)
+    run._agent_states.resume(bool(run._waiting))
 
 
 def _warned(run: RunFacts, event: e.Warned) -> None:
@@ -390,6 +408,7 @@ def _run_finished(run: RunFacts, event: e.RunFinished) -> None:
     run._seconds = event.seconds
     if event.last_round and run._rounds:
         run._rounds[-1] = replace(run._rounds[-1], status=event.last_round)
+    run._agent_states.end(event.status)
 
 
 HANDLERS: dict[type[e.Event], Callable[[RunFacts, Any], None]] = {

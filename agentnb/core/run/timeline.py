@@ -21,6 +21,10 @@ from agentnb.core.usage import NOTHING_USED, Usage
 
 CHAT, COMPACTION = "chat", "compaction"
 """Operations of model calls: those of the rounds, as OpenTelemetry names them, and those that write a summary."""
+PLANNER_STREAM = "planner_stream"
+"""The operation of the rounds' calls in a run that has a profile."""
+CLARIFY_BLANK = "clarify_blank"
+"""The operation of the canned answer to a blank message, for which no model is called."""
 OVERFLOW = "overflow"
 """Why the conversation was compacted: a call was refused as too long."""
 TOO_LONG = "The conversation was longer than the model can take; it was compacted, and sent again"
@@ -97,7 +101,7 @@ class Pause(Part, frozen=True, gc=False):
 
 def timeline(run: RunFacts, *kinds: type[Part]) -> list[Part]:
     """Return the parts of a run of these kinds, or all, in the order in which they ended; those that are open come last."""
-    fold, take = _Timeline(), _takes(kinds).get
+    fold, take = _Timeline(run.profile), _takes(kinds).get
     for event in run.events:
         handler = take(type(event))
         if handler is not None:
@@ -109,8 +113,9 @@ def timeline(run: RunFacts, *kinds: type[Part]) -> list[Part]:
 class _Timeline:
     """The open parts of a run, and those that have ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, profile: str = "") -> None:
         self.parts: list[Part] = []
+        self._in_rounds = PLANNER_STREAM if profile else CHAT
         self._round: e.RoundStarted | None = None
         self._is_round_open = self._has_chat = False
         self._round_end: e.RoundFinished | None = None
@@ -296,7 +301,7 @@ class _Timeline:
 
     def _chat(self) -> str:
         assert self._round is not None, "only a round has one"
-        return FINAL_ANSWER if self._round.reason == FINAL_ANSWER else CHAT
+        return FINAL_ANSWER if self._round.reason == FINAL_ANSWER else self._in_rounds
 
 
 Takes: TypeAlias = dict[type[e.Event], Callable[[_Timeline, Any], None]]

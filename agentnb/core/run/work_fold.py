@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -11,6 +11,7 @@ from agentnb.core.guidance import GuidanceTexts
 from agentnb.core.log import work_events as w
 from agentnb.core.log.event import Event
 from agentnb.core.request import role_of
+from agentnb.core.run.agent_state import EXECUTION
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.work_records import PlanRecord, StepRecord
 from agentnb.core.usage import counts
@@ -31,6 +32,22 @@ def _step_started(run: RunFacts, event: w.StepStarted) -> None:
         attempt=event.attempt,
     )
     run._outputs.start(event)
+    if event.agent == EXECUTION:
+        run._agent_states.begin_plan(event.step, _plan_size(run, event.inputs))
+    else:
+        run._agent_states.begin_step(event.step)
+
+
+def _plan_size(run: RunFacts, inputs: Any) -> int:
+    """Return how many steps the plan of an execution has: the plan among its inputs, or else the last that was made."""
+    given = inputs.get("plan") if isinstance(inputs, Mapping) else None
+    plan_id = given.get("id") if isinstance(given, Mapping) else None
+    if not plan_id and run._plans:
+        plan_id = next(reversed(run._plans))
+    record = run._plans.get(plan_id) if isinstance(plan_id, str) else None
+    plan = given if record is None else record.plan
+    steps = plan.get("steps") if isinstance(plan, Mapping) else None
+    return len(steps) if isinstance(steps, list | tuple) else 0
 
 
 def _step(run: RunFacts, step: str) -> StepRecord:
@@ -66,6 +83,7 @@ def _step_finished(run: RunFacts, event: w.StepFinished) -> None:
         "" if event.reason else before.goes_to,
     )
     run._outputs.finish(event, before.kind, before.parent, before.agent)
+    run._agent_states.end_step(event.step)
     if event.sets:
         run._variables.update(event.sets)
 
@@ -117,6 +135,7 @@ def _model_called(run: RunFacts, event: w.ModelCalled) -> None:
 def _reply_given(run: RunFacts, event: w.ReplyGiven) -> None:
     run._messages.append(event.message)
     run._text = event.message.text
+    run._agent_states.say()
 
 
 def _tools_changed(run: RunFacts, event: w.ToolsChanged) -> None:

@@ -54,7 +54,9 @@ MAX_WAIT = 1e8
 
 def tone(run: Run) -> str:
     """Return the tone of a run's state: active, asking, good, neutral, warn or bad."""
-    return tone_of(run.status, todos_open=leaves_todos(run), outcome=run.outcome)
+    is_waiting = run.status == "running" and run.agent_state == "waiting_on_user"
+    status = "waiting_on_user" if is_waiting else run.status
+    return tone_of(status, todos_open=leaves_todos(run), outcome=run.outcome)
 
 
 def tone_of(status: str, *, todos_open: bool, outcome: Outcome = "unknown") -> str:

@@ -27,6 +27,7 @@ from agentnb.core.messages import ToolResult
 from agentnb.core.plans.plan_history import EXECUTION, PLANNING
 from agentnb.core.plans.plan_steps import CALL
 from agentnb.core.redaction import change_texts
+from agentnb.core.run.agent_state import PlanPosition
 from agentnb.core.run.rounds import INTERRUPTED, LOST, MAX_TOOL_CALLS_PER_TURN, CallRecord, WorkflowRound
 from agentnb.core.todos import Todo, has_open, open_todos
 from agentnb.detect.agent_runs import works_in_steps
@@ -146,8 +147,15 @@ def state_words(state: RunState) -> str:
 
 
 def chip(run: Run, *, hears: bool = False) -> str:
-    """Return the state in a few words; while a tool runs, its name. ``hears``: a reply is streaming."""
-    return _doing(run, hears) if run.status == "running" else state_words(state_of(run))
+    """Return the state in a few words; while the agent works, its state with more: the running tool, or the step of a plan.
+
+    ``hears``: a reply is streaming.
+    """
+    if run.status != "running":
+        return state_words(state_of(run))
+    if run.agent_state == "waiting_on_user":
+        return STATES[run.agent_state]
+    return _executing(run.plan_position) if run.agent_state == "executing_plan" else _doing(run, hears)
 
 
 def outcome_words(assessment: Assessment | None) -> str:
@@ -180,12 +188,18 @@ def with_outcome(state: str, assessment: Assessment | None) -> str:
     return ", ".join(filter(None, (state, outcome_words(assessment))))
 
 
+def _executing(position: PlanPosition | None) -> str:
+    """Return ``Executing plan, step 2 of 5``, without the step before the first."""
+    is_at_step = position is not None and 0 < position.step <= position.steps
+    return f"Executing plan, step {position.step} of {position.steps}" if position and is_at_step else "Executing plan"
+
+
 def _doing(run: Run, hears: bool) -> str:
     current = run.open_round
     if current is None:
         return "Running" if run.rounds else _doing_steps(run)
     open_calls = [record.call.name for record in current.records if record.result is None]
-    if open_calls:
+    if open_calls and run.agent_state == "executing_tool":
         return f"Running {', '.join(dict.fromkeys(open_calls))}"
     if is_compacting(current) and not isinstance(run.events[-1], RetryScheduled):
         return f"Summarizing {counted(_being_replaced(run), 'message')}"

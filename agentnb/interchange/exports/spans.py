@@ -19,7 +19,7 @@ from agentnb.core.log import work_events as w
 from agentnb.core.messages import Message, ToolCall, ToolResult
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.fold import apply
-from agentnb.core.run.timeline import ModelCall, Part, Tool, timeline
+from agentnb.core.run.timeline import CLARIFY_BLANK, ModelCall, Part, Tool, timeline
 from agentnb.detect.run import Run
 from agentnb.interchange.exports.stored_messages import is_filled, without_filled
 
@@ -211,7 +211,7 @@ class _Spans:
     def _called(self, part: ModelCall) -> None:
         if isinstance(part.ended, e.ModelReplied):
             self._replied(part.ended)
-        elif isinstance(part.ended, w.ModelCalled):
+        elif isinstance(part.ended, w.ModelCalled) and part.operation != CLARIFY_BLANK:
             self._model_called(part.ended)
 
     def _replied(self, event: e.ModelReplied) -> None:

@@ -12,7 +12,7 @@ from agentnb.core.log import work_events as w
 from agentnb.core.messages import ToolResult
 from agentnb.core.run.inner_calls import with_inner
 from agentnb.core.run.rounds import NOT_RUN, CallRecord
-from agentnb.core.run.timeline import Attempt, Compaction, ModelCall, Part, Pause, Round, Tool, Wait, timeline
+from agentnb.core.run.timeline import CLARIFY_BLANK, Attempt, Compaction, ModelCall, Part, Pause, Round, Tool, Wait, timeline
 from agentnb.detect.run import Run
 
 MODEL, RETRY, COMPACTION, SIDE_CALL, QUESTION, PAUSE = "model", "wait to retry", "compaction", "side calls", "you", "paused"
@@ -107,7 +107,7 @@ class _Clock:
         elif isinstance(part, Compaction) and isinstance(ended, e.ContextCompacted):
             start = self._at(ended) - (ended.seconds or 0.0) if begun is None else self._at(begun)
             self._add(COMPACTION, start, self._at(ended), FAILED if ended.problem else OK)
-        elif isinstance(part, ModelCall) and isinstance(ended, w.ModelCalled):
+        elif isinstance(part, ModelCall) and isinstance(ended, w.ModelCalled) and part.operation != CLARIFY_BLANK:
             now = self._at(ended)
             self._add(SIDE_CALL, now - (ended.seconds or 0.0), now, FAILED if ended.error else OK)
         elif isinstance(part, Compaction | Pause):

@@ -27,6 +27,7 @@ from agentnb.runtime.calls.dispatch import PATIENCE
 from agentnb.runtime.calls.run_servers import RunServers
 from agentnb.runtime.clock import Clock
 from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.failure_place import LOOP, WORKFLOW, failure_place
 from agentnb.runtime.host.host import plain_tools
 from agentnb.runtime.questions.elicitation import Elicitation
 from agentnb.runtime.run_end import Suspended, check_within_limits, log_stop, run_error
@@ -247,7 +248,7 @@ class Lifecycle:
     async def _conclude(self, orchestrator: Orchestrator, verdict: Stop) -> None:
         self._time_up = None
         self.clock.stop()
-        log_stop(self.log, verdict)
+        log_stop(self.log, verdict, self._component)
         if verdict.limit is not None and self._on_limit == FINAL_ANSWER:
             await orchestrator.final_answer(verdict)
         self._finish(verdict.status, verdict.stop_reason, verdict.round_status)
@@ -399,8 +400,15 @@ class Lifecycle:
     def _write_failure(self, error: BaseException, where: str) -> None:
         run = self.log.run
         if run.events and run.error is None and run.should_continue:
-            self.log.emit(e.ErrorRaised, error=run_error(error), where=where)
+            place = failure_place(run, where if where in ("store", "mcp") else self._component)
+            self.log.emit(e.ErrorRaised, error=run_error(error), where=where, **place)
         self._close("failed", "error", "error")
+
+    @property
+    def _component(self) -> str:
+        """The part of the run that works: loop or workflow."""
+        is_loop = self._orchestrator is not None and self._orchestrator.where == "model"
+        return LOOP if is_loop else WORKFLOW
 
     def _close(self, status: e.Status, stop_reason: str, round_status: e.RoundStatus = "cancelled") -> None:
         """End the run at any point. Does nothing the second time."""

@@ -17,6 +17,7 @@ from run_builder import RunBuilder
 
 from agentnb import Run, ToolCall, load_trace, save_trace
 from agentnb.core.log import events as e
+from agentnb.core.log import work_events as w
 from agentnb.interchange.conversion.gaps import NO_PROMPT
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.exports import EXPORTS, anthropic_messages, openai_chat, openinference, otel
@@ -129,6 +130,12 @@ def test_findings_are_evaluation_results_at_the_model_call_that_they_are_about()
 def test_plans_have_spans_around_the_calls_that_made_them() -> None:
     spans = {one["name"]: one for one in otel_spans([judged()])}
     assert spans["chat small"]["parentSpanId"] == spans["plan agent"]["spanId"]
+
+
+def test_a_canned_answer_is_no_call_of_a_model() -> None:
+    built = RunBuilder().add(w.ModelCalled, operation="clarify_blank")
+    assert len(otel_spans([built.run])) == 1
+    assert len(otel_spans([built.add(w.ModelCalled, operation="judge").run])) == 2
 
 
 def test_nested_runs_are_in_the_trace_of_their_root_in_whichever_order() -> None:

@@ -73,6 +73,11 @@ def test_a_word_is_a_tool_a_pattern_of_names_or_a_flag_and_bash_means_the_tool_a
         "network": [False, False, True],
         "web_fetch": [False, False, True],
         "git": [False, False, False],
+        "?ash": [True, False, False],
+        "[bw]*": [True, False, True],
+        "effect:execute": [True, True, False],
+        "effect:network": [False, False, True],
+        "effect:read": [False, False, False],
     }
     for text, expected in about.items():
         rule = Rule.read(text, "ask")

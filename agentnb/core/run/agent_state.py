@@ -1,0 +1,121 @@
+"""The state of the agent: which events switch it between thinking, executing and waiting for the person."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal, NamedTuple, TypeAlias
+
+from agentnb.core.log.event import Status
+
+AgentState: TypeAlias = Literal["thinking", "executing_tool", "executing_plan", "waiting_on_user"]
+EXECUTION = "llm/exec:run_plan"
+"""The action of a task that runs a plan."""
+ASKING = "question-"
+"""The prefix of the number in the path of a plan's step that asks the person, in place of a call."""
+CUT_OFF = frozenset({"cancelled", "time_limit"})
+"""Error codes of calls that the end of the turn cut off: the agent does not think about their results."""
+
+_WITH_WORDS = frozenset({"completed", "limited", "unknown"})
+"""The ends of runs whose last words are for the person."""
+
+
+class PlanPosition(NamedTuple):
+    """How far a running plan has come."""
+
+    step: int
+    """The number of the step that began last, from 1, as the plan has them; 0 before the first."""
+    steps: int
+    """All its steps, those that are dropped or not run included."""
+
+
+@dataclasses.dataclass(slots=True)
+class AgentStateMachine:
+    """The state of the agent, switched by the events of its run. Only the fold calls it.
+
+    An open question or a pause wins over the rest, and a plan over the tools that its steps call. When the person has
+    answered and nothing runs, the state stays until the next event shows what the agent does.
+    """
+
+    state: AgentState | None = None
+    """None before the first round or step, and when the run has ended without words for the person."""
+    executions: dict[str, PlanPosition] = dataclasses.field(default_factory=dict)
+    """The plans that run, by the path of the task that runs each."""
+    _calls: set[tuple[str, str]] = dataclasses.field(default_factory=set)
+    """Open tool calls, by step and id."""
+    _waits: bool = False
+    """Whether a question is open, or the run is paused."""
+    _has_words: bool = False
+    """Whether the last reply ended the turn with words."""
+
+    def begin_round(self) -> None:
+        """Think: a round begins. Its trace may lack results of the round before."""
+        self._calls.clear()
+        self._has_words = False
+        self._work()
+
+    def say(self) -> None:
+        """Wait for the person: the model's words end its turn."""
+        self.state = "waiting_on_user"
+        self._has_words = True
+
+    def start_call(self, call_id: str, step: str = "") -> None:
+        """Execute a tool."""
+        self._calls.add((step, call_id))
+        self._work()
+
+    def end_call(self, call_id: str, step: str = "", error_code: str | None = None) -> None:
+        """Think again when the last open call has ended, unless the end of the turn cut it off."""
+        self._calls.discard((step, call_id))
+        if step or error_code not in CUT_OFF:
+            self._work()
+
+    def begin_step(self, path: str) -> None:
+        """Count a step of a running plan; any other is thought, until it calls a tool."""
+        execution = path.rpartition("/")[0]
+        position = self.executions.get(execution)
+        if position is not None and (number := plan_step_number(path)) >= 0:
+            self.executions[execution] = position._replace(step=number + 1)
+        self._work()
+
+    def begin_plan(self, path: str, steps: int) -> None:
+        """Execute a plan."""
+        self.executions[path] = PlanPosition(0, steps)
+        self._work()
+
+    def end_step(self, path: str) -> None:
+        """Note that a plan is over; the next event shows what the agent does then."""
+        self.executions.pop(path, None)
+
+    def wait(self, is_waiting: bool) -> None:
+        """Wait for the person, or continue what runs when all is answered."""
+        self._waits = is_waiting
+        if is_waiting or self._calls or self.executions:
+            self._work()
+
+    def resume(self, is_waiting: bool) -> None:
+        """Continue in another process, which begins the open calls again, and continues the plans."""
+        self._calls.clear()
+        self._waits = is_waiting
+        self._work()
+
+    def end(self, status: Status) -> None:
+        """End the run: it waits for the person if words ended its turn, and it neither failed nor was stopped."""
+        self._calls.clear()
+        self.executions.clear()
+        has_words = self._has_words and status in _WITH_WORDS
+        self._waits = self._has_words = False
+        self.state = "waiting_on_user" if has_words else None
+
+    def _work(self) -> None:
+        if self._waits:
+            self.state = "waiting_on_user"
+        elif self.executions:
+            self.state = "executing_plan"
+        else:
+            self.state = "executing_tool" if self._calls else "thinking"
+
+
+def plan_step_number(path: str) -> int:
+    """Return the number of the step that ``exec/3`` or ``exec/question-3`` is; -1 for the plan itself."""
+    last = path.rpartition("/")[2].removeprefix(ASKING)
+    return int(last) if last.isascii() and last.isdigit() and len(last) < 6 else -1

@@ -1,0 +1,39 @@
+"""A blank message in a context gets a question back: without a model, a round or a cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from scripted_runs import bare
+
+from agentnb import ContextType, Store
+from agentnb.agent.clarification import CLARIFY
+from agentnb.core.log.work_events import ModelCalled, ReplyGiven
+from agentnb.core.usage import NOTHING_USED
+from agentnb.errors import SettingsError
+from agentnb.models import ScriptedModel
+
+BLANK = " \n"
+
+
+@pytest.mark.req("R3.32", "K3.6")
+def test_it_is_a_run_without_rounds_and_a_row_of_usage_without_tokens(tmp_path: Path) -> None:
+    model, store = ScriptedModel(["Two."]), Store(tmp_path)
+    agent = ContextType.named("general").apply(bare(model))
+    run = agent.run_sync(BLANK, store=store)
+    assert (run.status, run.stop_reason, run.rounds, model.requests) == ("completed", CLARIFY, (), [])
+    assert run.text.endswith(".") and [message.role for message in run.messages] == ["user", "assistant"]
+    assert [type(event) for event in run.events[1:3]] == [ModelCalled, ReplyGiven]
+    (called,) = run.model_calls
+    assert (called.operation, called.profile, called.usage, called.model) == (CLARIFY, "balanced", NOTHING_USED, "")
+    loaded = store.load(run.id)
+    assert loaded.text == run.text and loaded.usage.cost == 0
+    again = agent.run_sync("How many?", continue_from=loaded)
+    assert [message.text for message in model.requests[0].messages] == ["How many?"]  # no provider takes a blank message
+    assert again.continued_from == run.id
+
+
+def test_without_a_context_a_blank_message_is_an_error() -> None:
+    with pytest.raises(SettingsError, match="blank"):
+        bare(ScriptedModel(["Two."]), policy="chat").run_sync(BLANK)

@@ -1,0 +1,119 @@
+"""Turns of a chat as the documents tell them: which events come in which order, and where the agent's state switches."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from chat_examples import NAMED, NAMES, REMOVED, WITHOUT_NAME, document_events, loaded, sequence
+from run_builder import RunBuilder, begun
+from scripted_runs import even_failed
+from virtual_time import VirtualTimeLoop
+
+from agentnb import Agent, Run, ToolCall
+from agentnb.core.log import events as e
+from agentnb.core.log import work_events as w
+from agentnb.core.log.events import KINDS
+from agentnb.errors import ProviderTrouble
+from agentnb.models.scripted import Line, ScriptedModel
+
+
+def tides_fetch(station: int = 0) -> str:
+    """Fetch the tide table of a station."""
+    return f"The tide of {station} is at 04:12"
+
+
+async def tides_fetched_late(station: int = 0) -> str:
+    """Fetch the tide table of a station, very slowly."""
+    await asyncio.sleep(3_600)
+    return "too late"
+
+
+def turn(*replies: Line, tools: Any = (tides_fetch,), **settings: Any) -> Run:
+    """The run of an agent that does only what its model says; time passes when nothing is to be done."""
+    agent = Agent(ScriptedModel([*replies]), tools=[*tools], policy="minimal", **settings)
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        return even_failed(lambda: runner.run(agent.run("When is high water?")))
+
+
+def call(station: int = 0) -> ToolCall:
+    return ToolCall("tides_fetch", {"station": station})
+
+
+def out_of_time() -> Run:
+    """A turn whose tool runs longer than the turn may."""
+
+    async def tides_fetch(station: int = 0) -> str:
+        """Fetch the tide table of a station, very slowly."""
+        return await tides_fetched_late(station)
+
+    return turn(call(), "It takes long.", tools=[tides_fetch], max_seconds=90, on_limit="final_answer")
+
+
+TURNS: dict[str, Callable[[], Run]] = {
+    "answer only": lambda: turn("At 04:12."),
+    "one tool call": lambda: turn(call(), "At 04:12."),
+    "no tools": lambda: turn("I have no tools.", tools=[]),
+    "tool call limit": lambda: turn(
+        *map(call, range(9)), "This is what I have.", max_tool_calls_per_turn=8, on_limit="final_answer"
+    ),
+    "time limit": out_of_time,
+    "model failure": lambda: turn(ProviderTrouble("scripted: unreachable", "Try again later")),
+}
+
+
+@pytest.mark.req("R3.13", "R3.14", "R3.28", "R3.29", "R3.30", "R3.31", "K3.1", "K3.2")
+def test_a_turn_has_the_events_of_the_documents_in_their_order(subtests: pytest.Subtests) -> None:
+    for name, make in TURNS.items():
+        with subtests.test(name):
+            log, expected = [*make().events], sequence(name)
+            assert document_events(log) == expected
+            for end in range(len(log)):
+                so_far = document_events(log[:end], is_whole=False)
+                assert so_far == expected[: len(so_far)]
+                states = [one.split()[1] for one in so_far if one.startswith("agent_state ")]
+                assert Run.from_events(log[:end]).agent_state == (states[-1] if states else None)
+
+
+@pytest.mark.req("R3.28", "R3.29", "KX.10")
+def test_each_kind_of_event_has_a_name_of_the_documents_or_is_known_to_have_none() -> None:
+    kinds = {kind.__struct_config__.tag for kind in KINDS}
+    named = kinds & {*re.findall(r"\w+", str(loaded("event-names.yaml")))}
+    assert named == kinds & NAMED.keys() - {"canned_reply"} and kinds - NAMED.keys() == WITHOUT_NAME
+    assert REMOVED < NAMES
+
+
+def test_a_turn_without_an_end_or_with_two_is_refused(subtests: pytest.Subtests) -> None:
+    ended = e.RunFinished, {"status": "completed", "stop_reason": "natural", "seconds": 1.0}
+    broken = e.ErrorRaised, {"error": e.RunError("ProviderTrouble", "down"), "where": "model"}
+    assert document_events(RunBuilder().extend(*begun(0), broken).events)[-1] == "error ProviderTrouble error"
+    assert document_events(RunBuilder().round("Well.").extend(ended).events)[-1] == "done"
+    for name, facts in {"no end": [], "two ends": [broken, broken], "goes on": [ended, *begun(1), ended]}.items():
+        with subtests.test(name), pytest.raises(AssertionError):
+            document_events(RunBuilder().round("Well.").extend(*facts).events)
+
+
+def test_events_of_plans_contexts_and_nested_runs_have_the_names_of_the_documents() -> None:
+    built = RunBuilder(context_type="project", entity="p-1", continued_from="r-0").extend(*begun(0))
+    built.add(w.PlanProposed, plan_id="a", plan={"steps": [{}, {}]}).add(w.PlanReviewed, plan_id="a", verdict="approved")
+    built.add(w.StepStarted, step="exec", step_kind="task", agent="llm/exec:run_plan")
+    built.add(w.StepStarted, step="exec/0", step_kind="call").add(w.ContextShifted, context_type="task")
+    nested = RunBuilder(run_id="r-2").events[0]
+    between = [nested, e.RunFinished(seq=1, at=None, run_id="r-2", status="completed", stop_reason="natural", seconds=1.0)]
+    log = [*built.events, *between, *_rest(built)]
+    assert document_events(log) == [
+        *("session", "ontology_loaded", "last_turn_context", "agent_state thinking", "plan_created", "plan_review approved"),
+        *("agent_state executing_plan", "step_start 1", "context_shift task", "executor_spawned", "executor_result"),
+        *("step_complete 1", "step_complete 2", "agent_state thinking", "text", "agent_state waiting_on_user", "done"),
+    ]
+
+
+def _rest(built: RunBuilder) -> list[e.AnyEvent]:
+    """The rest of a run with a plan: its second step is skipped, then come words."""
+    count = len(built.events)
+    built.add(w.StepFinished, step="exec/0").add(w.StepSkipped, step="exec/1", reason="it depends on step 1")
+    built.add(w.StepFinished, step="exec").round("Done.")
+    return built.add(e.RunFinished, status="completed", stop_reason="natural", seconds=1.0).events[count:]

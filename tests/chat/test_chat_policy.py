@@ -1,0 +1,111 @@
+"""The policy `chat`: words end the turn; at its limits there is one answer without tools."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from marked_logs import marked
+from scripted_runs import bare, do, look, reply, work
+
+from agentnb import Agent, Chat, Matrix, Store, ToolCall, fork_sync, recover, tool
+from agentnb.core.log.events import LimitReached
+from agentnb.core.messages import Text
+from agentnb.core.run.rounds import MAX_TOOL_CALLS_PER_TURN
+from agentnb.errors import SettingsError
+from agentnb.models import ScriptedModel
+
+
+def test_words_end_the_turn_also_with_open_todos() -> None:
+    todo = ToolCall("todo_operations", {"operations": [{"op": "add", "title": "one"}]}, "t1")
+    model = ScriptedModel([todo, "I will look at the second one tomorrow.", "Never said."])
+    run = Agent(model, tools=[look], policy="chat", instructions=False).run_sync("go")
+    assert (run.stop_reason, len(run.rounds), run.status) == ("natural", 2, "completed")
+    announced = ScriptedModel(["Now I call look to see more.", "Never said."])
+    assert len(Agent(announced, tools=[look], policy="chat").run_sync("go").rounds) == 1
+
+
+def test_at_the_ninth_call_there_is_one_answer_without_tools_and_a_warning() -> None:
+    model = ScriptedModel([*map(do, range(9)), "That is what I have."])
+    run = Agent(model, tools=[work], todos=False, policy="chat").run_sync("go")
+    records = [record for one in run.rounds for record in one.records]
+    assert [record.rule for record in records if record.rule] == [records[8].rule] == [MAX_TOOL_CALLS_PER_TURN]
+    assert [event.limit for event in run.events if isinstance(event, LimitReached)] == [MAX_TOOL_CALLS_PER_TURN]
+    assert (run.status, run.text, model.requests[-1].settings.get("tool_choice")) == ("limited", "That is what I have.", "none")
+    assert len(run.rounds) == 10
+
+
+def test_its_limits_are_settings_of_the_policy_and_an_agents_own_win(subtests: pytest.Subtests) -> None:
+    cases: dict[str, tuple[dict[str, Any], tuple[Any, ...]]] = {
+        "documented": ({"policy": "chat"}, (8, 90, "final_answer")),
+        "of the policy": ({"policy": Chat(max_tool_calls_per_turn=3, max_seconds=None)}, (3, None, "final_answer")),
+        "of the agent": ({"policy": "chat", "max_seconds": 5, "on_limit": "raise"}, (8, 5, "raise")),
+        "none": ({"policy": "chat", "max_tool_calls_per_turn": "none", "max_seconds": "none"}, (None, None, "final_answer")),
+        "another policy": ({"policy": "minimal"}, (None, None, "stop")),
+        "by default": ({}, (None, None, "stop")),
+    }
+    for name, (settings, expected) in cases.items():
+        with subtests.test(name):
+            limits = bare(ScriptedModel([]), **settings).limits
+            assert (limits.max_tool_calls_per_turn, limits.max_seconds, limits.on_limit) == expected
+    assert isinstance(bare(ScriptedModel([])).used_policy, Matrix)
+    for wrong in ({"max_seconds": 0}, {"max_tool_calls_per_turn": 1.5}, {"tool_seconds": True}, {"max_seconds": "none"}):
+        with pytest.raises(SettingsError):
+            Chat(**wrong)
+
+
+async def slow(seconds: float = 60) -> str:
+    """Waits."""
+    await asyncio.sleep(seconds)
+    return "waited"
+
+
+def test_a_tool_without_a_limit_of_its_own_has_that_of_the_policy() -> None:
+    own = tool(timeout=60)(slow)
+    for policy, limits in ((Chat(tool_seconds=0.01), True), (Chat(tool_seconds=None), False)):
+        model = ScriptedModel([ToolCall("slow", {} if limits else {"seconds": 0}, "c1"), "Done."])
+        run = bare(model, [_unlimited], policy=policy).run_sync("go")
+        assert run.rounds[0].results[0].error_code == ("timeout" if limits else None)
+    assert bare(ScriptedModel([]), policy="chat").bundle.tool_seconds == 30
+    inner = bare(ScriptedModel([ToolCall("slow", {"seconds": 0.05}, "c1"), "Waited."]), [own], name="inner")
+    outer = bare(ScriptedModel([ToolCall("inner", {"prompt": "go"}, "o1"), "Done."]), [inner], policy=Chat(tool_seconds=0.01))
+    assert outer.run_sync("go").rounds[0].results[0].text == "Waited."  # a nested run has limits of its own
+
+
+async def _wait(seconds: float = 60) -> str:
+    """Waits."""
+    await asyncio.sleep(seconds)
+    return "waited"
+
+
+_unlimited = tool(name="slow")(_wait)
+
+
+def test_at_the_time_limit_the_running_tool_is_cancelled_and_one_answer_follows() -> None:
+    model = ScriptedModel([ToolCall("slow", {}, "c1"), "Out of time."])
+    run = bare(model, [_unlimited], policy=Chat(max_seconds=0.05)).run_sync("go")
+    assert (run.status, run.stop_reason, run.text) == ("limited", "max_seconds", "Out of time.")
+    assert (run.rounds[0].results[0].error_code, model.requests[-1].settings.get("tool_choice")) == ("time_limit", "none")
+
+
+def test_an_empty_reply_is_asked_for_once_more() -> None:
+    model = ScriptedModel([reply(Text("")), "Two."])
+    run = bare(model, policy="chat").run_sync("go")
+    assert run.text == "Two." and len(run.rounds) == 2
+
+
+def test_a_recovered_run_and_a_fork_keep_the_limits_that_it_had(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for name, settings in {"none": {"max_seconds": "none", "on_limit": "stop"}, "documented": {}}.items():
+        with subtests.test(name):
+            model = ScriptedModel([do(1), "Done."], name="scripted:chat")
+            whole = bare(model, [work], policy="chat", **settings).run_sync("go", store=Store(tmp_path / name / "whole"))
+            folder = tmp_path / name / "cut"
+            folder.mkdir()
+            (folder / f"{whole.id}.jsonl").write_bytes(marked(whole.events[:-4]))
+            run = asyncio.run(recover(whole.id, store=Store(folder), tools=[work], model=ScriptedModel(["Done."])))
+            assert run.status == "completed"
+            forked = fork_sync(whole, 1, tools=[work], model=ScriptedModel(["Other."]))
+            for key in ("max_seconds", "max_tool_calls_per_turn", "on_limit", "policy"):
+                assert forked.settings.get(key) == whole.settings.get(key), key
