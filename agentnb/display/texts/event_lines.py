@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from agentnb.agent.clarification import CLARIFY
 from agentnb.core.log import work_events as w
 from agentnb.core.log.events import AnyEvent, Event, RoundStarted, RunRecovered, RunStarted, RunSuspended, ToolAdmitted
 from agentnb.core.plans.plan_history import GENERATION
 from agentnb.core.plans.plan_steps import CALL
 from agentnb.core.request import ToolSpec
+from agentnb.core.run.timeline import CLARIFY_BLANK
 from agentnb.core.run.work_fold import KINDS
 from agentnb.core.run.work_records import is_substituted
 from agentnb.core.usage import Usage
@@ -148,7 +148,7 @@ def _plan_proposed(event: w.PlanProposed, names: WorkNames) -> str:
 
 
 def _model_called(event: w.ModelCalled) -> str:
-    if event.operation == CLARIFY:
+    if event.operation == CLARIFY_BLANK:
         return ""  # no model was called
     by = f" by {event.model.partition('?')[0]}" if event.model else ""
     facts = [*used(event.usage), *([duration(event.seconds)] if event.seconds else [])]
