@@ -157,19 +157,19 @@ def _check_tools(run: Run, given: Iterable[Tool | ServerTools]) -> None:
 def logged_policy(run: Run) -> PolicySet:
     """Return the policy of a run from its log; raise `SettingsError` if it was one of the person's own."""
     logged = run.settings.get("policy", NO_POLICY_YET)
-    if logged.get("name") not in NAMED or OWN_POLICY in logged:
-        raise SettingsError(
-            f"Run {run.id} had a policy of its own, {logged.get('name')}", "Give it: recover(run, agent=Agent(...))"
-        )
+    name = logged.get("name") if isinstance(logged, dict) else logged
+    if not isinstance(name, str) or name not in NAMED or OWN_POLICY in logged:
+        raise SettingsError(f"Run {run.id} had a policy of its own, {name}", "Give it: recover(run, agent=Agent(...))")
     return policy_as_logged(logged)
 
 
 def logged_guidance(run: Run) -> str | GuidanceSet:
     """Return the guidance set that a run began with, from its log; raise `SettingsError` if that does not hold its texts."""
-    name = run.settings.get("guidance", NO_GUIDANCE_YET).get("set")
+    logged = run.settings.get("guidance", NO_GUIDANCE_YET)
+    name = logged.get("set") if isinstance(logged, dict) else logged
     if has_guidance_texts(run) and isinstance(first := run.events[0], RunStarted):
         return GuidanceSet.as_logged(str(name), first.guidance)
-    if name not in BUILT_IN:
+    if not isinstance(name, str) or name not in BUILT_IN:
         what = f"Run {run.id} had the guidance set {name}, which is not here"
-        raise SettingsError(what, WriteGuidance(name, resumes=True, lead="Write it again"))
+        raise SettingsError(what, WriteGuidance(str(name), resumes=True, lead="Write it again"))
     return str(name)

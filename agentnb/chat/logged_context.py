@@ -11,9 +11,16 @@ from agentnb.errors import SettingsError
 
 
 def contexts_of_log(run: Run) -> KnownContexts:
-    """Return the contexts that the run knew, those of one's own without the function that loads text."""
-    logged = logged_settings(run) or {}
-    own = [ContextType(**data) for data in logged.get("own") or ()]
+    """Return the contexts that the run knew, those of one's own without the function that loads text.
+
+    Raises `SettingsError` if its log holds them in another form.
+    """
+    logged = (logged_settings(run) or {}).get("own")
+    try:
+        own = [ContextType(**data) for data in logged or ()]
+    except (TypeError, SettingsError) as error:
+        what = f"The contexts in the log of run {run.id} cannot be read: {error}"
+        raise SettingsError(what, "Give the agent: recover(run, agent=...)") from error
     return shipped().with_others(own)
 
 

@@ -18,6 +18,7 @@ from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 
 
+@pytest.mark.req("KX.1")
 def test_words_end_the_turn_also_with_open_todos() -> None:
     todo = ToolCall("todo_operations", {"operations": [{"op": "add", "title": "one"}]}, "t1")
     model = ScriptedModel([todo, "I will look at the second one tomorrow.", "Never said."])
@@ -27,6 +28,7 @@ def test_words_end_the_turn_also_with_open_todos() -> None:
     assert len(Agent(announced, tools=[look], policy="chat").run_sync("go").rounds) == 1
 
 
+@pytest.mark.req("R3.9", "K3.1")
 def test_at_the_ninth_call_there_is_one_answer_without_tools_and_a_warning() -> None:
     model = ScriptedModel([*map(do, range(9)), "That is what I have."])
     run = Agent(model, tools=[work], todos=False, policy="chat").run_sync("go")
@@ -37,6 +39,7 @@ def test_at_the_ninth_call_there_is_one_answer_without_tools_and_a_warning() -> 
     assert len(run.rounds) == 10
 
 
+@pytest.mark.req("KX.2")
 def test_its_limits_are_settings_of_the_policy_and_an_agents_own_win(subtests: pytest.Subtests) -> None:
     cases: dict[str, tuple[dict[str, Any], tuple[Any, ...]]] = {
         "documented": ({"policy": "chat"}, (8, 90, "final_answer")),
@@ -62,6 +65,7 @@ async def slow(seconds: float = 60) -> str:
     return "waited"
 
 
+@pytest.mark.req("R3.36")
 def test_a_tool_without_a_limit_of_its_own_has_that_of_the_policy() -> None:
     own = tool(timeout=60)(slow)
     for policy, limits in ((Chat(tool_seconds=0.01), True), (Chat(tool_seconds=None), False)):
@@ -83,6 +87,7 @@ async def _wait(seconds: float = 60) -> str:
 _unlimited = tool(name="slow")(_wait)
 
 
+@pytest.mark.req("R3.10")
 def test_at_the_time_limit_the_running_tool_is_cancelled_and_one_answer_follows() -> None:
     model = ScriptedModel([ToolCall("slow", {}, "c1"), "Out of time."])
     run = bare(model, [_unlimited], policy=Chat(max_seconds=0.05)).run_sync("go")

@@ -31,6 +31,7 @@ def of_examples() -> list[dict[str, Any]]:
     return list(YAML(typ="safe", pure=True).load((EXAMPLES / "contexts.yaml").read_text(encoding="utf-8")))
 
 
+@pytest.mark.req("R3.2", "K3.3")
 def test_the_documented_contexts_are_there_as_data_in_neutral_words(subtests: pytest.Subtests) -> None:
     assert [one.name for one in shipped()] == [one["name"] for one in of_examples()]
     for documented in of_examples():
@@ -50,6 +51,7 @@ def test_the_documented_contexts_are_there_as_data_in_neutral_words(subtests: py
     }
 
 
+@pytest.mark.req("R3.5")
 def test_a_context_is_the_same_from_yaml_and_from_python() -> None:
     yaml = """
         name: station

@@ -46,6 +46,7 @@ def in_station(*replies: Any, **settings: Any) -> Agent:
     return STATION.apply(bare(ScriptedModel([*replies]), [work, think], instructions=False, **settings), "Brest")
 
 
+@pytest.mark.req("R3.1")
 def test_a_context_sets_policy_limits_prompt_and_the_order_of_tools() -> None:
     run = in_station("Two.", system="Be brief.").run_sync("How many?")
     assert (run.context_type, run.entity, run.settings["profile"]) == ("station", "Brest", "quality")
@@ -58,6 +59,7 @@ def test_a_context_sets_policy_limits_prompt_and_the_order_of_tools() -> None:
     assert run.system.endswith("\n</entity>") and run.system.count("</entity>") == 1 == run.system.count("&lt;/entity>")
 
 
+@pytest.mark.req("KX.7", "R3.33")
 def test_the_context_comes_before_the_instructions_of_the_repository(tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_text("Write French.", encoding="utf-8")
     agent = STATION.apply(bare(ScriptedModel(["Oui."]), system="Base.", work_dir=tmp_path))
@@ -85,6 +87,7 @@ def test_settings_of_the_agent_win_over_those_of_its_context(subtests: pytest.Su
     assert STATION.apply(bare(ScriptedModel(["Shallow."])), models={"speed": deep}).run_sync("go").text == "Shallow."
 
 
+@pytest.mark.req("R3.4")
 def test_a_result_of_a_tool_that_declares_it_shifts_the_context_and_other_results_are_data() -> None:
     model = ScriptedModel([ToolCall("tell", {"name": "Vigo"}, "c0"), OPEN, ToolCall("work", {}, "c2"), "Done."])
     agent = ContextType.named("general").apply(bare(model, [open_station, tell, work]), others=[STATION])
@@ -164,6 +167,7 @@ def test_a_killed_run_is_recovered_in_its_context_of_which_the_log_holds_all(tmp
     assert run.rounds[-1].guidance[0].cell == CONTEXT_SHIFT
 
 
+@pytest.mark.req("R3.3", "K3.9")
 def test_a_simple_request_is_one_call_of_the_model() -> None:
     model = ScriptedModel(["Two."])
     run: Run = STATION.apply(bare(model, [look])).run_sync("How many gauges?")

@@ -56,7 +56,10 @@ def test_the_cell_wins_over_the_context_and_the_context_over_the_defaults(kernel
     found = kernel.value("run.settings['policy']['name'], run.settings.get('max_seconds'), run.settings.get('on_limit')")
     assert found == "('minimal', None, None)"
     assert kernel.value("run.settings['max_tool_calls_per_turn']") == "3"
-    kernel.run("%agent defaults quality=deep max-seconds=12")
+    kernel.run("%agent defaults model=talker")
+    told = [kernel.run("%%agent --context station\nHello").printed for _ in range(2)]
+    assert "%agent defaults quality=MODEL" in told[0] and told[1] == ""
+    kernel.run("%agent defaults model= quality=deep max-seconds=12")
     kernel.run("%%agent --context station\nHello")
     kernel.run("%agent defaults quality= max-seconds=none")
     assert kernel.value("run.text, run.settings['max_seconds']") == "('Deep.', 12.0)"

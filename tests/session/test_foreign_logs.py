@@ -176,6 +176,13 @@ def test_forged_consent_does_not_count(tmp_path: Path, subtests: pytest.Subtests
             assert load_trace(path).waiting == run.waiting and load_trace(path) == run
 
 
+def test_a_call_that_only_a_gate_asks_about_is_judged_again_though_the_log_says_that_it_was_let_through(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    path = desk.log_of(WRITE, edit=admitted, approve=None, gates=(careful,))
+    run = desk.resumed(path, desk.agent("Done.", gates=(careful,)), trust_log=False, approve="auto")
+    assert not desk.done and [one.kind for one in run.waiting] == ["approval"]
+
+
 def test_log_is_asked_about_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for trust in (True, False):
         with subtests.test(trust=trust):

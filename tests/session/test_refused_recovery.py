@@ -6,7 +6,7 @@ import asyncio
 import errno
 import json
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,8 +14,11 @@ import pytest
 from cut_runs import assert_whole, cut, do, work
 from marked_logs import marked
 from property_settings import size
+from run_builder import RunBuilder
 
 from agentnb import Agent, GuidanceSet, Matrix, Run, Store, load_trace, recover
+from agentnb.agent.from_log import logged_guidance, logged_policy
+from agentnb.chat.logged_context import context_again
 from agentnb.core.log import events as e
 from agentnb.core.log.wire import encode
 from agentnb.errors import AgentnbError, SettingsError, StoreError, TraceError, UnknownTool
@@ -148,6 +151,22 @@ def test_words_and_rules_of_ones_own_are_asked_for(tmp_path: Path) -> None:
         assert_refused(path, SettingsError, said)
         agent = Agent(ScriptedModel([do(2), "Done."]), tools=[work], todos=False, **settings)
         assert again(path, agent=agent, trust_log=True if older else None).status == "completed"
+
+
+def test_settings_of_another_form_are_refused_like_those_of_ones_own(subtests: pytest.Subtests) -> None:
+    odd_context = {"name": "context", "settings": {"own": [{"nom": 3}]}}
+    cases: dict[str, tuple[Callable[[Run], Any], dict[str, Any]]] = {
+        "a policy without a word": (logged_policy, {"policy": {"name": {"of": 1}}}),
+        "a number as policy": (logged_policy, {"policy": 3}),
+        "guidance without a word": (logged_guidance, {"guidance": {"set": ["a"]}}),
+        "a text as guidance": (logged_guidance, {"guidance": "brief"}),
+        "contexts": (context_again, {"extensions": [odd_context]}),
+        "no list of contexts": (context_again, {"extensions": [{"name": "context", "settings": {"own": 3}}]}),
+        "a context that is not there": (context_again, {"extensions": [{"name": "context"}]}),
+    }
+    for name, (read, settings) in cases.items():
+        with subtests.test(name), pytest.raises(SettingsError):
+            read(RunBuilder(settings=settings, schema=4).run)
 
 
 def test_a_run_that_is_still_going_on_is_refused(tmp_path: Path) -> None:

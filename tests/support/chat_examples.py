@@ -14,7 +14,7 @@ from agentnb.core.log import events as e
 from agentnb.core.run.agent_state import plan_step_number
 from agentnb.detect.run import Run
 
-HERE = Path(__file__).parents[1] / "agent" / "examples" / "chat"
+HERE = Path(__file__).parents[1] / "chat" / "examples"
 REMOVED = frozenset({"analysis", "strategy_selected"})
 """Names of the documents that no run has."""
 WITHOUT_NAME = frozenset(
@@ -99,7 +99,7 @@ def _named(event: e.AnyEvent, run: Run) -> Iterable[str]:
 
 def _session(event: e.RunStarted, run: Run) -> Iterator[str]:
     yield "session"
-    if event.context_type and event.entity:
+    if event.settings.get("entity_loaded"):
         yield "ontology_loaded"
     if event.continued_from:
         yield "last_turn_context"
@@ -132,7 +132,7 @@ def _step(name: str) -> Callable[[Any, Run], Iterator[str]]:
 NAMED: dict[object, Callable[[Any, Run], Iterable[str]]] = {
     "run_started": _session,
     "model_replied": _text,
-    "canned_reply": lambda event, run: ["text"],
+    "reply_given": lambda event, run: ["text"],
     "tool_started": lambda event, run: [f"tool_call {event.call.name}"],
     "tool_finished": lambda event, run: [f"tool_result {event.result.name}"],
     "call_blocked": lambda event, run: [f"tool_call {event.call.name}", f"tool_result {event.call.name}"],

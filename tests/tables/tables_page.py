@@ -51,7 +51,7 @@ The events of a chat's turn, by the names that interfaces give them, and the kin
 | `ontology_loaded` | `run_started` | it has a context and an entity |
 | `last_turn_context` | `run_started` | it continues a conversation |
 | `agent_state` | | `run.agent_state` changes with the event before it |
-| `text` | `model_replied`, `canned_reply` | it has text; while it streams, `TextDelta` |
+| `text` | `model_replied`, `reply_given` | it has text; while it streams, `TextDelta` |
 | `tool_call` | `tool_started`, `call_blocked` | not for calls that a tool makes |
 | `tool_result` | `tool_finished`, `call_blocked` | likewise |
 | `plan_created` | `plan_proposed` | |

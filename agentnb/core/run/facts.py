@@ -63,7 +63,7 @@ class RunFacts:
         *("_status", "_paused", "_suspended", "_waiting", "_questions", "_grants"),
         *("_stop_reason", "_error", "_limit", "_started_at", "_ended_at", "_seconds"),
         *("_steps", "_outputs", "_result", "_step_calls", "_open_step_calls", "_back_edges", "_variables"),
-*("_plans", "_model_calls", "_findings", "_drawn", "_context_type", "_contexts", "_entity", "_assessments", "_labels"),
+        *("_plans", "_model_calls", "_findings", "_drawn", "_context_type", "_contexts", "_entity", "_assessments", "_labels"),
         *("_threshold", "_agent_states"),
     )
 

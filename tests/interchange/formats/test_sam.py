@@ -48,6 +48,14 @@ def test_a_bulk_export_holds_several_with_pictures_thinking_errors_and_other_age
     assert "Stopped by the person." in picture.warnings and picture.status == "interrupted"
 
 
+def test_a_bulk_export_that_lacks_the_conversations_that_it_counts_is_told_of(tmp_path: Path) -> None:
+    file = tmp_path / "bulk.json"
+    for count, problems in ((2, 1), (0, 0)):
+        file.write_text(json.dumps({"formatVersion": "1.0", "conversationCount": count, "conversations": []}), "utf-8")
+        runs = load_traces(file, strict=False)
+        assert not runs and len(runs.problems) == problems
+
+
 def test_the_simple_form_has_lost_its_calls_and_is_read_as_texts() -> None:
     run = load_trace(FILES / "sam-simple.json")
     assert (len(run.rounds), run.text) == (8, "Noted: gulls sleep on the water.")

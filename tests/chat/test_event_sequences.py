@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from run_builder import RunBuilder, begun
 from scripted_runs import even_failed
 from virtual_time import VirtualTimeLoop
 
-from agentnb import Agent, Run, ToolCall
+from agentnb import Agent, ContextType, Run, ToolCall, tool
 from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
 from agentnb.core.log.events import KINDS
@@ -34,9 +35,13 @@ async def tides_fetched_late(station: int = 0) -> str:
 
 def turn(*replies: Line, tools: Any = (tides_fetch,), **settings: Any) -> Run:
     """The run of an agent that does only what its model says; time passes when nothing is to be done."""
-    agent = Agent(ScriptedModel([*replies]), tools=[*tools], policy="minimal", **settings)
+    agent = Agent(ScriptedModel([*replies]), tools=[*tools], **{"policy": "chat", **settings})
+    return played(agent, "When is high water?")
+
+
+def played(agent: Agent, prompt: str, **options: Any) -> Run:
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        return even_failed(lambda: runner.run(agent.run("When is high water?")))
+        return even_failed(lambda: runner.run(agent.run(prompt, **options)))
 
 
 def call(station: int = 0) -> ToolCall:
@@ -46,21 +51,46 @@ def call(station: int = 0) -> ToolCall:
 def out_of_time() -> Run:
     """A turn whose tool runs longer than the turn may."""
 
+    @tool(timeout=7_200)
     async def tides_fetch(station: int = 0) -> str:
         """Fetch the tide table of a station, very slowly."""
         return await tides_fetched_late(station)
 
-    return turn(call(), "It takes long.", tools=[tides_fetch], max_seconds=90, on_limit="final_answer")
+    return turn(call(), "It takes long.", tools=[tides_fetch])
+
+
+def in_context(name: str, *replies: Line, tools: Any = (), load: Any = None, entity: str = "") -> Agent:
+    """An agent in a context of agentnb's."""
+    context = replace(ContextType.named(name), load=load)
+    return context.apply(Agent(ScriptedModel([*replies]), tools=tools), entity)
+
+
+def continued() -> Run:
+    """The second turn of a conversation about a project."""
+    agent = in_context("project", "At 04:12.", "At 16:40.", load=lambda entity: f"{entity} has two gauges", entity="p-1")
+    return played(agent, "And the next one?", continue_from=played(agent, "When is high water?"))
+
+
+def destructive() -> Run:
+    """A turn that deletes a task, which the person allows."""
+
+    def delete_task(number: int) -> str:
+        """Delete a task."""
+        return "deleted"
+
+    agent = in_context("project", ToolCall("delete_task", {"number": 1}), "Deleted.", tools=[delete_task])
+    return played(agent, "Delete the first task", approve=lambda call, run: True)
 
 
 TURNS: dict[str, Callable[[], Run]] = {
     "answer only": lambda: turn("At 04:12."),
     "one tool call": lambda: turn(call(), "At 04:12."),
     "no tools": lambda: turn("I have no tools.", tools=[]),
-    "tool call limit": lambda: turn(
-        *map(call, range(9)), "This is what I have.", max_tool_calls_per_turn=8, on_limit="final_answer"
-    ),
+    "tool call limit": lambda: turn(*map(call, range(9)), "This is what I have."),
     "time limit": out_of_time,
+    "continued conversation with an entity": continued,
+    "destructive call": destructive,
+    "blank message": lambda: played(in_context("global"), " "),
     "model failure": lambda: turn(ProviderTrouble("scripted: unreachable", "Try again later")),
 }
 
@@ -82,7 +112,7 @@ def test_a_turn_has_the_events_of_the_documents_in_their_order(subtests: pytest.
 def test_each_kind_of_event_has_a_name_of_the_documents_or_is_known_to_have_none() -> None:
     kinds = {kind.__struct_config__.tag for kind in KINDS}
     named = kinds & {*re.findall(r"\w+", str(loaded("event-names.yaml")))}
-    assert named == kinds & NAMED.keys() - {"canned_reply"} and kinds - NAMED.keys() == WITHOUT_NAME
+    assert named == kinds & NAMED.keys() - {"reply_given"} and kinds - NAMED.keys() == WITHOUT_NAME
     assert REMOVED < NAMES
 
 
@@ -97,7 +127,7 @@ def test_a_turn_without_an_end_or_with_two_is_refused(subtests: pytest.Subtests)
 
 
 def test_events_of_plans_contexts_and_nested_runs_have_the_names_of_the_documents() -> None:
-    built = RunBuilder(context_type="project", entity="p-1", continued_from="r-0").extend(*begun(0))
+    built = RunBuilder(context_type="project", continued_from="r-0", settings={"entity_loaded": True}).extend(*begun(0))
     built.add(w.PlanProposed, plan_id="a", plan={"steps": [{}, {}]}).add(w.PlanReviewed, plan_id="a", verdict="approved")
     built.add(w.StepStarted, step="exec", step_kind="task", agent="llm/exec:run_plan")
     built.add(w.StepStarted, step="exec/0", step_kind="call").add(w.ContextShifted, context_type="task")
