@@ -169,7 +169,7 @@ def _histories() -> list[tuple[str, ...]]:
 
 def _items(of: type) -> dict[str, str]:
     """Return what the docstring of a data class says of its fields, each begun with the field's name and a colon."""
-    paragraphs = (inspect.getdoc(of) or "").replace("Limits of a run, None for no limit: ", "").split("\n\n")
+    paragraphs = re.sub(r"Limits of a run, [^:]*: ", "", inspect.getdoc(of) or "").split("\n\n")
     names = "|".join(one.name for one in fields(of) if one.init)
     told = _words(" ".join(part for part in paragraphs if part.startswith("``")))
     return dict(re.findall(rf"`({names})`: (.*?)(?=\.? `(?:{names})`: |\.?$)", told))
