@@ -47,6 +47,9 @@ MAGICS = {
     "%traces": AgentMagics.traces_line,
 }
 
+FROM_OTHERS = {"model": "chosen by the keys that there are", **dict.fromkeys(PROFILES, "that of model")}
+"""What keys of the defaults without a value follow from."""
+
 
 def text() -> str:
     """Return the whole page."""
@@ -138,7 +141,7 @@ def _defaults() -> list[tuple[str, str, str]]:
     for key, value in at_first().items():
         choices = "" if key not in CHOICES or "(default" in str(helps[key]) else f": {', '.join(CHOICES[key])}"
         told = "whether the repository's CLAUDE.md, AGENT.md or AGENTS.md is read" if key == "instructions" else str(helps[key])
-        none = "none" if key in LIMIT_KEYS else "chosen by the keys that there are" if key == "model" else "that of model" if key in PROFILES else ""
+        none = "none" if key in LIMIT_KEYS else FROM_OTHERS.get(key, "")
         rows.append((f"`{key}`", value or none, told.replace("%%", "%") + choices))
     return rows
 
