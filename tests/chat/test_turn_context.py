@@ -13,6 +13,7 @@ from scripted_runs import bare, look, think, work
 
 from agentnb import Agent, Chat, ContextType, Run, Store, ToolCall, recover, tool
 from agentnb.detect.rules import CONTEXT_SHIFT
+from agentnb.display.card.html import run_html
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 
@@ -106,6 +107,13 @@ def test_a_result_of_a_tool_that_declares_it_shifts_the_context_and_other_result
     assert "Name the station." in told and '"Cork"' in told and "opened" not in told
     assert [one.followed for round in run.rounds for one in round.followed] == [None, None]  # it asks for nothing
     assert run.system == model.requests[-1].system and run.settings["max_seconds"] == 90
+
+
+def test_the_details_of_a_card_say_the_contexts_and_the_entity() -> None:
+    agent = ContextType.named("global").apply(bare(ScriptedModel([OPEN, "Open."]), [open_station]), others=[STATION])
+    shown = run_html(agent.run_sync("Open Cork"))
+    assert "global → station, Cork" in shown and "not followed" not in shown
+    assert "→ station" not in run_html(bare(ScriptedModel(["Open."])).run_sync("Open Cork"))
 
 
 def test_a_shift_adds_confirmations_and_takes_none_away() -> None:
