@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from agentnb.agent.portable import from_portable as from_portable
     from agentnb.agent.portable import portable as portable
     from agentnb.chat.context_type import ContextType as ContextType
+    from agentnb.chat.plans.plans import Plans as Plans
     from agentnb.context.history import History as History
     from agentnb.core.guidance import Guidance as Guidance
     from agentnb.core.messages import ToolCall as ToolCall
@@ -100,6 +101,7 @@ _NAMES = {
     "MCPServer": "agentnb.tools.mcp.server",
     "Chat": "agentnb.policies.named",
     "ContextType": "agentnb.chat.context_type",
+    "Plans": "agentnb.chat.plans.plans",
     "Matrix": "agentnb.policies.named",
     "Minimal": "agentnb.policies.named",
     "Orchestration": "agentnb.runtime.runs.orchestration",

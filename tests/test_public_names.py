@@ -38,6 +38,7 @@ NAMES = {
     "Orchestration": "agentnb.runtime.runs.orchestration",
     "Output": "agentnb.agent.output",
     "Plan": "agentnb.workflow.plan",
+    "Plans": "agentnb.chat.plans.plans",
     "PolicyBundle": "agentnb.policies.bundle",
     "Run": "agentnb.detect.run",
     "RunOptions": "agentnb.runtime.host.run_options",

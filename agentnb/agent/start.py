@@ -49,6 +49,7 @@ from agentnb.runtime.host.consent import with_mode_to_continue
 from agentnb.runtime.host.host import current_host
 from agentnb.runtime.host.run_options import RunOptions, folder_of
 from agentnb.runtime.questions.answerers import Approve
+from agentnb.runtime.replies.side_calls import SideModels
 from agentnb.runtime.runs.gate_names import check_gates
 from agentnb.runtime.runs.launch import PendingRun, check_resumable
 from agentnb.runtime.runs.lifecycle import Lifecycle, Orchestrator
@@ -172,6 +173,7 @@ class AgentParts:
             permitted,
             todos,
             partial(start_nested, log),
+            models=SideModels(self._model, log, pending.budget, lifecycle.is_cancelled, lifecycle.settle),
             context_name=str if agent.context is None else agent.context.canonical,
             tool_seconds=bundle.tool_seconds,
             suspends=pending.options.suspend and pending.is_kept,

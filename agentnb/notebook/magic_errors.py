@@ -100,18 +100,14 @@ def _hyphenated(option: str, known: list[str]) -> str:
     return better if better in known and option not in known else option
 
 
-def parsed(magic: Any, line: str, later: dict[str, str], *, see: str = "") -> Any:
-    """Parse the options of a line; `SettingsError` for unknown ones and for those of a later version.
+def parsed(magic: Any, line: str, *, see: str = "") -> Any:
+    """Parse the options of a line; `SettingsError` for unknown ones.
 
     ``see``: where the options are explained, for a line magic, which has no text below it.
     """
     known = [option for action in magic.parser._actions for option in action.option_strings]
     line = _UNDERSCORED.sub(lambda match: _hyphenated(match.group(), known), line)
     own = f"%{magic.parser.prog}?"
-    for word in line.split():
-        option = word.partition("=")[0]
-        if option in later:
-            raise SettingsError(f"{option} is not in this version of agentnb yet ({later[option]})", f"{own} shows what is")
     try:
         return parse_argstring(magic, line)
     except ValueError as error:  # an unclosed quotation

@@ -44,10 +44,6 @@ from agentnb.session.contexts import ContextChoice
 from agentnb.session.defaults import ON_STOP, typed_rules
 from agentnb.session.session import Session
 
-LATER = {
-    "--plans": "plans",
-}
-"""Options that the documentation promises for a later version."""
 SEE_TRACES = "%traces? shows the options"
 
 
@@ -140,7 +136,7 @@ class AgentMagics(Magics):
         cell, and keep the results so far; --continue continues at that point, also after a limit. Options you omit come from
         %agent defaults, where limits can be set for all cells; none, such as --budget none, means no limit.
         """
-        options = parsed(AgentMagics.agent_cell, line, LATER)
+        options = parsed(AgentMagics.agent_cell, line)
         cell = cell.replace("\r\n", "\n")
         variables = self.shell.user_ns
         given_out, options.out = options.out, check_variable(options.out or USUAL_OUT)
@@ -217,7 +213,7 @@ class AgentMagics(Magics):
 
         No model is called. ``replayed.table()`` is the table as a data frame.
         """
-        options = parsed(AgentMagics.replay_line, line, {}, see="%replay? shows the options")
+        options = parsed(AgentMagics.replay_line, line, see="%replay? shows the options")
         return replay_named(self.session, self.shell.user_ns, options)
 
     @one_line_errors
@@ -240,7 +236,7 @@ class AgentMagics(Magics):
 
         What cannot be read is left out and named; ``runs.problems`` has all of it.
         """
-        return show_traces(self.session, self.shell, parsed(AgentMagics.traces_line, line, {}, see=SEE_TRACES), line.strip())
+        return show_traces(self.session, self.shell, parsed(AgentMagics.traces_line, line, see=SEE_TRACES), line.strip())
 
     @one_line_errors
     @magic_arguments("%guidance")
@@ -256,7 +252,7 @@ class AgentMagics(Magics):
         {{ completing_call }} {{ ignored }} {{ failed_tools }} {{ failed_rounds }}.
         Use it: %%agent -g NAME
         """
-        options = parsed(AgentMagics.guidance_cell, line, {})
+        options = parsed(AgentMagics.guidance_cell, line)
         out = check_variable(options.out) if options.out else ""
         made = self.session.write_set(options.name, cell)
         before = self.shell.user_ns.get(options.name)
@@ -277,7 +273,7 @@ class AgentMagics(Magics):
         and load, the name of a function in the notebook that returns text about an entity. %agent contexts NAME shows one.
         Use it: %%agent --context NAME, or NAME:ENTITY
         """
-        options = parsed(AgentMagics.context_cell, line, {})
+        options = parsed(AgentMagics.context_cell, line)
         out = check_variable(options.out) if options.out else ""
         made = ContextType.read(cell, unquoted(options.name), self.shell.user_ns)
         self.session.contexts.write(made)

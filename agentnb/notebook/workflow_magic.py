@@ -167,7 +167,7 @@ class WorkflowMagics(Magics):
         All that is wrong with it is told at once, with the lines of the cell, and then the variable stays as it was. Nothing is
         run: await plan.run(tools=[...]) does that.
         """
-        options = parsed(WorkflowMagics.plan_cell, line, {})
+        options = parsed(WorkflowMagics.plan_cell, line)
         out, text = check_variable(options.out), cell.replace("\r\n", "\n")
         if not text.strip():
             raise SettingsError("This cell has no plan", "Write it in YAML or JSON below the %%plan line")
@@ -184,8 +184,8 @@ class WorkflowMagics(Magics):
 
         ``{name}`` and ``$name`` are replaced as in every magic, but in JSON left as they are.
         """
-        written = parsed(WorkflowMagics.workflow_cell, line, {}).inputs
-        options: Namespace = parsed(WorkflowMagics.workflow_cell, self.shell.var_expand(line, depth=NO_FRAME), {})
+        written = parsed(WorkflowMagics.workflow_cell, line).inputs
+        options: Namespace = parsed(WorkflowMagics.workflow_cell, self.shell.var_expand(line, depth=NO_FRAME))
         options.inputs = find_inputs(written if _JSON.match(unquoted(written)) else options.inputs, self.shell.user_ns)
         return options, written
 

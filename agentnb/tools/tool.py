@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
@@ -12,7 +13,7 @@ import msgspec
 from agentnb.core.display_data import Table
 from agentnb.core.messages import Image, Text, ToolResult, encodable
 from agentnb.core.questions import QuestionKind
-from agentnb.core.request import ROLES, ToolRole, ToolSpec
+from agentnb.core.request import ROLES, Request, ToolRole, ToolSpec
 from agentnb.errors import InvalidTool, NobodyToAsk, SettingsError
 
 T = TypeVar("T")
@@ -83,6 +84,27 @@ class Inside(Protocol):
 
     async def start_run(self, runnable: Any, prompt: Any) -> Any:
         """Begin a nested run and wait for its end."""
+
+    @property
+    def run(self) -> Any:
+        """The run so far."""
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools that the run offers now."""
+
+    @property
+    def model(self) -> Any:
+        """The model of the run; None if there is none to ask."""
+
+    async def ask_model(self, request: Request, operation: str, model: Any = None, **about: str) -> Any:
+        """Return what a model replies beside the conversation, by default that of the run."""
+
+    def record(self, kind: Any, **fields: Any) -> None:
+        """Log an event of the work that this call does."""
+
+    def held(self) -> AbstractContextManager[None]:
+        """Hold the clock of the run."""
 
 
 class ToolContext(msgspec.Struct, frozen=True):

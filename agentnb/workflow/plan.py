@@ -13,13 +13,14 @@ import msgspec
 from agentnb.detect.run import Run
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
+from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.workflow.form.problems import Problem, Problems
 from agentnb.workflow.form.yaml_writer import as_yaml_text
 from agentnb.workflow.plans.plan_checks import validate_plan
 from agentnb.workflow.plans.plan_reader import read_any_plan
 from agentnb.workflow.plans.plan_spec import PlanForm, PlanSpec
 from agentnb.workflow.tasks.task_file import read_task_file
-from agentnb.workflow.workflow import Workflow, WorkflowKeywords
+from agentnb.workflow.workflow import Workflow, WorkflowKeywords, WorkflowSettings
 
 TASKS = """# One plan, whose steps run until one fails.
 init:
@@ -91,6 +92,11 @@ class Plan(PlanSpec, frozen=True, kw_only=True):
     def run_sync(self, options: RunOptions | None = None, **keywords: Unpack[WorkflowKeywords]) -> Run:
         """Like `run`, for scripts and for code that cannot await."""
         return _workflow().run_sync("", options, **self._given(keywords))
+
+    def orchestration(self, **settings: Unpack[WorkflowSettings]) -> Orchestration:
+        """Return its runs, as `Workflow.orchestration` does: what can be nested in another run."""
+        given: WorkflowSettings = {**settings, "inputs": self._given({}).get("inputs")}
+        return _workflow().orchestration(**given)
 
     def _given(self, keywords: WorkflowKeywords) -> WorkflowKeywords:
         inputs = {**(keywords.get("inputs") or {}), "plan": {**self.data, "id": self.id or uuid4().hex}}

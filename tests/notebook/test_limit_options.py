@@ -37,7 +37,7 @@ unpriced = Unpriced()
 
 
 def options(line: str) -> dict[str, Any]:
-    found: Namespace = parsed(AgentMagics.agent_cell, line, {})
+    found: Namespace = parsed(AgentMagics.agent_cell, line)
     return given(found)
 
 
@@ -94,7 +94,7 @@ def test_a_value_that_cannot_be_is_refused(subtests: pytest.Subtests) -> None:
 
 def test_options_may_be_written_with_underscores_and_values_stay_as_they_are() -> None:
     line = "--max_rounds 7 --max_tool_calls_per_turn=3 --no_instructions --on-limit final_answer --tag=--max_rounds -o my_run"
-    found = parsed(AgentMagics.agent_cell, line, {})
+    found = parsed(AgentMagics.agent_cell, line)
     assert given(found) == {
         "max_rounds": 7,
         "max_tool_calls_per_turn": 3,

@@ -108,10 +108,12 @@ class PlanEdited(Event, frozen=True, kw_only=True, tag="plan_edited", gc=False):
 
 
 class PlanApproved(Event, frozen=True, kw_only=True, tag="plan_approved", gc=False):
-    """A plan may run."""
+    """A plan may run. ``by``: person, reviewer, or model for one that nobody has to approve."""
 
     plan_id: str
     by: str = "person"
+    call_id: str = ""
+    """The tool call that runs it, if one does."""
 
 
 class PlanRejected(Event, frozen=True, kw_only=True, tag="plan_rejected", gc=False):

@@ -39,7 +39,7 @@ class AgentStateMachine:
     state: AgentState | None = None
     """None before the first round or step, and when the run has ended without words for the person."""
     executions: dict[str, PlanPosition] = dataclasses.field(default_factory=dict)
-    """The plans that run, by the path of the task that runs each."""
+    """The plans that run, by the path of the task or the id of the call that runs each."""
     _calls: set[tuple[str, str]] = dataclasses.field(default_factory=set)
     """Open tool calls, by step and id."""
     _waits: bool = False
@@ -66,6 +66,7 @@ class AgentStateMachine:
     def end_call(self, call_id: str, step: str = "", error_code: str | None = None) -> None:
         """Think again when the last open call has ended, unless the end of the turn cut it off."""
         self._calls.discard((step, call_id))
+        self.executions.pop(call_id, None)
         if step or error_code not in CUT_OFF:
             self._work()
 

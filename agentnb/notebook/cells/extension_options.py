@@ -12,6 +12,8 @@ from agentnb.agent.detection import NAME as DETECTION
 from agentnb.agent.detection import detection
 from agentnb.agent.extension import Extension, logged_extensions
 from agentnb.chat.logged_context import context_again
+from agentnb.chat.plans.plans import NAME as PLANS
+from agentnb.chat.plans.plans import Plans
 from agentnb.detect.run import Run
 from agentnb.rerun.expect import EXTENSION as EXPECT
 from agentnb.rerun.expect import expectations_extension
@@ -37,6 +39,10 @@ OPTIONS: dict[str, ExtensionOption] = {
         lambda settings: detection(settings["preset"]),
         "NAME",
         lambda presets: {"preset": presets[0] if len(presets) == 1 else presets},
+    ),
+    PLANS: ExtensionOption(
+        "the model may make plans: run at once, drafted for you, or reviewed (docs/plans.md)",
+        lambda settings: Plans(**settings),
     ),
     EXPECT: ExtensionOption(
         'what must hold when the run has ended, such as "loops == 0" "todos_closed"; else the cell raises; repeatable',

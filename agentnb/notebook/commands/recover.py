@@ -79,7 +79,7 @@ def _options(line: str) -> None:
 
 def recover_run(session: Session, shell: InteractiveShell, rest: str) -> Answer | None:
     """Resume the run that the line names, or the newest interrupted run, and wait for its end."""
-    return _resumed(session, shell, parsed(_options, rest, {}, see=USAGE))
+    return _resumed(session, shell, parsed(_options, rest, see=USAGE))
 
 
 def resume_with(
@@ -96,7 +96,7 @@ def resume_with(
     ``model``: instead of its own, which may have been an object in Python; ``trust_log`` and ``allow_urls``: as in
     `RunOptions`.
     """
-    options = parsed(_options, run_id, {}, see=USAGE)
+    options = parsed(_options, run_id, see=USAGE)
     options.model, options.trust_log, options.allow_urls = model, trust_log, allow_urls
     return _resumed(session, shell, options, answers)
 

@@ -51,7 +51,7 @@ class ExperimentMagics(Magics):
         table fills in while it runs, and the results are in ``results`` (or -o NAME). Stopped or interrupted, it goes on when
         the cell is run again: only the missing runs are made.
         """
-        options = parsed(ExperimentMagics.experiment_cell, line, {})
+        options = parsed(ExperimentMagics.experiment_cell, line)
         names = [check_variable(name) for name in (options.out, options.name) if name]
         experiment = experiment_of_cell(self.shell, cell.replace("\r\n", "\n"), self.session.sets)
         if options.name:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Container, Coroutine
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -14,14 +15,18 @@ from weakref import WeakMethod
 from agentnb.core.log.events import NestedStart, Progress
 from agentnb.core.log.stores import FileBefore
 from agentnb.core.messages import encodable
+from agentnb.core.request import Request
 from agentnb.core.schema.json_schema import plain_data
+from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, ToolFailed
+from agentnb.models.model import Model, Reply
 from agentnb.runtime.calls.prints import CallPrints
 from agentnb.runtime.calls.progress import CallProgress
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host.host import main_thread_is_held
 from agentnb.runtime.questions.elicitation import CallElicitor, current_call
 from agentnb.runtime.questions.model_code import ModelCode, leave_code
+from agentnb.runtime.replies.side_calls import SideModels
 from agentnb.runtime.threads import running_loop, wait_until_over
 from agentnb.runtime.workers.main_thread import call_on_main_thread
 from agentnb.runtime.workers.tool_threads import call_around, follow_threads
@@ -80,8 +85,15 @@ class ContextServices:
         call_sync: CallSync,
         tools: Callable[[], tuple[Tool, ...]],
         work_dir: Path,
+        models: SideModels | None = None,
+        held: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        """``running``: the ids of the calls that have begun and not ended; ``call``: a method; ``tools``: those on offer."""
+        """``running``: the ids of the calls that have begun and not ended; ``call``: a method; ``tools``: those on offer.
+
+        ``models``: those that tools may ask; ``held`` holds the clock of the run.
+        """
+        self._models = models
+        self.held = held
         self._log = log
         self._call_sync = call_sync
         self._tools = tools
@@ -197,6 +209,26 @@ class ContextServices:
     def tools(self) -> tuple[Tool, ...]:
         """The tools that the run offers now."""
         return self._tools()
+
+    @property
+    def run(self) -> Run:
+        """The run so far."""
+        return self._log.run
+
+    @property
+    def model(self) -> Model | None:
+        """The model of the run, which tools may ask."""
+        return None if self._models is None else self._models.model
+
+    async def ask_model(self, request: Request, operation: str, model: Model | None = None, **about: str) -> Reply:
+        """Return what a model replies beside the conversation, by default that of the run."""
+        if self._models is None:
+            raise SettingsError("The tools of this run cannot ask a model", "Give the tool one of its own")
+        return await self._on_loop(self._models.ask(request, operation, model, **about))
+
+    def record(self, kind: Any, **fields: Any) -> None:
+        """Log an event of the work that a call does, on the event loop of the run."""
+        self._log.emit(kind, **fields)
 
     @property
     def holds_loop(self) -> bool:

@@ -38,6 +38,7 @@ from agentnb.runtime.calls.todo_sync import TodoSync
 from agentnb.runtime.calls.tool_runner import ToolRun, ToolRunner
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.questions.elicitation import Elicitation
+from agentnb.runtime.replies.side_calls import SideModels
 from agentnb.tools import tool_errors
 from agentnb.tools.tool import CallSync, Tool, ToolOutcome
 
@@ -105,6 +106,8 @@ class CallServices:
     todos: TodoSync | None = None
     start_run: StartRun = cannot_start
     """Begins the nested runs of tools."""
+    models: SideModels | None = None
+    """The models that tools may ask beside the conversation."""
     context_name: Callable[[str], str] = str
     """Returns the name of a context for a name or another name of it."""
     tool_seconds: float | None = None
@@ -131,7 +134,15 @@ class ToolCalls:
         self._todos = services.todos or TodoSync(None, log)
         self._unanswered: set[str] = set()
         self._inside = ContextServices(
-            log, self._unanswered, self._call_inside, services.start_run, services.call_sync, tools.offered, services.work_dir
+            log,
+            self._unanswered,
+            self._call_inside,
+            services.start_run,
+            services.call_sync,
+            tools.offered,
+            services.work_dir,
+            services.models,
+            services.elicitation.held,
         )
         self._runner = ToolRunner(log, services, self._inside)
         self._elicitation = services.elicitation

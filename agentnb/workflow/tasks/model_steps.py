@@ -15,9 +15,7 @@ from agentnb.models.destinations.destination import FileModelName
 from agentnb.models.model import Model
 from agentnb.models.registry import check_destinations, make_model
 from agentnb.models.scripted import ScriptedModel
-from agentnb.policies.bundle import PolicyBundle
-from agentnb.runtime.replies.model_calls import ModelCalls
-from agentnb.runtime.replies.side_calls import call_beside
+from agentnb.runtime.replies.side_calls import SideModels
 from agentnb.runtime.steps.attempt import Attempt, Place
 from agentnb.runtime.steps.step_failures import error_for
 from agentnb.runtime.steps.step_runner import StepRunner
@@ -31,6 +29,7 @@ class ModelSteps:
     def __init__(self, steps: StepRunner, settings: Mapping[str, Any]) -> None:
         """``settings``: what the run was given for its models: ``model`` and ``replies``."""
         self._steps = steps
+        self._models = SideModels(None, steps.log, steps.budget, steps.is_cancelled, steps.settle)
         self._model = settings.get("model")
         self._replies: Mapping[str, Any] = settings.get("replies") or {}
         self._made: dict[str, Model] = {}
@@ -44,12 +43,7 @@ class ModelSteps:
         chosen = self._chosen(around.path, model)
 
         async def work(attempt: Attempt) -> dict[str, Any]:
-            steps = self._steps
-            calls = ModelCalls(chosen, steps.log, PolicyBundle(), steps.budget, is_cancelled=steps.is_cancelled)
-            try:
-                reply = await call_beside(calls, request, operation, steps.log)
-            finally:
-                steps.settle()
+            reply = await self._models.ask(request, operation, chosen)
             made = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in reply.message.calls]
             answer = {"id": uuid4().hex, "text": reply.message.text, "calls": made, "stop_reason": reply.stop_reason}
             return dict(plain_data(answer, f"The reply of {chosen.name}"))

@@ -1,0 +1,62 @@
+"""Rules of a context about plans, and what a call asks for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from plan_turns import EXAMPLES, loaded
+from ruamel.yaml import YAML
+
+from agentnb import ContextType
+from agentnb.chat.plans.plan_request import PlanRequest, read_request
+from agentnb.chat.plans.plan_rules import broken_rules, hints
+from agentnb.workflow.plan import Plan
+
+CREATE = ContextType.named("project_create").plan_rules
+
+
+@pytest.mark.req("R3.25")
+def test_a_plan_breaks_the_rules_that_the_example_says(subtests: pytest.Subtests) -> None:
+    cases: list[dict[str, Any]] = YAML(typ="safe").load((EXAMPLES / "plan-rules.yaml").read_text(encoding="utf-8"))
+    for case in cases:
+        with subtests.test(str(case["steps"])):
+            steps = [
+                {"stepNumber": number, "type": "action", "description": "x", "tools": tools}
+                for number, tools in enumerate(case["steps"], 1)
+            ]
+            assert broken_rules(Plan.read({"steps": steps}), CREATE) == case["breaks"]
+    assert broken_rules(Plan.read({"steps": []}), [{"hint": "Compare."}]) == []
+    assert any("create_onto_project" in line for line in hints(CREATE)) and hints([{"hint": "Compare."}]) == ["Compare."]
+
+
+@pytest.mark.req("R3.16", "K3.8")
+def test_the_mode_of_a_call_is_the_one_that_it_names_else_that_of_the_former_flag(subtests: pytest.Subtests) -> None:
+    for case in loaded("calls.json"):
+        with subtests.test(case["case"]):
+            asked = read_request(case["arguments"], "Compare both")
+            if case["case"] == "unknown mode":
+                assert not isinstance(asked, PlanRequest)
+                continue
+            assert isinstance(asked, PlanRequest)
+            if case["arguments"].get("plan_id"):
+                assert asked.plan_id == case["arguments"]["plan_id"]
+            else:
+                objective = case["arguments"]["objective"].strip() or "Compare both"
+                assert (asked.mode, asked.objective) == (case["mode"], objective)
+
+
+@pytest.mark.req("R3.17", "K3.8")
+def test_the_intent_of_a_call_has_the_documented_fields() -> None:
+    documented = loaded("intent.json")
+    asked = read_request(
+        {
+            "objective": documented["objective"],
+            "execution_mode": "draft_only",
+            "requested_outputs": documented["requestedOutputs"],
+            "priority_entities": documented["priorityEntities"],
+        },
+        "",
+    )
+    assert isinstance(asked, PlanRequest)
+    assert asked.intent("project", "project-harbours", "run-31", "run-33") == documented

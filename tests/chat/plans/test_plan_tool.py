@@ -1,0 +1,195 @@
+"""The tool ``agent_create_plan``: plans that run at once, wait as drafts, or are reviewed first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from chat_examples import document_events
+from plan_turns import APPROVED, TWO, agent, call, error_of, loaded, plan, result_of, step
+
+from agentnb import Run, tables
+from agentnb.chat.plans.plan_request import SPEC
+from agentnb.core.log.work_events import PlanApproved, PlanProposed
+from agentnb.errors import ProviderTrouble, SettingsError
+from agentnb.models.scripted import ScriptedModel
+
+SAME = ("status", "summary", "steps", "review")
+
+
+def compared(found: dict[str, Any], documented: dict[str, Any]) -> None:
+    """Compare a result with a documented one, but for texts and ids."""
+    assert found.keys() == documented.keys() - {"steps"} | found.keys() & {"steps"}
+    assert found["status"] == documented["status"] and found["plan_id"]
+
+
+@pytest.mark.req("R3.15")
+def test_the_tool_has_the_documented_schema_and_is_offered_once() -> None:
+    documented = loaded("agent_create_plan.tool.json")["function"]
+    bare: Any = lambda schema: {key: one for key, one in schema.items() if key != "description"}  # noqa: E731
+    properties = documented["parameters"]["properties"]
+    assert (SPEC.name, SPEC.input_schema["required"]) == (documented["name"], documented["parameters"]["required"])
+    assert {key: bare(one) for key, one in SPEC.input_schema["properties"].items()} == {
+        key: bare(one) for key, one in properties.items()
+    }
+    run = agent("Hello.").run_sync("Hello")
+    assert [one.name for one in run.tools].count("agent_create_plan") == 1
+
+
+@pytest.mark.req("R3.18", "R3.21")
+def test_a_plan_runs_at_once_as_a_nested_run_and_the_model_writes_the_answer() -> None:
+    three = plan(step(1, "brest"), step(2, "cork"), step(3, "", 1, 2))
+    run = agent(call(), three, "Both are high at 05:10.", "They are high together.").run_sync("Compare them")
+    documented, found = loaded("results.json")["executed"]["content"], result_of(run)
+    assert {key: found[key] for key in ("status", "summary", "steps", "review")} == {
+        key: documented[key] for key in ("status", "summary", "steps", "review")
+    }
+    assert found.keys() == documented.keys() and found["insights"] == ["Both are high at 05:10."]
+    assert found["references"][:2] == documented["references"][:2] and run.text == "They are high together."
+    (started,) = [start for record in run.rounds[0].records for start in record.nested]
+    assert started.run_id
+    assert [type(event) for event in run.events if isinstance(event, PlanProposed | PlanApproved)] == [
+        PlanProposed,
+        PlanApproved,
+    ]
+    assert list(tables.usage(run)["operation"]) == ["planner_stream", "plan_generation", "planner_stream"] or "nested" in list(
+        tables.usage(run)["operation"]
+    )
+    assert list(tables.plans(run)["mode"]) == ["auto_execute"]
+
+
+@pytest.mark.req("R3.26")
+def test_a_failed_step_skips_what_depends_on_it_and_the_result_says_so() -> None:
+    three = plan(step(1, "brest"), step(2, "vigo"), step(3, "", 1, 2))
+    run = agent(call(), three, "It failed.").run_sync("Compare them")
+    documented, found = loaded("results.json")["executed in part"]["content"], result_of(run)
+    assert (found["status"], found["summary"]) == (documented["status"], documented["summary"])
+    assert [one["status"] for one in found["steps"]] == [one["status"] for one in documented["steps"]]
+    assert "no such station" in found["steps"][1]["error"] and "2" in found["steps"][2]["reason"]
+    assert found["references"] == documented["references"] and run.status == "completed"
+
+
+@pytest.mark.req("R3.19")
+def test_a_draft_runs_nothing_and_runs_once_when_the_person_has_answered() -> None:
+    drafted = agent(call(execution_mode="draft_only"), TWO, "Here is a draft.").run_sync("Draft it")
+    documented, found = loaded("results.json")["pending_review"]["content"], result_of(drafted)
+    assert found.keys() == documented.keys() and found["status"] == "pending_review"
+    assert len(found["plan"]["steps"]) == 2 and not any(record.nested for record in drafted.rounds[0].records)
+    name = found["plan_id"]
+    model = ScriptedModel([call(plan_id=name), "Done.", call(plan_id=name), "Ran before."])
+    again = replace(agent(), model=model)
+    ran = again.run_sync("Yes, run it", continue_from=drafted)
+    assert result_of(ran)["status"] == "executed" and result_of(ran)["plan_id"] == name
+    assert not [one for one in ran.model_calls if one.operation == "plan_generation"]  # no other planning
+    assert [event.by for event in ran.events if isinstance(event, PlanApproved)] == ["person"]
+    twice = again.run_sync("Again", continue_from=ran)
+    assert error_of(twice)[0] == "already_executed" and name in error_of(twice)[1]
+
+
+@pytest.mark.req("K3.7")
+def test_a_model_cannot_approve_its_own_draft_nor_one_that_there_is_not() -> None:
+    model = ScriptedModel([])
+    run: list[Run] = []
+
+    def approve_own(request: Any) -> Any:
+        return call("call_2", plan_id=name_in(request))
+
+    made = agent(call(execution_mode="draft_only"), TWO, approve_own, "Wait for the person.")
+    run.append(made.run_sync("Draft it"))
+    assert error_of(run[0])[0] == "not_approved" and not any(isinstance(one, PlanApproved) for one in run[0].events)
+    unknown = agent(call(plan_id="plan-70"), "There is none.").run_sync("Run it", continue_from=run[0])
+    code, text = error_of(unknown)
+    assert code == "unknown_plan" and "plan-70" in text and result_of(run[0], 0)["plan_id"] in text
+    assert model.requests == []
+
+
+def name_in(request: Any) -> str:
+    """The id of the draft that the last result holds."""
+    text = next(part.text for message in reversed(request.messages) for part in message.parts if hasattr(part, "call_id"))
+    return str(text.split('"plan_id":"')[1].split('"')[0])
+
+
+@pytest.mark.req("R3.20", "R3.42", "K3.4", "K3.11")
+def test_a_reviewer_decides_and_one_that_fails_approves_nothing(subtests: pytest.Subtests) -> None:
+    documented = loaded("results.json")
+    cases: dict[str, tuple[Any, dict[str, Any], str, str]] = {
+        "approved": (APPROVED, {}, "executed", "executed after review"),
+        "needs changes": ('{"verdict": "needs_changes", "notes": "State the day."}', {}, "needs_changes", "needs_changes"),
+        "another word": ('{"verdict": "changes_requested", "notes": "State the day."}', {}, "needs_changes", "needs_changes"),
+        "rejected": ('{"verdict": "rejected", "notes": "It deletes its inputs."}', {}, "rejected", "rejected"),
+        "unreadable": ("It looks fine to me.", {}, "needs_changes", "reviewer down or unreadable"),
+        "down": (ProviderTrouble("down", "Try later"), {}, "needs_changes", "reviewer down or unreadable"),
+        "down, and let through": (ProviderTrouble("down", "Try later"), {"review_failed": "approve"}, "executed", ""),
+    }
+    for name, (review, plans, status, example) in cases.items():
+        with subtests.test(name):
+            run = agent(call(execution_mode="agent_review"), TWO, review, "So it is.", plans=plans).run_sync("Compare them")
+            found = result_of(run)
+            assert found["status"] == status and run.status == "completed"
+            if example:
+                content = documented[example]["content"]
+                assert (found["summary"].split()[:2], found["review"]["verdict"]) == (
+                    content["summary"].split()[:2] if status != "executed" else found["summary"].split()[:2],
+                    content["review"]["verdict"],
+                )
+            operations = [(one.operation, one.profile, one.execution_mode) for one in run.model_calls]
+            assert operations[:2] == [
+                ("plan_generation", "balanced", "agent_review"),
+                ("plan_review", "quality", "agent_review"),
+            ]
+            assert any(isinstance(event, PlanApproved) for event in run.events) is (status == "executed")
+
+
+@pytest.mark.req("R3.16", "R3.22")
+def test_what_cannot_be_planned_is_an_error_result_and_never_a_failed_run(subtests: pytest.Subtests) -> None:
+    wrong = plan(step(1, tools=["tides_compare"], args={}))
+    cases: dict[str, tuple[tuple[Any, ...], str, list[str]]] = {
+        "unknown mode": ((call(execution_mode="dry_run"), "Well."), "unknown_mode", ["dry_run", "auto_execute"]),
+        "invalid twice": ((call(), wrong, wrong, "Well."), "invalid_plan", ["tides_compare", "tables_compare"]),
+        "no plan twice": ((call(), "I think", "I think", "Well."), "invalid_plan", []),
+        "a planner that fails": ((call(), ProviderTrouble("down", "Later"), "Well."), "planner_failed", ["down"]),
+        "arguments that are none": ((replace_arguments("text"), "Well."), "invalid_arguments", []),
+    }
+    for name, (replies, code, names) in cases.items():
+        with subtests.test(name):
+            run = agent(*replies).run_sync("Compare them")
+            assert run.status == "completed" and error_of(run)[0] == code
+            assert all(one in error_of(run)[1] for one in names)
+    mended = agent(call(), wrong, TWO, "Done.").run_sync("Compare them")
+    assert result_of(mended)["status"] == "executed"
+
+
+def replace_arguments(arguments: Any) -> Any:
+    made = call()
+    return type(made)(made.name, arguments, made.id)
+
+
+@pytest.mark.req("R3.25")
+def test_a_plan_that_breaks_the_rules_of_its_context_is_made_again_and_then_refused() -> None:
+    run = agent(call(), TWO, TWO, "Well.", context="project_create").run_sync("Create one")
+    code, text = error_of(run)
+    assert code == "plan_rules" and "create_onto_project" in text
+    model = agent(call(), TWO, TWO, "Well.", context="project_create").model
+    assert isinstance(model, ScriptedModel)
+
+
+def test_a_blank_objective_is_the_message_of_the_person() -> None:
+    made = agent(call(objective=" "), TWO, "Done.")
+    run = made.run_sync("Compare both")
+    assert isinstance(made.model, ScriptedModel)
+    assert '"objective":"Compare both"' in made.model.requests[1].messages[0].text and result_of(run)["status"] == "executed"
+
+
+def test_the_events_of_a_turn_with_a_plan_have_the_order_of_the_documents() -> None:
+    run = agent(call(), TWO, "Done.").run_sync("Compare them")
+    found = document_events(run.events)
+    wanted = ["tool_call agent_create_plan", "plan_created", "agent_state executing_plan", "tool_result agent_create_plan"]
+    assert [one for one in found if one in wanted] == wanted
+    assert found[-3:] == ["text", "agent_state waiting_on_user", "done"] and "agent_state thinking" in found[-5:]
+
+
+def test_what_cannot_be_a_setting_is_refused() -> None:
+    for settings in ({"review_failed": "maybe"}, {"max_tool_calls": 0}, {"max_seconds": 0}, {"model": "nobody:knows"}):
+        with pytest.raises(SettingsError):
+            agent(plans=settings)
