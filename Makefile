@@ -7,7 +7,7 @@ PYTHON := $(shell for python in python3 python3.13 python3.12 python3.14 python3
 	$$python -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$python && break; done)
 BIN := .venv/bin
 WORKERS := -n 3 --dist loadfile --no-loadscope-reorder
-NOTEBOOKS := $(filter-out %.executed.ipynb,$(sort $(wildcard notebooks/0*.ipynb)))
+NOTEBOOKS := $(filter-out %.executed.ipynb,$(sort $(wildcard notebooks/[01]*.ipynb)))
 QUICKSTART := notebooks/01_quickstart.ipynb
 EXECUTED := notebooks/01_quickstart.executed.ipynb
 FUZZED := traces:6000 logs:2000 workflows:2000

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from agentnb import Agent, RunOptions, errors, plots, settings
+from agentnb.chat.context_spec import PROFILES
 from agentnb.cli.command_table import COMMANDS as SHELL_COMMANDS
 from agentnb.context.history import NAMED as HISTORIES
 from agentnb.context.history import History, find_history
@@ -41,9 +42,13 @@ MAGICS = {
     "%%plan": WorkflowMagics.plan_cell,
     "%%experiment": ExperimentMagics.experiment_cell,
     "%%guidance": AgentMagics.guidance_cell,
+    "%%context": AgentMagics.context_cell,
     "%replay": AgentMagics.replay_line,
     "%traces": AgentMagics.traces_line,
 }
+
+FROM_OTHERS = {"model": "chosen by the keys that there are", **dict.fromkeys(PROFILES, "that of model")}
+"""What keys of the defaults without a value follow from."""
 
 
 def text() -> str:
@@ -130,12 +135,13 @@ def _defaults() -> list[tuple[str, str, str]]:
         SESSION_BUDGET.name.replace("_", "-"): SESSION_BUDGET.help,
         "instructions": helps["no-instructions"],
         **GROUP_HELP,
+        **{profile: f"the model of contexts with the profile {profile}" for profile in PROFILES},
     }
     rows = []
     for key, value in at_first().items():
         choices = "" if key not in CHOICES or "(default" in str(helps[key]) else f": {', '.join(CHOICES[key])}"
         told = "whether the repository's CLAUDE.md, AGENT.md or AGENTS.md is read" if key == "instructions" else str(helps[key])
-        none = "none" if key in LIMIT_KEYS else "chosen by the keys that there are" if key == "model" else ""
+        none = "none" if key in LIMIT_KEYS else FROM_OTHERS.get(key, "")
         rows.append((f"`{key}`", value or none, told.replace("%%", "%") + choices))
     return rows
 
@@ -166,7 +172,7 @@ def _histories() -> list[tuple[str, ...]]:
 
 def _items(of: type) -> dict[str, str]:
     """Return what the docstring of a data class says of its fields, each begun with the field's name and a colon."""
-    paragraphs = (inspect.getdoc(of) or "").replace("Limits of a run, None for no limit: ", "").split("\n\n")
+    paragraphs = re.sub(r"Limits of a run, [^:]*: ", "", inspect.getdoc(of) or "").split("\n\n")
     names = "|".join(one.name for one in fields(of) if one.init)
     told = _words(" ".join(part for part in paragraphs if part.startswith("``")))
     return dict(re.findall(rf"`({names})`: (.*?)(?=\.? `(?:{names})`: |\.?$)", told))

@@ -205,7 +205,7 @@ def test_the_architecture_names_files_that_exist(subtests: pytest.Subtests) -> N
 
 def test_nothing_that_people_read_sounds_translated(subtests: pytest.Subtests) -> None:
     read = {page.name: text(page) for page in [*PAGES, ROOT / "CHANGELOG.md"]}
-    for notebook in sorted((ROOT / "notebooks").glob("0?_*.ipynb")):
+    for notebook in sorted((ROOT / "notebooks").glob("??_*.ipynb")):
         markdown = (cell for cell in json.loads(text(notebook))["cells"] if cell["cell_type"] == "markdown")
         read[notebook.name] = "\n".join("".join(cell["source"]) for cell in markdown)
     for name, written in read.items():

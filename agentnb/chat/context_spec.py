@@ -21,6 +21,8 @@ PLAN_RULE = ("tools", "required", "most", "hint")
 """The keys of a rule about plans."""
 Load: TypeAlias = Callable[[str], str]
 """Returns text about an entity, by its id."""
+_BLANK_LINES = re.compile(r"\A(?:[^\S\n]*\n)+")
+"""At the beginning of a text; the first line keeps its indentation, as tables need it."""
 _NAME = re.compile(r"[\w.-]{1,64}")
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -89,7 +91,7 @@ class ContextSpec:
             raise self._wrong(what, "Mend the function load= of the context, or leave the entity out") from error
         if text is not None and not isinstance(text, str):
             raise self._wrong(f"load({entity!r}) returned {type(text).__name__}, not a text", "Return str, or None for nothing")
-        return encodable(text or "").strip()
+        return _BLANK_LINES.sub("", encodable(text or "")).rstrip()
 
     def _wrong(self, what: str, hint: Any = "") -> SettingsError:
         return SettingsError(f"The context {self.name}: {what}", hint)

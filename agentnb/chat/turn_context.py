@@ -11,6 +11,7 @@ from agentnb.chat.context_spec import ContextSpec
 from agentnb.chat.context_text import context_section, shift_reminder
 from agentnb.chat.known_contexts import KnownContexts
 from agentnb.core.guidance import Guidance
+from agentnb.detect.rules import CONTEXT_SHIFT
 from agentnb.detect.run import Run
 from agentnb.detect.so_far import RunSoFar
 from agentnb.models.model import Model
@@ -21,8 +22,6 @@ EXTENSION = "context"
 """The name of the extension of a context."""
 PROFILE, LOADED = "profile", "entity_loaded"
 """The settings of a run with the profile of its context, and whether text about its entity was loaded."""
-SHIFT = "context_shift"
-"""The part of the guidance that reminds of a shift."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ class TurnContext:
             return None
         found = self.known.get(run.context_type)
         text = "" if found is None else shift_reminder(found, run.entity)
-        return Guidance(EXTENSION, SHIFT, text, trigger=f"shifted to {run.context_type}") if text else None
+        return Guidance(EXTENSION, CONTEXT_SHIFT, text, trigger=f"shifted to {run.context_type}") if text else None
 
     def after(self, before: Run) -> TurnContext:
         """Return the context of a run that continues another: where this context was applied, the one it has shifted to."""

@@ -21,7 +21,9 @@ TOOL_FAILED = "tool_failed"
 FAILURE_LOOP = "failure_loop"
 """The cell of guidance after one tool failed in several rounds in a row."""
 TODO_LIST = "todo_list"
-"""The cell that only informs: the todo list, if the model has not seen its current state."""
+"""The cell with the todo list, if the model has not seen its current state."""
+CONTEXT_SHIFT = "context_shift"
+"""The cell that says what a conversation is about since it has shifted."""
 
 
 class RoundFacts(msgspec.Struct, frozen=True, gc=False):
@@ -97,6 +99,7 @@ def rule_of_names(asks: tuple[str, ...], forbids: tuple[str, ...] = (), otherwis
 HAS_CALL = rule_of_names(("called", "ended_blocked"))
 RULES: dict[str, Rule | None] = {
     TODO_LIST: None,
+    CONTEXT_SHIFT: None,
     "todos_tools": rule_of_names(("called", "ended_blocked"), ("undisciplined",)),
     "tools": rule_of_names(("answered", "complete", "called"), answered="answered after its tools"),
     "text": rule_of_names(("complete", "called", "ended_blocked")),
@@ -109,6 +112,8 @@ RULES: dict[str, Rule | None] = {
     ),
 }
 """What guidance of each cell asks for, unless it says so itself; None: nothing."""
+INFORMS = frozenset([cell for cell, rule in RULES.items() if rule is None])
+"""The cells that only inform: nobody judges whether they were followed."""
 
 
 def judged(guidance: Guidance, facts: RoundFacts) -> Followed:

@@ -13,6 +13,8 @@ from agentnb.core.log.work_events import ModelCalled, ReplyGiven
 from agentnb.core.messages import Image, Message, Text
 from agentnb.core.run.timeline import CLARIFY_BLANK
 from agentnb.core.usage import NOTHING_USED
+from agentnb.display.card.html import run_html
+from agentnb.display.card.text import run_text
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 
@@ -35,6 +37,12 @@ def test_it_is_a_run_without_rounds_and_a_row_of_usage_without_tokens(tmp_path: 
     again = agent.run_sync("How many?", continue_from=loaded)
     assert [message.text for message in model.requests[0].messages] == ["How many?"]  # no provider takes a blank message
     assert again.continued_from == run.id
+
+
+def test_its_question_is_shown_once_as_the_answer_and_no_call_of_a_model() -> None:
+    run = ContextType.named("general").apply(bare(ScriptedModel([]))).run_sync(BLANK)
+    for shown in (run_text(run), run_html(run)):
+        assert shown.count(run.text) == 1 and CLARIFY_BLANK not in shown
 
 
 def test_without_a_context_a_blank_message_is_an_error() -> None:

@@ -134,7 +134,7 @@ def test_text_about_an_entity_is_loaded_by_a_function_and_what_is_wrong_with_it_
     def fails(entity: str) -> str:
         raise LookupError(f"no {entity}")
 
-    assert ContextType("station", load=lambda entity: f" {entity}\n").load_text("Brest") == "Brest"
+    assert ContextType("station", load=lambda entity: f"\n \n  {entity}\n").load_text("Brest") == "  Brest"
     assert ContextType("station", load=fails).load_text("") == "" == ContextType("station").load_text("Brest")
     nothing: Any = lambda entity: None  # noqa: E731
     assert ContextType("station", load=nothing).load_text("Brest") == ""

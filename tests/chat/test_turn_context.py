@@ -12,7 +12,8 @@ from marked_logs import marked
 from scripted_runs import bare, look, think, work
 
 from agentnb import Agent, Chat, ContextType, Run, Store, ToolCall, fork_sync, recover, tool
-from agentnb.chat.turn_context import SHIFT
+from agentnb.detect.rules import CONTEXT_SHIFT
+from agentnb.display.card.html import run_html
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 
@@ -114,10 +115,18 @@ def test_a_result_of_a_tool_that_declares_it_shifts_the_context_and_other_result
     assert (run.contexts, run.context_type, run.entity) == (("global", "station"), "station", "Cork")
     assert asked == ["work"]  # a confirmation of the new context holds at once
     cells = [[one.cell for one in round.guidance] for round in run.rounds]
-    assert cells == [[], [], [SHIFT], [SHIFT]]
+    assert cells == [[], [], [CONTEXT_SHIFT], [CONTEXT_SHIFT]]
     told = run.rounds[2].guidance[0].text
     assert all(part in told for part in ("Name the station.", '"Cork"', "work")) and "opened" not in told
+    assert [one.followed for round in run.rounds for one in round.followed] == [None, None]  # it asks for nothing
     assert run.system == model.requests[-1].system and run.settings["max_seconds"] == 90
+
+
+def test_the_details_of_a_card_say_the_contexts_and_the_entity() -> None:
+    agent = ContextType.named("global").apply(bare(ScriptedModel([OPEN, "Open."]), [open_station]), others=[STATION])
+    shown = run_html(agent.run_sync("Open Cork"))
+    assert "global → station, Cork" in shown and "not followed" not in shown
+    assert "→ station" not in run_html(bare(ScriptedModel(["Open."])).run_sync("Open Cork"))
 
 
 def test_a_shift_adds_confirmations_and_takes_none_away() -> None:
@@ -177,7 +186,7 @@ def test_a_killed_run_is_recovered_in_its_context_of_which_the_log_holds_all(tmp
         )
     )
     assert run.status == "completed" and asked == ["work"]
-    assert run.rounds[-1].guidance[0].cell == SHIFT
+    assert run.rounds[-1].guidance[0].cell == CONTEXT_SHIFT
 
 
 def test_a_fork_is_in_the_context_of_its_run() -> None:

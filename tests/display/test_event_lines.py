@@ -73,7 +73,7 @@ LINES: dict[str, Fact] = {
     "all calls of write allowed": (w.GrantGiven, {"grant_id": "q1", "tool": "write"}),
     "all tools of the MCP server fs allowed": (w.GrantGiven, {"grant_id": "q1", "tool": "mcp_fs_read", "rule": "mcp:fs"}),
     "grant q1 taken back": (w.GrantWithdrawn, {"grant_id": "q1"}),
-    "reply without a model: What now?": (w.ReplyGiven, {"message": Message("assistant", (Text("What now?"),))}),
+    "reply without a model": (w.ReplyGiven, {"message": Message("assistant", (Text("What now?"),))}),
     "context review, on p-1: asked": (w.ContextShifted, {"context_type": "review", "entity": "p-1", "reason": "asked"}),
     'weather turned: {"sky":"clear"}': (w.OtherEvent, {"name": "weather_turned", "data": {"sky": "clear"}}),
     "weather turned": (w.OtherEvent, {"name": "weather_turned"}),

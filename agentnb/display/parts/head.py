@@ -190,6 +190,7 @@ def details_html(run: Run, totals: Totals) -> Html:
         ("run", first_line(run.id, 100)),
         ("started", f"{run.started_at:%Y-%m-%d %H:%M:%S} UTC" if run.started_at else ""),
         ("model", first_line(run.model, 100)),
+        ("context", _context(run)),
         ("guidance", used),
         ("recovered", times(run.times_recovered) if run.times_recovered else ""),
         *_origin(run),
@@ -198,6 +199,12 @@ def details_html(run: Run, totals: Totals) -> Html:
         *_counts(run, totals),
     ]
     return tag("div", "totals", _divided(_rows(rows), " · "))
+
+
+def _context(run: Run) -> str:
+    """Return the contexts of the run in their order, and the entity of the last."""
+    about = f", {run.entity}" if run.entity else ""
+    return first_line(clean(f"{' → '.join(run.contexts)}{about}"), MAX_OF_A_PLACE) if run.contexts else ""
 
 
 def _origin(run: Run) -> list[tuple[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from agentnb.core.run.rounds import WorkflowRound
-from agentnb.detect.rules import TODO_LIST
+from agentnb.detect.rules import INFORMS
 from agentnb.display.parts.run_problems import Trouble, trouble_of
 from agentnb.display.texts.call_labels import state
 from agentnb.display.texts.figures import call_counts, calls_told
@@ -48,7 +48,7 @@ class Totals:
         self.failed += states.count("failed")
         self.cut += states.count("interrupted")
         self.summed += sum(each.compacted is not None and not each.problem for each in one.compactions)
-        self.guided += sum(guidance.cell != TODO_LIST for guidance in one.guidance)
+        self.guided += sum(guidance.cell not in INFORMS for guidance in one.guidance)
         self.judged += sum(verdict.followed is not None for verdict in one.followed)
         self.followed += sum(verdict.followed is True for verdict in one.followed)
         self.retried += one.failed_attempts

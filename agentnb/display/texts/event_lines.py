@@ -12,6 +12,7 @@ from agentnb.core.log.events import AnyEvent, Event, RoundStarted, RunRecovered,
 from agentnb.core.plans.plan_history import GENERATION
 from agentnb.core.plans.plan_steps import CALL
 from agentnb.core.request import ToolSpec
+from agentnb.core.run.timeline import CLARIFY_BLANK
 from agentnb.core.run.work_fold import KINDS
 from agentnb.core.run.work_records import is_substituted
 from agentnb.core.usage import Usage
@@ -147,6 +148,8 @@ def _plan_proposed(event: w.PlanProposed, names: WorkNames) -> str:
 
 
 def _model_called(event: w.ModelCalled) -> str:
+    if event.operation == CLARIFY_BLANK:
+        return ""  # no model was called
     by = f" by {event.model.partition('?')[0]}" if event.model else ""
     facts = [*used(event.usage), *([duration(event.seconds)] if event.seconds else [])]
     failed = f" failed: {event.error}" if event.error else ""
@@ -207,7 +210,7 @@ def _grant_given(event: w.GrantGiven) -> str:
 
 
 def _reply_given(event: w.ReplyGiven) -> str:
-    return f"reply without a model: {first_line(event.message.text, 80)}"
+    return "reply without a model"
 
 
 def _context_shifted(event: w.ContextShifted) -> str:

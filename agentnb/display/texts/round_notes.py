@@ -9,7 +9,7 @@ from agentnb.core.compaction import Compaction
 from agentnb.core.guidance import Followed, Guidance
 from agentnb.core.run.rounds import Retry, WorkflowRound
 from agentnb.detect.judgements import UNTRACKED_WORK
-from agentnb.detect.rules import CELLS, INTERVENTION, SENTENCES, TODO_LIST
+from agentnb.detect.rules import CELLS, INFORMS, INTERVENTION, SENTENCES
 from agentnb.display.texts.labels import amount, clean, counted, duration, first_line
 
 RECOVERED = "the kernel died here; resumed in a new kernel"
@@ -22,7 +22,7 @@ def guidance_line(guidance: Guidance, followed: Followed | None) -> str:
     """Return ephemeral guidance and its outcome: ``guidance todos_text, level 2: not followed (no tool was called)``."""
     level = f", level {guidance.level}" if guidance.level > 1 or guidance.cell == INTERVENTION else ""
     what = f"guidance {guidance.cell}" if guidance.cell in CELLS else guidance.cell.replace("_", " ")
-    if followed is None or guidance.cell == TODO_LIST:
+    if followed is None or guidance.cell in INFORMS:
         return f"{what}{level}"
     state = {True: "followed", False: "not followed", None: "could not be judged"}[followed.followed]
     return f"{what}{level}: {state} ({followed.why})"
@@ -31,7 +31,7 @@ def guidance_line(guidance: Guidance, followed: Followed | None) -> str:
 def ignored_guidance(one: WorkflowRound) -> list[tuple[Guidance, Followed]]:
     """Return the guidance of this round that was not followed, each with its verdict."""
     judged = zip(one.guidance, one.followed, strict=False)
-    return [(guidance, verdict) for guidance, verdict in judged if verdict.followed is False and guidance.cell != TODO_LIST]
+    return [(guidance, verdict) for guidance, verdict in judged if verdict.followed is False and guidance.cell not in INFORMS]
 
 
 class RoundNote(NamedTuple):
@@ -52,7 +52,7 @@ def round_notes(one: WorkflowRound, settings: Mapping[str, Any] | None = None) -
     lines = []
     for guidance, verdict in zip(one.guidance, verdicts, strict=True):
         ignored = verdict is not None and verdict.followed is False
-        at_once = ignored or guidance.cell not in (*CELLS, TODO_LIST)
+        at_once = ignored or guidance.cell not in (*CELLS, *INFORMS)
         lines.append(RoundNote(clean(guidance_line(guidance, verdict)), at_once, ignored))
     if one.recovered:
         lines.append(RoundNote(RECOVERED, at_once=True, wrong=False))

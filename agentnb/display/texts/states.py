@@ -250,13 +250,11 @@ def limit_words(name: str, value: float) -> str:
 
 
 def shown_answer(run: Run) -> str:
-    """Return the answer, including a final answer at a limit, and the last output of a workflow; empty if there is none."""
-    return run.text if run.is_answered or has_finished_steps(run) else ""
+    """Return the answer, including a final answer at a limit, the last output of a workflow, and a reply without a model.
 
-
-def has_finished_steps(run: Run) -> bool:
-    """Return whether the run completed in steps, not in rounds; its text is the output of the last."""
-    return run.status == "completed" and not run.rounds and bool(run.step_records)
+    Empty if there is none.
+    """
+    return run.text if run.is_answered or (run.status == "completed" and not run.rounds) else ""
 
 
 def as_left(run: Run) -> list[WorkflowRound]:

@@ -132,8 +132,12 @@ def _why(judged: Judgement, tool: Tool) -> str:
     if judged.is_unclear:
         return f"It cannot be told whether the rule {_rule_text(judged)} forbids it, so you decide each time."
     origin = origin_of(tool)
-    asks = "asks each time" if judged.is_confirmed else "asks"
-    rule = [f"The rule {_rule_text(judged)} {asks}."] if judged.rule is not None else []
+    asks = (
+        f"The context asks about {_rule_text(judged)} each time."
+        if judged.is_confirmed
+        else f"The rule {_rule_text(judged)} asks."
+    )
+    rule = [asks] if judged.rule is not None else []
     about = [_about(judged, tool)] if origin is not None or not rule else []
     return "\n".join([*rule, *about, *(() if origin is None else _changes(origin))])
 

@@ -1,0 +1,51 @@
+"""docs/chat.md cannot go stale: its examples run and give what they say, and it names every key, profile, context and limit."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from agentnb import Chat, ContextType
+from agentnb.agent.clarification import CLARIFY
+from agentnb.chat.context_spec import PLAN_RULE, PROFILES, TOOLS
+from agentnb.chat.context_text import MAX_CHARACTERS
+from agentnb.chat.context_type import shipped
+
+TEXT = (Path(__file__).parents[1] / "docs" / "chat.md").read_text(encoding="utf-8")
+CELL, USE = re.findall(r"^```\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
+(SCRIPT,) = re.findall(r"^```python\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
+
+
+def ran() -> dict[str, Any]:
+    """Return the names that the example in Python sets."""
+    names: dict[str, Any] = {"__name__": "page"}
+    exec(SCRIPT, names)  # the page's own code
+    return names
+
+
+def test_the_example_in_python_gives_what_it_says() -> None:
+    names = ran()
+    first, second = names["first"], names["second"]
+    assert first.text == "Deleted." and [question.outcome for question in first.questions] == ["answered"]
+    assert "two gauges" in first.system
+    assert f"# {(second.context_type, second.entity)!r}" in SCRIPT
+
+
+def test_the_cells_write_a_context_and_use_it() -> None:
+    line, yaml = CELL.split("\n", 1)
+    context = ContextType.read(yaml, line.removeprefix("%%context "), ran())
+    assert context.load is not None and context.confirms and context.limits["max_seconds"] == 60
+    name, entity = re.findall(r"--context (\w+):(\w+)", USE)[0]
+    assert (name, entity) == (context.name, "brest")
+    assert set(re.findall(r"-t ([\w ]+)\n", USE)[0].split()) <= ran().keys()
+
+
+def test_every_key_profile_context_and_limit_is_named() -> None:
+    keys = [field.name for field in fields(ContextType) if field.init and field.name != "name"]
+    chat, words = Chat(), " ".join(TEXT.split())
+    numbers = [f"{chat.max_tool_calls_per_turn} tool calls", f"{chat.max_seconds} seconds", f"{chat.tool_seconds} seconds"]
+    names = [*keys, *TOOLS, *PROFILES, *PLAN_RULE, *(one.name for one in shipped()), CLARIFY, f"{MAX_CHARACTERS:,} characters"]
+    for name in (*names, *numbers):
+        assert re.search(rf"(?<!\w){re.escape(name)}(?!\w)", words), name
