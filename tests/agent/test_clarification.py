@@ -5,13 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from scripted_runs import bare
 
-from agentnb import ContextType, Store
+from agentnb import ContextType, Store, ToolCall
+from agentnb.core.log.well_formed import check_events
 from agentnb.core.log.work_events import ModelCalled, ReplyGiven
+from agentnb.core.messages import Message, user
 from agentnb.core.run.timeline import CLARIFY_BLANK
 from agentnb.core.usage import NOTHING_USED
-from agentnb.errors import SettingsError
+from agentnb.errors import SettingsError, TraceError
 from agentnb.models import ScriptedModel
 
 BLANK = " \n"
@@ -37,3 +40,17 @@ def test_it_is_a_run_without_rounds_and_a_row_of_usage_without_tokens(tmp_path: 
 def test_without_a_context_a_blank_message_is_an_error() -> None:
     with pytest.raises(SettingsError, match="blank"):
         bare(ScriptedModel(["Two."]), policy="chat").run_sync(BLANK)
+
+
+def test_logs_with_a_blank_prompt_outside_of_contexts_or_a_reply_with_calls_are_refused() -> None:
+    run = ContextType.named("global").apply(bare(ScriptedModel([]))).run_sync(BLANK)
+    started, called, replied, *others = run.events
+    check_events(run.events, "run.jsonl")
+    call = Message("assistant", (ToolCall("work", {}, "c1"),))
+    for events in (
+        [structs.replace(started, context_type=""), called, replied, *others],
+        [started, called, structs.replace(replied, message=user("Yes?")), *others],
+        [started, called, structs.replace(replied, message=call), *others],
+    ):
+        with pytest.raises(TraceError):
+            check_events(events, "run.jsonl")
