@@ -6,16 +6,18 @@ from pathlib import Path
 
 import pytest
 from marked_logs import marked
+from msgspec import structs
 from scripted_runs import bare
 
-from agentnb import ContextType, Store, load_trace, save_trace
+from agentnb import ContextType, Store, ToolCall, load_trace, save_trace
+from agentnb.core.log.well_formed import check_events
 from agentnb.core.log.work_events import ModelCalled, ReplyGiven
-from agentnb.core.messages import Image, Message, Text
+from agentnb.core.messages import Image, Message, Text, user
 from agentnb.core.run.timeline import CLARIFY_BLANK
 from agentnb.core.usage import NOTHING_USED
 from agentnb.display.card.html import run_html
 from agentnb.display.card.text import run_text
-from agentnb.errors import SettingsError
+from agentnb.errors import SettingsError, TraceError
 from agentnb.models import ScriptedModel
 
 BLANK = " \n"
@@ -77,3 +79,17 @@ def test_the_question_back_is_in_every_form_of_export(tmp_path: Path, subtests: 
         with subtests.test(form):
             path = save_trace(asked, tmp_path / f"{form}.json", format=form)
             assert load_trace(path).messages[-1].text == asked.text
+
+
+def test_logs_with_a_blank_prompt_outside_of_contexts_or_a_reply_with_calls_are_refused() -> None:
+    run = ContextType.named("global").apply(bare(ScriptedModel([]))).run_sync(BLANK)
+    started, called, replied, *others = run.events
+    check_events(run.events, "run.jsonl")
+    call = Message("assistant", (ToolCall("work", {}, "c1"),))
+    for events in (
+        [structs.replace(started, context_type=""), called, replied, *others],
+        [started, called, structs.replace(replied, message=user("Yes?")), *others],
+        [started, called, structs.replace(replied, message=call), *others],
+    ):
+        with pytest.raises(TraceError):
+            check_events(events, "run.jsonl")

@@ -43,7 +43,8 @@ def test_a_cell_writes_a_context_and_others_use_it(kernel: Any) -> None:
     cell = kernel.run("%%agent --context gauge:Brest -m talker -t open_station delete_station\nHow many gauges?")
     assert cell.status == "ok", cell.error
     assert kernel.value("run.context_type, run.entity, loaded") == "('station', 'Brest', ['Brest'])"
-    assert kernel.value("run.settings['max_seconds'], run.settings['policy']['name']") == "(30, 'chat')"
+    settings = "run.settings['max_seconds'], run.settings['policy']['name'], run.settings['on_limit']"
+    assert kernel.value(settings) == "(30, 'chat', 'final_answer')"
     assert kernel.value("[one.name for one in run.tools][:2]") == "['delete_station', 'open_station']"
     assert kernel.value("'Name the station.' in run.system, run.system.count('</entity>')") == "(True, 1)"
     assert kernel.value("station.name, run.settings['profile']") == "('station', 'quality')"
@@ -63,6 +64,15 @@ def test_the_cell_wins_over_the_context_and_the_context_over_the_defaults(kernel
     kernel.run("%%agent --context station\nHello")
     kernel.run("%agent defaults quality= max-seconds=none")
     assert kernel.value("run.text, run.settings['max_seconds']") == "('Deep.', 12.0)"
+
+
+def test_the_policy_chat_is_an_option_and_profiles_are_names_of_models(kernel: Any) -> None:
+    kernel.run("talker = ScriptedModel(['a'])")
+    kernel.run("%%agent -p chat -m talker\nHello")
+    found = kernel.value("[run.settings[key] for key in ('max_seconds', 'max_tool_calls_per_turn', 'on_limit')]")
+    assert found == "[90, 8, 'final_answer']" and kernel.value("run.context_type, run.profile") == "('', '')"
+    wrong = kernel.run("%agent defaults quality=nobody:none")
+    assert wrong.status == "error" and "nobody" in wrong.error
 
 
 def test_a_conversation_goes_on_in_the_context_that_it_shifted_to(kernel: Any) -> None:

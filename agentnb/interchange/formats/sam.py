@@ -51,8 +51,8 @@ def read(file: TraceFile) -> Iterator[Run]:
     found = file.document
     if isinstance(found.get("conversations"), list):
         whole = [(str(index), one) for index, one in enumerate(found["conversations"])]
-        if (said := found.get("conversationCount")) and not whole:
-            file.problem(f"it says that it has {said} conversations, and holds none")
+        if (count := found.get("conversationCount")) and not whole:
+            file.problem(f"it says that it has {count} conversations, and holds none")
         yield from file.each(whole, lambda position, one: run_of(one, file.name, position))
     else:
         yield from file.each([("", found)], lambda position, one: run_of(one, file.name, position))
