@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agentnb.advice import Plain
@@ -96,6 +96,12 @@ class Extension:
         return {"name": self.name, **{name: value for name, value in parts.items() if value}}
 
     @property
+    def without_model(self) -> Extension:
+        """The extension as it is if it sets no model of its agent."""
+        kept = {name: value for name, value in self.agent_settings.items() if name != "model"}
+        return self if len(kept) == len(self.agent_settings) else replace(self, agent_settings=kept)
+
+    @property
     def is_inert(self) -> bool:
         """Whether it adds nothing but settings for the log, so that a run goes the same way without it."""
         added = (self.prompt, self.tools, self.agent_settings, self.virtual_tools, self.context)
@@ -143,6 +149,11 @@ def handlers_of(extensions: Iterable[Extension]) -> dict[str, Handler]:
     for one in extensions:
         found = {**one.virtual_tools, **found}
     return found
+
+
+def without_model(extensions: Iterable[Extension]) -> tuple[Extension, ...]:
+    """Return the extensions without models: for a copy of their agent that gets another one."""
+    return tuple([one.without_model for one in extensions])
 
 
 def each(extensions: Iterable[Extension], part: str) -> Iterator[Any]:

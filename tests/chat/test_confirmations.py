@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -9,9 +10,10 @@ from typing import Any, NamedTuple
 
 import pytest
 from scripted_runs import bare
+from virtual_time import VirtualTimeLoop
 from waiting import wait_until
 
-from agentnb import Agent, Allow, ContextType, Store, ToolCall, fork_sync, tool
+from agentnb import Agent, Allow, Chat, ContextType, Store, ToolCall, fork_sync, tool
 from agentnb.core.questions import ToolOrigin
 from agentnb.core.request import ToolSpec
 from agentnb.errors import SettingsError
@@ -22,6 +24,7 @@ from agentnb.policies.permissions.rules import Rule
 from agentnb.runtime.calls.virtual_tools import VirtualTool
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.questions.answerers import Approve
+from agentnb.tools.tool import ToolContext
 
 KEEPER = ContextType("keeper", tools={"confirm": ["delete_?*", "effect:network", "store(keep/**)"]})
 
@@ -202,3 +205,37 @@ def test_they_hold_in_forks_of_a_run_and_of_a_run_that_was_nested_in_it(tmp_path
         model = ScriptedModel([CALLS[0], "Other."])
         fork = fork_sync(original, 1, model=model, tools=[delete_row, send], approve=noting(asked))
         assert (fork.text, asked) == ("Other.", ["delete_row"])
+
+
+SHORT = Chat(max_seconds=5, tool_seconds=3)
+
+
+async def after_a_while(call: ToolCall, run: Any) -> bool:
+    """Allow a call, after longer than a turn or a tool may take."""
+    await asyncio.sleep(8)
+    return True
+
+
+def test_waits_for_the_person_count_for_no_limit_of_the_turn_wherever_the_call_is_made(subtests: pytest.Subtests) -> None:
+    def cleaner() -> Agent:
+        return bare(ScriptedModel([CALLS[0], "Deleted."]), [delete_row], policy=SHORT, name="cleaner")
+
+    async def delegate(context: ToolContext) -> str:
+        """Has the cleaner do it."""
+        return str((await context.start_run(cleaner(), "go")).text)
+
+    async def again(context: ToolContext) -> str:
+        """Deletes."""
+        return (await context.call("delete_row", {"n": 1})).text
+
+    calls = {
+        "in the run": CALLS[0],
+        "in a nested run": ToolCall("cleaner", {"prompt": "go"}, "o1"),
+        "in a run that a tool begins": ToolCall("delegate", {}, "o1"),
+        "in a tool": ToolCall("again", {}, "o1"),
+    }
+    for name, call in calls.items():
+        with subtests.test(name), asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+            agent = KEEPER.apply(bare(ScriptedModel([call, "Done."]), [cleaner(), delete_row, delegate, again], policy=SHORT))
+            run = runner.run(agent.run("go", approve=after_a_while))
+            assert (run.stop_reason, run.rounds[0].results[0].is_error) == ("natural", False)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from agentnb.agent.agent import Agent
+from agentnb.agent.extension import without_model
 from agentnb.agent.settings import AgentSettings
 from agentnb.errors import AgentnbError, SettingsError, UnknownModel, near
 from agentnb.experiments.planning.content import content_hash, content_of_agent, content_of_workflow, source_of
@@ -48,13 +49,15 @@ class Variant:
     @property
     def model(self) -> str | Model | None:
         """Its own model; None of a workflow."""
-        return self.work.model if isinstance(self.work, Agent) else None
+        return self.work.used_model if isinstance(self.work, Agent) else None
 
     def agent(self, model: str | Model | None, seed: int) -> Agent:
         """Return its agent with this model, or with its own, which draws by the seed if it can."""
         assert isinstance(self.work, Agent), "a workflow has its own agents"
-        chosen = seeded(self.work.model if model is None else model, seed)
-        return self.work if chosen is self.work.model else replace(self.work, model=chosen)
+        chosen = seeded(self.work.used_model if model is None else model, seed)
+        if chosen is self.work.used_model:
+            return self.work
+        return replace(self.work, model=chosen, extensions=without_model(self.work.extensions))
 
 
 def read_variants(given: Any, base: Any, models: Iterable[str | Model], problems: list[str]) -> tuple[Variant, ...]:
@@ -117,7 +120,8 @@ def _variant(name: str, what: Any, base: Any, model: str | Model | None) -> Vari
     if isinstance(what, Agent):
         agent = what
     elif isinstance(base, Agent):
-        agent = replace(base, **changes)
+        kept = {"extensions": without_model(base.extensions)} if "model" in changes else {}
+        agent = replace(base, **{**kept, **changes})
     else:
         settings = {**dict(base or {}), **changes}
         if settings.get("model") is None:

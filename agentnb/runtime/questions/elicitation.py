@@ -96,15 +96,23 @@ class Elicitation:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Hold the clock of the run while it is paused, and those of the runs and calls that await it."""
+        with self._around_held():
+            self._clock.hold()
+            try:
+                yield
+            finally:
+                self._clock.release()
+
+    @contextmanager
+    def _around_held(self) -> Iterator[None]:
+        """Hold the clocks of the runs and calls that await the run."""
         around: concurrent.futures.Future[None] | None = None
         if self.around is not None:
             with suppress(NobodyToAsk, asyncio.CancelledError):  # the run around it has ended
                 around = self.around.hold()
-        self._clock.hold()
         try:
             yield
         finally:
-            self._clock.release()
             if around is not None:
                 around.cancel()
 
@@ -205,7 +213,10 @@ class Elicitation:
         """Take the answer of the program or, if it has none, of the person: this run's, or else the parent run's."""
         answer, own_task = Answer(question.id, declined=True, by="program"), asyncio.current_task()
         try:
-            value = None if program is None else await program(question)
+            value = None
+            if program is not None:
+                with self._around_held():  # a question that is forwarded holds them itself
+                    value = await program(question)
             if value is not None:
                 answer = answer_of(question.id, checked_answer(question.schema, value), by="program")
             elif self._can_ask:

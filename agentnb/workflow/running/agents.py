@@ -10,6 +10,7 @@ from typing import Any
 
 from agentnb.advice import GiveTools
 from agentnb.agent.agent import Agent
+from agentnb.agent.extension import without_model
 from agentnb.agent.price_check import check_has_price
 from agentnb.errors import MissingKey, SettingsError, UnknownTool
 from agentnb.models.model import Model
@@ -69,7 +70,7 @@ class WorkflowAgents:
         """Return the agent of this name, for the step with this path, with the templates of its instruction replaced."""
         agent = self._agent(name, scope)
         script = self._script_for(path, name)
-        return agent if script is None else replace(agent, model=script)
+        return agent if script is None else replace(agent, model=script, extensions=without_model(agent.extensions))
 
     def _tools_of(self, word: str) -> tuple[Tool | ServerTools, ...]:
         """Return the tools that an agent of the file names with a word."""

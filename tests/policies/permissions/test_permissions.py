@@ -14,7 +14,7 @@ from property_settings import examples
 from agentnb.core.run.approvals import MODES, RULES
 from agentnb.policies.permissions.approval_mode import NO_MODE, ApprovalMode
 from agentnb.policies.permissions.permissions import Judgement, Permissions
-from agentnb.policies.permissions.rules import RuleList
+from agentnb.policies.permissions.rules import Rule, RuleList
 from agentnb.tools.function import FunctionTool
 from agentnb.tools.subject import FLAGS, Flag
 from agentnb.tools.tool import Effect
@@ -195,3 +195,16 @@ def test_what_cannot_be_read_of_a_log_is_taken_as_strict() -> None:
         read = Permissions.logged({"confirm": confirmed}, loosens=True)
         judged = read.for_tool("bash", TOOLS["bash"], HERE).judge({"command": "ls"})
         assert judged.verdict == "ask" and judged.is_confirmed, confirmed
+
+
+@examples(100)
+@given(SOME, SOME, st.sampled_from([*TOOLS]), st.sampled_from(["git log", "rm x", "data/a", "x"]))
+def test_a_call_that_is_confirmed_never_runs_unasked_whatever_else_allows_it(
+    outer: Permissions, inner: Permissions, name: str, subject: str
+) -> None:
+    confirming = outer.confirming([Rule.read(name, "ask")])
+    for permissions in (confirming, inner.within(confirming), Permissions().within(inner.within(confirming))):
+        logged = Permissions.logged(json.loads(json.dumps(permissions.as_logged)), loosens=True)
+        for held in (permissions, logged):
+            found = held.for_tool(name, TOOLS[name], HERE).judge({"command": subject})
+            assert found.verdict == "deny" or (found.verdict == "ask" and (found.is_confirmed or found.is_unclear))
