@@ -33,7 +33,7 @@ OF_A_PERSON = {
         "waiting",
         "events",
     ),
-    *("agent_state", "plan_position", "profile"),
+    *("agent_state", "plan_position", "profile", "contexts", "first_entity"),
     *("text", "output", "output_schema", "error", "status", "stop_reason", "limit", "warnings"),
     *("outcome", "score", "outcome_from", "assessment", "assessments"),
     *(

@@ -71,7 +71,8 @@ def test_a_cell_comes_before_the_defaults_and_none_takes_their_limit_back() -> N
         session.set_default(key, value)
     chosen = AgentOptions("model", settings=options("--budget 0.5 --max-tokens none --history brief"))
     agent, _ = make_agent(chosen, session, variables)
-    assert (agent.max_seconds, agent.budget, agent.max_tokens, agent.sends) == (60, 0.5, None, variables["brief"])
+    limits = agent.limits
+    assert (limits.max_seconds, limits.budget, limits.max_tokens, agent.sends) == (60, 0.5, None, variables["brief"])
     agent, _ = make_agent(AgentOptions("model", settings={"history": "full"}), session, variables)
     assert agent.sends == FULL and agent.budget == 2
 
