@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from agentnb import Chat, ContextType
-from agentnb.agent.clarification import CLARIFY
 from agentnb.chat.context_spec import PLAN_RULE, PROFILES, TOOLS
 from agentnb.chat.context_text import MAX_CHARACTERS
 from agentnb.chat.context_type import shipped
+from agentnb.core.run.timeline import CLARIFY_BLANK
 
 TEXT = (Path(__file__).parents[1] / "docs" / "chat.md").read_text(encoding="utf-8")
 CELL, USE = re.findall(r"^```\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
@@ -46,6 +46,6 @@ def test_every_key_profile_context_and_limit_is_named() -> None:
     keys = [field.name for field in fields(ContextType) if field.init and field.name != "name"]
     chat, words = Chat(), " ".join(TEXT.split())
     numbers = [f"{chat.max_tool_calls_per_turn} tool calls", f"{chat.max_seconds} seconds", f"{chat.tool_seconds} seconds"]
-    names = [*keys, *TOOLS, *PROFILES, *PLAN_RULE, *(one.name for one in shipped()), CLARIFY, f"{MAX_CHARACTERS:,} characters"]
+    names = [*keys, *TOOLS, *PROFILES, *PLAN_RULE, *(one.name for one in shipped()), CLARIFY_BLANK, f"{MAX_CHARACTERS:,} characters"]
     for name in (*names, *numbers):
         assert re.search(rf"(?<!\w){re.escape(name)}(?!\w)", words), name
