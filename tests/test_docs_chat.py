@@ -46,6 +46,14 @@ def test_every_key_profile_context_and_limit_is_named() -> None:
     keys = [field.name for field in fields(ContextType) if field.init and field.name != "name"]
     chat, words = Chat(), " ".join(TEXT.split())
     numbers = [f"{chat.max_tool_calls_per_turn} tool calls", f"{chat.max_seconds} seconds", f"{chat.tool_seconds} seconds"]
-    names = [*keys, *TOOLS, *PROFILES, *PLAN_RULE, *(one.name for one in shipped()), CLARIFY_BLANK, f"{MAX_CHARACTERS:,} characters"]
+    names = [
+        *keys,
+        *TOOLS,
+        *PROFILES,
+        *PLAN_RULE,
+        *(one.name for one in shipped()),
+        CLARIFY_BLANK,
+        f"{MAX_CHARACTERS:,} characters",
+    ]
     for name in (*names, *numbers):
         assert re.search(rf"(?<!\w){re.escape(name)}(?!\w)", words), name

@@ -239,6 +239,7 @@ def test_moved_modules_warn_and_name_their_successor(monkeypatch: pytest.MonkeyP
     assert moved.detected_runs.__module__ == "agentnb.interchange.detecting"
 
 
+@pytest.mark.nightly("by day the names are those of the package, and tests import them")
 @pytest.mark.slow("imports each name in fresh processes")
 def test_each_public_name_can_be_imported_in_each_way_as_the_first_thing(subtests: pytest.Subtests) -> None:
     ways = imports()

@@ -84,6 +84,7 @@ def test_runs_are_found_filtered_paged_and_opened(lab: Any) -> None:
     is_clean(lab)
 
 
+@pytest.mark.nightly("by day the list is opened by clicks")
 def test_keys_move_between_runs_and_rounds_but_not_in_a_field(lab: Any) -> None:
     live = opened(lab, TRACES)
     keys, at = lab.page.keyboard, live.locator("[data-at]")
@@ -150,6 +151,7 @@ def test_nothing_moves_when_runs_are_opened(lab: Any) -> None:
     wait_until(lambda: live.bounding_box()["height"] <= 760)
 
 
+@pytest.mark.nightly("by day test_saved_in_lab saves cards")
 def test_what_is_saved_shows_list_and_opened_run_without_a_kernel_and_lives_again_with_one(
     lab: Lab, subtests: pytest.Subtests
 ) -> None:
@@ -183,6 +185,7 @@ def test_what_is_saved_shows_list_and_opened_run_without_a_kernel_and_lives_agai
     is_clean(lab)
 
 
+@pytest.mark.nightly("by day the contrast of the styles is computed")
 def test_every_word_can_be_read_in_both_themes_and_widths(lab: Any, subtests: pytest.Subtests) -> None:
     live = opened(lab, MADE + "Runs([*map(made, range(9))])")
     lab.write_last(DIFF)

@@ -230,6 +230,7 @@ def test_on_ipykernel_6_the_card_shows_the_run_and_says_how_to_interrupt(lab: An
     ended(lab, index, "Stopped by you")
 
 
+@pytest.mark.nightly("by day test_agent_cell counts the messages of a long reply")
 @pytest.mark.req("R0.11")
 def test_thousands_of_tokens_arrive_whole_in_few_messages_and_nothing_stutters(fresh_lab: Any) -> None:
     lab = fresh_lab

@@ -12,7 +12,7 @@ from property_settings import size
 from test_card_in_lab import GO, card, chip, ended, opened, shared
 from waiting import wait_until
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.nightly("by day test_card_in_lab and the tests of the kernel's part of a card")]
 MANY = size(60, nightly=300)
 NAP = "ToolCall('nap', {'seconds': 600})"
 LONG = f"""
@@ -432,7 +432,6 @@ def nodes(lab: Any) -> int:
     return int(asked.send("Memory.getDOMCounters")["nodes"])
 
 
-@pytest.mark.nightly("by day the kernel's part is tested without a browser")
 def test_many_cards_leave_nothing_in_the_kernel_and_nothing_in_the_page(fresh_lab: Any) -> None:
     lab = fresh_lab
     index = opened(lab, "leaks", LOOP, "go(20)")

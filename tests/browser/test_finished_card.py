@@ -18,7 +18,7 @@ from agentnb.display.card.html import run_html
 from agentnb.display.card.page import page_html
 from agentnb.display.markdown.markdown import markdown_html
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.nightly("by day test_saved_in_lab and the tests of display")]
 MOST = 700
 """Pixels of a finished card without figures and with a short answer."""
 GROUNDS = {"light": ("#fff", "rgba(0, 0, 0, .87)"), "dark": ("#111", "rgba(255, 255, 255, .87)")}

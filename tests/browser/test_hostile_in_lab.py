@@ -17,7 +17,7 @@ from waiting import wait_until
 
 from agentnb import save_trace
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.nightly("by day the tests of display show these texts without a browser")]
 PARTS = ["markup", "text", "links", "huge"]
 NIGHTLY = pytest.mark.nightly("by day the other tests show these texts")
 IMPORTS = "import hostile_runs\nfrom hostile_runs import play"

@@ -8,7 +8,7 @@ import pytest
 from test_card_in_lab import card, chip, ended, shared
 from waiting import wait_until
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.nightly("by day tests of the card show the limits without a browser")]
 PRICED = """
 from agentnb import History
 from agentnb.models.capabilities import Capabilities

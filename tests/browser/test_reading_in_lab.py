@@ -8,7 +8,7 @@ import pytest
 from test_card_in_lab import card, chip, ended, shared
 from waiting import wait_until
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.nightly("by day test_saved_in_lab and test_card_in_lab")]
 FAILING = """
 def compare(column: str) -> str:
     "Compare."

@@ -30,6 +30,7 @@ def server_file(**fields: object) -> None:
     written("mcp.json", json.dumps({"mcpServers": {"clock": {"command": str(TIME), **fields}}}))
 
 
+@pytest.mark.nightly("by day a kernel asks the same")
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no pty")
 @pytest.mark.slow("programs of their own that ask at a terminal, and a real server")
 def test_file_is_confirmed_at_a_terminal_once(cli: Call) -> None:
@@ -74,6 +75,7 @@ def test_unreadable_file_runs_nothing(cli: Call) -> None:
     assert cli("validate", path, "--mcp", "mcp.json").code == 0, "it starts nothing, and asks nothing"
 
 
+@pytest.mark.nightly("by day a kernel asks the same")
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no pty")
 @pytest.mark.slow("programs of their own that ask at a terminal, and a real server")
 def test_changed_server_is_accepted_at_a_terminal(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ def compared(a: str, b: str, variants: Any, seed: int, **settings: Any) -> Compa
     return compare(small(30, variants, seed=seed, **settings).run_sync(show=False), a, b)
 
 
+@pytest.mark.nightly("by day the intervals are those of statsmodels")
 @pytest.mark.slow("thirty experiments of ninety runs each")
 def test_intervals_cover_the_known_difference_and_alike_sets_seldom_differ() -> None:
     covered = alarms = 0

@@ -77,6 +77,7 @@ def record(name: str, number: int) -> dict[str, Any]:
     }[name]
 
 
+@pytest.mark.nightly("by day a large file streams in bounded memory")
 @pytest.mark.slow("tracing the memory of documents of 20 MB each")
 def test_a_large_document_is_read_a_record_at_a_time(
     tmp_path: Path, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch

@@ -332,6 +332,7 @@ for wire in WIRES:
 """
 
 
+@pytest.mark.nightly("by day connections are closed with their loop")
 @pytest.mark.slow("a script in a Python of its own, with the libraries of the providers")
 def test_a_script_ends_without_a_word_of_warning() -> None:
     """Takes over 2 s: in a Python of its own, which imports the libraries of all providers."""

@@ -32,6 +32,7 @@ def test_each_plot_is_made_of_a_random_run_cut_off_anywhere(plan: Plan, share: f
         assert all(start <= end for _, start, end in found.rounds)
 
 
+@pytest.mark.nightly("by day plots are drawn of random runs, and older logs are read by the store")
 @pytest.mark.slow("draws the logs of all versions")
 def test_each_plot_is_drawn_of_the_logs_of_earlier_versions() -> None:
     runs = load_traces(OLDER)

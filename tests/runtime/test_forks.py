@@ -75,6 +75,7 @@ def texts_of(children: Iterable[tuple[int, int]]) -> list[str]:
     return found
 
 
+@pytest.mark.nightly("by day a forked process runs an agent")
 @pytest.mark.slow("a process for each of 36 pairs")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_forked_process_runs_anything_after_anything(subtests: pytest.Subtests) -> None:

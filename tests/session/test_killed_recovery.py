@@ -252,6 +252,7 @@ def test_of_two_processes_that_go_on_with_one_run_exactly_one_does(whole: Run, p
     assert load_trace(path).times_recovered == 1
 
 
+@pytest.mark.nightly("by day of two processes one goes on")
 def test_when_the_one_that_went_on_is_killed_the_next_may(path: Path, rival: Callable[[], Rival]) -> None:
     first = rival()
     first.say()

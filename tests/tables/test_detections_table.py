@@ -185,6 +185,7 @@ def test_a_detector_whose_module_no_worker_has_is_refused_with_what_to_do(
         tables.detections(folder, home.mine, processes=2)
 
 
+@pytest.mark.nightly("by day a detector without a module is refused in a process")
 @pytest.mark.slow("starts interpreters")
 def test_a_script_and_a_notebook_are_told_where_their_detectors_must_stand(folder: Path, subtests: pytest.Subtests) -> None:
     begins = "from agentnb import detect, tables\n@detect.detector\ndef mine(run):\n    return 'Found'\n"

@@ -356,6 +356,7 @@ for _ in range(8):
 """
 
 
+@pytest.mark.nightly("by day one process writes and reads the tables")
 @pytest.mark.slow("three processes that load pandas")
 def test_several_processes_at_once_all_see_whole_tables(tmp_path: Path) -> None:
     for number in range(60):

@@ -40,6 +40,7 @@ def test_dead_worker_is_replaced_and_its_cells_are_made_anew(tmp_path: Path) -> 
     assert any(row.redone for row in results.rows) and len([*(tmp_path / "exp").glob("*.jsonl")]) == 8
 
 
+@pytest.mark.nightly("by day an experiment that was killed goes on")
 @pytest.mark.slow("four worker processes that are started")
 def test_cell_whose_workers_die_is_a_row_that_says_so(tmp_path: Path) -> None:
     def check_line(name: str) -> str:

@@ -43,6 +43,7 @@ def png(figure: Figure) -> bytes:
     return file.getvalue()
 
 
+@pytest.mark.nightly("by day each picture is that of the docs")
 @pytest.mark.slow("runs 144 runs and draws six figures")
 def test_nothing_is_cut_off_or_drawn_over_another_text(subtests: pytest.Subtests) -> None:
     for name, figure in (*figures(), *long_named()):
@@ -73,6 +74,7 @@ def test_names_of_variants_and_tasks_are_text_of_bounded_length() -> None:
     assert all(len(name) <= 34 for name in names(drawn[0]))
 
 
+@pytest.mark.nightly("by day the light style")
 @pytest.mark.slow("draws six figures twice")
 def test_a_dark_style_of_the_person_changes_nothing(subtests: pytest.Subtests) -> None:
     from matplotlib import style
