@@ -13,8 +13,10 @@ class KnownContexts:
     """Contexts by name and by alias; of several with one name, the last."""
 
     def __init__(self, contexts: Iterable[ContextSpec] = ()) -> None:
-        self._by_name = {one.name: one for one in contexts}
-        self._names = {word: one.name for one in self._by_name.values() for word in (*one.aliases, one.name)}
+        given = tuple(contexts)
+        self._by_name = {one.name: one for one in given}
+        # One that replaces another keeps its aliases: who writes `global` anew still reaches it as `general`.
+        self._names = {word: one.name for one in given for word in one.aliases}
         self._names |= {name: name for name in self._by_name}
         self._folded = {word.casefold(): name for word, name in self._names.items()}
 

@@ -158,6 +158,9 @@ class AgentMagics(Magics):
             if not prompt.strip() and choice.context is None:
                 raise SettingsError("This cell has no task", "Write what the agent should do below the %%agent line")
             agent, note = self._agent(options, before, choice)
+            if options.dry and not prompt.strip():
+                print("No model would be called: a blank message in a context gets a question back")
+                return None
             if options.dry:
                 request = self.session.first_request(agent, prompt, before)
                 wire, servers = wire_form(agent.used_model, request), agent.toolbox.servers

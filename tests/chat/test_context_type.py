@@ -143,3 +143,10 @@ def test_text_about_an_entity_is_loaded_by_a_function_and_what_is_wrong_with_it_
         with pytest.raises(SettingsError) as raised:
             ContextType("station", load=load).load_text("Brest")
         assert str(raised.value) == snapshot(load.__name__)
+
+
+def test_a_context_that_replaces_another_is_reached_by_its_aliases_too() -> None:
+    own = ContextType("global", intent="Mine.")
+    known = shipped().with_others([own])
+    assert known.get("general") == own == known.get("global")
+    assert shipped().with_others([ContextType("mine", aliases=["general"])]).canonical("general") == "mine"

@@ -110,6 +110,7 @@ def test_a_blank_message_in_a_context_gets_a_question_back_and_calls_nobody(kern
     assert kernel.value("run.text in run.messages[-1].text, len(run.rounds), run.status") == "(True, 0, 'completed')"
     kernel.run("%%agent --continue run -m talker\nNow then")
     assert kernel.value("[one.text for one in run.messages]") == "['Now then', 'One.']"
+    assert "No model" in kernel.run("%%agent --context global -m talker --dry\n \n").printed
     without = kernel.run("%%agent -m talker\n \n")
     assert without.status == "error"
 
