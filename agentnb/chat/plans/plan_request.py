@@ -58,6 +58,8 @@ class PlanRequest(NamedTuple):
     priority_entities: tuple[str, ...] = ()
     plan_id: str = ""
     """The draft that is to be run."""
+    message: str = ""
+    """What the person has written."""
 
     def intent(self, context: str, entity: str, conversation: str, run_id: str) -> dict[str, Any]:
         """Return the intent as the documents have it; a field that is empty is left out."""
@@ -91,6 +93,7 @@ def read_request(arguments: Mapping[str, Any], message: str) -> PlanRequest | To
         _texts(arguments.get("requested_outputs")),
         _texts(arguments.get("priority_entities")),
         str(arguments.get("plan_id") or "").strip(),
+        message.strip(),
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
+from msgspec import structs
 
 from agentnb.chat.plans.plan_request import PlanRequest
 from agentnb.context.side_question import side_question
@@ -46,7 +47,8 @@ def review_request(asked: PlanRequest, plan: PlanSpec, tools: Sequence[str]) -> 
     """Return the request that asks for a review."""
     about = {"objective": asked.objective, "requested_outputs": list(asked.requested_outputs), "tools": list(tools)}
     text = f"{msgspec.json.encode(about).decode()}\n\nThe plan:\n{msgspec.json.encode(plan.chat_data).decode()}"
-    return side_question(text, _PROMPT.read_text(encoding="utf-8").strip())
+    asked_for = side_question(text, _PROMPT.read_text(encoding="utf-8").strip())
+    return structs.replace(asked_for, settings={"review": True})
 
 
 def read_review(text: str) -> Review | None:

@@ -42,17 +42,15 @@ def plan_request(
     before: Made | None,
 ) -> Request:
     """Return the request for a plan. ``before``: the attempt whose problems are to be mended."""
-    offered = [{"name": one.name, "description": one.description, "input_schema": one.input_schema} for one in tools]
     parts = [_PROMPT.read_text(encoding="utf-8").strip()]
     if told := hints(rules):
         parts.append("## Rules of this context\n\n" + "\n".join(f"- {one}" for one in told))
-    parts.append("## Tools\n\n" + "\n".join(msgspec.json.encode(one).decode() for one in offered))
     text = f"## What is wanted\n\n{msgspec.json.encode(dict(intent)).decode()}"
     if before is not None:
         wrong = "\n".join(f"- {one}" for one in before.problems)
         text += f"\n\n## What was wrong in the last plan\n\n{wrong}\n\nWrite the whole plan again: the bare JSON object."
-    planning = {"query": asked.objective, "results": [], "form": "chat"}
-    return redact(Request(encodable("\n\n".join(parts)), (user(encodable(text)),), (), {"planning": planning}))
+    planning = {"query": f"{asked.objective}\n\n{asked.message}", "results": []}
+    return redact(Request(encodable("\n\n".join(parts)), (user(encodable(text)),), tuple(tools), {"planning": planning}))
 
 
 def read_made(text: str, calls: Sequence[Any], tools: Sequence[ToolSpec], rules: Sequence[Mapping[str, Any]]) -> Made:

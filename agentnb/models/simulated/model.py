@@ -6,7 +6,7 @@ of tools it was given), and finally answers with their results. Without a list i
 same and fail in documented ways (docs/personas.md). Asked for a plan, each of them plans all these calls at once, and answers
 when all have results. Asked for answers of a JSON Schema, it answers with the newest result that fits, or makes values up. Its
 tokens are estimates, its cost is 0. ``?delay=0.02`` streams one word every 0.02 seconds, ``?seed=3`` draws other faults,
-``?price=3/15`` sets a price.
+``?price=3/15`` sets a price, ``?verdict=rejected`` what it says of a plan that it reviews.
 """
 
 from __future__ import annotations
@@ -30,7 +30,17 @@ from agentnb.models.model import Reply, StreamItem
 from agentnb.models.prices import Price
 from agentnb.models.simulated.faults import COMMIT
 from agentnb.models.simulated.observation import Observation
-from agentnb.models.simulated.personas import FREE, USUAL_HEED, Character, character, checked_options, query_of, says
+from agentnb.models.simulated.personas import (
+    FREE,
+    USUAL_HEED,
+    VERDICTS,
+    Character,
+    character,
+    checked_options,
+    checked_verdict,
+    query_of,
+    says,
+)
 from agentnb.models.simulated.planned_reply import planned_reply
 from agentnb.models.simulated.planner import Move, next_move
 from agentnb.models.simulated.shaped_answer import shaped
@@ -41,7 +51,8 @@ class SimulatedModel:
 
     ``delay``: seconds between two words. ``seed``: seed of its draws. ``heed``: the probability that it does the right thing
     after all when the reminder asks for it. ``p``: the probability per reply of its fault; ``mixed``, which has all faults, has
-    ``forget``, ``chat``, ``loop``, ``plan`` and ``stop`` instead. ``price``: the price of its estimated tokens, to see budgets
+    ``forget``, ``chat``, ``loop``, ``plan`` and ``stop`` instead. ``verdict``: of plans that it reviews, ``approved``,
+    ``rejected`` or ``needs_changes``. ``price``: the price of its estimated tokens, to see budgets
     at work; `FREE`, ``Price.parse("3/15")``. Raises `UnknownModel` for an unknown persona or an invalid value.
     """
 
@@ -54,6 +65,7 @@ class SimulatedModel:
         heed: float = USUAL_HEED,
         p: float | None = None,
         price: Price = FREE,
+        verdict: str = VERDICTS[0],
         **faults: float,
     ) -> None:
         if not isinstance(price, Price):
@@ -64,11 +76,12 @@ class SimulatedModel:
         self.persona = persona
         self.delay = delay
         self.price = price
+        self.verdict = checked_verdict(persona, verdict)
 
     @property
     def name(self) -> str:
         """``simulated:PERSONA``, with the options that differ from the defaults."""
-        query = query_of(self.persona, self._options, self.price)
+        query = query_of(self.persona, self._options, self.price, self.verdict)
         return f"simulated:{self.persona}" + (f"?{query}" if query else "")
 
     def with_seed(self, seed: int) -> SimulatedModel:
@@ -90,9 +103,12 @@ class SimulatedModel:
     async def stream(self, request: Request) -> AsyncIterator[StreamItem]:
         """Yield the next step of the plan in the request, or the answer after the last step."""
         planning = request.settings.get("planning")
-        move, metadata = (
-            (planned_reply(request, planning), {}) if planning is not None else _decide(self._character, Observation(request))
-        )
+        if request.settings.get("review"):
+            move, metadata = Move("answer", reviewed(self.verdict)), dict[str, Any]()
+        elif planning is not None:
+            move, metadata = planned_reply(request, planning), {}
+        else:
+            move, metadata = _decide(self._character, Observation(request))
         schema = request.settings.get("output_schema")
         text = move.text if schema is None else shaped(move, schema, request)
         message = Message("assistant", (Text(text), *move.calls))
@@ -102,6 +118,11 @@ class SimulatedModel:
                 yield TextDelta(word)
         usage = self.used_until_cut(request, message)
         yield Reply(message, usage, stop_reason="tool_use" if message.calls else "end_turn", metadata=metadata)
+
+
+def reviewed(verdict: str) -> str:
+    """Return the review of a plan with this verdict."""
+    return f'{{"verdict": "{verdict}", "notes": "A scripted stand-in says so, whatever the plan is."}}'
 
 
 def _decide(who: Character, observation: Observation) -> tuple[Move, dict[str, Any]]:

@@ -49,7 +49,9 @@ USUAL_HEED = 0.7
 """Default probability that it does the right thing after all when the reminder asks for it."""
 FREE = Price(Decimal(0), Decimal(0))
 """The default price."""
-PRICE = "price"
+PRICE, VERDICT = "price", "verdict"
+VERDICTS = ("approved", "rejected", "needs_changes")
+"""What a persona says of a plan that it reviews; the first is usual."""
 """The only option that is not a number."""
 
 
@@ -106,16 +108,19 @@ def options_of(persona: str) -> dict[str, float]:
     return {"seed": 0, "heed": USUAL_HEED, **own, "delay": 0.0}
 
 
-def read_options(persona: str, given: Mapping[str, str]) -> dict[str, float | Price]:
+def read_options(persona: str, given: Mapping[str, str]) -> dict[str, float | Price | str]:
     """Parse the options in a name: numbers, and the price.
 
     Raises `UnknownModel` for an unknown option or a value that is no number, `SettingsError` for an invalid price.
     """
     known = options_of(persona)
-    options: dict[str, float | Price] = {}
+    options: dict[str, float | Price | str] = {}
     for name, value in given.items():
         if name == PRICE:
             options[name] = Price.parse(value)
+            continue
+        if name == VERDICT:
+            options[name] = checked_verdict(persona, value)
             continue
         _check_known(persona, name, known)
         whole = isinstance(known[name], int)
@@ -164,10 +169,19 @@ def _example(persona: str, known: Mapping[str, float]) -> str:
     return f"It has {', '.join(known)}, {PRICE}; the usual are simulated:{persona}?{usual}&{PRICE}={FREE}"
 
 
-def query_of(persona: str, options: Mapping[str, float], price: Price) -> str:
+def checked_verdict(persona: str, verdict: str) -> str:
+    """Return the verdict of a persona about plans; raise `UnknownModel` for a word that is none."""
+    if verdict not in VERDICTS:
+        what = f"verdict={verdict!r} of simulated:{persona} is not a verdict about a plan"
+        raise UnknownModel(what, near(str(verdict), VERDICTS))
+    return verdict
+
+
+def query_of(persona: str, options: Mapping[str, float], price: Price, verdict: str = VERDICTS[0]) -> str:
     """Return the options that differ from the defaults, as they are written in a name after ``?``."""
     usual = options_of(persona)
     told = [f"{name}={_shown(value)}" for name, value in options.items() if value != usual[name]]
+    told += [] if verdict == VERDICTS[0] else [f"{VERDICT}={verdict}"]
     return "&".join(told if price.is_free else [*told, f"{PRICE}={price}"])
 
 

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 from chat_examples import document_events
-from plan_turns import APPROVED, TWO, agent, call, error_of, loaded, plan, result_of, step
+from plan_turns import APPROVED, TWO, agent, call, error_of, loaded, plan, result_of, step, tides_fetch
 
-from agentnb import Run, tables
+from agentnb import Agent, Plans, Run, tables
 from agentnb.chat.plans.plan_request import SPEC
 from agentnb.core.log.work_events import PlanApproved, PlanProposed
-from agentnb.errors import ProviderTrouble, SettingsError
+from agentnb.errors import ProviderTrouble, SettingsError, UnknownModel
 from agentnb.models.scripted import ScriptedModel
+from agentnb.models.simulated.model import SimulatedModel
 
 SAME = ("status", "summary", "steps", "review")
 
@@ -193,3 +194,16 @@ def test_what_cannot_be_a_setting_is_refused() -> None:
     for settings in ({"review_failed": "maybe"}, {"max_tool_calls": 0}, {"max_seconds": 0}, {"model": "nobody:knows"}):
         with pytest.raises(SettingsError):
             agent(plans=settings)
+
+
+def test_personas_make_plans_of_the_list_of_the_person_and_review_as_they_are_told(subtests: pytest.Subtests) -> None:
+    listed = '- Plan `agent_create_plan(objective="Compare", execution_mode="agent_review")`\n- Fetch `tides_fetch("brest")`\n'
+    for verdict, status in (("approved", "executed"), ("rejected", "rejected"), ("needs_changes", "needs_changes")):
+        with subtests.test(verdict):
+            reviewer = f"simulated:disciplined?verdict={verdict}"
+            made = Agent("simulated:disciplined", tools=[tides_fetch], extensions=[Plans(reviewer=reviewer)], todos=False)
+            found = result_of(made.run_sync(listed), 0)
+            assert found["status"] == status and found["review"]["verdict"] == verdict
+    with pytest.raises(UnknownModel, match="needs_changes"):
+        Plans(reviewer="simulated:disciplined?verdict=needs_change")
+    assert SimulatedModel(verdict="rejected").name == "simulated:disciplined?verdict=rejected"
