@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -71,6 +71,8 @@ class ActionCall:
     model."""
     abort: Callable[[str], None]
     """``call.abort(reason)``: end the run with this error when the action has returned what it has; ``post`` still sees it."""
+    side_by_side: Callable[[Sequence[Coroutine[Any, Any, Any]]], Awaitable[None]]
+    """``await call.side_by_side(work)``: do all of it at the same time; if one raises, the others are cancelled."""
     skip: Callable[[str, str], None]
     """``call.skip(key, reason)``: log that a step of the action is not run, and why."""
     work_dir: Path

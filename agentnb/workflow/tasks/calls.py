@@ -84,6 +84,7 @@ class Calls:
             propose=self._propose,
             check_plans=partial(self._check_plans, attempt.place),
             abort=partial(_abort, execution),
+            side_by_side=self._steps.side_by_side.all_or_none,
             skip=partial(self._skip, attempt.place),
             work_dir=folder_of(self._steps.work_dir),
             failed=partial(self._failed, execution),

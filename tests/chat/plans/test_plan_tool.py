@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from chat_examples import document_events
 from plan_turns import APPROVED, TWO, agent, call, error_of, loaded, plan, result_of, step, tides_fetch
 
-from agentnb import Agent, Plans, Run, tables
+from agentnb import Agent, Plans, Run, tables, tool
 from agentnb.chat.plans.plan_request import SPEC
 from agentnb.core.log.work_events import PlanApproved, PlanProposed
 from agentnb.errors import ProviderTrouble, SettingsError, UnknownModel
@@ -207,3 +208,25 @@ def test_personas_make_plans_of_the_list_of_the_person_and_review_as_they_are_to
     with pytest.raises(UnknownModel, match="needs_changes"):
         Plans(reviewer="simulated:disciplined?verdict=needs_change")
     assert SimulatedModel(verdict="rejected").name == "simulated:disciplined?verdict=rejected"
+
+
+@pytest.mark.req("R3.18")
+def test_steps_that_do_not_depend_on_each_other_run_side_by_side_and_others_one_after_the_other() -> None:
+    here = asyncio.Barrier(2)
+    order: list[str] = []
+
+    @tool(timeout=60)
+    async def meet(name: str) -> str:
+        """Wait for the other."""
+        await here.wait()
+        order.append(name)
+        return name
+
+    def at(number: int, name: str, *depends: int) -> dict[str, Any]:
+        return step(number, "", *depends, tools=["meet"], args={"name": name})
+
+    four = plan(at(1, "a"), at(2, "b"), at(3, "c", 1), at(4, "$step[1].output"))
+    run = asyncio.run(agent(call(), four, "Done.", tools=[meet]).run("Meet", show=False))
+    assert (
+        result_of(run)["summary"].startswith("4 of 4") and sorted(order[:2]) == ["a", "b"] and sorted(order[2:]) == ["b", "c"]
+    )
