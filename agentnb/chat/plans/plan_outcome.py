@@ -10,7 +10,8 @@ from agentnb.workflow.plans.plan_spec import PlanSpec, PlanStep
 
 MAX_SUMMARY = 4_000
 """Characters of a summary."""
-MAX_INSIGHT = 1_000
+MAX_INSIGHT, MAX_ERROR = 1_000, 500
+"""Characters of a result and of an error."""
 PENDING, EXECUTED, FAILED = "pending_review", "executed", "failed"
 """The statuses of results, besides the verdicts of reviews."""
 _NOT_RUN = {"rejected": "Not run: the reviewer rejected it.", "needs_changes": "Not run: the reviewer asks for changes."}
@@ -67,10 +68,10 @@ def _step(run: Run, step: PlanStep, place: int) -> dict[str, Any]:
     if record is None:
         return {"stepNumber": number, "status": "not_run"}
     if record.status == "skipped":
-        return {"stepNumber": number, "status": "skipped", "reason": record.reason}
+        return {"stepNumber": number, "status": "skipped", "reason": record.reason[:MAX_ERROR]}
     if record.status == "completed":
         return {"stepNumber": number, "status": "completed"}
-    return {"stepNumber": number, "status": "failed", "error": record.error or record.status}
+    return {"stepNumber": number, "status": "failed", "error": (record.error or record.status)[:MAX_ERROR]}
 
 
 def _by(run: Run, step: PlanStep, place: int) -> str:

@@ -230,3 +230,38 @@ def test_steps_that_do_not_depend_on_each_other_run_side_by_side_and_others_one_
     assert (
         result_of(run)["summary"].startswith("4 of 4") and sorted(order[:2]) == ["a", "b"] and sorted(order[2:]) == ["b", "c"]
     )
+
+
+def test_calls_of_steps_are_asked_about_as_ever_and_a_denied_one_is_a_failed_step() -> None:
+    @tool(effects=["write"])
+    async def delete_table(name: str) -> str:
+        """Delete a table."""
+        return "deleted"
+
+    def delete(number: int) -> dict[str, Any]:
+        return step(number, tools=["delete_table"], args={"name": f"t{number}"})
+
+    asked: list[Any] = []
+
+    def approve(made: Any, run: Any) -> bool:
+        asked.append(made.arguments)
+        return made.arguments == {"name": "t1"}
+
+    made = agent(call(), plan(delete(1), delete(2)), "Done.", tools=[delete_table], permissions={"delete_table": "allow"})
+    run = made.run_sync("Delete them", approve=approve)
+    assert sorted(map(str, asked)) == ["{'name': 't1'}", "{'name': 't2'}"]
+    assert [one["status"] for one in result_of(run)["steps"]] == ["completed", "failed"] and run.status == "completed"
+
+
+def test_a_long_error_is_shortened_and_no_plan_makes_plans() -> None:
+    @tool
+    async def fail() -> str:
+        """Fail."""
+        raise ValueError("x" * 9_000)
+
+    nested = step(2, tools=["agent_create_plan"], args={"objective": "More"})
+    made = agent(call(), plan(nested), plan(step(1, tools=["fail"], args={})), "Done.", tools=[fail])
+    run = made.run_sync("Fail")
+    (one,) = result_of(run)["steps"]
+    assert (one["status"], len(one["error"])) == ("failed", 500)
+    assert len([found for found in run.model_calls if found.operation == "plan_generation"]) == 2
