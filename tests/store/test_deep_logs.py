@@ -18,7 +18,7 @@ from agentnb.models import ScriptedModel
 from agentnb.notebook.commands.history import show_history
 from agentnb.session.session import Session
 
-DEEP = 2_000
+DEEP = 200_000  # more than any version of Python reads
 
 
 def good_run(store: Store) -> str:

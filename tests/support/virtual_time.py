@@ -48,6 +48,10 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._clock.now
 
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        """Wait for the threads without a limit: time that jumps would be over before they are."""
+        await super().shutdown_default_executor()
+
     def _note(self, error: BaseException | None) -> None:
         if error is not None and not isinstance(error, KeyboardInterrupt | asyncio.CancelledError):
             self.forgotten.append(error)

@@ -68,7 +68,10 @@ def name_of_class(kind: type) -> str:
     module = next((value for key, value in names if type(key) is str and key == "__module__"), None)
     if module is None and not _flags_of_type(kind) & _MADE_BY_PYTHON:
         module = _module_of_type(kind)
-    return name if type(module) is not str or module in ("builtins", "__main__") else f"{encodable(module)}.{name}"
+    if type(module) is not str or module in ("builtins", "__main__"):
+        return name
+    public = module.partition("._")[0]  # pathlib._local.Path is pathlib.Path to all who use it
+    return f"{encodable(public)}.{name}"
 
 
 def name_of_type(value: Any) -> str:
