@@ -72,6 +72,8 @@ class _Examples:
         """The end of the block of HTML that is open; empty outside."""
         self._in_quote = False
         """Whether the next line continues the paragraph of a quotation, with or without its ``>``."""
+        self._in_paragraph = False
+        """Whether an indented line continues the text before it, instead of being code."""
         self._backticks = 0
         """The number of backticks that opened the code span; 0 outside."""
         self._waiting: list[str] = []
@@ -122,20 +124,23 @@ class _Examples:
             elif fence["fence"].startswith(before) and not fence["more"].strip():
                 self._fence = ""
         if before or self._fence:
-            self._in_quote, self._backticks = False, 0
+            self._end_paragraph()
             return True
         return self._holds_in_paragraph(line)
+
+    def _end_paragraph(self) -> None:
+        self._in_quote, self._in_paragraph, self._backticks = False, False, 0
 
     def _opens_html(self, line: str) -> bool:
         opening = _HTML.match(line)
         if opening is not None:
             self._tag = "-->" if opening["tag"] == "!--" else f"</{opening['tag'].lower()}>"
-            self._in_quote, self._backticks = False, 0
+            self._end_paragraph()
         return opening is not None
 
     def _holds_in_paragraph(self, line: str) -> bool:
         if not line.strip():
-            self._in_quote, self._backticks = False, 0
+            self._end_paragraph()
             return False
         quoted = _QUOTE.match(line)
         if quoted is not None:
@@ -145,6 +150,9 @@ class _Examples:
         if self._in_quote and not _NO_PARAGRAPH.match(line):
             return True
         self._in_quote = False
+        if not self._in_paragraph and line.startswith(("    ", "\t")):
+            return False  # code, and no marker: backticks in it open no code span
+        self._in_paragraph = True
         for run in _BACKTICKS.finditer(line) if "`" in line else ():
             length = len(run[1])
             if self._backticks == length:

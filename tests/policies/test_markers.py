@@ -174,6 +174,7 @@ FENCES = ["```", "````", "~~~", "~~~~", "``` ", "```json", "  ```", "``", "    `
 @pytest.mark.req("R0.40")
 @examples(500)
 @given(st.lists(st.sampled_from([*FENCES, *FENCES, "[CONTINUE]", "  [CONTINUE]", "text", "", "    [CONTINUE]"]), max_size=12))
+@example(["    ```", "[CONTINUE]", "    ```"])
 def test_what_is_code_is_what_markdown_says(lines: list[str]) -> None:
     """Paragraphs are kept apart, as Markdown takes an indented line right below one for a part of it."""
     lines = [each for line in lines for each in (line, *([""] if line in ("text", "", "``", "```x`") else []))]

@@ -57,9 +57,9 @@ def assess_equivalence(a: TaskValues, b: TaskValues, margin: float, *, alpha: fl
 
 def _compute_p_value(differences: TaskDifferences, margin: float, method: Method, deviation: float) -> float:
     mean, tasks = differences.mean, len(differences.values)
-    nearer = margin if mean > 0 else -margin  # its test has the larger p value
-    is_within = abs(mean) < margin
     if method == "sign_flips":
         test = flip_signs(differences.values)
-        return test.p_value(nearer) / 2 if is_within else 1 - test.exceeding_share(nearer) / 2
+        if abs(mean) < margin:
+            return max(test.p_value(margin), test.p_value(-margin)) / 2
+        return 1 - test.exceeding_share(margin if mean > 0 else -margin) / 2
     return float(load_extra("scipy.special").stdtr(tasks - 1, (abs(mean) - margin) / (deviation / tasks**0.5)))

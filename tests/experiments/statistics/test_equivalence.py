@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from arms import Values, two_arms
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from property_settings import examples
 from pytest import approx
@@ -65,6 +65,7 @@ def test_arms_are_equivalent_exactly_if_interval_is_within_margin(arms: tuple[Va
 
 @examples(100)
 @given(two_arms())
+@example(([[0.0]] * 11 + [[1.0]] * 2, [[0.0]] * 9 + [[0.5]] * 2 + [[1.0], [0.0]]))  # with a mean of 0
 def test_swapped_arms_are_as_equivalent(arms: tuple[Values, Values]) -> None:
     one, other = assessed(*arms, 0.5), assessed(*arms[::-1], 0.5)
     assert one.is_equivalent == other.is_equivalent and other.p_value == (one.p_value and approx(one.p_value, abs=1e-9))
