@@ -166,6 +166,8 @@ def test_no_code_of_what_is_shown_runs(kernel: Kernel, subtests: pytest.Subtests
 
 
 def test_a_foreign_column_or_index_is_named_and_not_read(kernel: Kernel) -> None:
+    made = kernel.run(TRAPS)
+    assert made.status == "ok", made.error
     for name in ("odd_labels", "odd_column", "odd_frame"):
         kernel.run("ran.clear()")
         told = kernel.run(f"print(_shown(names=[{name!r}])); print(ran)").printed
