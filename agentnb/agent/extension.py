@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -143,12 +144,9 @@ def context_of(extensions: Iterable[Extension]) -> RunContext | None:
     return next((one.context for one in extensions if one.context is not None), None)
 
 
-def handlers_of(extensions: Iterable[Extension]) -> dict[str, Handler]:
-    """Return the handlers of calls; of several for one name, that of the first extension."""
-    found: dict[str, Handler] = {}
-    for one in extensions:
-        found = {**one.virtual_tools, **found}
-    return found
+def merged(extensions: Iterable[Extension], part: str) -> dict[str, Any]:
+    """Return one part of all extensions that has values by name; of several for one name, that of the first extension."""
+    return dict(ChainMap(*[dict(getattr(one, part)) for one in extensions]))
 
 
 def without_model(extensions: Iterable[Extension]) -> tuple[Extension, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 from agentnb import settings
 from agentnb.agent.detection import NAME as DETECTION
 from agentnb.agent.detection import detection
-from agentnb.agent.extension import Extension, checked_extensions, context_of, each, extended
+from agentnb.agent.extension import AGENT_SETTINGS, Extension, checked_extensions, context_of, each, extended
 from agentnb.agent.output import Output
 from agentnb.agent.run_context import RunContext
 from agentnb.agent.taken_settings import NoLimit, taken_settings
@@ -24,7 +24,7 @@ from agentnb.models.model import Model
 from agentnb.models.registry import check_model, person_chose_destination
 from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.gates import Gate, OnCopy
-from agentnb.policies.limits import LIMIT_SETTINGS, Limits, OnLimit
+from agentnb.policies.limits import Limits, OnLimit
 from agentnb.policies.named import PolicySet, rules_of, settings_of
 from agentnb.policies.permissions.rules import RuleList
 from agentnb.runtime.questions.answerers import Approve, check_approve
@@ -37,7 +37,7 @@ from agentnb.tools.toolbox import Toolbox
 
 DEFAULT_NAME = "agent"
 """The name of an agent that was given none."""
-_TAKEN = ("model", "policy", *LIMIT_SETTINGS, "unpriced", "limits_of_file")
+_TAKEN = (*AGENT_SETTINGS, "unpriced", "limits_of_file")
 """The settings that extensions and the policy add to."""
 MODEL_FROM, PERSON = "model_from", "person"
 """The setting of a run whose model's name chooses a destination, and its value if the person named the model."""

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from agentnb.advice import AnswerRun
 from agentnb.agent.clarification import Clarification
-from agentnb.agent.extension import check_extensions, handlers_of
+from agentnb.agent.extension import check_extensions, merged
 from agentnb.agent.loop import Loop
 from agentnb.agent.price_check import check_has_price
 from agentnb.agent.settings import AgentSettings
@@ -162,7 +162,7 @@ class AgentParts:
         toolbox = self.toolbox
         if history.result_characters is not None and not toolbox.is_empty:
             toolbox = toolbox.knowing(ResultReader(log.run.result_of, history.result_characters - ROOM_FOR_HEADING))
-        handlers = handlers_of(agent.extensions)
+        handlers = merged(agent.extensions, "virtual_tools")
         tools, bundle = RunTools(log, toolbox, earlier=self.earlier, handlers=handlers), agent.bundle
         if pending.budget.may_run_out():
             bundle = bundle.also_asking(WithinBudget(pending.budget))

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from agentnb import settings
 from agentnb.advice import NameOne
-from agentnb.agent.extension import Extension
+from agentnb.agent.extension import Extension, merged
 from agentnb.errors import SettingsError
 from agentnb.models.model import Model
 from agentnb.policies.limits import LIMIT_SETTINGS, LIMITS, Limits
@@ -31,9 +31,7 @@ def taken_settings(own: Mapping[str, Any], extensions: Iterable[Extension]) -> T
 
     Raises `SettingsError` for an invalid limit or policy.
     """
-    added: dict[str, Any] = {}
-    for extension in extensions:
-        added = {**extension.agent_settings, **added}
+    added = merged(extensions, "agent_settings")
     policy = find_policy(own["policy"] if own["policy"] is not None else added.get("policy", USUAL_POLICY))
     added = {**_of_policy(policy), **added}
     limits = {name: value for name in LIMIT_SETTINGS if (value := added.get(name)) is not None}

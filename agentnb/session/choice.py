@@ -58,11 +58,15 @@ def choose_model(default: str | None, before: Run | None = None) -> tuple[str, t
     return DEFAULT, NOTE
 
 
+def needs_model(workflow: Workflow) -> bool:
+    """Return whether a planner, or an agent that names none, needs a model of the run."""
+    unnamed = any(one.model is None and not one.replies for one in workflow.spec.agents.values())
+    return unnamed or PLANNING in actions_of(workflow.declared)
+
+
 def choose_model_of_workflow(workflow: Workflow, default: str | None) -> tuple[str | None, tuple[AnyAdvice, ...]]:
     """Return the model of agents that name none, chosen as for a cell, and a note for the person; None if none is needed."""
-    if any(one.model is None and not one.replies for one in workflow.spec.agents.values()) or (
-        PLANNING in actions_of(workflow.declared)
-    ):
+    if needs_model(workflow):
         return choose_model(default)
     if workflow.tasks is not None or any(isinstance(step, WorkflowStep) for step in walk_all(workflow.spec.steps)):
         with suppress(SettingsError):  # perhaps its actions, or the agents of the other file, need none

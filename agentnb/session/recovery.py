@@ -12,7 +12,6 @@ from agentnb.advice import ListRuns
 from agentnb.agent.agent import Agent
 from agentnb.agent.from_log import agent_of, is_trusted, logged_model
 from agentnb.chat.logged_context import context_again
-from agentnb.core.plans.plan_history import PLANNING
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError
 from agentnb.guidance import GuidanceSet
@@ -26,9 +25,9 @@ from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import ResumeKeywords, RunOptions, options_of
 from agentnb.runtime.runs.gate_names import check_gates
 from agentnb.runtime.runs.orchestration import Orchestration
+from agentnb.session.choice import needs_model
 from agentnb.session.default_store import default_store
 from agentnb.store.store import Store
-from agentnb.workflow.files.declared_files import actions_of
 from agentnb.workflow.tasks.actions import Action
 from agentnb.workflow.workflow import Workflow
 
@@ -148,9 +147,7 @@ def workflow_again(
     if model is None and isinstance(logged, str):
         if can_be_made(logged):
             model = logged_model(run, logged)
-        elif PLANNING in actions_of(workflow.declared) or any(
-            one.model is None and not one.replies for one in workflow.spec.agents.values()
-        ):
+        elif needs_model(workflow):
             what = f"Run {run.id} was with {logged}, which was an object in Python"
             raise SettingsError(what, "Give it again: -m VARIABLE, recover(run, model=...)")
     of_file = run.settings.get(OF_FILE) or ()  # which its text sets again

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import structs
 
 from agentnb.chat.plans.plan_request import PlanRequest
+from agentnb.chat.prompts import prompt
 from agentnb.context.side_question import side_question
 from agentnb.core.request import Request
 from agentnb.workflow.plans.plan_spec import PlanSpec
@@ -28,7 +28,6 @@ _VERDICTS: dict[str, Verdict] = {
     "changes_requested": "needs_changes",
 }
 """The words for each verdict, those of the documents included."""
-_PROMPT = Path(__file__).with_name("prompts") / "reviewer.md"
 
 
 class Review(NamedTuple):
@@ -47,7 +46,7 @@ def review_request(asked: PlanRequest, plan: PlanSpec, tools: Sequence[str]) -> 
     """Return the request that asks for a review."""
     about = {"objective": asked.objective, "requested_outputs": list(asked.requested_outputs), "tools": list(tools)}
     text = f"{msgspec.json.encode(about).decode()}\n\nThe plan:\n{msgspec.json.encode(plan.chat_data).decode()}"
-    asked_for = side_question(text, _PROMPT.read_text(encoding="utf-8").strip())
+    asked_for = side_question(text, prompt("reviewer"))
     return structs.replace(asked_for, settings={"review": True})
 
 

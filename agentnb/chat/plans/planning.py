@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -11,6 +10,7 @@ from msgspec import structs
 
 from agentnb.chat.plans.plan_request import PlanRequest
 from agentnb.chat.plans.plan_rules import broken_rules, hints
+from agentnb.chat.prompts import prompt
 from agentnb.core.messages import encodable, user
 from agentnb.core.redaction import redact
 from agentnb.core.request import Request, ToolSpec
@@ -23,7 +23,6 @@ ATTEMPTS = 2
 INVALID, RULES = "invalid_plan", "plan_rules"
 """The codes of errors: a plan that is not valid, and one that breaks the rules of its context."""
 MAX_PROBLEMS = 10
-_PROMPT = Path(__file__).with_name("prompts") / "chat_planner.md"
 
 
 class Made(NamedTuple):
@@ -42,7 +41,7 @@ def plan_request(
     before: Made | None,
 ) -> Request:
     """Return the request for a plan. ``before``: the attempt whose problems are to be mended."""
-    parts = [_PROMPT.read_text(encoding="utf-8").strip()]
+    parts = [prompt("chat_planner")]
     if told := hints(rules):
         parts.append("## Rules of this context\n\n" + "\n".join(f"- {one}" for one in told))
     text = f"## What is wanted\n\n{msgspec.json.encode(dict(intent)).decode()}"

@@ -1,4 +1,4 @@
-"""The words about the context of a conversation, for the model."""
+"""The words of chats for models: about contexts, plans and reviews."""
 
 from __future__ import annotations
 

@@ -20,13 +20,9 @@ from agentnb.workflow.files.declared_files import tool_names_of_files
 from agentnb.workflow.files.files import path_of
 from agentnb.workflow.files.text_inputs import read_inputs
 from agentnb.workflow.plan import Plan
-from agentnb.workflow.plans.actions import PLAN_ACTIONS
+from agentnb.workflow.plans.actions import ACTION_NAMES
 from agentnb.workflow.plans.plan_checks import read_and_check
 from agentnb.workflow.plans.planner_inputs import check_planner_inputs
-from agentnb.workflow.tasks.spec import tool_name
-
-ACTIONS = frozenset(map(tool_name, PLAN_ACTIONS))
-"""The actions of agentnb, as names of tools."""
 
 
 def validate(given: Namespace) -> Outcome:
@@ -49,7 +45,7 @@ def validate(given: Namespace) -> Outcome:
         else:
             workflow = read_workflow(path, tools, strict=given.strict, inputs=inputs, checks_actions=tools is not None)
             check_planner_inputs(workflow.declared, inputs, tools, Path.cwd())
-            names = tuple([name for name in tool_names_of_files(workflow.declared) if name not in ACTIONS])
+            names = tuple([name for name in tool_names_of_files(workflow.declared) if name not in ACTION_NAMES])
             warnings = workflow.warnings
     except WorkflowProblems as error:
         return Outcome(_lines(error.problems, f"{path}: {counted(len(error.problems), 'problem')}"), INVALID)

@@ -36,7 +36,6 @@ class VirtualTool:
         self.flag: Flag | None = flag_of(behind)
         self.origin: ToolOrigin | None = origin_of(behind)
         self.shifts_context = bool(getattr(behind, "shifts_context", False))
-        self.flag, self.origin = flag_of(behind), origin_of(behind)
         self.reads_tree = reads_tree(behind)
         self.nature, self.new_text = getattr(behind, "nature", None), getattr(behind, "new_text", None)
 
