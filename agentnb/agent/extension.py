@@ -13,12 +13,13 @@ from agentnb.core.schema.json_schema import plain_data
 from agentnb.detect.custom import FunctionDetector
 from agentnb.detect.detector import DetectorMaker
 from agentnb.detect.run import Run
+from agentnb.detect.so_far import RunSoFar
 from agentnb.errors import SettingsError, near
 from agentnb.guidance.guides import Guide
 from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.gates import Gate, OnCopy
 from agentnb.policies.limits import LIMIT_SETTINGS
-from agentnb.policies.verdict import Policy
+from agentnb.policies.verdict import Ending, Policy
 from agentnb.runtime.calls.virtual_tools import Handler
 from agentnb.tools.builtin.named import tools_of
 from agentnb.tools.mcp.server import ServerTools, servers_among
@@ -26,7 +27,7 @@ from agentnb.tools.tool import WIRE_NAME
 
 AGENT_SETTINGS = ("model", "policy", *LIMIT_SETTINGS)
 """The settings of its agent that an extension can set."""
-_PARTS = ("policies", "guides", "gates", "detectors", "limits")
+_PARTS = ("policies", "guides", "gates", "detectors", "limits", "endings", "keeps")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +42,9 @@ class Extension:
     of its own, and ``model`` instead of its own. ``virtual_tools`` are handlers by the names of calls, asked before any tool:
     ``handler(arguments, context)`` gets them as the model wrote them, and a `ToolContext`; it may be async, and what it returns
     is the result. ``context``: the context of the runs, as `ContextType` makes it; ``continuing`` returns the extension for a
-    run that continues this one. ``settings`` are plain data for the log.
+    run that continues this one. ``endings`` are asked when a run would end as completed: each may have another round or an
+    `Interlude` come first. ``keeps`` return what a compaction leaves in the conversation word for word. ``settings`` are plain
+    data for the log.
     """
 
     name: str
@@ -53,6 +56,8 @@ class Extension:
     gates: tuple[Gate, ...] = ()
     detectors: tuple[DetectorMaker, ...] = ()
     limits: tuple[Policy, ...] = ()
+    endings: tuple[Ending, ...] = ()
+    keeps: tuple[Callable[[RunSoFar], str], ...] = ()
     agent_settings: Mapping[str, Any] = field(default_factory=dict)
     virtual_tools: Mapping[str, Handler] = field(default_factory=dict)
     context: RunContext | None = None
@@ -132,6 +137,8 @@ def extended(bundle: PolicyBundle, extensions: tuple[Extension, ...]) -> PolicyB
         gates=(*bundle.gates, *map(OnCopy, each(extensions, "gates"))),
         detectors=(*bundle.detectors, *[one for one in each(extensions, "detectors") if not _asks_model(one)]),
         model_detectors=(*bundle.model_detectors, *[one for one in each(extensions, "detectors") if _asks_model(one)]),
+        endings=(*bundle.endings, *each(extensions, "endings")),
+        keeps=(*bundle.keeps, *each(extensions, "keeps")),
     )
 
 

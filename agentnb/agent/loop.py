@@ -24,13 +24,14 @@ from agentnb.guidance.draws import Draw
 from agentnb.guidance.prompts import prompt
 from agentnb.models.model import Model
 from agentnb.policies.bundle import PolicyBundle
-from agentnb.policies.verdict import Continue, Stop, Verdict, decide
+from agentnb.policies.verdict import Continue, Interlude, Stop, Verdict, before_end, decide
 from agentnb.runtime.calls.dispatch import Dispatch
 from agentnb.runtime.calls.todo_sync import TodoSync
 from agentnb.runtime.replies.asked_detectors import AskedDetectors
 from agentnb.runtime.replies.compactor import Compactor
 from agentnb.runtime.replies.model_calls import ModelCalls
 from agentnb.runtime.run_end import log_findings
+from agentnb.runtime.runs.interludes import Interludes
 from agentnb.runtime.runs.lifecycle import Lifecycle
 
 
@@ -58,13 +59,14 @@ class Loop:
         self._log = log
         self._request_builder = request_builder
         self._dispatch = dispatch
-        self._policies = bundle.policies
+        self._policies, self._endings = bundle.policies, bundle.endings
         self._after_calls = bundle.after_calls
         self._guides = bundle.direct_guides
         self._draw, self._note, self._has_detectors = bundle.draw, bundle.note, bool(bundle.detectors)
         self._todos = todos or TodoSync(None, log)
         self._calls = ModelCalls(model, log, bundle, self._budget, is_cancelled=lifecycle.is_cancelled)
-        self._compactor = Compactor(self._calls, request_builder, history, log)
+        self._compactor = Compactor(self._calls, request_builder, history, log, bundle.keeps)
+        self._interludes = Interludes(lifecycle, dispatch)
         self._asked = AskedDetectors(bundle.model_detectors, self._calls, log) if bundle.model_detectors else None
         self._round_started = perf_counter()
 
@@ -75,26 +77,36 @@ class Loop:
     async def work(self) -> Stop:
         """Run rounds until a policy stops the run."""
         run = self._log.run
-        verdict = await self._first_verdict()
+        verdict: Verdict | Interlude = self._before_end(await self._first_verdict())
         log_findings(self._log)  # a process that died may not have come to it
         self._todos.look()  # the run may have waited for the store
-        while isinstance(verdict, Continue):
-            if self._inbox.has_news:
-                await self._lifecycle.read_inbox()
-                self._todos.look()  # the run may have waited for the person
-            if self._servers is not None and self._servers.has_news:
-                await self._servers.update()
-            await self._round(verdict)
-            if self._asked is not None:
-                await self._asked.look()
-                self._lifecycle.settle()
-            if self._inbox.has_news:
-                await self._lifecycle.read_inbox()
-            self._todos.look()
-            if self._draw is not None:
-                self._draw_guidance(self._draw)
-            verdict = decide(self._after_calls if run.last_round.records else self._policies, run)
+        while not isinstance(verdict, Stop):
+            if isinstance(verdict, Continue):
+                await self._whole_round(verdict)
+            else:
+                await self._interludes.run(verdict)
+            verdict = self._before_end(decide(self._after_calls if run.last_round.records else self._policies, run))
         return verdict
+
+    def _before_end(self, verdict: Verdict) -> Verdict | Interlude:
+        return before_end(verdict, self._endings, self._policies, self._log.run) if self._endings else verdict
+
+    async def _whole_round(self, why: Continue) -> None:
+        """Read what came from outside, run a round, and look at what it left."""
+        if self._inbox.has_news:
+            await self._lifecycle.read_inbox()
+            self._todos.look()  # the run may have waited for the person
+        if self._servers is not None and self._servers.has_news:
+            await self._servers.update()
+        await self._round(why)
+        if self._asked is not None:
+            await self._asked.look()
+            self._lifecycle.settle()
+        if self._inbox.has_news:
+            await self._lifecycle.read_inbox()
+        self._todos.look()
+        if self._draw is not None:
+            self._draw_guidance(self._draw)
 
     async def final_answer(self, limit: Stop) -> None:
         """Tell the model which limit was reached, and request one more reply, without tools."""
@@ -105,6 +117,7 @@ class Loop:
     def close_open(self, status: e.RoundStatus) -> None:
         """Answer every open call and end the open round, if there is one."""
         self._dispatch.answer_open_calls(time_is_up=self._lifecycle.time_is_up)
+        self._interludes.close_open()
         self._todos.look()
         if self._log.run.open_round is not None:
             self._finish_round(status)

@@ -11,7 +11,7 @@ from agentnb.core.log.work_events import GuidanceDrawn
 from agentnb.core.run.rounds import WorkflowRound
 from agentnb.detect.run import Run
 from agentnb.detect.walk import run_before, walk_rounds
-from agentnb.policies.verdict import Continue, Policy, Stop, Verdict, decide
+from agentnb.policies.verdict import Continue, Policy, Stop, Verdict, decide, reached_limit
 from agentnb.runtime.run_end import OF_THE_REPLY
 
 
@@ -39,6 +39,4 @@ def resume_verdict(policies: Sequence[Policy], run: Run) -> Verdict:
     if run.pending or (run.last_round.reply is not None and run.last_round.stop_reason != "broken_off"):
         return decide(policies, run)
     # A reply that broke off decides nothing, except that it may have been the last that a limit allows.
-    verdicts = (policy(run) for policy in policies)
-    limits = (one for one in verdicts if isinstance(one, Stop) and one.limit is not None)
-    return next(limits, Continue("recovered"))
+    return reached_limit(policies, run) or Continue("recovered")

@@ -28,7 +28,7 @@ from agentnb.core.log.stores import Writer
 from agentnb.core.messages import Message, Text, encodable, user
 from agentnb.core.redaction import redact
 from agentnb.core.request import Request
-from agentnb.core.run.approvals import NEVER, answerable_later, checked_answers
+from agentnb.core.run.approvals import NEVER, answerable_later, checked_answers, waits_for_drafts
 from agentnb.core.schema.nesting import bounded
 from agentnb.core.todos import Todo
 from agentnb.detect.agent_runs import check_of_agent
@@ -51,10 +51,12 @@ from agentnb.runtime.host.host import current_host
 from agentnb.runtime.host.run_options import RunOptions, folder_of
 from agentnb.runtime.questions.answerers import Approve
 from agentnb.runtime.replies.side_calls import SideModels
+from agentnb.runtime.runs.continued import end_waiting, opened_after
 from agentnb.runtime.runs.gate_names import check_gates
 from agentnb.runtime.runs.launch import PendingRun, check_resumable
 from agentnb.runtime.runs.lifecycle import Lifecycle, Orchestrator
 from agentnb.runtime.steps.nested_runs import start_nested
+from agentnb.runtime.steps.run_steps import RunSteps
 from agentnb.settings import known_secrets
 from agentnb.tools.mcp.server import ServerTools
 from agentnb.tools.read_result import ROOM_FOR_HEADING, ResultReader
@@ -177,6 +179,7 @@ class AgentParts:
             permitted,
             todos,
             partial(start_nested, log),
+            steps=RunSteps(log, services.elicitation, services.work_dir),
             models=SideModels(self._model, log, pending.budget, lifecycle.is_cancelled, lifecycle.settle),
             context_name=str if agent.context is None else agent.context.canonical,
             tool_seconds=bundle.tool_seconds,
@@ -258,7 +261,13 @@ def pending_run(agent: AgentSettings, prompt: str | Message, options: RunOptions
         carried_board=given if not agent.keeps_todos else None,
         earlier=() if before is None else [tool.name for tool in before.tools],
     )
-    return _pending(parts, options)
+    pending = _pending(parts, options)
+    if before is not None and waits_for_drafts(before):
+        if pending.open_log is None:
+            end_waiting(before)
+        else:
+            pending.open_log = partial(opened_after, before, pending.log.store, pending.open_log)
+    return pending
 
 
 def resumed_run(agent: AgentSettings, run: Run, writer: Writer | None, options: RunOptions) -> PendingRun[AgentParts]:

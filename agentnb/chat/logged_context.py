@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from agentnb.agent.extension import Extension
 from agentnb.chat.context_type import ContextType, shipped
 from agentnb.chat.known_contexts import KnownContexts
@@ -37,3 +40,9 @@ def context_again(run: Run) -> tuple[Extension, ...]:
     applied = (str(logged.get("applied", first)), str(logged.get("applied_entity", "")))
     own = known.without(shipped())
     return (TurnContext(found, run.first_entity, known, {}, own, applied).extension,)
+
+
+def rules_of_run(run: Run) -> list[Mapping[str, Any]]:
+    """Return the rules about plans of the contexts that the run has worked in."""
+    known = contexts_of_log(run)
+    return [rule for name in run.contexts if (found := known.get(name)) is not None for rule in found.plan_rules]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from agentnb.advice import AnswerRun
 from agentnb.context.request_builder import is_empty
 from agentnb.core.messages import Message
+from agentnb.core.run.approvals import waits_for_drafts
 from agentnb.core.run.timeline import CLARIFY_BLANK
 from agentnb.core.schema.nesting import bounded
 from agentnb.detect.run import Run
@@ -19,9 +20,10 @@ def history_of(before: Run) -> tuple[Message, ...]:
 
     Raises `SettingsError` if the run has not ended.
     """
-    if before.is_suspended:
+    waits = waits_for_drafts(before)
+    if before.is_suspended and not waits:
         raise SettingsError(f"Run {before.id} waits for your answer", AnswerRun(before.id, lead="Give it"))
-    if before.should_continue:
+    if before.should_continue and not waits:
         raise SettingsError(f"Run {before.id} is still running", "Wait for it, or end it, before you continue from it")
     messages = tuple(map(bounded, _without_question_back(before)))  # older versions did not bound what they logged
     current = before.open_round

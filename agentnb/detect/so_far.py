@@ -13,6 +13,7 @@ from agentnb.core.questions import AskedQuestion
 from agentnb.core.request import ToolSpec
 from agentnb.core.run.call_window import CallWindow
 from agentnb.core.run.rounds import WorkflowRound
+from agentnb.core.run.work_records import PlanRecord, StepRecord
 from agentnb.core.todos import Todo
 from agentnb.core.usage import Usage
 from agentnb.detect.judgements import Judgements
@@ -72,6 +73,14 @@ class RunSoFar(Protocol):
     @property
     def events(self) -> Sequence[AnyEvent]:
         """All events so far."""
+
+    @property
+    def plans(self) -> Mapping[str, PlanRecord]:
+        """The plans by id, each as it stands."""
+
+    @property
+    def step_records(self) -> Mapping[str, StepRecord]:
+        """The steps by path, each as it stands."""
 
     @property
     def messages(self) -> Sequence[Message]:

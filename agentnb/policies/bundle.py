@@ -13,7 +13,7 @@ from agentnb.guidance.draws import Draw
 from agentnb.guidance.guides import Guide
 from agentnb.policies.direct import called_directly
 from agentnb.policies.gates.verdicts import Gate
-from agentnb.policies.verdict import Policy, after_calls
+from agentnb.policies.verdict import Ending, Policy, after_calls
 
 
 def _nothing(run: RunSoFar) -> str:
@@ -36,6 +36,10 @@ class _BundleFields(NamedTuple):
     """Seconds for a call of a tool without a time limit of its own, nested runs apart; None for no limit."""
     note: Callable[[RunSoFar], str] = _nothing
     """Returns the status line that is sent with every request: where the run stands."""
+    endings: tuple[Ending, ...] = ()
+    """What comes before a run ends as completed, asked in order."""
+    keeps: tuple[Callable[[RunSoFar], str], ...] = ()
+    """Return what stays in the conversation word for word when it is compacted; an empty text for nothing."""
 
 
 class PolicyBundle(_BundleFields):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -15,10 +15,12 @@ from agentnb.core.log.event import RoundStatus, Status
 from agentnb.core.log.events import Topic
 from agentnb.core.log.well_formed import ENDS
 from agentnb.core.messages import encodable
+from agentnb.core.questions import WaitingOnUser
 from agentnb.core.todos import has_open, listed, open_todos
 from agentnb.detect.so_far import RunSoFar
 from agentnb.errors import SettingsError
 from agentnb.policies.direct import as_given
+from agentnb.tools.tool import Inside
 
 MAX_LEVEL = 100
 """Strength of guidance at most; the built-in sets have three."""
@@ -69,8 +71,28 @@ class Stop(msgspec.Struct, frozen=True):
     """The status of the last round, if this reason to stop changes it."""
 
 
+AskBetween: TypeAlias = Callable[[WaitingOnUser], Awaitable[Any]]
+"""Asks the person between rounds and returns the answer, a `NoAnswer` if they declined, or None if they wrote something else.
+
+Where nobody answers, the run is suspended.
+"""
+
+
+class Interlude(msgspec.Struct, frozen=True):
+    """Work between two rounds that is no reply of the model, such as a question to the person and what follows from the answer.
+
+    When it is done, the policies decide again.
+    """
+
+    place: str
+    """The path of the step that it is: its questions are that step's."""
+    work: Callable[[Inside, AskBetween], Awaitable[None]]
+
+
 Verdict: TypeAlias = Continue | Stop
 Policy: TypeAlias = Callable[[RunSoFar], "Verdict | None"]
+Ending: TypeAlias = Callable[[RunSoFar], "Continue | Interlude | None"]
+"""Returns what comes before a run ends as completed; None for nothing."""
 
 
 def reason_of(verdict: Verdict) -> str:
@@ -116,6 +138,23 @@ def decide(policies: Iterable[Policy], run: RunSoFar) -> Verdict:
             return _validated(verdict, run)
         first = first or verdict
     return first or Continue("tool_results" if run.last_round.records else "said")
+
+
+def before_end(verdict: Verdict, endings: Iterable[Ending], policies: Iterable[Policy], run: RunSoFar) -> Verdict | Interlude:
+    """Return the verdict, or what comes first if it would end the run as completed. A limit stops a further round here too."""
+    if not isinstance(verdict, Stop) or verdict.status != "completed":
+        return verdict
+    asked = (ending(run) for ending in endings)
+    first: Verdict | Interlude | None = next((one for one in asked if one is not None), None)
+    if isinstance(first, Continue):
+        return reached_limit(policies, run) or first
+    return verdict if first is None else first
+
+
+def reached_limit(policies: Iterable[Policy], run: RunSoFar) -> Stop | None:
+    """Return the verdict of the first policy whose limit the run has reached."""
+    verdicts = (policy(run) for policy in policies)
+    return next((one for one in verdicts if isinstance(one, Stop) and one.limit is not None), None)
 
 
 def check_verdict(verdict: Any, source: Any) -> None:

@@ -85,6 +85,12 @@ class Inside(Protocol):
     async def start_run(self, runnable: Any, prompt: Any) -> Any:
         """Begin a nested run and wait for its end."""
 
+    async def start_step(self, path: str, runnable: Any, output: Callable[[Any], Any], **about: Any) -> Any:
+        """Begin a nested run as a step of the run with this path, or resume it, and wait for its end.
+
+        ``output``: returns what the step outputs, from that run; ``about``: as for `RunSteps.run`.
+        """
+
     @property
     def run(self) -> Any:
         """The run so far."""

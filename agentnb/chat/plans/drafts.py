@@ -1,70 +1,98 @@
-"""The drafts of a conversation: what its log says of each, and whether the person has spoken since."""
+"""The drafts of a conversation: what became of each, in this run and in those that it continues."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, NamedTuple, TypeAlias
 
-import msgspec
-
-from agentnb.chat.plans.plan_outcome import PENDING
-from agentnb.chat.plans.plan_request import DRAFT, NAME
+from agentnb.agent.extension import logged_extensions
+from agentnb.chat.plans.plan_request import DRAFT
 from agentnb.core.log.events import CommandReceived
-from agentnb.core.log.work_events import PlanApproved, PlanProposed
-from agentnb.core.messages import ToolResult
+from agentnb.core.log.work_events import PlanApproved, PlanEdited, PlanProposed, PlanRejected
+from agentnb.core.run.approvals import CONTINUED
 from agentnb.detect.run import Run
-from agentnb.errors import SettingsError
 from agentnb.workflow.plan import Plan
 from agentnb.workflow.plans.plan_spec import PlanSpec
 
+EXTENSION = "plans"
+"""The name of the extension, whose settings carry the drafts of a conversation from run to run."""
+CARRIED = "drafts"
+ELSEWHERE = "Another run continues the one that made it."
+DraftStatus: TypeAlias = Literal["open", "approved", "declined"]
+
 
 class Draft(NamedTuple):
-    """A draft."""
+    """A draft as it stands."""
 
     plan: PlanSpec
-    was_answered: bool = False
-    """Whether the person has written since it was made."""
-    has_run: bool = False
-    """Whether it was approved and run."""
+    status: DraftStatus = "open"
+    words: str = ""
+    """The last words of the person since it was made that answer no question; empty without any."""
+    is_edited: bool = False
+    """Whether the person has changed it."""
+    reason: str = ""
+    """Why it was declined."""
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The draft as plain data; of a declined one only its id."""
+        plan = {"id": self.plan.id} if self.status == "declined" else self.plan.chat_data
+        about = {"is_edited": self.is_edited, "reason": self.reason}
+        return {"plan": plan, "status": self.status, **{key: value for key, value in about.items() if value}}
 
 
 def drafts_of(run: Run) -> dict[str, Draft]:
-    """Return the drafts of the conversation by id: those of its earlier runs, and those of this one."""
-    found: dict[str, Draft] = {}
-    for message in run.messages:
-        for part in message.parts:
-            if isinstance(part, ToolResult) and part.name == NAME and not part.is_error:
-                _take(found, part.text)
-    found = {name: draft._replace(was_answered=True) for name, draft in found.items()}  # the prompt of the run came after
-    of_this_run = {event.plan_id for event in run.events if isinstance(event, PlanProposed)}
-    found = {name: draft for name, draft in found.items() if name not in of_this_run}
+    """Return the drafts by id, oldest first: of the runs that this one continues, then its own."""
+    found = {name: draft._replace(words=run.prompt) for name, draft in _carried(run).items()}
     for event in run.events:
-        if isinstance(event, PlanProposed) and event.plan.get("execution_mode") == DRAFT:
-            found[event.plan_id] = Draft(_spec(event.plan))
-        elif isinstance(event, PlanApproved) and event.plan_id in found:
-            found[event.plan_id] = found[event.plan_id]._replace(has_run=True)
-        elif isinstance(event, CommandReceived) and event.command == "say":
-            found = {name: draft._replace(was_answered=True) for name, draft in found.items()}
+        if isinstance(event, CommandReceived):
+            if event.command == "say":
+                found = {name: draft._replace(words=event.text) for name, draft in found.items()}
+        elif isinstance(event, PlanProposed):
+            if event.plan_id not in found and event.plan.get("execution_mode") == DRAFT:
+                found[event.plan_id] = Draft(spec_of(event.plan))
+        elif isinstance(event, PlanEdited | PlanApproved | PlanRejected) and event.plan_id in found:
+            found[event.plan_id] = _changed(found[event.plan_id], event)
     return found
 
 
-def _take(found: dict[str, Draft], text: str) -> None:
-    """Take the draft that a result holds, or note that one has run."""
-    try:
-        result: Any = msgspec.json.decode(text)
-    except (ValueError, RecursionError):
-        return
-    name = result.get("plan_id") if isinstance(result, dict) else None
-    if not isinstance(name, str):
-        return
-    if result.get("status") == PENDING and isinstance(result.get("plan"), dict):
-        try:
-            found[name] = Draft(_spec({**result["plan"], "id": name}))
-        except SettingsError:
-            return
-    elif name in found:
-        found[name] = found[name]._replace(has_run=True)
+def carried_drafts(before: Run) -> list[dict[str, Any]]:
+    """Return the drafts for a run that continues this one: of closed ones the ids, and of the last approved one the plan."""
+    drafts = [*drafts_of(before).values()]
+    if before.stop_reason == CONTINUED:  # by another run, which has them
+        drafts = [one._replace(status="declined", reason=ELSEWHERE) if one.status == "open" else one for one in drafts]
+    approved = [draft for draft in drafts if draft.status == "approved"]
+    known = [draft.data for draft in drafts]
+    return [one if one["status"] != "approved" or one == approved[-1].data else _without_steps(one) for one in known]
 
 
-def _spec(data: Mapping[str, Any]) -> PlanSpec:
+def spec_of(data: Mapping[str, Any]) -> PlanSpec:
+    """Return a plan as the log has it."""
     return Plan.read({key: data[key] for key in ("id", "steps", "reasoning") if key in data})
+
+
+def _carried(run: Run) -> dict[str, Draft]:
+    """Return the drafts of earlier runs, from the settings of the extension."""
+    settings = logged_extensions(run).get(EXTENSION, {}).get("settings", {})
+    found: Iterable[Mapping[str, Any]] = settings.get(CARRIED, ())
+    return {
+        one["plan"]["id"]: Draft(
+            spec_of(one["plan"]) if "steps" in one["plan"] else PlanSpec(id=one["plan"]["id"], form="chat"),
+            one["status"],
+            is_edited=one.get("is_edited", False),
+            reason=one.get("reason", ""),
+        )
+        for one in found
+    }
+
+
+def _changed(draft: Draft, event: PlanEdited | PlanApproved | PlanRejected) -> Draft:
+    if isinstance(event, PlanEdited):
+        return draft._replace(plan=spec_of({**event.plan, "id": event.plan_id}), is_edited=True)
+    if isinstance(event, PlanRejected):
+        return draft._replace(status="declined", reason=event.reason)
+    return draft._replace(status="approved", words=event.words)
+
+
+def _without_steps(data: dict[str, Any]) -> dict[str, Any]:
+    return {**data, "plan": {"id": data["plan"]["id"]}}

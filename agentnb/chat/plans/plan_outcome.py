@@ -33,8 +33,8 @@ def not_run(plan: PlanSpec, review: Review, *, failed: bool = False) -> dict[str
     return _result(review.verdict, plan, REVIEW_FAILED if failed else _NOT_RUN[review.verdict], review=review)
 
 
-def executed(plan: PlanSpec, run: Run, review: Review | None) -> dict[str, Any]:
-    """Return the result for a plan that ran as this nested run."""
+def executed(plan: PlanSpec, run: Run, review: Review | None, *, is_edited: bool = False) -> dict[str, Any]:
+    """Return the result for a plan that ran as this nested run; with the plan if the person has edited it."""
     steps = [_step(run, step, place) for place, step in enumerate(plan.steps)]
     counts = {word: sum(one["status"] == word for one in steps) for word in ("completed", "failed", "skipped")}
     told = [f"{counts['completed']} of {len(steps)} steps done"]
@@ -49,7 +49,8 @@ def executed(plan: PlanSpec, run: Run, review: Review | None) -> dict[str, Any]:
     ]
     insights = _insights(run) if done else []
     status = EXECUTED if done else FAILED
-    return _result(status, plan, f"{', '.join(told)}.", insights=insights, references=references, steps=steps, review=review)
+    found = _result(status, plan, f"{', '.join(told)}.", insights=insights, references=references, steps=steps, review=review)
+    return {**found, "plan": plan.chat_data} if is_edited else found
 
 
 def _result(status: str, plan: PlanSpec, summary: str, review: Review | None = None, **more: Any) -> dict[str, Any]:

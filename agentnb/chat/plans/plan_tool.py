@@ -2,39 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
 
 import msgspec
 from msgspec import structs
 
-from agentnb.chat.logged_context import contexts_of_log
-from agentnb.chat.plans.drafts import drafts_of
-from agentnb.chat.plans.plan_outcome import executed, not_run, pending
+from agentnb.chat.logged_context import rules_of_run
+from agentnb.chat.plans.drafts import Draft, drafts_of, spec_of
+from agentnb.chat.plans.plan_execution import PlanExecution, plan_specs
+from agentnb.chat.plans.plan_outcome import not_run, pending
 from agentnb.chat.plans.plan_request import DRAFT, NAME, REVIEW, SPEC, PlanRequest, read_request
 from agentnb.chat.plans.plan_review import NO_ANSWER, OPERATION, UNREADABLE, Review, Verdict, read_review, review_request
 from agentnb.chat.plans.planning import ATTEMPTS, Made, plan_request, read_made
-from agentnb.core.log.work_events import PlanApproved, PlanProposed, PlanReviewed
+from agentnb.core.log.work_events import PlanApproved, PlanProposed, PlanRejected, PlanReviewed
 from agentnb.core.messages import Text
 from agentnb.core.plans.plan_history import GENERATION
-from agentnb.core.request import ToolSpec
-from agentnb.core.todos import TODO_TOOL
 from agentnb.detect.run import Run
 from agentnb.errors import ModelError
 from agentnb.models.model import Model
 from agentnb.models.registry import make_model
 from agentnb.tools.signature import refused_arguments
-from agentnb.tools.tool import Inside, Tool, ToolContext, ToolOutcome, failure
-from agentnb.workflow.plan import Plan
+from agentnb.tools.tool import Inside, ToolContext, ToolOutcome, failure
 from agentnb.workflow.plans.plan_spec import PlanSpec
 
-NOT_APPROVED, ALREADY_EXECUTED, UNKNOWN_PLAN = "not_approved", "already_executed", "unknown_plan"
+NOT_APPROVED, ALREADY_EXECUTED, UNKNOWN_PLAN, DECLINED_PLAN = "not_approved", "already_executed", "unknown_plan", "declined"
 """The codes of errors of a call that names a draft."""
 QUALITY = "quality"
 """The profile of reviews."""
-_NOT_OF_PLANS = frozenset({NAME, TODO_TOOL})
-"""Tools that no step of a plan calls."""
+PLANNER = "planner"
+"""Who closes a draft that another of the same turn replaces."""
 
 
 class PlanTool:
@@ -44,19 +42,18 @@ class PlanTool:
     effects = frozenset({"read"})  # what its steps do is judged call by call
     parallel_safe = False
     blocking = False
+    repeatable = True  # what a process that died had begun goes on
 
     def __init__(
         self,
-        model: str | Model | None,
+        execution: PlanExecution,
         reviewer: str | Model | None,
-        max_tool_calls: int,
-        max_seconds: float | None,
         review_failed: Verdict,
     ) -> None:
-        """As for `Plans`."""
-        self._model, self._reviewer = model, reviewer
-        self._max_tool_calls = max_tool_calls
-        self.timeout = max_seconds
+        """``execution`` runs the plans; the others as for `Plans`."""
+        self._execution = execution
+        self._reviewer = reviewer
+        self.timeout = execution.max_seconds
         self._review_failed = review_failed
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
@@ -74,35 +71,38 @@ class PlanTool:
             return await self._make_and_run(asked, inside, context.call_id)
 
     async def _make_and_run(self, asked: PlanRequest, inside: Inside, call_id: str) -> ToolOutcome:
-        try:
-            made = await self._make(asked, inside, call_id)
-        except ModelError as error:
-            return failure("planner_failed", f"The planner failed: {error.what}", "Try again, or do it without a plan.")
-        if made.plan is None or made.code:
-            wrong = "\n".join(f"- {problem}" for problem in made.problems)
-            return failure(made.code, f"No plan was run: after {ATTEMPTS} attempts it is still wrong:\n{wrong}", "Mend this.")
-        plan = structs.replace(made.plan, id=f"plan-{uuid4().hex[:8]}")
-        inside.record(PlanProposed, plan_id=plan.id, plan=_draft(plan, asked, inside.run), call_id=call_id)
+        plan = _made_before(inside.run, call_id)
+        if plan is None:
+            try:
+                made = await self._make(asked, inside, call_id)
+            except ModelError as error:
+                return failure("planner_failed", f"The planner failed: {error.what}", "Try again, or do it without a plan.")
+            if made.plan is None or made.code:
+                wrong = "\n".join(f"- {problem}" for problem in made.problems)
+                what = f"No plan was run: after {ATTEMPTS} attempts it is still wrong:\n{wrong}"
+                return failure(made.code, what, "Mend this.")
+            plan = structs.replace(made.plan, id=f"plan-{uuid4().hex[:8]}")
+            inside.record(PlanProposed, plan_id=plan.id, plan=_draft(plan, asked, inside.run), call_id=call_id)
         if asked.mode == DRAFT:
+            _close_earlier(inside, plan)
             return _success(pending(plan))
         review = None
         if asked.mode == REVIEW:
             review, has_failed = await self._review(asked, plan, inside, call_id)
-            inside.record(PlanReviewed, plan_id=plan.id, verdict=review.verdict, notes=review.notes)
             if review.verdict != "approved":
                 return _success(not_run(plan, review, failed=has_failed))
-        return await self._execute(plan, inside, call_id, review, by="reviewer" if review is not None else "model")
+        by = "reviewer" if review is not None else "model"
+        return _success(await self._execution.run(plan, inside, by=by, call_id=call_id, review=review))
 
     async def _make(self, asked: PlanRequest, inside: Inside, call_id: str) -> Made:
         run: Run = inside.run
-        tools, known = _specs(inside), contexts_of_log(run)
-        rules = [rule for name in run.contexts if (found := known.get(name)) is not None for rule in found.plan_rules]
+        tools, rules = plan_specs(inside), rules_of_run(run)
         intent = asked.intent(run.context_type, run.entity, run.conversation, run.id)
         made: Made | None = None
         for _ in range(ATTEMPTS):
             request = plan_request(asked, intent, tools, rules, made)
             about = {"call_id": call_id, "execution_mode": asked.mode, "profile": run.profile}
-            reply = await inside.ask_model(request, GENERATION, _model(self._model), **about)
+            reply = await inside.ask_model(request, GENERATION, self._execution.model, **about)
             made = read_made(reply.message.text, reply.message.calls, tools, rules)
             if made.plan is not None and not made.code:
                 return made
@@ -111,48 +111,73 @@ class PlanTool:
 
     async def _review(self, asked: PlanRequest, plan: PlanSpec, inside: Inside, call_id: str) -> tuple[Review, bool]:
         """Return the review of a plan, and whether it failed: then its verdict is that of the settings."""
+        if reviews := inside.run.plans[plan.id].reviews:  # of a process that died
+            return Review(reviews[-1].verdict, reviews[-1].notes), reviews[-1].notes in (NO_ANSWER, UNREADABLE)
         about = {"call_id": call_id, "execution_mode": asked.mode, "profile": QUALITY}
+        found: Review | None = None
+        notes = NO_ANSWER
         try:
-            request = review_request(asked, plan, [spec.name for spec in _specs(inside)])
-            reply = await inside.ask_model(request, OPERATION, _model(self._reviewer), **about)
+            request = review_request(asked, plan, [spec.name for spec in plan_specs(inside)])
+            model = None if self._reviewer is None else make_model(self._reviewer)
+            reply = await inside.ask_model(request, OPERATION, model, **about)
+            found, notes = read_review(reply.message.text), UNREADABLE
         except ModelError:
-            return Review(self._review_failed, NO_ANSWER), True
-        found = read_review(reply.message.text)
-        return (Review(self._review_failed, UNREADABLE), True) if found is None else (found, False)
+            pass
+        review = found or Review(self._review_failed, notes)
+        inside.record(PlanReviewed, plan_id=plan.id, verdict=review.verdict, notes=review.notes)
+        return review, found is None
 
     async def _run_draft(self, asked: PlanRequest, inside: Inside, call_id: str) -> ToolOutcome:
-        known = drafts_of(inside.run)
+        run: Run = inside.run
+        known = drafts_of(run)
         draft = known.get(asked.plan_id)
         if draft is None:
             there = f"There is {', '.join(known)}." if known else "There is none in this conversation."
             return failure(UNKNOWN_PLAN, f"There is no draft {asked.plan_id}. {there}", "Make a plan first.")
-        if draft.has_run:
-            return failure(ALREADY_EXECUTED, f"The draft {asked.plan_id} has run: a draft runs once.", "Make a new plan.")
-        if not draft.was_answered:
-            what = f"The draft {asked.plan_id} is not approved: only the person can approve it, not you."
-            return failure(NOT_APPROVED, what, "Show it to the person, and wait for the answer.")
-        if asked.plan_id not in inside.run.plans:
-            plan = _draft(draft.plan, asked._replace(mode=DRAFT), inside.run)
-            inside.record(PlanProposed, plan_id=asked.plan_id, plan=plan, call_id=call_id)
-        return await self._execute(structs.replace(draft.plan, id=asked.plan_id), inside, call_id, None, by="person")
-
-    async def _execute(self, plan: PlanSpec, inside: Inside, call_id: str, review: Review | None, by: str) -> ToolOutcome:
-        inside.record(PlanApproved, plan_id=plan.id, by=by, call_id=call_id)
-        tools = [tool for tool in inside.tools if tool.spec.name not in _NOT_OF_PLANS]
-        model = _model(self._model) or inside.model
-        settings = {"max_tool_calls": self._max_tool_calls, "todos": False}
-        what = Plan.of(plan).orchestration(tools=tools, model=model, agent_settings=settings)
-        run: Run = await inside.start_run(what, "")
-        return _success(executed(plan, run, review))
+        if not _was_begun(run, asked.plan_id, call_id):
+            if (refusal := _refusal(asked.plan_id, draft)) is not None:
+                return refusal
+            if asked.plan_id not in run.plans:
+                plan = _draft(draft.plan, asked._replace(mode=DRAFT), run)
+                inside.record(PlanProposed, plan_id=asked.plan_id, plan=plan, call_id=call_id)
+        words, is_edited = draft.words, draft.is_edited
+        result = await self._execution.run(
+            draft.plan, inside, by="person", call_id=call_id, words=words, is_edited=is_edited
+        )
+        return _success(result)
 
 
-def _specs(inside: Inside) -> Sequence[ToolSpec]:
-    tools: tuple[Tool, ...] = inside.tools
-    return [tool.spec for tool in tools if tool.spec.name not in _NOT_OF_PLANS]
+def _refusal(plan_id: str, draft: Draft) -> ToolOutcome | None:
+    """Return why a draft may not be run; None if it may."""
+    if draft.status == "declined":
+        why = f" They said: {draft.reason}" if draft.reason else ""
+        return failure(DECLINED_PLAN, f"The draft {plan_id} was declined and stays closed.{why}", "Make another plan, or ask.")
+    if draft.status == "approved":
+        return failure(ALREADY_EXECUTED, f"The draft {plan_id} has run: a draft runs once.", "Make a new plan.")
+    if not draft.words:
+        what = f"The draft {plan_id} is not approved: only the person can approve it, not you."
+        return failure(NOT_APPROVED, what, "Show it to the person, and wait for the answer.")
+    return None
 
 
-def _model(given: str | Model | None) -> Model | None:
-    return None if given is None else make_model(given)
+def _made_before(run: Run, call_id: str) -> PlanSpec | None:
+    """Return the plan that this call had made in a process that died."""
+    made = [event for event in run.events if isinstance(event, PlanProposed) and event.call_id == call_id]
+    return structs.replace(spec_of(made[-1].plan), id=made[-1].plan_id, form="chat") if made else None
+
+
+def _was_begun(run: Run, plan_id: str, call_id: str) -> bool:
+    """Return whether this call had approved the draft in a process that died."""
+    approved = (event for event in run.events if isinstance(event, PlanApproved))
+    return any((event.plan_id, event.call_id) == (plan_id, call_id) for event in approved)
+
+
+def _close_earlier(inside: Inside, plan: PlanSpec) -> None:
+    """Close the drafts that this run made before: the person is asked about the newest."""
+    for plan_id, record in [*inside.run.plans.items()]:
+        is_draft = record.plan.get("execution_mode") == DRAFT and record.status in ("proposed", "edited")
+        if is_draft and plan_id != plan.id:
+            inside.record(PlanRejected, plan_id=plan_id, by=PLANNER, reason=f"{plan.id} replaced it")
 
 
 def _draft(plan: PlanSpec, asked: PlanRequest, run: Run) -> dict[str, Any]:

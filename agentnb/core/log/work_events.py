@@ -114,6 +114,8 @@ class PlanApproved(Event, frozen=True, kw_only=True, tag="plan_approved", gc=Fal
     by: str = "person"
     call_id: str = ""
     """The tool call that runs it, if one does."""
+    words: str = ""
+    """The words of the person that approved it, if words did."""
 
 
 class PlanRejected(Event, frozen=True, kw_only=True, tag="plan_rejected", gc=False):
@@ -227,6 +229,9 @@ class GrantGiven(Event, frozen=True, kw_only=True, tag="grant_given", gc=False):
     """The digest of the MCP server as configured, to which it belongs; empty if it was given for no server's tool."""
     tool_identity: str = ""
     """The digest of the server's tool that was asked about, as the server described it."""
+    arguments: str = ""
+    """The arguments of the one call that is allowed, as JSON with sorted keys: of a step of the plan that runs right within the
+    run; empty for calls with any."""
 
 
 class GrantWithdrawn(Event, frozen=True, kw_only=True, tag="grant_withdrawn", gc=False):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -14,7 +14,6 @@ from agentnb.core.messages import ToolCall, encodable
 from agentnb.core.questions import GrantOffer, GrantReach, JudgedCall, WaitingOnUser, checked_answer
 from agentnb.core.redaction import redact
 from agentnb.core.run.facts import RunFacts
-from agentnb.core.run.rounds import WorkflowRound
 from agentnb.errors import SettingsError
 from agentnb.settings import APPROVAL_MODES
 
@@ -37,17 +36,30 @@ _REASON_PATTERN = r"^\s*([Dd][Ee][Nn][Yy]|[Nn][Oo])\s*[:,]\s*\S"
 _ALWAYS = re.compile(rf"\s*{ALWAYS}(?:\s+in\s+(run|session))?(?:\s*[:,]\s*(.*\S))?\s*", re.IGNORECASE | re.DOTALL)
 
 
+CONTINUED = "continued"
+"""The stop reason of a run that waited for its person, and that another run continues."""
 _DEFINITIONS = ("$defs", "definitions")
 """Keywords of JSON Schema that hold the parts to which references lead."""
 
 
-def waiting_for_approval(waiting: Iterable[WaitingOnUser], current: WorkflowRound | None) -> list[WaitingOnUser]:
-    """Return those open questions that gates asked about calls of this round: only they may outlive their process.
+def waiting_for_approval(run: RunFacts) -> list[WaitingOnUser]:
+    """Return the open questions that may outlive their process: of gates about calls of the open round, and of drafts of plans.
 
     What a running tool asks is not among them, nor what a gate asks about a call that a tool makes itself.
     """
+    current = run.open_round
     held = {record.call.id for record in current.records if record.waits} if current is not None else set()
-    return [question for question in waiting if question.kind == "approval" and question.call_id in held]
+    return [one for one in run.waiting if (one.kind == "approval" and one.call_id in held) or _is_of_draft(run, one)]
+
+
+def waits_for_drafts(run: RunFacts) -> bool:
+    """Return whether it is suspended and waits for nothing but its drafts: a message of the person may continue it."""
+    return run.is_suspended and bool(run.waiting) and all(_is_of_draft(run, question) for question in run.waiting)
+
+
+def _is_of_draft(run: RunFacts, question: WaitingOnUser) -> bool:
+    """Return whether it asks about a draft of this run, not about one of a run that is nested in it."""
+    return question.kind == "plan_review" and question.call_id in run.plans
 
 
 def answerable_later(run: RunFacts) -> list[WaitingOnUser]:
@@ -57,13 +69,15 @@ def answerable_later(run: RunFacts) -> list[WaitingOnUser]:
     """
     if run.is_suspended:
         return list(run.waiting)
-    held = {question.id for question in waiting_for_approval(run.waiting, run.open_round)}
+    held = {question.id for question in waiting_for_approval(run)}
     return [question for question in run.waiting if question.id in held or _is_of_step(run, question)]
 
 
 def _is_of_step(run: RunFacts, question: WaitingOnUser) -> bool:
     if question.kind == "human_step":
         return True
+    if question.kind == "plan_review":  # of an agent that is a step
+        return question.call_id in run.step_records
     if question.call_id not in run.step_records:
         return False
     is_plan_question = question.kind == "elicitation" and question.asked_by == question.call_id  # not one of a tool

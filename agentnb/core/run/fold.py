@@ -401,7 +401,7 @@ def _error_raised(run: RunFacts, event: e.ErrorRaised) -> None:
 def _run_finished(run: RunFacts, event: e.RunFinished) -> None:
     run._close_conversation()
     run._status = event.status
-    run._paused = False
+    run._paused = run._suspended = False
     _withdraw_all(run, event.at)  # of a run that has ended no question is open
     run._stop_reason = event.stop_reason or None  # foreign traces may not say why they ended
     run._ended_at = event.at

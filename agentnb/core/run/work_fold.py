@@ -114,10 +114,7 @@ def _plan_edited(run: RunFacts, event: w.PlanEdited) -> None:
 
 
 def _plan_approved(run: RunFacts, event: w.PlanApproved) -> None:
-    plan = run._plans[event.plan_id] = replace(_plan(run, event.plan_id), status="approved", by=event.by)
-    if event.call_id:
-        steps = plan.plan.get("steps") if isinstance(plan.plan, dict) else None
-        run._agent_states.begin_plan(event.call_id, len(steps) if isinstance(steps, list) else 0)
+    run._plans[event.plan_id] = replace(_plan(run, event.plan_id), status="approved", by=event.by, words=event.words)
 
 
 def _plan_rejected(run: RunFacts, event: w.PlanRejected) -> None:

@@ -71,6 +71,8 @@ class PlanRecord(msgspec.Struct, frozen=True, gc=False):
     status: str = "proposed"
     """proposed, edited, approved or rejected."""
     by: str = ""
+    words: str = ""
+    """The words of the person that approved it, if words did."""
     reviews: tuple[PlanReviewed, ...] = ()
 
 

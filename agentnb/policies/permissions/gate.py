@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
+import msgspec
+
 from agentnb.core.log.work_events import GrantGiven
 from agentnb.core.messages import ToolCall
 from agentnb.core.questions import ToolOrigin
@@ -67,21 +69,33 @@ class PermissionGate:
         if judged.verdict == "deny":
             return _denial(judged, tool)
         asks_each_time = judged.is_unclear or judged.is_confirmed
-        if judged.verdict == "allow" or (not asks_each_time and self._is_granted(call, tool, run)):
+        is_own_rule = judged.rule is not None
+        if judged.verdict == "allow" or (not asks_each_time and self._is_granted(call, tool, run, is_own_rule=is_own_rule)):
             return None
-        is_firm = judged.rule is not None or self._permissions.is_nested or has_changed(tool)
+        is_firm = is_own_rule or self._permissions.is_nested or has_changed(tool)
         ask = AskEachTime if asks_each_time else FirmAsk if is_firm else AskByRules
         is_shown = kind_of_subject(tool) == "command" or shows_change(tool)  # beside the question
         arguments = "" if is_shown else f" with {shown(call.arguments)}"
         return ask(f"May {call.name} run{arguments}?\n{_why(judged, tool)}", ASKED_BY_RULES)
 
-    def _is_granted(self, call: ToolCall, tool: Tool, run: RunSoFar) -> bool:
-        """Return whether the person has allowed calls such as this one."""
+    def _is_granted(self, call: ToolCall, tool: Tool, run: RunSoFar, *, is_own_rule: bool) -> bool:
+        """Return whether the person has allowed calls such as this one; ``is_own_rule``: whether a rule asks about it.
+
+        A grant of a single call lifts no rule.
+        """
         return any(
             is_allowed_by(grant.rule or grant.tool, call, tool, self._work_dir)
             for grant in run.grants
-            if counts_for(grant, tool)
+            if counts_for(grant, tool) and (not grant.arguments or (not is_own_rule and _has_arguments(call, grant.arguments)))
         )
+
+
+def _has_arguments(call: ToolCall, arguments: str) -> bool:
+    """Return whether the call has exactly these arguments, given as JSON with sorted keys."""
+    try:
+        return msgspec.json.encode(call.arguments, order="sorted").decode() == arguments
+    except (TypeError, ValueError, RecursionError):  # no JSON: a call that a tool makes
+        return False
 
 
 def counts_for(grant: GrantGiven, tool: Tool) -> bool:

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 from weakref import WeakMethod
 
 from agentnb.core.log.events import NestedStart, Progress
@@ -38,6 +38,26 @@ StartRun: TypeAlias = Callable[[Any, Any], Awaitable[Any]]
 """Begins a nested run of an agent, workflow or orchestration with a prompt, and waits for its end."""
 CallInside: TypeAlias = Callable[[str, str, Any], Coroutine[Any, Any, ToolOutcome]]
 """Runs a call: the id of the call that makes it, the name of the tool and the arguments."""
+
+
+class RunSteps(Protocol):
+    """The steps of a run that are nested runs."""
+
+    async def run(
+        self,
+        path: str,
+        runnable: Any,
+        output: Callable[[Run], Any],
+        *,
+        agent: str = "",
+        inputs: Any = None,
+        seconds: float | None = None,
+        in_call: bool = False,
+    ) -> Run:
+        """Do a step that is a nested run, and return that run."""
+
+    def close_open(self) -> None:
+        """Log the end of the steps that are open."""
 
 
 class Reported(NamedTuple):
@@ -87,11 +107,13 @@ class ContextServices:
         work_dir: Path,
         models: SideModels | None = None,
         held: Callable[[], AbstractContextManager[None]] = nullcontext,
+        steps: RunSteps | None = None,
     ) -> None:
         """``running``: the ids of the calls that have begun and not ended; ``call``: a method; ``tools``: those on offer.
 
-        ``models``: those that tools may ask; ``held`` holds the clock of the run.
+        ``models``: those that tools may ask; ``held`` holds the clock of the run; ``steps``: those of an agent's run.
         """
+        self._steps = steps
         self._models = models
         self.held = held
         self._log = log
@@ -242,6 +264,12 @@ class ContextServices:
             return await self._start_run(runnable, prompt)
 
         return await self._on_loop(started())
+
+    async def start_step(self, path: str, runnable: Any, output: Callable[[Run], Any], **about: Any) -> Any:
+        """Begin a nested run as a step of the run, or resume the one that a dead process had begun, and wait for its end."""
+        if self._steps is None:
+            raise SettingsError("This run has no steps", "Write: await context.start_run(...)")
+        return await self._steps.run(path, runnable, output, **about)
 
     async def _on_loop(self, work: Coroutine[Any, Any, T]) -> T:
         if asyncio.get_running_loop() is self._running_loop:

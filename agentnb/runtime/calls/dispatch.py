@@ -17,7 +17,7 @@ from agentnb.runtime.questions.elicitation import Elicitation
 from agentnb.runtime.questions.question_book import asked_by_tools, since_start
 from agentnb.runtime.run_end import Suspended
 from agentnb.tools import tool_errors
-from agentnb.tools.tool import ToolOutcome
+from agentnb.tools.tool import Inside, ToolOutcome
 
 PATIENCE = 0.15
 """Seconds that a cancelled run gets to clean up before it ends without what ignores its cancellation."""
@@ -42,8 +42,13 @@ class Dispatch:
         self._calls = calls
         self._elicitation = elicitation
         self._can_suspend = can_suspend
-        self._suspending = ""
+        self.suspending = ""
         """Why the run is being suspended; empty if it is not."""
+
+    def services(self) -> Inside:
+        """Return what the run gives to its running calls, for work that is no call of a tool."""
+        self._calls.open()
+        return self._calls.inside
 
     def run(self, calls: Sequence[ToolCall], check_stop: Callable[[], None]) -> Awaitable[None]:
         """Judge and run the calls.
@@ -99,19 +104,19 @@ class Dispatch:
 
         def check() -> None:
             check_stop()
-            if self._calls.waits_for_person or self._suspending:
-                raise Suspended(self._suspending or "nobody_here")
+            if self._calls.waits_for_person or self.suspending:
+                raise Suspended(self.suspending or "nobody_here")
 
         return check
 
     def suspend(self, why: str) -> None:
-        """Suspend the run when the calls that run have ended, and leave the questions of gates open. No-op without any.
+        """Suspend the run when the calls that run have ended, and leave open what gates and drafts ask. No-op without any.
 
         ``why``: ``asked`` or ``nobody_here``, for the log.
         """
-        questions = waiting_for_approval(self._log.run.waiting, self._log.run.open_round) if self._can_suspend else []
+        questions = waiting_for_approval(self._log.run) if self._can_suspend else []
         for question in questions:
-            self._suspending = why
+            self.suspending = why
             self._elicitation.leave_open(question.id)
 
     def answer_open_calls(self, *, time_is_up: bool = False) -> None:
@@ -127,6 +132,7 @@ class Dispatch:
             if record.result is None:
                 still_runs = record.call.id in left
                 self._calls.answer(record.call, tool_errors.still_running(unfinished()) if still_runs else unfinished())
+        self._calls.close_steps()
         if left:
             self._log.emit(Warned, message=tool_errors.left_behind(left.values()))
 

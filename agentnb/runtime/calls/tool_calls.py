@@ -31,7 +31,7 @@ from agentnb.runtime.calls.approval import (
     is_of_this_tool,
     is_outdated,
 )
-from agentnb.runtime.calls.context_services import ContextServices, StartRun, cannot_start
+from agentnb.runtime.calls.context_services import ContextServices, RunSteps, StartRun, cannot_start
 from agentnb.runtime.calls.context_shift import ContextShift, shift_of
 from agentnb.runtime.calls.open_calls import MODEL, NO_PLACE, Begun, Caller, EarlierCall, PlacedCall
 from agentnb.runtime.calls.run_tools import RunTools
@@ -66,6 +66,8 @@ class CallServices:
     """Begins the nested runs of tools."""
     models: SideModels | None = None
     """The models that tools may ask beside the conversation."""
+    steps: RunSteps | None = None
+    """The steps of the run that are nested runs."""
     context_name: Callable[[str], str] = str
     """Returns the name of a context, by its name or an alias."""
     tool_seconds: float | None = None
@@ -91,7 +93,7 @@ class ToolCalls:
         self._gates = services.gates
         self._todos = services.todos or TodoSync(None, log)
         self._unanswered: set[str] = set()
-        self._inside = ContextServices(
+        self.inside = ContextServices(
             log,
             self._unanswered,
             self._call_inside,
@@ -101,8 +103,9 @@ class ToolCalls:
             services.work_dir,
             services.models,
             services.elicitation.held,
+            services.steps,
         )
-        self._runner = ToolRunner(log, services, self._inside)
+        self._runner = ToolRunner(log, services, self.inside)
         self._elicitation = services.elicitation
         self._approval = Approval(log.run, services.elicitation, services.call_sync)
         self._grants = services.elicitation.grants
@@ -110,6 +113,7 @@ class ToolCalls:
         self._context_name = services.context_name
         self._permission_gate = services.permission_gate
         self._suspends = services.suspends
+        self._steps = services.steps
         self.waits_for_person = False
         """Whether a call was left open because its question found nobody to answer."""
         self._edited: set[str] = set()
@@ -121,7 +125,7 @@ class ToolCalls:
 
     def open(self) -> None:
         """Take calls on the running event loop."""
-        self._inside.loop = asyncio.get_running_loop()
+        self.inside.loop = asyncio.get_running_loop()
 
     def begin(self, call: ToolCall, tool: Tool | None, earlier: EarlierCall | None = None) -> Begun:
         """Judge the call and log its start. Return the work to await, if any is left, and whether it waits for the person.
@@ -188,6 +192,11 @@ class ToolCalls:
             self._placed.setdefault(call_id, PlacedCall(opened.record.call, Caller("step", opened.step)))
             self.answer(opened.record.call, outcome)
 
+    def close_steps(self) -> None:
+        """Log the end of the steps of an agent's run that are open."""
+        if self._steps is not None:
+            self._steps.close_open()
+
     def still_running(self, records: Iterable[CallRecord]) -> dict[str, str]:
         """Return the tools of open calls that were given up and still run in a worker thread, by the ids of the calls."""
         unfinished = [record.call for _, record in with_inner(tuple(records)) if record.result is None]
@@ -221,7 +230,7 @@ class ToolCalls:
         parent_call, step = self._ended(call, outcome).place if self._placed else NO_PLACE
         result = outcome.as_result(call_id, call.name)
         display = outcome.display.mapped(encodable) if isinstance(outcome.display, Table) else None
-        reported = self._inside.close(call_id)
+        reported = self.inside.close(call_id)
         seq, at, run_id, parent_id = self._log.head()
         finished = ToolFinished(
             seq,

@@ -79,12 +79,12 @@ class LiveRun:
         self._put("resume")
 
     def suspend(self, *, nobody_here: bool = False) -> None:
-        """Suspend the run while a gate waits for your answer: its log is closed, and `recover` resumes it with the answer.
+        """Suspend the run while a gate or a draft waits for your answer: its log is closed, and `recover` resumes it with that.
 
-        Calls that run end first. ``nobody_here``: not you decided it; nobody can answer here. Raises `SettingsError` if no gate
+        Calls that run end first. ``nobody_here``: not you decided it; nobody can answer here. Raises `SettingsError` if neither
         waits, or if no store keeps the log.
         """
-        waiting = waiting_for_approval(self.run.waiting, self.run.open_round)
+        waiting = waiting_for_approval(self.run)
         left = [question.id for question in waiting if question.id not in self._answered]
         if not left:
             raise SettingsError(f"Run {self.run_id} waits for no approval", "You can hold it: live.pause()")

@@ -19,6 +19,7 @@ class SessionGrant(NamedTuple):
     by: str = "person"
     server_identity: str = ""
     tool_identity: str = ""
+    arguments: str = ""
 
 
 class SessionGrants:
@@ -95,13 +96,13 @@ class ReachingGrants:
         if self._session is not None:
             yield from self._session.in_force()
         if self._around is not None:
-            yield from self._around._for_nested_runs()
+            yield from self._around._for_nested_runs(is_direct=True)
 
-    def _for_nested_runs(self) -> Iterator[dict[str, str]]:
-        """Yield the grants that were given in this run, and in those around it."""
+    def _for_nested_runs(self, *, is_direct: bool = False) -> Iterator[dict[str, str]]:
+        """Yield the grants that were given in this run, and in those around it, without those of single calls."""
         run = self._log.run
         for grant in run.grants:
-            if not is_copy(grant):
+            if not is_copy(grant) and (is_direct or not grant.arguments):
                 given = {field: getattr(grant, field) for field in SessionGrant._fields}
                 yield {"grant_id": grant.grant_id, "given_in": run.id, **given}
         if self._around is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter
 
 from agentnb.context.compaction import (
@@ -21,6 +21,7 @@ from agentnb.core.log import events as e
 from agentnb.core.messages import Message, Text, encodable
 from agentnb.core.request import Request
 from agentnb.core.usage import NOTHING_USED, Usage
+from agentnb.detect.so_far import RunSoFar
 from agentnb.errors import StoreError
 from agentnb.models.capabilities import capabilities_of, used_until_cut
 from agentnb.models.model import Reply, Retry, Unshown
@@ -37,12 +38,21 @@ CUT_OFF = "\n\n[The summary was cut off here.]"
 class Compactor:
     """The compaction of one run's conversation."""
 
-    def __init__(self, calls: ModelCalls, request_builder: RequestBuilder, history: History, log: EventLog) -> None:
+    def __init__(
+        self,
+        calls: ModelCalls,
+        request_builder: RequestBuilder,
+        history: History,
+        log: EventLog,
+        keeps: Sequence[Callable[[RunSoFar], str]] = (),
+    ) -> None:
+        """``keeps`` return what stays in the conversation word for word."""
         self._calls = calls
         self._request_builder = request_builder
         self._history = history
         self._compacts = history.compacts
         self._log = log
+        self._keeps = keeps
 
     def why_due(self) -> WhyCompacted | None:
         """Return why the conversation must be compacted before the open round's request; None if it need not be."""
@@ -88,12 +98,18 @@ class Compactor:
         self._log.emit(
             e.ContextCompacted,
             why=why,
-            compacted=Compacted(first, kept, count, summary_text(summary, count, run.conversation_todos)),
+            compacted=Compacted(first, kept, count, self._text(summary, count)),
             usage=usage,
             seconds=perf_counter() - started,
             problem=problem,
         )
         return True
+
+    def _text(self, summary: str, count: int) -> str:
+        """Return the summary as it is sent, with what stays word for word."""
+        run = self._log.run
+        kept = [encodable(text) for keep in self._keeps if (text := keep(run))]
+        return "\n\n".join(filter(None, (summary_text(summary, count, run.conversation_todos), *kept)))
 
     def _was_just_done(self) -> bool:
         """Return whether one of the last rounds compacted: then it is the prompt, or what is kept, that is too long."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from agentnb.advice import Advised
 from agentnb.core.inbox import Command, Inbox, current_inbox
@@ -35,6 +35,8 @@ from agentnb.runtime.runs.assessing import assessments_at
 from agentnb.runtime.threads import is_running, running_loop
 from agentnb.runtime.workers.foreground import Foreground
 from agentnb.tools.tool import CallSync
+
+T = TypeVar("T")
 
 
 class Orchestrator(Protocol):
@@ -267,6 +269,28 @@ class Lifecycle:
                 return
             with self.services.elicitation.held():
                 await self._woken.wait()
+
+    async def hear_while(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """Return what this gives, and log commands meanwhile. If the person writes something, it is cancelled: None."""
+        task = asyncio.ensure_future(work)
+        try:
+            while not task.done():
+                self._woken.clear()
+                if self.inbox.has_news:
+                    await self.read_inbox()
+                    if self.log.run.pending and not task.done():
+                        return None
+                    continue
+                woken = asyncio.ensure_future(self._woken.wait())
+                try:
+                    await asyncio.wait((task, woken), return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    woken.cancel()
+            return task.result()
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait((task,))
 
     def check_stop(self) -> None:
         """Raise if the run is to stop: no other tool may follow one that swallowed its cancellation."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -50,16 +51,19 @@ class NestedRuns:
         prompt: str,
         options: RunOptions | None = None,
         before: Run | None = None,
+        *,
+        in_call: bool = False,
     ) -> Run:
         """Return the nested run of an attempt, however it ended; a run that is suspended suspends this one.
 
         ``options``: of the nested run, such as its watcher or folder; its log, its id and its person are given here.
-        ``before``: the nested run as a process that died left it, if the caller has loaded it.
+        ``before``: the nested run as a process that died left it, if the caller has loaded it. ``in_call``: whether a tool
+        does it in its call, whose questions then are those of the nested run; a call is not suspended.
         """
         elicitation = self._elicitation
         if self._work_dir is not None and (options is None or options.work_dir is None):
             options = replace(options or RunOptions(), work_dir=self._work_dir)
-        if elicitation.suspends:
+        if elicitation.suspends and not in_call:
             options = replace(options, suspend=True) if options else RunOptions(suspend=True)
         if before is None and not attempt.is_new:
             before = self.logged(attempt.run_id)
@@ -67,8 +71,8 @@ class NestedRuns:
             waiting = answerable_later(before)
             suspends = elicitation.suspends or before.is_suspended or bool(waiting)
             answers = elicitation.book.answers_for(waiting) or None
-            options = replace(options or RunOptions(), suspend=suspends, answers=answers)
-        with self.asker(attempt):
+            options = replace(options or RunOptions(), suspend=suspends and not in_call, answers=answers)
+        with nullcontext() if in_call else self.asker(attempt):
             run = await self._run(attempt.run_id, runnable, prompt, options, before)
         if run.is_suspended or self._log.run.waiting:
             elicitation.book.share(run, attempt.place.path)

@@ -13,7 +13,7 @@ import msgspec
 from agentnb.agent.agent import Agent
 from agentnb.context.side_question import side_question
 from agentnb.errors import SettingsError
-from agentnb.workflow.plans.offered_tools import tool_of_step
+from agentnb.workflow.plans.offered_tools import tool_of_step, way_of_step
 from agentnb.workflow.plans.plan_results import StepResult, referred_output, step_result
 from agentnb.workflow.plans.plan_spec import PlanSpec, PlanStep
 from agentnb.workflow.plans.step_references import filled, references_in, target_of
@@ -98,12 +98,13 @@ async def _run(
     if step.problem is not None:
         return None, step.problem
     tools = [tool_of_step(name, call.tools) for name in step.tools]
-    if tools and not step.executor_required and (step.args is not None or not tools[0].spec.input_schema.get("required")):
+    way = way_of_step(step, lambda name: tool_of_step(name, call.tools).spec)
+    if way == "call":
         arguments = filled(dict(step.args or {}), output_of)
         answer = await call.call_tool(str(index), tools[0].spec.name, arguments)
         return answer.result, answer.error
     prompt = _prompt(step, done)
-    if not tools:
+    if way == "reply":
         reply = await call.ask_model(str(index), side_question(prompt, _system()), OPERATION)
         return reply.text, None
     model = call.settings.get("model")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
 
 from agentnb.advice import GiveTools
 from agentnb.core.request import ToolSpec
@@ -12,7 +13,11 @@ from agentnb.tools.mcp.server import ServerTools, is_word
 from agentnb.tools.mcp.wire_names import is_named
 from agentnb.tools.tool import Tool
 from agentnb.tools.toolbox import Toolbox
+from agentnb.workflow.plans.plan_spec import PlanStep
 from agentnb.workflow.tasks.spec import tool_name
+
+StepWay: TypeAlias = Literal["call", "executor", "reply"]
+"""What does a step of a chat's plan: one call of its tool, an agent with its tools, or one reply of a model."""
 
 
 def offered(names: Any, toolbox: Toolbox) -> tuple[ToolSpec, ...]:
@@ -46,3 +51,12 @@ def tool_of_step(name: str, toolbox: Toolbox) -> Tool:
         known = [one.spec.name for one in toolbox]
         raise UnknownTool(f"there is no tool {name}", near_tools(name, known, GiveTools((name,))))
     return found
+
+
+def way_of_step(step: PlanStep, spec_of: Callable[[str], ToolSpec]) -> StepWay:
+    """Return what does a step of a chat's plan. ``spec_of``: returns the tool of a name, or raises `UnknownTool`."""
+    specs = [spec_of(name) for name in step.tools]
+    if not specs:
+        return "reply"
+    has_arguments = step.args is not None or not specs[0].input_schema.get("required")
+    return "call" if has_arguments and not step.executor_required else "executor"

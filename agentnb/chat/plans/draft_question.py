@@ -1,0 +1,63 @@
+"""The question whether a draft may run, and what the person answers: approve, deny, or other steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agentnb.chat.plans.plan_reach import PlanReach, arguments_text
+from agentnb.core.questions import NoAnswer, QuestionKind, WaitingOnUser, new_question
+from agentnb.core.run.approvals import DENY, EDIT, Decision, approval_schema, decision
+from agentnb.workflow.plans.plan_spec import PlanSpec, PlanStep
+
+KIND: QuestionKind = "plan_review"
+STEPS = "steps"
+EDITED: dict[str, Any] = {
+    "type": "object",
+    "properties": {STEPS: {"type": "array", "items": {"type": "object"}, "minItems": 1}},
+    "required": [STEPS],
+    "additionalProperties": False,
+}
+"""The schema of an edit: the whole list of steps, as a chat's plan has them."""
+
+
+def draft_question(plan: PlanSpec, reach: PlanReach, problem: str = "") -> WaitingOnUser:
+    """Return the question, which shows all that may run. ``problem``: what was wrong with the last edit."""
+    lines = [f"May the plan {plan.id} run?", *_steps(plan), _reach_line(reach)]
+    message = "\n".join([*([problem] if problem else []), *([plan.reasoning] if plan.reasoning else []), *lines])
+    return new_question(KIND, message, approval_schema(arguments=EDITED), plan.id or "")
+
+
+def read_answer(answer: Any) -> Decision:
+    """Return what the person decided; ``arguments`` are other steps, which are not approved by that."""
+    if isinstance(answer, NoAnswer):
+        return decision(DENY)
+    made = decision(answer)
+    return made if made.arguments is None else Decision(False, arguments=made.arguments)
+
+
+def edit_answer(plan: PlanSpec) -> dict[str, Any]:
+    """Return the answer that makes the draft this plan."""
+    return {EDIT: {STEPS: plan.chat_data[STEPS]}}
+
+
+def _steps(plan: PlanSpec) -> list[str]:
+    return [f"{step.number or place}. {step.description}{_how(step)}" for place, step in enumerate(plan.steps, 1)]
+
+
+def _how(step: PlanStep) -> str:
+    if not step.tools:
+        return ""
+    if step.executor_required:
+        return f" (an agent with {', '.join(step.tools)})"
+    return f" ({step.tools[0]} with {arguments_text(step.args)})" if step.args else f" ({', '.join(step.tools)})"
+
+
+def _reach_line(reach: PlanReach) -> str:
+    """Return what the plan may take, in a line."""
+    counts = ((reach.calls, "tool call"), (reach.executors, "step by an agent"), (reach.replies, "reply of the model"))
+    parts = [f"{count} {noun if count == 1 else _plural(noun)}" for count, noun in counts if count]
+    return f"It may take {', '.join(parts) or 'nothing'}."
+
+
+def _plural(noun: str) -> str:
+    return {"step by an agent": "steps by agents", "reply of the model": "replies of the model"}.get(noun, f"{noun}s")

@@ -1,0 +1,145 @@
+"""The end of a turn that made a draft: the person is asked about it, and what they approve runs at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from agentnb.chat.logged_context import rules_of_run
+from agentnb.chat.plans.draft_question import KIND, STEPS, draft_question, read_answer
+from agentnb.chat.plans.drafts import Draft, drafts_of
+from agentnb.chat.plans.plan_edits import checked_edit
+from agentnb.chat.plans.plan_execution import PlanExecution, plan_specs, shown_calls_allowed
+from agentnb.chat.plans.plan_reach import reach_of
+from agentnb.chat.plans.plan_request import DRAFT
+from agentnb.chat.plans.plan_tool import PLANNER
+from agentnb.chat.prompts import prompt
+from agentnb.core.log.events import QuestionAnswered, RoundStarted
+from agentnb.core.log.work_events import PlanEdited, PlanRejected, StepFinished
+from agentnb.core.run.work_records import PlanRecord
+from agentnb.detect.run import Run
+from agentnb.detect.so_far import RunSoFar
+from agentnb.errors import AgentnbError, SettingsError, StoreError
+from agentnb.policies.verdict import AskBetween, Continue, Interlude
+from agentnb.runtime.run_end import Suspended
+from agentnb.tools.tool import Inside
+from agentnb.workflow.plans.plan_spec import PlanSpec
+
+EXECUTED, DECLINED = "plan_executed", "plan_declined"
+"""The reasons of the rounds in which the model reads what the person decided."""
+
+
+class DraftTurn:
+    """What comes before a turn ends: the question about its draft, or a round in which the model reads what came of it."""
+
+    def __init__(self, execution: PlanExecution) -> None:
+        self._execution = execution
+
+    def __call__(self, run: RunSoFar) -> Continue | Interlude | None:
+        """Return what comes first; None if no draft of this run is open, and nothing of one is untold. An ending."""
+        if not run.plans:
+            return None
+        if (told := _told(run)) is not None:
+            return told
+        for plan_id, record in reversed([*run.plans.items()]):
+            if record.plan.get("execution_mode") == DRAFT and (_is_open(record) or _is_due(run, record)):
+                return Interlude(plan_id, partial(self._settle, plan_id))
+        return None
+
+    async def _settle(self, plan_id: str, inside: Inside, ask: AskBetween) -> None:
+        """Ask about a draft until it is approved or declined, or has changed; run what was approved."""
+        run: Run = inside.run
+        draft, problem = drafts_of(run)[plan_id], ""
+        while draft.status == "open":
+            specs = plan_specs(inside)
+            answer = await ask(draft_question(draft.plan, reach_of(draft.plan, specs), problem))
+            if answer is None:  # what the person has written decides
+                return
+            made = read_answer(answer)
+            by = _who_answered(run)
+            if made.approved:
+                break
+            if made.arguments is None:
+                inside.record(PlanRejected, plan_id=plan_id, by=by, reason=made.reason)
+                return
+            try:
+                edited = checked_edit(draft.plan, made.arguments[STEPS], specs, rules_of_run(run))
+            except SettingsError as error:
+                problem = error.what
+            else:
+                inside.record(PlanEdited, plan_id=plan_id, plan={**run.plans[plan_id].plan, **edited.chat_data}, by=by)
+                return
+        await self._execute(draft, inside, run.plans[plan_id].by or _who_answered(run))
+
+    async def _execute(self, draft: Draft, inside: Inside, by: str) -> None:
+        with inside.held(), shown_calls_allowed(draft.plan, inside, by):
+            try:
+                await self._execution.run(draft.plan, inside, by=by, is_edited=draft.is_edited)
+            except (StoreError, Suspended):
+                raise
+            except (AgentnbError, TimeoutError) as error:  # the step has it; the model is told
+                if inside.run.step_records.get(draft.plan.id or "") is None:
+                    reason = error.what if isinstance(error, AgentnbError) else str(error)
+                    inside.record(PlanRejected, plan_id=draft.plan.id, by="agentnb", reason=reason)
+
+
+def kept_plans(run: RunSoFar) -> str:
+    """Return the plan that the person approved last and the drafts that are open, which no summary may change."""
+    assert isinstance(run, Run)
+    drafts = [*drafts_of(run).values()]
+    approved = [draft.plan for draft in drafts if draft.status == "approved"][-1:]
+    kept = [("The plan that the person approved", plan) for plan in approved]
+    kept += [("A draft that the person has not approved", draft.plan) for draft in drafts if draft.status == "open"]
+    return "\n\n".join(_filled("draft_kept", heading=heading, plan=plan_text(plan)) for heading, plan in kept)
+
+
+def plan_text(plan: PlanSpec) -> str:
+    """Return a plan as models read it."""
+    return msgspec.json.encode(plan.chat_data).decode()
+
+
+def _told(run: RunSoFar) -> Continue | None:
+    """Return the round in which the model reads what came of a draft since the last round; None if nothing did."""
+    for event in _since_last_round(run):
+        if isinstance(event, StepFinished) and (record := run.plans.get(event.step)) is not None:
+            result = event.output if event.output is not None else {"status": "failed", "error": event.error}
+            plan = {key: one for key, one in record.plan.items() if key in ("id", "steps", "reasoning")}
+            given = {"plan": msgspec.json.encode(plan).decode(), "result": msgspec.json.encode(result).decode()}
+            return Continue(EXECUTED, _filled("draft_executed", plan_id=event.step, **given))
+        if isinstance(event, PlanRejected) and event.reason and event.by != PLANNER:
+            return Continue(DECLINED, _filled("draft_declined", plan_id=event.plan_id, reason=event.reason))
+    return None
+
+
+def _since_last_round(run: RunSoFar) -> Iterator[Any]:
+    for event in reversed(run.events):
+        if isinstance(event, RoundStarted):
+            return
+        yield event
+
+
+def _is_open(record: PlanRecord) -> bool:
+    return record.status in ("proposed", "edited")
+
+
+def _is_due(run: RunSoFar, record: PlanRecord) -> bool:
+    """Return whether an approved draft still has to run: the process died after the approval."""
+    step = run.step_records.get(record.id)
+    return record.status == "approved" and (step is None or step.status == "running")
+
+
+def _who_answered(run: Run) -> str:
+    """Return who gave the last answer about a draft."""
+    kinds = {one.question.id: one.question.kind for one in run.questions}
+    answers = (one for one in reversed(run.events) if isinstance(one, QuestionAnswered) and kinds.get(one.question_id) == KIND)
+    return next((one.by for one in answers), "person")
+
+
+def _filled(name: str, **values: str) -> str:
+    text = prompt(name)
+    for key, value in values.items():
+        text = text.replace("{{ " + key + " }}", value)
+    return text

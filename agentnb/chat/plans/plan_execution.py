@@ -1,0 +1,112 @@
+"""Runs a plan of a chat as a nested workflow, which is a step of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from agentnb.chat.plans.plan_outcome import executed
+from agentnb.chat.plans.plan_reach import reach_of
+from agentnb.chat.plans.plan_request import NAME
+from agentnb.chat.plans.plan_review import Review
+from agentnb.core.log.work_events import GrantGiven, GrantWithdrawn, PlanApproved
+from agentnb.core.request import ToolSpec
+from agentnb.core.run.agent_state import EXECUTION
+from agentnb.core.todos import TODO_TOOL
+from agentnb.models.model import Model
+from agentnb.models.registry import make_model
+from agentnb.runtime.run_end import Suspended
+from agentnb.tools.tool import Inside, Tool
+from agentnb.workflow.plan import Plan
+from agentnb.workflow.plans.plan_spec import PlanSpec
+
+_NOT_OF_PLANS = frozenset({NAME, TODO_TOOL})
+"""Tools that no step of a plan calls."""
+
+
+class PlanExecution:
+    """How the plans of a chat are run."""
+
+    def __init__(self, model: str | Model | None, max_tool_calls: int, max_seconds: float | None) -> None:
+        """As for `Plans`."""
+        self._model = model
+        self._max_tool_calls = max_tool_calls
+        self.max_seconds = max_seconds
+
+    @property
+    def model(self) -> Model | None:
+        """The model of plans; None for that of the run."""
+        return None if self._model is None else make_model(self._model)
+
+    async def run(
+        self,
+        plan: PlanSpec,
+        inside: Inside,
+        *,
+        by: str,
+        call_id: str = "",
+        words: str = "",
+        review: Review | None = None,
+        is_edited: bool = False,
+    ) -> dict[str, Any]:
+        """Run a plan, or resume it if a process that died had begun it, and return its result.
+
+        ``call_id``: the call of the tool that runs it; empty if it runs between rounds.
+        """
+        settings = {"max_tool_calls": self._max_tool_calls, "todos": False}
+        tools, model = plan_tools(inside), self.model or inside.model
+        what = Plan.of(plan).orchestration(
+            tools=tools, model=model, agent_settings=settings, settings={"max_plan_calls": self._max_tool_calls}
+        )
+        path = plan.id or ""
+        record = inside.run.plans.get(path)
+        if record is None or record.status != "approved":  # else a process that died had begun it
+            inside.record(PlanApproved, plan_id=path, by=by, call_id=call_id, words=words)
+        seconds = None if call_id else self.max_seconds  # a call has its own limit
+        result: dict[str, Any] = {}
+
+        def output(run: Any) -> dict[str, Any]:
+            result.update(executed(plan, run, review, is_edited=is_edited))
+            return result
+
+        inputs = {"plan": {"id": path}}
+        await inside.start_step(path, what, output, agent=EXECUTION, inputs=inputs, seconds=seconds, in_call=bool(call_id))
+        return result
+
+
+@contextmanager
+def shown_calls_allowed(plan: PlanSpec, inside: Inside, by: str) -> Iterator[None]:
+    """Allow the calls that the plan shows with all arguments while it runs; a run that is suspended keeps them allowed."""
+    given = [one.grant_id for one in inside.run.grants]
+    names = []
+    for shown in reach_of(plan, plan_specs(inside)).shown:
+        name = f"{plan.id}/{shown.place}"
+        names.append(name)
+        if name not in given:
+            inside.record(GrantGiven, grant_id=name, tool=shown.tool, arguments=shown.arguments, by=by)
+    try:
+        yield
+    except Suspended:
+        raise
+    except BaseException:
+        _withdraw(inside, names)
+        raise
+    _withdraw(inside, names)
+
+
+def _withdraw(inside: Inside, names: list[str]) -> None:
+    known = {one.grant_id for one in inside.run.grants}
+    for name in names:
+        if name in known:
+            inside.record(GrantWithdrawn, grant_id=name, by="plan")
+
+
+def plan_tools(inside: Inside) -> list[Tool]:
+    """Return the tools that steps of plans may call."""
+    return [tool for tool in inside.tools if tool.spec.name not in _NOT_OF_PLANS]
+
+
+def plan_specs(inside: Inside) -> list[ToolSpec]:
+    """Return the tools that steps of plans may call, as a model sees them."""
+    return [tool.spec for tool in plan_tools(inside)]

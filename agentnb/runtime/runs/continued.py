@@ -1,0 +1,37 @@
+"""The end of a run that waits for its person, when another run continues it: nobody else can answer or continue it then."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from agentnb.core.log.events import QuestionAnswered, RunFinished
+from agentnb.core.log.stores import ReopeningStore, Writer
+from agentnb.core.run.approvals import CONTINUED
+from agentnb.detect.run import Run
+from agentnb.runtime.clock import seconds_taken
+from agentnb.runtime.event_log import EventLog
+
+
+async def opened_after(before: Run, store: object, open_log: Callable[[], Awaitable[Writer]]) -> Writer:
+    """Return the opened log of a new run, after the run that it continues has ended in its store.
+
+    Raises `StoreError` if another process resumes that run, and `SettingsError` if it has ended meanwhile.
+    """
+    if isinstance(store, ReopeningStore) and store.has(before.id):
+        writer, run = store.reopen(before.id)
+        try:
+            end_waiting(run, writer)
+        finally:
+            writer.close()
+    return await open_log()
+
+
+def end_waiting(run: Run, writer: Writer | None = None) -> None:
+    """Log the end of a suspended run. ``writer``: its log, open at its end; without one the run is in memory only."""
+    log = EventLog(run.id, parent_id=run.parent_id, run=run)
+    if writer is not None:
+        log.keep_in(writer)
+    for question in run.waiting:
+        log.emit(QuestionAnswered, question_id=question.id, withdrawn=True)
+    seconds = seconds_taken(run.events)
+    log.emit(RunFinished, status="completed", stop_reason=CONTINUED, seconds=seconds, totals=log.totals())
