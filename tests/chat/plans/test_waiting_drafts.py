@@ -2,46 +2,118 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
-from plan_turns import TWO, agent, call, error_of, plan, result_of, step
+from draft_turns import DRAFT, answered, drafting, kinds, named, steps_of, waiting
+from plan_turns import TWO, agent, call, error_of, result_of, step
+from waiting import PATIENCE, wait_until
 
-from agentnb import Agent, Run, RunOptions, Store, tool
-from agentnb.chat.plans.plans import Plans
-from agentnb.core.log.work_events import GrantGiven, GrantWithdrawn, PlanApproved, PlanEdited, PlanProposed, PlanRejected
+from agentnb import ToolCall, tool
+from agentnb.core.log.work_events import PlanApproved, PlanRejected
+from agentnb.core.questions import NoAnswer
 from agentnb.errors import SettingsError
 from agentnb.models.scripted import ScriptedModel
-
-DRAFT = call(execution_mode="draft_only")
-
-
-def drafting(*after: Any, **settings: Any) -> Agent:
-    """An agent whose model makes a draft of two steps, explains it, and then replies so."""
-    return agent(DRAFT, TWO, "Shall it run?", *after, **settings)
+from agentnb.tools.tool import ToolContext
 
 
-async def waiting(made: Agent, prompt: str = "Draft it", **options: Any) -> Any:
-    """The handle on a run that waits for its draft."""
-    live = made.start(prompt, RunOptions(**options))
-    while not live.run.waiting and not live.done:
-        await asyncio.sleep(0.01)
-    return live
-
-
-async def test_an_approved_draft_runs_once_and_the_model_tells_what_came_of_it() -> None:
-    live = await waiting(drafting("Both are high at 05:10."))
+@pytest.mark.req("R3.19", "R3.38", "KX.5")
+def test_an_approved_draft_runs_at_once_without_another_model_call_and_the_model_tells_what_came_of_it() -> None:
+    live = waiting(drafting("Both are high at 05:10."))
     (question,) = live.run.waiting
     assert (question.kind, live.run.status, live.run.text) == ("plan_review", "waiting_on_user", "Shall it run?")
-    live.answer("approve")
-    run = await live
-    kinds = [type(event).__name__ for event in run.events if isinstance(event, PlanProposed | PlanApproved)]
-    assert kinds == ["PlanProposed", "PlanApproved"] and run.text == "Both are high at 05:10."
+    assert live.run.agent_state == "waiting_on_user"
+    run = answered(live, "approve")
+    assert kinds(run) == ["PlanProposed", "PlanApproved"] and run.text == "Both are high at 05:10."
     assert [one.operation for one in run.model_calls] == ["plan_generation"] and run.status == "completed"
     (step_,) = run.step_records.values()
     assert (step_.status, step_.output["status"], step_.output["summary"]) == ("completed", "executed", "2 of 2 steps done.")
     told = run.messages[-2].text
     assert question.call_id in told and '"status":"executed"' in told and '"station":"brest"' in told
+
+
+def test_a_declined_draft_stays_closed_and_only_words_go_on_to_the_model(subtests: pytest.Subtests) -> None:
+    for answer, reason in [
+        ("deny", ""),
+        (NoAnswer.DECLINE, ""),
+        (False, ""),
+        ("deny: too many stations", "too many stations"),
+        ({"deny": "too many stations"}, "too many stations"),
+    ]:
+        with subtests.test(answer):
+            run = answered(waiting(drafting("Then one station only.")), answer)
+            assert kinds(run) == ["PlanProposed", "PlanRejected"] and not run.step_records
+            (declined,) = [event for event in run.events if isinstance(event, PlanRejected)]
+            assert (declined.reason, declined.by, run.status) == (reason, "person", "completed")
+            assert run.text == ("Then one station only." if reason else "Shall it run?")
+            assert not reason or reason in run.messages[-2].text
+            again = replace(agent(), model=ScriptedModel([call(plan_id=declined.plan_id), "It stays closed."]))
+            later = again.run_sync("Do run it", continue_from=run)
+            assert error_of(later)[0] == "declined" and declined.plan_id in error_of(later)[1] and not later.step_records
+
+
+def test_an_edit_is_checked_and_an_event_and_what_is_approved_is_what_runs(subtests: pytest.Subtests) -> None:
+    one = step(1, "cork")
+    refused = {
+        "an unknown tool": [step(1, "cork", tools=["tides_fetches"])],
+        "wrong arguments": [step(1, "cork", args={"station": 4})],
+        "an unknown step": [step(1, "cork", 7)],
+        "no description": [{**one, "description": ""}],
+    }
+    for name, steps in refused.items():
+        with subtests.test(name):
+            live = waiting(drafting("Done."))
+            (first,) = live.run.waiting
+            live.answer(steps_of(*steps))
+            wait_until(lambda: live.run.waiting and live.run.waiting[0] != first)  # noqa: B023  # called at once
+            assert "cannot be changed" in live.run.waiting[0].message and kinds(live.run) == ["PlanProposed"]
+            live.stop()
+            live.result(PATIENCE)
+    live = waiting(drafting("Only Cork was fetched."))
+    run = answered(live, steps_of(one, step(2, "", 1)), steps_of(one), "approve")
+    assert kinds(run) == ["PlanProposed", "PlanEdited", "PlanEdited", "PlanApproved"]
+    record = next(iter(run.plans.values()))
+    assert [a_step["args"] for a_step in record.plan["steps"]] == [{"station": "cork"}]
+    assert record.plan["objective"] == "Compare the tides of Brest and Cork" and record.status == "approved"
+    (done,) = run.step_records.values()
+    assert done.output["summary"] == "1 of 1 steps done." and len(done.output["plan"]["steps"]) == 1
+    assert '"station":"cork"' in run.messages[-2].text and "brest" not in run.messages[-2].text
+    with pytest.raises(SettingsError, match="steps"):
+        waiting(drafting()).answer({"edit": {"steps": []}})
+
+
+def test_words_in_place_of_an_answer_go_to_the_model_which_may_then_run_the_draft_once() -> None:
+    run_it: Callable[[Any], Any] = lambda request: call("call_2", plan_id=named(request))  # noqa: E731
+    made = drafting(run_it, "They are high together.")
+    live = waiting(made)
+    live.say("Yes, go ahead")
+    run = live.result(PATIENCE)
+    assert result_of(run)["status"] == "executed" and run.text == "They are high together."
+    (approved,) = [event for event in run.events if isinstance(event, PlanApproved)]
+    assert (approved.by, approved.words, approved.call_id) == ("person", "Yes, go ahead", "call_2")
+    assert [one.outcome for one in run.questions] == ["withdrawn"]
+    asked_again = waiting(drafting("What do you mean?"))
+    asked_again.say("Hm")
+    wait_until(lambda: len(asked_again.run.questions) == 2)
+    assert asked_again.run.text == "What do you mean?" and asked_again.run.waiting[0].kind == "plan_review"
+    asked_again.answer("deny")
+    assert asked_again.result(PATIENCE).status == "completed"
+
+
+def test_an_answer_to_another_question_approves_no_draft() -> None:
+    @tool(blocking=True)
+    async def ask_day(context: ToolContext) -> str:
+        """Ask for the day."""
+        return str(await context.ask("Which day?"))
+
+    run_it: Callable[[Any], Any] = lambda request: call("call_3", plan_id=named(request))  # noqa: E731
+    made = agent(DRAFT, TWO, ToolCall("ask_day", {}, "call_2"), run_it, "It waits for you.", tools=[*agent().tools, ask_day])
+    live = made.start("Draft it")
+    wait_until(lambda: live.run.waiting)
+    live.answer("yes, Monday")
+    wait_until(lambda: any(one.question.kind == "plan_review" for one in live.run.questions))
+    assert error_of(live.run)[0] == "not_approved" and kinds(live.run) == ["PlanProposed"]
+    live.stop()
+    live.result(PATIENCE)

@@ -1,0 +1,150 @@
+"""Drafts that outlive what they were made in: suspended runs, dead processes, further runs, summaries of the conversation."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from draft_turns import Fetched, answered, drafting, kinds, steps_of, waiting
+from marked_logs import cut_log
+from plan_turns import agent, call, error_of, plan, result_of, step
+from waiting import PATIENCE
+
+from agentnb import Run, RunOptions, Store, recover
+from agentnb.core.log import events as e
+from agentnb.core.log.work_events import PlanApproved
+from agentnb.errors import SettingsError, StoreError
+from agentnb.models.scripted import ScriptedModel
+
+
+def recovered(run_id: str, store: Store, made: Any, **options: Any) -> Run:
+    """The run, resumed to its end."""
+    return asyncio.run(recover(run_id, agent=made, store=store, trust_log=True, **options))
+
+
+@pytest.mark.req("KX.5")
+def test_where_nobody_can_answer_the_run_is_suspended_and_an_answer_resumes_it(tmp_path: Path) -> None:
+    store, fetched = Store(tmp_path), Fetched()
+    run = asyncio.run(drafting(tools=fetched.tools()).run("Draft it", RunOptions(store=store)))
+    assert run.is_suspended and run.status == "waiting_on_user" and run.text == "Shall it run?"
+    (question,) = run.waiting
+    with pytest.raises(SettingsError, match="waits for your answer"):
+        recovered(run.id, store, agent("Never."))
+    done = recovered(
+        run.id, store, agent("They are high.", tools=fetched.tools(), approve="auto"), answers={question.id: "approve"}
+    )
+    assert done.status == "completed" and done.text == "They are high." and sorted(fetched.stations) == ["brest", "cork"]
+    assert kinds(done) == ["PlanProposed", "PlanApproved"]
+
+
+def test_a_draft_that_is_put_aside_is_suspended_and_answered_later(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    live = waiting(drafting(), store=store)
+    live.suspend()
+    run = live.result(PATIENCE)
+    assert run.is_suspended and [event.why for event in run.events if isinstance(event, e.RunSuspended)] == ["asked"]
+    (question,) = run.waiting
+    edited = recovered(run.id, store, agent(), answers={question.id: steps_of(step(1, "cork"))}, suspend=True)
+    assert edited.is_suspended and kinds(edited) == ["PlanProposed", "PlanEdited"]
+    (again,) = edited.waiting
+    assert again.id != question.id
+    done = recovered(run.id, store, agent("Fetched."), answers={again.id: "deny: not now"})
+    assert kinds(done)[-1] == "PlanRejected" and done.text == "Fetched."
+    with pytest.raises(SettingsError, match="has ended"):
+        recovered(run.id, store, agent("Never."), answers={again.id: "approve"})
+
+
+def test_without_a_store_the_run_waits_in_memory_and_a_message_continues_it() -> None:
+    run = asyncio.run(drafting().run("Draft it"))
+    assert run.status == "waiting_on_user" and run.waiting
+    plan_id = run.waiting[0].call_id
+    again = replace(agent(), model=ScriptedModel([call(plan_id=plan_id), "High."])).run_sync("Go ahead", continue_from=run)
+    assert result_of(again)["status"] == "executed" and again.text == "High."
+    (approved,) = [event for event in again.events if isinstance(event, PlanApproved)]
+    assert approved.words == "Go ahead" and (run.status, run.stop_reason, run.waiting) == ("completed", "continued", ())
+    twice = replace(agent(), model=ScriptedModel([call(plan_id=plan_id), "No."])).run_sync("Go", continue_from=run)
+    assert error_of(twice)[0] == "declined" and not twice.step_records  # the other run has it
+
+
+def test_of_two_places_that_go_on_with_a_draft_one_gets_it(tmp_path: Path) -> None:
+    store, fetched = Store(tmp_path), Fetched()
+    tools: dict[str, Any] = {"tools": fetched.tools(), "approve": "auto"}
+    run = asyncio.run(drafting(**tools).run("Draft it", RunOptions(store=store)))
+    (question,) = run.waiting
+    start = threading.Barrier(3)
+    ended: list[str] = []
+
+    def go_on(place: int) -> None:
+        start.wait()
+        try:
+            if place:
+                made = replace(agent(**tools), model=ScriptedModel([call(plan_id=question.call_id), "High."]))
+                asyncio.run(made.run("Go ahead", RunOptions(store=store, continue_from=store.load(run.id))))
+            else:
+                recovered(run.id, store, agent("High.", **tools), answers={question.id: "approve"})
+        except (StoreError, SettingsError) as error:
+            ended.append(type(error).__name__)
+
+    threads = [threading.Thread(target=go_on, args=(place,)) for place in (0, 0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert sorted(fetched.stations) == ["brest", "cork"] and len(ended) == 2, ended
+    live = waiting(drafting("High.", **tools))
+    live.answer("approve")
+    with pytest.raises(SettingsError, match="no question"):
+        live.answer("approve")
+    assert kinds(live.result(PATIENCE)).count("PlanApproved") == 1
+
+
+def test_a_process_that_dies_at_any_event_of_a_draft_leaves_what_runs_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    fetched = Fetched()
+    three = plan(step(1, "brest"), step(2, "cork", 1), step(3, "galway", 2))
+    whole = Store(tmp_path / "whole")
+    live = waiting(drafting("High.", reply=three, tools=fetched.tools(), approve="auto"), store=whole)
+    run = answered(live, steps_of(step(1, "brest"), step(2, "cork", 1)), "approve")
+    assert run.text == "High." and fetched.stations == ["brest", "cork"]
+    nested = next(iter(run.step_records.values())).nested
+    first = next(place for place, event in enumerate(run.events) if isinstance(event, e.QuestionAsked))
+    logs = {name: (whole.path(name)).read_bytes() for name in (run.id, nested)}
+    begun = next(place for place, event in enumerate(run.events) if type(event).__name__ == "StepStarted") + 1
+    ended = next(place for place, event in enumerate(run.events) if type(event).__name__ == "StepFinished") + 1
+    inner = range(1, len(logs[nested].splitlines()), 2)
+    cuts = [(end, None if end <= begun else "whole") for end in range(first + 1, len(run.events)) if not begun < end < ended]
+    cuts += [(begun, cut) for cut in inner]  # type: ignore[list-item]
+    for number, (end, nested_end) in enumerate(cuts):
+        with subtests.test(f"{end} {nested_end}"):
+            store = Store(tmp_path / str(number))
+            store.prepare()
+            for name, data in logs.items():
+                if name == run.id or nested_end is not None:
+                    (store.folder / whole.path(name).name).write_bytes(data)
+            cut_log(store.path(run.id), end)
+            if isinstance(nested_end, int):
+                cut_log(store.path(nested), nested_end)
+            fetched.stations.clear()
+            left = store.load(run.id)
+            done = _go_on(left, store, agent("High.", tools=fetched.tools(), approve="auto"))
+            assert done.text == "High." and kinds(done) == ["PlanProposed", "PlanEdited", "PlanApproved"]
+            calls = [one.record.call.arguments["station"] for one in store.load(_nested_of(done)).step_calls]
+            assert calls == ["brest", "cork"] and not set(fetched.stations) - {"brest", "cork"}
+            assert len(fetched.stations) == len(set(fetched.stations))
+
+
+def _go_on(left: Run, store: Store, made: Any) -> Run:
+    """Recover the run, with the answers that it waits for."""
+    edited = any(type(event).__name__ == "PlanEdited" for event in left.events)
+    answers: dict[str, Any] = {}
+    for question in left.waiting:
+        answers[question.id] = "approve" if edited else steps_of(step(1, "brest"), step(2, "cork", 1))
+    done = recovered(left.id, store, made, answers=answers, suspend=True)
+    return _go_on(done, store, made) if done.is_suspended else done
+
+
+def _nested_of(run: Run) -> str:
+    return next(iter(run.step_records.values())).nested
