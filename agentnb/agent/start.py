@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from agentnb.advice import AnswerRun
 from agentnb.agent.clarification import Clarification
-from agentnb.agent.extension import check_extensions, merged
+from agentnb.agent.extension import check_extensions, each, merged
 from agentnb.agent.loop import Loop
 from agentnb.agent.price_check import check_has_price
 from agentnb.agent.settings import AgentSettings
@@ -179,6 +179,7 @@ class AgentParts:
             permitted,
             todos,
             partial(start_nested, log),
+            own_gates=(*each(agent.extensions, "gates"), *agent.gates),
             steps=RunSteps(log, services.elicitation, services.work_dir),
             models=SideModels(self._model, log, pending.budget, lifecycle.is_cancelled, lifecycle.settle),
             context_name=str if agent.context is None else agent.context.canonical,

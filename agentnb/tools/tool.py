@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
@@ -102,6 +102,10 @@ class Inside(Protocol):
     @property
     def model(self) -> Any:
         """The model of the run; None if there is none to ask."""
+
+    @property
+    def own_gates(self) -> Sequence[Any]:
+        """The gates that the person has given the agent, and those of its extensions."""
 
     async def ask_model(self, request: Request, operation: str, model: Any = None, **about: str) -> Any:
         """Return what a model replies beside the conversation, by default that of the run."""

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from agentnb.chat.plans.plan_outcome import executed
+from agentnb.chat.plans.plan_calls import PlanCalls
+from agentnb.chat.plans.plan_outcome import FAILED, executed
 from agentnb.chat.plans.plan_reach import reach_of
 from agentnb.chat.plans.plan_request import NAME
 from agentnb.chat.plans.plan_review import Review
@@ -54,12 +55,13 @@ class PlanExecution:
 
         ``call_id``: the call of the tool that runs it; empty if it runs between rounds.
         """
-        settings = {"max_tool_calls": self._max_tool_calls, "todos": False}
-        tools, model = plan_tools(inside), self.model or inside.model
-        what = Plan.of(plan).orchestration(
-            tools=tools, model=model, agent_settings=settings, settings={"max_plan_calls": self._max_tool_calls}
-        )
         path = plan.id or ""
+        before = inside.run.step_records.get(path)
+        if before is not None and before.status != "running":  # in the process that died
+            return before.output or {"status": FAILED, "plan_id": path, "summary": before.error}
+        settings, gates = {"todos": False}, (*inside.own_gates, PlanCalls(self._max_tool_calls))
+        tools, model = plan_tools(inside), self.model or inside.model
+        what = Plan.of(plan).orchestration(tools=tools, model=model, agent_settings=settings, gates=gates)
         record = inside.run.plans.get(path)
         if record is None or record.status != "approved":  # else a process that died had begun it
             inside.record(PlanApproved, plan_id=path, by=by, call_id=call_id, words=words)

@@ -141,9 +141,7 @@ class PlanTool:
                 plan = _draft(draft.plan, asked._replace(mode=DRAFT), run)
                 inside.record(PlanProposed, plan_id=asked.plan_id, plan=plan, call_id=call_id)
         words, is_edited = draft.words, draft.is_edited
-        result = await self._execution.run(
-            draft.plan, inside, by="person", call_id=call_id, words=words, is_edited=is_edited
-        )
+        result = await self._execution.run(draft.plan, inside, by="person", call_id=call_id, words=words, is_edited=is_edited)
         return _success(result)
 
 

@@ -20,13 +20,14 @@ class CallCount:
     def __call__(self, call: ToolCall, run: RunSoFar) -> Block | None:
         """Block the call, or let it pass."""
         if self.in_run is not None and run.calls_made >= self.in_run:
-            return _blocked(call, MAX_TOOL_CALLS, self.in_run)
+            return too_many(call, MAX_TOOL_CALLS, self.in_run)
         if self.in_turn is not None and run.calls_this_turn >= self.in_turn:
-            return _blocked(call, MAX_TOOL_CALLS_PER_TURN, self.in_turn)
+            return too_many(call, MAX_TOOL_CALLS_PER_TURN, self.in_turn)
         return None
 
 
-def _blocked(call: ToolCall, rule: str, most: int) -> Block:
+def too_many(call: ToolCall, rule: str, most: int) -> Block:
+    """Return the block of a call beyond so many. ``rule``: the limit that it would exceed."""
     allowed = "1 tool call is" if most == 1 else f"{most} tool calls are"
     reason = f"only {allowed} allowed"
     text = f"{rule}: {call.name} was not run: {reason}. Answer with what you have."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Container, Coroutine
+from collections.abc import Awaitable, Callable, Container, Coroutine, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,6 +20,7 @@ from agentnb.core.schema.json_schema import plain_data
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, ToolFailed
 from agentnb.models.model import Model, Reply
+from agentnb.policies.gates import Gate
 from agentnb.runtime.calls.prints import CallPrints
 from agentnb.runtime.calls.progress import CallProgress
 from agentnb.runtime.event_log import EventLog
@@ -108,12 +109,15 @@ class ContextServices:
         models: SideModels | None = None,
         held: Callable[[], AbstractContextManager[None]] = nullcontext,
         steps: RunSteps | None = None,
+        own_gates: Sequence[Gate] = (),
     ) -> None:
         """``running``: the ids of the calls that have begun and not ended; ``call``: a method; ``tools``: those on offer.
 
-        ``models``: those that tools may ask; ``held`` holds the clock of the run; ``steps``: those of an agent's run.
+        ``models``: those that tools may ask; ``held`` holds the clock of the run; ``steps``: those of an agent's run;
+        ``own_gates``: those that the person has given.
         """
         self._steps = steps
+        self.own_gates = own_gates
         self._models = models
         self.held = held
         self._log = log

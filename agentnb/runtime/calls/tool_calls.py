@@ -68,6 +68,8 @@ class CallServices:
     """The models that tools may ask beside the conversation."""
     steps: RunSteps | None = None
     """The steps of the run that are nested runs."""
+    own_gates: Sequence[Gate] = ()
+    """The gates that the person has given, which judge the calls of its steps too."""
     context_name: Callable[[str], str] = str
     """Returns the name of a context, by its name or an alias."""
     tool_seconds: float | None = None
@@ -104,6 +106,7 @@ class ToolCalls:
             services.models,
             services.elicitation.held,
             services.steps,
+            services.own_gates,
         )
         self._runner = ToolRunner(log, services, self.inside)
         self._elicitation = services.elicitation

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from draft_turns import Fetched, answered, drafting, kinds, steps_of, waiting
+from draft_turns import DRAFT, Fetched, answered, drafting, kinds, steps_of, waiting
 from marked_logs import cut_log
-from plan_turns import agent, call, error_of, plan, result_of, step
+from plan_turns import TWO, agent, call, error_of, plan, result_of, step
 from waiting import PATIENCE
 
-from agentnb import Run, RunOptions, Store, recover
+from agentnb import History, Run, RunOptions, Store, recover
 from agentnb.core.log import events as e
 from agentnb.core.log.work_events import PlanApproved
 from agentnb.errors import SettingsError, StoreError
@@ -148,3 +148,53 @@ def _go_on(left: Run, store: Store, made: Any) -> Run:
 
 def _nested_of(run: Run) -> str:
     return next(iter(run.step_records.values())).nested
+
+
+@pytest.mark.req("R2.32")
+def test_an_approved_plan_is_in_each_request_word_for_word_after_compactions_in_this_run_and_the_next() -> None:
+    exactly = "Exactly: 5 < 7 & 'so'"
+    more: Any = [call(f"more_{number}", objective=" ", execution_mode="dry_run") for number in range(6)]
+    model = ScriptedModel([DRAFT, TWO, "Shall it run?", *more, "High."])
+    made = replace(agent(history=History(compact_above=3, keep_recent=1)), model=model)
+    run = answered(waiting(made), steps_of(step(1, "cork", description=exactly)), "approve")
+    after = replace(made, model=ScriptedModel([*more, "Still high."]))
+    later = after.run_sync("And now?", continue_from=run)
+    for one, requests in ((run, model.requests[3:]), (later, after.model.requests)):
+        compactions = [found.compacted for past in one.rounds for found in past.compactions if found.compacted is not None]
+        assert len(compactions) >= 5 and "The plan that the person approved" in compactions[-1].text
+        assert exactly in compactions[-1].text and '"station":"cork"' in compactions[-1].text
+        for request in requests:
+            texts = [part.text for message in request.messages for part in message.parts if hasattr(part, "text")]
+            found = [text for text in texts if exactly in text]
+            assert found and all('"station":"cork"' in text for text in found)
+
+
+def test_a_plan_that_ran_in_a_call_when_its_process_died_goes_on_where_it_was(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    fetched, whole = Fetched(), Store(tmp_path / "whole")
+    reply = plan(step(1, "brest"), step(2, "cork", 1))
+    made = agent(call(), reply, "High.", tools=fetched.tools(), approve="auto")
+    run = asyncio.run(made.run("Compare them", RunOptions(store=whole)))
+    (nested,) = [one.nested for one in run.step_records.values()]
+    logs = {name: whole.path(name).read_bytes() for name in (run.id, nested)}
+    names = [type(event).__name__ for event in run.events]
+    places = {"before it was approved": names.index("PlanApproved"), "as it ran": names.index("StepStarted") + 1}
+    places["when it had ended"] = names.index("StepFinished") + 1
+    for name, end in places.items():
+        with subtests.test(name):
+            store = Store(tmp_path / name.replace(" ", "-"))
+            store.prepare()
+            for log, data in logs.items():
+                (store.folder / whole.path(log).name).write_bytes(data)
+            cut_log(store.path(run.id), end)
+            if name == "as it ran":
+                cut_log(store.path(nested), "tool_finished")
+            elif name == "before it was approved":
+                store.path(nested).unlink()
+            fetched.stations.clear()
+            done = recovered(run.id, store, agent("High.", tools=fetched.tools(), approve="auto"))
+            assert done.text == "High." and result_of(done)["status"] == "executed"
+            assert kinds(done) == ["PlanProposed", "PlanApproved"]
+            expected = {"before it was approved": ["brest", "cork"], "as it ran": ["cork"], "when it had ended": []}
+            assert fetched.stations == expected[name]

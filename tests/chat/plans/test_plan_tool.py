@@ -10,7 +10,7 @@ import pytest
 from chat_examples import document_events
 from plan_turns import APPROVED, TWO, agent, call, error_of, loaded, plan, result_of, step, tides_fetch
 
-from agentnb import Agent, Plans, Run, tables, tool
+from agentnb import Agent, Plans, Run, ToolCall, tables, tool
 from agentnb.chat.plans.plan_request import SPEC
 from agentnb.core.log.work_events import PlanApproved, PlanProposed
 from agentnb.errors import ProviderTrouble, SettingsError, UnknownModel
@@ -265,3 +265,19 @@ def test_a_long_error_is_shortened_and_no_plan_makes_plans() -> None:
     (one,) = result_of(run)["steps"]
     assert (one["status"], len(one["error"])) == ("failed", 500)
     assert len([found for found in run.model_calls if found.operation == "plan_generation"]) == 2
+
+
+def test_the_limit_of_tool_calls_is_that_of_the_whole_plan() -> None:
+    stations: list[str] = []
+
+    @tool(effects={"read"})
+    def tides_fetch(station: str) -> str:
+        """Fetch the tide table of a station."""
+        stations.append(station)
+        return station
+
+    brest, cork = [ToolCall("tides_fetch", {"station": name}, f"inner_{name}") for name in ("brest", "cork")]
+    steps = [step(1, "vigo"), step(2, "brest", 1, executorRequired=True), step(3, "brest", 2, executorRequired=True)]
+    replies = [call(), plan(*steps), [brest], "One.", [brest, cork], "Two.", "Done."]
+    run = agent(*replies, tools=[tides_fetch], plans={"max_tool_calls": 3}).run_sync("Compare them")
+    assert stations == ["vigo", "brest", "brest"] and result_of(run)["status"] == "executed" and run.text == "Done."

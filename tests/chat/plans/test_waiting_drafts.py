@@ -42,7 +42,7 @@ def test_a_declined_draft_stays_closed_and_only_words_go_on_to_the_model(subtest
         ("deny: too many stations", "too many stations"),
         ({"deny": "too many stations"}, "too many stations"),
     ]:
-        with subtests.test(answer):
+        with subtests.test(str(answer)):
             run = answered(waiting(drafting("Then one station only.")), answer)
             assert kinds(run) == ["PlanProposed", "PlanRejected"] and not run.step_records
             (declined,) = [event for event in run.events if isinstance(event, PlanRejected)]

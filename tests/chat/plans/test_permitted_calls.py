@@ -1,0 +1,101 @@
+"""What an approval of a draft permits: the calls that it shows with all arguments, by a click or a command, and no other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from draft_turns import Fetched, drafting, kinds, named, waiting
+from plan_turns import APPROVED, agent, call, plan, result_of, step
+from waiting import PATIENCE, wait_until
+
+from agentnb import ToolCall
+from agentnb.core.log.work_events import GrantGiven, GrantWithdrawn
+from agentnb.policies.gates import Ask
+from agentnb.runtime.host.live import LiveRun
+
+TWO = plan(step(1, "brest"), step(2, "cork", 1))
+
+
+def asked_about(live: LiveRun, answer: Any = "deny") -> list[tuple[str, str]]:
+    """The calls that the run asks about until it has ended, each with its arguments."""
+    found: list[tuple[str, str]] = []
+    while True:
+        wait_until(lambda: live.run.waiting or live.done)
+        if live.done:
+            return found
+        question = live.run.waiting[0]
+        if question.about is not None:
+            found.append((question.about.tool, question.about.arguments))
+        live.answer(answer if question.kind == "approval" else "approve", question.id)
+        wait_until(lambda: question not in live.run.waiting)  # noqa: B023  # called at once
+
+
+def test_a_click_permits_the_calls_that_the_draft_shows_whole_and_takes_them_back_with_the_end_of_the_plan() -> None:
+    fetched = Fetched()
+    again = ToolCall("tides_fetch", {"station": "brest"}, "call_2")
+    live = waiting(drafting(again, "High.", reply=TWO, tools=fetched.tools(), approve="ask"))
+    assert asked_about(live) == [("tides_fetch", '{"station":"brest"}')]  # of the model's own call, when the plan is over
+    run = live.result(PATIENCE)
+    assert fetched.stations == ["brest", "cork"] and run.text == "High." and not run.grants
+    given = [event for event in run.events if isinstance(event, GrantGiven)]
+    assert [(one.tool, one.arguments) for one in given] == [
+        ("tides_fetch", f'{{"station":"{name}"}}') for name in ("brest", "cork")
+    ]
+    assert len([event for event in run.events if isinstance(event, GrantWithdrawn)]) == 2
+
+
+@pytest.mark.req("R3.19")
+def test_what_the_draft_does_not_show_whole_is_asked_about_as_ever(subtests: pytest.Subtests) -> None:
+    referring = plan(step(1, "brest"), step(2, "$step[0].output", 1))
+    executor = plan(step(1, "brest", executorRequired=True))
+    inner = ToolCall("tides_fetch", {"station": "brest"}, "inner_1")
+    same = plan(step(1, "brest"), step(2, "brest", 1, executorRequired=True))
+    compared = ToolCall("tables_compare", {"left": "a", "right": "b"}, "inner_1")
+    cases: dict[str, tuple[str, list[Any], list[str]]] = {
+        "a reference": (referring, ["High."], ['{"station":"brest: 05:10"}']),
+        "an executor": (executor, [inner, "Done.", "High."], ['{"station":"brest"}']),
+        "an executor with the call of another step": (same, [inner, "Done.", "High."], ['{"station":"brest"}']),
+        "another tool of an executor": (
+            plan(step(1, "", tools=["tables_compare"])),
+            [compared, "Done.", "High."],
+            ['{"left":"a","right":"b"}'],
+        ),
+    }
+    for name, (reply, after, asked) in cases.items():
+        with subtests.test(name):
+            live = waiting(drafting(*after, reply=reply, tools=Fetched().tools(), approve="ask"))
+            assert [arguments for _, arguments in asked_about(live)] == asked
+            live.result(PATIENCE)
+
+
+def test_words_a_reviewer_and_a_model_permit_no_call(subtests: pytest.Subtests) -> None:
+    run_it: Callable[[Any], Any] = lambda request: call("call_2", plan_id=named(request))  # noqa: E731
+    words = waiting(drafting(run_it, "High.", reply=TWO, tools=Fetched().tools(), approve="ask"))
+    words.say("Go ahead")
+    reviewed = agent(call(execution_mode="agent_review"), TWO, APPROVED, "High.", tools=Fetched().tools(), approve="ask")
+    at_once = agent(call(), TWO, "High.", tools=Fetched().tools(), approve="ask")
+    for name, live in {"words": words, "a reviewer": reviewed.start("Go"), "a model": at_once.start("Go")}.items():
+        with subtests.test(name):
+            assert asked_about(live) == [("tides_fetch", '{"station":"brest"}')]  # the second step is skipped
+            assert result_of(live.result(PATIENCE))["status"] == "failed"
+
+
+def test_denies_rules_confirmations_and_gates_of_ones_own_keep_their_say(subtests: pytest.Subtests) -> None:
+    def own_gate(call: Any, run: Any) -> Any:
+        return Ask("Really?") if call.name == "tides_fetch" else None
+
+    cases: dict[str, tuple[dict[str, Any], int]] = {
+        "a deny": ({"permissions": {"tides_fetch": "deny"}}, 0),
+        "a rule that asks": ({"permissions": {"tides_fetch": "ask"}}, 1),
+        "a gate": ({"gates": [own_gate], "approve": "auto"}, 1),
+        "read only": ({"approve": "read_only"}, 0),
+    }
+    for name, (settings, questions) in cases.items():
+        with subtests.test(name):
+            fetched = Fetched()
+            live = waiting(drafting("High.", reply=TWO, tools=fetched.tools(), **settings))
+            assert len(asked_about(live)) == questions
+            run = live.result(PATIENCE)
+            assert kinds(run)[-1] == "PlanApproved" and not fetched.stations
