@@ -11,6 +11,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from agentnb.core.log import events as e
+from agentnb.core.log.work_events import PlanProposed, StepStarted
 from agentnb.core.run.agent_state import plan_step_number
 from agentnb.detect.run import Run
 
@@ -110,9 +111,17 @@ def _text(event: e.ModelReplied, run: Run) -> Iterator[str]:
         yield "text"
 
 
-def _asked(event: e.QuestionAsked, run: Run) -> Iterator[str]:
-    if event.question.kind == "plan_review":
-        yield "plan_ready_for_review"
+def _proposed(event: PlanProposed, run: Run) -> Iterator[str]:
+    """A draft is ready for review as soon as it is made; the question follows the words that explain it.
+
+    One of an earlier turn, which this run goes on with, is logged again, but not made again.
+    """
+    extensions = {one["name"]: one.get("settings", {}) for one in run.settings.get("extensions", [])}
+    carried = [one["plan"]["id"] for one in extensions.get("plans", {}).get("drafts", [])]
+    if event.plan_id not in carried:
+        yield "plan_created"
+        if event.plan.get("execution_mode") == "draft_only":
+            yield "plan_ready_for_review"
 
 
 def _done(event: e.RunFinished, run: Run) -> Iterator[str]:
@@ -136,8 +145,8 @@ NAMED: dict[object, Callable[[Any, Run], Iterable[str]]] = {
     "tool_started": lambda event, run: [f"tool_call {event.call.name}"],
     "tool_finished": lambda event, run: [f"tool_result {event.result.name}"],
     "call_blocked": lambda event, run: [f"tool_call {event.call.name}", f"tool_result {event.call.name}"],
-    "question_asked": _asked,
-    "plan_proposed": lambda event, run: ["plan_created"],
+    "question_asked": lambda event, run: [],
+    "plan_proposed": _proposed,
     "plan_reviewed": lambda event, run: [f"plan_review {event.verdict}"],
     "context_shifted": lambda event, run: [f"context_shift {event.context_type}"],
     "step_started": _step("step_start"),
@@ -155,3 +164,34 @@ def _of_nested(event: e.AnyEvent) -> Iterator[str]:
         yield "executor_spawned"
     elif isinstance(event, e.RunFinished):
         yield "executor_result"
+
+
+def plan_events(run: Run, load: Callable[[str], Run]) -> list[str]:
+    """The events of a run in the documents' words, each step of its plans where it stands in the plan's own run."""
+    found: list[str] = []
+    log, places = [*run.events], [0]
+    for place, event in enumerate(log):
+        if isinstance(event, StepStarted) and event.nested:
+            inside = load(event.nested)
+            here = document_events(log[: place + 1], is_whole=False)
+            found += [*here[len(found) - sum(places) :]]
+            steps = [*_of_steps(inside, load)]
+            found += steps
+            places.append(len(steps))
+    whole = document_events(log)[len(found) - sum(places) :]
+    told_there = [one for one in found if one.startswith("context_shift ")]
+    return found + [one for one in whole if one not in told_there]
+
+
+def _of_steps(inside: Run, load: Callable[[str], Run]) -> Iterator[str]:
+    """The events of the steps of a plan, by its own run."""
+    so_far = Run()
+    for event in inside.events:
+        so_far.apply(event)
+        kind = type(event).__struct_config__.tag
+        if kind in ("run_started", "run_finished") or kind in WITHOUT_NAME:
+            continue
+        if kind != "error_raised":  # which its step has
+            yield from NAMED[kind](event, so_far)
+        if isinstance(event, StepStarted) and event.nested:
+            yield from ("executor_spawned", "executor_result")

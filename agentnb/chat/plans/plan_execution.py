@@ -6,15 +6,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from agentnb.chat.logged_context import contexts_of_log
 from agentnb.chat.plans.plan_calls import PlanCalls
 from agentnb.chat.plans.plan_outcome import FAILED, executed
 from agentnb.chat.plans.plan_reach import reach_of
 from agentnb.chat.plans.plan_request import NAME
 from agentnb.chat.plans.plan_review import Review
-from agentnb.core.log.work_events import GrantGiven, GrantWithdrawn, PlanApproved
+from agentnb.core.log.work_events import ContextShifted, GrantGiven, GrantWithdrawn, PlanApproved
 from agentnb.core.request import ToolSpec
 from agentnb.core.run.agent_state import EXECUTION
 from agentnb.core.todos import TODO_TOOL
+from agentnb.detect.run import Run
 from agentnb.models.model import Model
 from agentnb.models.registry import make_model
 from agentnb.runtime.run_end import Suspended
@@ -73,8 +75,18 @@ class PlanExecution:
             return result
 
         inputs = {"plan": {"id": path}}
-        await inside.start_step(path, what, output, agent=EXECUTION, inputs=inputs, seconds=seconds, in_call=bool(call_id))
+        about: dict[str, Any] = {"agent": EXECUTION, "inputs": inputs, "seconds": seconds, "in_call": bool(call_id)}
+        _shift(inside, await inside.start_step(path, what, output, **about), call_id)
         return result
+
+
+def _shift(inside: Inside, ended: Run, call_id: str) -> None:
+    """Shift the run to the context to which a step of the plan has shifted."""
+    run: Run = inside.run
+    context = contexts_of_log(run).canonical(ended.context_type)
+    if context and (context, ended.entity) != (run.context_type, run.entity):
+        reason = next((one.reason for one in reversed(ended.events) if isinstance(one, ContextShifted)), "")
+        inside.record(ContextShifted, context_type=context, entity=ended.entity, call_id=call_id, reason=reason)
 
 
 @contextmanager

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from agentnb.core.request import ToolSpec
+from agentnb.core.run.agent_state import PLAN_TOOL
 from agentnb.errors import near
 from agentnb.tools.tool import ToolOutcome, failure
 
-NAME = "agent_create_plan"
+NAME = PLAN_TOOL
 AUTO, DRAFT, REVIEW = MODES = ("auto_execute", "draft_only", "agent_review")
 UNKNOWN_MODE = "unknown_mode"
 SPEC = ToolSpec(

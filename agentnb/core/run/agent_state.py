@@ -10,6 +10,8 @@ from agentnb.core.log.event import Status
 AgentState: TypeAlias = Literal["thinking", "executing_tool", "executing_plan", "waiting_on_user"]
 EXECUTION = "llm/exec:run_plan"
 """The action of a task that runs a plan."""
+PLAN_TOOL = "agent_create_plan"
+"""The tool with which a chat makes plans: while one is made, the agent thinks."""
 ASKING = "question-"
 """The prefix of the number in the path of a plan's step that asks the person, in place of a call."""
 CUT_OFF = frozenset({"cancelled", "time_limit"})
@@ -58,9 +60,10 @@ class AgentStateMachine:
         self.state = "waiting_on_user"
         self._has_words = True
 
-    def start_call(self, call_id: str, step: str = "") -> None:
-        """Execute a tool."""
-        self._calls.add((step, call_id))
+    def start_call(self, call_id: str, name: str, step: str = "") -> None:
+        """Execute a tool, or think about a plan."""
+        if name != PLAN_TOOL:
+            self._calls.add((step, call_id))
         self._work()
 
     def end_call(self, call_id: str, step: str = "", error_code: str | None = None) -> None:

@@ -179,13 +179,13 @@ def _tool_started(run: RunFacts, event: e.ToolStarted) -> None:
         inner_calls.started(run, event)
     elif event.step:
         step_calls.started(run, event)
-        run._agent_states.start_call(call.id, event.step)
+        run._agent_states.start_call(call.id, call.name, event.step)
     else:
         records = run._rounds[-1].records
         if len(records) != 1 or records[0].call is not call or records[0].waits:
             _put_started(run, call)  # usually it is the model's own, and the only one; a person may have changed it
         run._calls.started(call)
-        run._agent_states.start_call(call.id)
+        run._agent_states.start_call(call.id, call.name)
     counters.calls += 1
     counters.calls_this_turn += 1
 

@@ -1,0 +1,100 @@
+"""Turns with plans as the documents tell them: which events come in which order, those of the plan's steps included."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chat_examples import plan_events, sequence
+from draft_turns import DRAFT, answered, drafting, named, waiting
+from plan_turns import APPROVED, agent, call, plan, step
+
+from agentnb import Agent, ContextType, Plans, Run, RunOptions, Store, tool
+from agentnb.models.scripted import ScriptedModel
+
+EXECUTOR = step(3, "", 1, 2, tools=["tables_compare"], executorRequired=True)
+THREE = plan(step(1, "brest"), step(2, "cork", 1), EXECUTOR)
+FAILING = plan(step(1, "brest"), step(2, "vigo", 1), EXECUTOR)
+ONE = plan(step(1, "brest"))
+CHANGES = '{"verdict": "needs_changes", "notes": "State the day."}'
+
+
+def project_creation() -> Agent:
+    """A turn that creates a project: its first plan leaves out the tool that creates it."""
+
+    def list_onto_templates() -> list[str]:
+        """List the templates."""
+        return ["harbour"]
+
+    @tool(shifts_context=True)
+    def create_onto_project(template: str) -> dict[str, Any]:
+        """Create a project."""
+        return {"context_shift": {"new_context": "project", "entity_id": "p-1"}}
+
+    def create_context_document(project: str) -> str:
+        """Publish a document."""
+        return "published"
+
+    given: dict[str, dict[str, Any]] = {
+        "list_onto_templates": {},
+        "create_onto_project": {"template": "harbour"},
+        "create_context_document": {"project": "p-1"},
+    }
+    calls = enumerate(given.items(), 1)
+    steps = [step(n, "", *[n - 1] * (n > 1), tools=[name], args=args, type="action") for n, (name, args) in calls]
+    wrong = plan(steps[0], {**steps[2], "stepNumber": 2, "dependsOn": [1]})
+    model = ScriptedModel([call("call_1"), wrong, wrong, call("call_2"), plan(*steps), "There it is."])
+    made = Agent(
+        model, tools=[list_onto_templates, create_onto_project, create_context_document], extensions=[Plans()], todos=False
+    )
+    return ContextType.named("project_create").apply(made)
+
+
+def in_words(store: Store) -> Run:
+    """The turn in which a message approves the draft of the one before."""
+    drafted = asyncio.run(drafting(reply=THREE).run("Draft it", RunOptions(store=store)))
+    (question,) = drafted.waiting
+    model = ScriptedModel([call(plan_id=question.call_id), "Compared.", "They are high."])
+    made = replace(agent(), model=model)
+    return asyncio.run(made.run("Go ahead", RunOptions(store=store, continue_from=store.load(drafted.id))))
+
+
+def at_once(*replies: Any) -> Callable[[Store], Run]:
+    """A turn of one run to its end."""
+    return lambda store: asyncio.run(agent(*replies, max_seconds=None).run("Compare them", RunOptions(store=store)))
+
+
+OWN: Callable[[Any], Any] = lambda request: call("call_2", plan_id=named(request))  # noqa: E731
+TURNS: dict[str, Callable[[Store], Run]] = {
+    "auto_execute": at_once(call(), THREE, "Compared.", "They are high."),
+    "auto_execute, step 2 fails": at_once(call(), FAILING, "Vigo is unknown."),
+    "draft_only": at_once(DRAFT, THREE, "Shall it run?"),
+    "draft approved in words": in_words,
+    "model tries to approve its own draft": at_once(DRAFT, THREE, OWN, "It waits for you."),
+    "agent_review, approved": at_once(call(execution_mode="agent_review"), ONE, APPROVED, "They are high."),
+    "agent_review, needs changes": at_once(
+        *(call(execution_mode="agent_review"), ONE, CHANGES),
+        *(call("call_2", execution_mode="agent_review"), ONE, APPROVED, "They are high."),
+    ),
+    "project creation": lambda store: asyncio.run(project_creation().run("A project for harbours", RunOptions(store=store))),
+}
+
+
+@pytest.mark.req("R3.18", "R3.19", "R3.20", "R3.28", "R3.30", "KX.10")
+def test_a_turn_with_a_plan_has_the_events_of_the_documents_in_their_order(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for number, (name, make) in enumerate(TURNS.items()):
+        with subtests.test(name):
+            store = Store(tmp_path / str(number))
+            run = make(store)
+            found = plan_events(run, store.load)
+            assert found == sequence(name)
+    with subtests.test("draft approved by click"):
+        store = Store(tmp_path / "click")
+        run = answered(waiting(drafting("Compared.", "They are high.", reply=THREE), store=store), "approve")
+        found = plan_events(run, store.load)
+        drafted = len(sequence("draft_only")) - 1  # the turn of the draft ends as this one begins
+        assert found[drafted:] == sequence("draft approved by click")
