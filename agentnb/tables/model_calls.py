@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from agentnb.core.log.events import AnyEvent, CompactionStarted, ContextCompacted, RunStarted
 from agentnb.core.log.work_events import ContextShifted, ModelCalled
+from agentnb.core.plans.plan_steps import EXECUTOR
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import BROKEN_OFF, Retry, WorkflowRound
-from agentnb.core.run.timeline import CLARIFY_BLANK, COMPACTION, ModelCall, first_seq, timeline
+from agentnb.core.run.timeline import CHAT, CLARIFY_BLANK, COMPACTION, ModelCall, first_seq, timeline
 from agentnb.core.usage import Usage
 
 NESTED = "nested"
@@ -55,6 +56,8 @@ class Call(NamedTuple):
     """How the plan is executed for which, or after which, it was made."""
     call_id: str = ""
     """The tool call that it was made in."""
+    conversation: str = ""
+    """The first run of its conversation, if that is not the run's."""
 
     @property
     def attempts(self) -> int:
@@ -80,17 +83,27 @@ class Call(NamedTuple):
 
 def model_calls(run: RunFacts) -> Iterator[Call]:
     """Yield all model calls of a run."""
+    about = executor_of(run)
     contexts, modes = _contexts(run), [(event.seq, event.execution_mode) for event in run.model_calls if event.execution_mode]
     for part in timeline(run, ModelCall):
         if isinstance(part, ModelCall):
             ended, seq = part.ended, first_seq(part)
             side = ended if isinstance(ended, ModelCalled) else None
-            yield _call(run, part)._replace(
-                context=_latest(contexts, seq),
-                profile=(side.profile if side else "") or run.profile,
-                execution_mode=side.execution_mode if side else _latest(modes, seq),
-                call_id=side.call_id if side else "",
+            call = _call(run, part)
+            yield call._replace(
+                operation=EXECUTOR if about and call.operation == CHAT else call.operation,
+                context=_latest(contexts, seq) or about.get("context", ""),
+                profile=(side.profile if side else "") or run.profile or about.get("profile", ""),
+                execution_mode=(side.execution_mode if side else _latest(modes, seq)) or about.get("execution_mode", ""),
+                call_id=(side.call_id if side else "") or about.get("call_id", ""),
+                conversation=about.get("conversation", ""),
             )
+
+
+def executor_of(run: RunFacts) -> Mapping[str, str]:
+    """Return what a run of a chat's plan, or of a step of it, says of the call for which it was made; empty for others."""
+    logged = run.settings.get("extensions", ())
+    return next((one.get("settings", {}) for one in logged if one.get("name") == EXECUTOR), {})
 
 
 def _contexts(run: RunFacts) -> list[tuple[int, str]]:

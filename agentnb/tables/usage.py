@@ -59,7 +59,11 @@ COLUMNS: list[Column[Call]] = [
         "model_called.execution_mode",
     ),
     Column(
-        "conversation", "str", lambda call: call.run.conversation, "First run of its conversation", "run_started.conversation"
+        "conversation",
+        "str",
+        lambda call: call.conversation or call.run.conversation,
+        "First run of its conversation",
+        "run_started.conversation, run_started.settings",
     ),
     Column(
         "call_id",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from agentnb.agent.extension import Extension
 from agentnb.chat.logged_context import contexts_of_log
 from agentnb.chat.plans.plan_calls import PlanCalls
 from agentnb.chat.plans.plan_outcome import FAILED, executed
@@ -13,6 +14,7 @@ from agentnb.chat.plans.plan_reach import reach_of
 from agentnb.chat.plans.plan_request import NAME
 from agentnb.chat.plans.plan_review import Review
 from agentnb.core.log.work_events import ContextShifted, GrantGiven, GrantWithdrawn, PlanApproved
+from agentnb.core.plans.plan_steps import EXECUTOR
 from agentnb.core.request import ToolSpec
 from agentnb.core.run.agent_state import EXECUTION
 from agentnb.core.todos import TODO_TOOL
@@ -61,9 +63,13 @@ class PlanExecution:
         before = inside.run.step_records.get(path)
         if before is not None and before.status != "running":  # in the process that died
             return before.output or {"status": FAILED, "plan_id": path, "summary": before.error}
-        settings, gates = {"todos": False}, (*inside.own_gates, PlanCalls(self._max_tool_calls))
+        about = Extension(name=EXECUTOR, settings=_about(inside.run, path, call_id))
+        settings = {"todos": False, "extensions": [about]}
+        gates = (*inside.own_gates, PlanCalls(self._max_tool_calls))
         tools, model = plan_tools(inside), self.model or inside.model
-        what = Plan.of(plan).orchestration(tools=tools, model=model, agent_settings=settings, gates=gates)
+        what = Plan.of(plan).orchestration(
+            tools=tools, model=model, agent_settings=settings, gates=gates, settings={"extensions": [about.as_logged]}
+        )
         record = inside.run.plans.get(path)
         if record is None or record.status != "approved":  # else a process that died had begun it
             inside.record(PlanApproved, plan_id=path, by=by, call_id=call_id, words=words)
@@ -75,9 +81,21 @@ class PlanExecution:
             return result
 
         inputs = {"plan": {"id": path}}
-        about: dict[str, Any] = {"agent": EXECUTION, "inputs": inputs, "seconds": seconds, "in_call": bool(call_id)}
-        _shift(inside, await inside.start_step(path, what, output, **about), call_id)
+        step: dict[str, Any] = {"agent": EXECUTION, "inputs": inputs, "seconds": seconds, "in_call": bool(call_id)}
+        _shift(inside, await inside.start_step(path, what, output, **step), call_id)
         return result
+
+
+def _about(run: Run, plan_id: str, call_id: str) -> dict[str, Any]:
+    """Return for what the runs of a plan are made: their own logs have no conversation, context or profile."""
+    plan = run.plans[plan_id].plan
+    return {
+        "conversation": run.conversation,
+        "context": run.context_type,
+        "profile": run.profile,
+        "execution_mode": plan.get("execution_mode", ""),
+        "call_id": call_id,
+    }
 
 
 def _shift(inside: Inside, ended: Run, call_id: str) -> None:

@@ -18,6 +18,8 @@ QUESTIONS = (ELICITATION, CLARIFY)
 """The types of steps that ask the person."""
 CALL = "call"
 """The kind of a step of the log that the action of a task takes: a call of a tool or a model, or a question."""
+EXECUTOR = "executor"
+"""The operation of the model calls of a step, and the name under which runs of a chat's plan log for which call they are."""
 REPLYING = "reply-"
 """The prefix of the number in the path of a step that asks a planner, in place of a call; `ASKING`: the person."""
 _OTHERS = (NOOP, ABORT, *QUESTIONS)

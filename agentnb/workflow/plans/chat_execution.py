@@ -12,6 +12,7 @@ import msgspec
 
 from agentnb.agent.agent import Agent
 from agentnb.context.side_question import side_question
+from agentnb.core.plans.plan_steps import EXECUTOR
 from agentnb.errors import SettingsError
 from agentnb.workflow.plans.offered_tools import tool_of_step, way_of_step
 from agentnb.workflow.plans.plan_results import StepResult, referred_output, step_result
@@ -19,8 +20,6 @@ from agentnb.workflow.plans.plan_spec import PlanSpec, PlanStep
 from agentnb.workflow.plans.step_references import filled, references_in, target_of
 from agentnb.workflow.tasks.actions import ActionCall
 
-OPERATION = "executor"
-"""The operation of a step that is one reply, in the log."""
 PROMPT = Path(__file__).with_name("prompts") / "executor.md"
 
 
@@ -105,7 +104,7 @@ async def _run(
         return answer.result, answer.error
     prompt = _prompt(step, done)
     if way == "reply":
-        reply = await call.ask_model(str(index), side_question(prompt, _system()), OPERATION)
+        reply = await call.ask_model(str(index), side_question(prompt, _system()), EXECUTOR)
         return reply.text, None
     model = call.settings.get("model")
     if model is None:
