@@ -204,7 +204,8 @@ class PlanHistory:
     def proposed(self, event: w.PlanProposed) -> None:
         """Add a plan, or replace the one with its id."""
         made = self._add(event.plan_id, event.plan)
-        made.call_id, made.mode, made.usages = event.call_id, self._mode, self._usages
+        mode = self._mode or str(event.plan.get("execution_mode") or "")
+        made.call_id, made.mode, made.usages = event.call_id, mode, self._usages
         self._usages, self._mode = [], ""
         for path, action in self._tasks.items():
             if action == PLANNING:

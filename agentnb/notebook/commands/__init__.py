@@ -14,7 +14,7 @@ from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, nearest
 from agentnb.experiments.running.control import Control
-from agentnb.notebook.commands.answer import answer_command
+from agentnb.notebook.commands.answer import answer_command, approve_command
 from agentnb.notebook.commands.contexts import context_lines, context_text
 from agentnb.notebook.commands.delete import delete_command
 from agentnb.notebook.commands.guidance import find_guidance, set_lines, set_text
@@ -105,6 +105,11 @@ def say(session: Session, shell: InteractiveShell, rest: str) -> None:
 def answer(session: Session, shell: InteractiveShell, rest: str) -> Any:
     """[ID [-m MODEL] [--allow-url URL] [QUESTION]] TEXT | --decline | --cancel: answer a run: text, a choice, or JSON"""
     return answer_command(session, shell, rest)
+
+
+def approve(session: Session, shell: InteractiveShell, rest: str) -> Any:
+    """[ID [-m MODEL]]: approve the draft of a plan, or the call, that waits for you; ID is that of the plan or of the run"""
+    return approve_command(session, shell, rest)
 
 
 def todos(session: Session, shell: InteractiveShell, rest: str) -> None:
@@ -221,6 +226,7 @@ COMMANDS: dict[str, Callable[[Session, InteractiveShell, str], Any]] = {
     "resume": resume,
     "say": say,
     "answer": answer,
+    "approve": approve,
     "todos": todos,
     "permissions": permissions,
     "guidance": guidance,

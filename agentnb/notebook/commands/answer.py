@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 from IPython.core.interactiveshell import InteractiveShell
 
 from agentnb.core.questions import WaitingOnUser, answer_form, answer_in_words, choice_in_words
-from agentnb.core.run.approvals import answerable_later
+from agentnb.core.run.approvals import APPROVE, answerable_later
 from agentnb.display.texts.judged_call import question_text
 from agentnb.display.texts.labels import SHORT_ID, clean, first_line
 from agentnb.display.texts.question_labels import TYPED_NO_ANSWER, typed_answers
@@ -24,6 +25,11 @@ MODEL_OPTIONS = ("-m", "--model")
 ALLOW_URL = "--allow-url"
 MAX_OF_A_QUESTION = 200
 """Characters of a question that are repeated in a message."""
+MAX_SUSPENDED = 50
+"""Suspended runs that are looked at for what waits for an approval."""
+DRAFT = "plan_review"
+APPROVED = (DRAFT, "approval")
+"""The kinds of questions that an approval answers."""
 MAX_OF_RUNS = 5
 """Waiting runs that a message names; further ones are counted."""
 
@@ -51,6 +57,30 @@ def answer_command(session: Session, shell: InteractiveShell, rest: str) -> Answ
     question, text = _question_and_text(left, answerable_later(session.store.load(left)), text)
     _check_text(question, text, f"%agent answer {left}")
     return resume_with(session, shell, left, {question.id: _read(question, text)}, *options)
+
+
+def approve_command(session: Session, shell: InteractiveShell, rest: str) -> Answer | None:
+    """Approve the draft, or the call, that the line names by its id or that of its run; else the newest one that waits."""
+    named, _, options = rest.partition(" ")
+    if named.startswith("-"):
+        named, options = "", rest
+    live = [(one.run_id, question) for one in session.running()[::-1] for question in one.run.waiting]
+    stored = map(session.store.load, islice(session.suspended(), MAX_SUSPENDED))
+    left = [(run.id, question) for run in stored for question in answerable_later(run)]
+    known = [one for one in (*live, *left) if one[1].kind in APPROVED and (not named or _is_meant(named, *one))]
+    found = [one for one in known if one[1].kind == DRAFT] or known
+    if not found:
+        what = f"Nothing with the id {named!r} waits for your approval" if named else "Nothing waits for your approval"
+        raise SettingsError(what, "%agent status shows what is running")
+    if len(found) > 1 and found[0] not in live:
+        ids = ", ".join(question.call_id if question.kind == DRAFT else run_id for run_id, question in found)
+        raise SettingsError(f"{len(found)} wait for your approval: {ids}", "Say which: %agent approve ID")
+    run_id, question = found[0]
+    return answer_command(session, shell, " ".join([run_id, *options.split(), question.id, APPROVE]))
+
+
+def _is_meant(word: str, run_id: str, question: WaitingOnUser) -> bool:
+    return word in (question.id, question.call_id) or _is_part(bare_id(word), run_id)
 
 
 def offered(session: Session) -> list[str]:

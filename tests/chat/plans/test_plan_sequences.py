@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 from chat_examples import loaded, plan_events, sequence
 from draft_turns import DRAFT, answered, drafting, named, waiting
@@ -104,13 +103,8 @@ def test_a_turn_with_a_plan_has_the_events_of_the_documents_in_their_order(tmp_p
 @pytest.mark.req("R3.11", "R3.36", "R3.41", "KX.9")
 def test_the_model_calls_of_a_turn_with_a_plan_have_the_rows_of_the_documents(tmp_path: Path) -> None:
     store, columns = Store(tmp_path), loaded("usage.json")["columns"]
-    replies = [
-        call(execution_mode="agent_review"),
-        plan(step(1, "brest", executorRequired=True)),
-        APPROVED,
-        "Fetched.",
-        "High.",
-    ]
+    executing = plan(step(1, "brest", executorRequired=True))
+    replies = [call(execution_mode="agent_review"), executing, APPROVED, "Fetched.", "High."]
     first = asyncio.run(agent("Hello.").run("Hello", RunOptions(store=store)))
     made = replace(agent(), model=ScriptedModel(replies, name="scripted:planner"))
     run = asyncio.run(made.run("Compare them", RunOptions(store=store, continue_from=first)))
@@ -119,16 +113,8 @@ def test_the_model_calls_of_a_turn_with_a_plan_have_the_rows_of_the_documents(tm
     table = tables.usage([run, inside, executor])
     compared = ["operation", "profile", "context", "execution_mode", "conversation", "call_id"]
     ids = {"run-35": run.id, "run-36": executor.id, "run-31": first.id}
-    documented = [row for row in loaded("usage.json")["rows"] if row[0] == "agent_review, approved"]
-    wanted = sorted(
-        [
-            str(ids.get(dict(zip(columns, row, strict=True))[name], dict(zip(columns, row, strict=True))[name]))
-            for name in ["run_id", *compared]
-        ]
-        for row in documented
-    )
-    own = table[table["operation"] != "nested"]
-    found = sorted(
-        [str(None if pd.isna(value) else value) for value in row] for row in own[["run_id", *compared]].values.tolist()
-    )
-    assert found == wanted
+    rows = [dict(zip(columns, row, strict=True)) for row in loaded("usage.json")["rows"]]
+    documented = [row for row in rows if row["turn"] == "agent_review, approved"]
+    wanted = [[str(ids.get(row[name], row[name])) for name in ("run_id", *compared)] for row in documented]
+    own = table[table["operation"] != "nested"][["run_id", *compared]].astype(object)
+    assert sorted(own.where(own.notna(), "None").to_numpy().tolist()) == sorted(wanted)
