@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from agentnb.core.request import ToolSpec
+from agentnb.detect.run import Run
 from agentnb.display.markup import NOTHING, Html
 
 
@@ -44,6 +45,8 @@ class Form(NamedTuple):
     """What leads from a round back to its findings, by the index of the round."""
     details: bool = False
     """In a saved card: with the details in the rounds."""
+    run: Run | None = None
+    """The run, for the drafts of its plans."""
 
     def is_open(self, key: str, otherwise: bool = False) -> bool:
         """Return whether this fold is to be open."""

@@ -26,7 +26,7 @@ from agentnb.tools.tool import Inside, Tool
 from agentnb.workflow.plan import Plan
 from agentnb.workflow.plans.plan_spec import PlanSpec
 
-_NOT_OF_PLANS = frozenset({NAME, TODO_TOOL})
+NOT_OF_PLANS = frozenset({NAME, TODO_TOOL})
 """Tools that no step of a plan calls."""
 
 
@@ -136,7 +136,7 @@ def _withdraw(inside: Inside, names: list[str]) -> None:
 
 def plan_tools(inside: Inside) -> list[Tool]:
     """Return the tools that steps of plans may call."""
-    return [tool for tool in inside.tools if tool.spec.name not in _NOT_OF_PLANS]
+    return [tool for tool in inside.tools if tool.spec.name not in NOT_OF_PLANS]
 
 
 def plan_specs(inside: Inside) -> list[ToolSpec]:

@@ -9,7 +9,7 @@ import msgspec
 
 from agentnb.core.request import ToolSpec
 from agentnb.errors import UnknownTool
-from agentnb.workflow.plans.offered_tools import way_of_step
+from agentnb.workflow.plans.offered_tools import StepWay, way_of_step
 from agentnb.workflow.plans.plan_spec import PlanSpec, PlanStep
 from agentnb.workflow.plans.step_references import references_in
 
@@ -44,8 +44,8 @@ class PlanReach(NamedTuple):
 
 def reach_of(plan: PlanSpec, specs: Iterable[ToolSpec]) -> PlanReach:
     """Return what a plan may take. ``specs``: the tools on offer; a step whose tools are others is done by nobody."""
-    known = {spec.name: spec for spec in specs}
-    ways = [_way(step, known) for step in plan.steps]
+    given = [*specs]
+    ways = [way_among(step, given) for step in plan.steps]
     calls = [(place, step) for place, (step, way) in enumerate(zip(plan.steps, ways, strict=True)) if way == "call"]
     shown = [(place, step) for place, step in calls if not [*references_in(step.args or {})]]
     return PlanReach(
@@ -61,7 +61,10 @@ def arguments_text(arguments: Any) -> str:
     return msgspec.json.encode(arguments or {}, order="sorted").decode()
 
 
-def _way(step: PlanStep, known: dict[str, ToolSpec]) -> str:
+def way_among(step: PlanStep, specs: Iterable[ToolSpec]) -> StepWay | None:
+    """Return what does a step with these tools; None if one of its tools is not among them."""
+    known = {spec.name: spec for spec in specs}
+
     def spec_of(name: str) -> ToolSpec:
         if name not in known:
             raise UnknownTool(f"there is no tool {name}")
@@ -70,4 +73,4 @@ def _way(step: PlanStep, known: dict[str, ToolSpec]) -> str:
     try:
         return way_of_step(step, spec_of)
     except UnknownTool:
-        return ""
+        return None

@@ -248,5 +248,10 @@ def decision(answer: Any) -> Decision:
     return Decision(answer is True or (isinstance(answer, str) and answer != DENY))
 
 
+def is_edit(answer: Any) -> bool:
+    """Return whether an answer gives other arguments, or other steps of a plan."""
+    return isinstance(answer, dict) and EDIT in answer
+
+
 def _object(name: str, schema: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": {name: schema}, "required": [name], "additionalProperties": False}

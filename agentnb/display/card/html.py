@@ -64,6 +64,7 @@ def plain_html(run: Run, form: Form, *, prompt: bool = False) -> Html:
         settings=run.settings,
         over=not run.should_continue,
         shown_above=above,
+        run=run,
     )
     return tag(
         "div",
@@ -107,7 +108,7 @@ def running_html(
     shown = run.rounds[-ROUNDS_WHILE_RUNNING:]
     left_out = len(run.rounds) - len(shown)
     # Without pictures: it is drawn many times a second.
-    form = Form(pictures=False, effects=effects_of(run.tools), settings=run.settings, nested=nested)
+    form = Form(pictures=False, effects=effects_of(run.tools), settings=run.settings, nested=nested, run=run)
     rounds = [_drawn(one, drawn, form, run.questions_of(one.index)) for one in shown]
     earlier = tag("div", "list quiet", counted(left_out, "earlier round")) if left_out else NOTHING
     text = tag("div", "streaming", words(streaming, MAX_OF_A_TEXT)) if streaming else NOTHING

@@ -84,7 +84,7 @@ class LiveCard:
         self.nested = NestedRuns()
         """The runs that its calls began."""
         self._findings = LiveFindings()
-        self._form = Form(live=controls, nested=self.nested.html, marks=self._findings.marks)
+        self._form = Form(live=controls, nested=self.nested.html, marks=self._findings.marks, run=self.run)
         self._totals = Totals()
         self._user_messages = UserMessages()
         self._also = AlsoHappened()

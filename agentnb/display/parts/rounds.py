@@ -12,6 +12,7 @@ from agentnb.display.form import Form
 from agentnb.display.markdown.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.parts.begun_runs import begun_html
+from agentnb.display.parts.questions.draft_view import approved_by_words, draft_html
 from agentnb.display.parts.questions.question import question_html
 from agentnb.display.parts.round_details import (
     also_html,
@@ -152,8 +153,10 @@ def call_html(one: WorkflowRound, place: int, record: CallRecord, form: Form, qu
         nested=nested,
     )
     asked = [_question(each, form, may_wait=record.waits) for each in questions]
-    return joined(card, nested(record), *asked)
+    return joined(card, approved_by_words(record, form.run), nested(record), *asked)
 
 
 def _question(asked: AskedQuestion, form: Form, *, may_wait: bool = False) -> Html:
+    if form.run is not None and asked.question.call_id in form.run.plans:
+        return draft_html(asked, form.run, form)
     return question_html(asked, live=form.live, over=form.over, whole=form.whole, may_wait=may_wait)

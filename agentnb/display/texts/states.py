@@ -77,6 +77,7 @@ WHY_ENDED = {
     "refusal": "The model declined to answer.",
 }
 """The same in a sentence."""
+PLAN_WAITS = "Plan awaits your approval"
 OF_OTHERS = {"cancelled": "Stopped", "waiting_on_user": "Waiting for its person"}
 """The words for what a person did to a run that another product recorded."""
 ENDS_EARLY = "The trace ends before the run does."
@@ -151,6 +152,8 @@ def chip(run: Run, *, hears: bool = False) -> str:
 
     ``hears``: a reply is streaming.
     """
+    if run.status == "waiting_on_user" and any(one.kind == "plan_review" for one in run.waiting):
+        return PLAN_WAITS
     if run.status != "running":
         return state_words(state_of(run))
     if run.agent_state == "waiting_on_user":

@@ -13,21 +13,31 @@ from typing import Any
 
 import msgspec
 
+from agentnb.chat.logged_context import rules_of_run
+from agentnb.chat.plans.draft_question import edit_answer
+from agentnb.chat.plans.drafts import drafts_of
+from agentnb.chat.plans.plan_edits import added, checked_edit, moved, removed
+from agentnb.chat.plans.plan_execution import NOT_OF_PLANS
+from agentnb.chat.plans.step_forms import filled_step
 from agentnb.context.request_history import sent_request
 from agentnb.core.questions import WaitingOnUser
+from agentnb.core.request import ToolSpec
 from agentnb.core.run.approvals import ALWAYS, DENY
 from agentnb.detect.run import Run
 from agentnb.display.card.request_view import request_view_html
 from agentnb.display.markup import NOTHING, Html
 from agentnb.display.parts.questions.answer_controls import CANCEL_QUESTION
 from agentnb.display.parts.questions.call_view import FILL, call_part_html
+from agentnb.display.parts.questions.draft_view import DRAFT, STEP_FORM
 from agentnb.display.parts.questions.schema_form import EDIT_FORM, FORM, form_html
 from agentnb.display.parts.tool_card import tool_body_html
+from agentnb.errors import SettingsError
 from agentnb.notebook.card.unsaved import KEY, save_page
 from agentnb.notebook.worker import Worker
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.questions.question_forms import answer_of_form
 from agentnb.tools.todos.board import changeable
+from agentnb.workflow.plans.plan_spec import PlanSpec
 
 Message = dict[str, Any]
 
@@ -95,6 +105,39 @@ def _reject(live: LiveRun, message: Message) -> None:
     live.answer({DENY: reason} if reason else DENY, str(message["key"]))
 
 
+def _change_draft(live: LiveRun, message: Message) -> None:
+    """Move, remove or add a step of the draft that waits."""
+    op, place = str(message["op"]), int(message["place"])
+    _answer_with(live, message, lambda plan, specs: CHANGES[op](plan, place))
+
+
+def _save_step(live: LiveRun, message: Message) -> None:
+    """Change a step of the draft that waits, as its form was filled."""
+    texts, place = {str(key): str(text) for key, text in message["fields"]}, int(message["place"])
+    _answer_with(live, message, lambda plan, specs: filled_step(plan, place, specs, texts))
+
+
+def _answer_with(live: LiveRun, message: Message, change: Callable[[PlanSpec, list[ToolSpec]], PlanSpec]) -> None:
+    """Answer the question about a draft with the steps as they are after a change, which is checked first."""
+    plan_id, run = str(message["key"]), live.run
+    question = next((one for one in run.waiting if one.call_id == plan_id), None)
+    if question is None:
+        raise SettingsError("The draft does not wait for you any more")
+    specs = [spec for spec in run.tools if spec.name not in NOT_OF_PLANS]
+    plan = drafts_of(run)[plan_id].plan
+    edited = checked_edit(plan, change(plan, specs).chat_data["steps"], specs, rules_of_run(run))
+    live.answer(edit_answer(edited), question.id)
+
+
+CHANGES: dict[str, Callable[[PlanSpec, int], PlanSpec]] = {
+    "up": lambda plan, place: moved(plan, place, place - 1),
+    "down": lambda plan, place: moved(plan, place, place + 1),
+    "remove": removed,
+    "add": lambda plan, place: added(plan),
+}
+"""The changes of a draft by one button each."""
+
+
 def _no_answer(do: Callable[[LiveRun, Message], Any]) -> Callable[[LiveRun, Message], None]:
     """Wrap an action whose return value is not HTML for the card."""
 
@@ -136,6 +179,8 @@ DRAWN: dict[str, Callable[[LiveRun, Message], Html]] = {
 ACTIONS: dict[str, Callable[[LiveRun, Message], Html | None]] = {
     **AT_ONCE,
     **DRAWN,
+    DRAFT: _change_draft,
+    STEP_FORM: _save_step,
     "tick": _tick,
     "move": _move,
     "add": _no_answer(lambda live, message: changeable(live.board).add(str(message["text"]))),

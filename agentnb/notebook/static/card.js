@@ -351,8 +351,16 @@ class View {
     this.free(sent);
     const form = sent?.tagName === "FORM" ? sent : null;
     if (form?.elements.text && !error) form.elements.text.value = "";
+    if (form?.dataset.do === "step" && !error) this.shut(form.closest("[data-fold]").dataset.fold);
     const there = form && this.refused(form, error, fields);
     this.hint((!there && error) || note || "", !error);
+  }
+
+  /** Close a fold, also where it was drawn again meanwhile. */
+  shut(key) {
+    this.story.folds.set(key, false);
+    this.story.say({ do: "fold", key, open: false });
+    for (const fold of this.root.querySelectorAll(`[data-fold="${CSS.escape(key)}"]`)) fold.open = false;
   }
 
   /** Say at its field why an answer was refused, and whether there is a place to say it. */
@@ -378,6 +386,7 @@ const ACTIONS = {
     button.closest(".agentnb-tool-body").dataset.fill = `all:${button.dataset.call}`;
     return { do: "all", call: button.dataset.call, key: `all:${button.dataset.call}` };
   },
+  draft: (button) => ({ do: "draft", key: button.dataset.id, op: button.dataset.op, place: Number(button.dataset.place) }),
   choose: (button) => ({ do: "choose", key: button.dataset.id, value: button.dataset.value }),
   up: (button) => moved(button.closest("[data-todo]"), "up"),
   down: (button) => moved(button.closest("[data-todo]"), "down"),

@@ -4,11 +4,12 @@
 /** What a form sends; nothing while its one field is empty. The submitter is the button that was pressed, if one was. */
 function messageOf(form, submitter) {
   const { text, rule } = form.elements;
-  if (form.dataset.do === "form") {
+  if (form.dataset.do === "form" || form.dataset.do === "step") {
     // Only what was typed into: a field of a page keeps not every character of a value.
     const typed = [...form.querySelectorAll("[data-field][data-typed]")].map((field) => [field.name, typedTextOf(field)]);
     const many = [...form.querySelectorAll("[data-many]")].filter((one) => one.querySelector("[data-typed]"));
-    return { do: "form", fields: [...typed, ...many.map((one) => [one.dataset.many, chosenIn(one)])] };
+    const fields = [...typed, ...many.map((one) => [one.dataset.many, chosenIn(one)])];
+    return form.dataset.do === "form" ? { do: "form", fields } : { do: "step", fields, place: Number(form.dataset.place) };
   }
   if (form.dataset.do === "always") {
     const { reach } = (submitter ?? form.querySelector("[data-reach]")).dataset;
@@ -94,7 +95,7 @@ function sayRefused(form, error, fields) {
 /** Enter sends what has one field; in a form of several it is a line break in a text area, and sends with Ctrl. Escape closes. */
 function questionKey(event) {
   const { target } = event;
-  const isForm = target.form?.dataset.do === "form";
+  const isForm = ["form", "step"].includes(target.form?.dataset.do);
   const sends = event.key === "Enter" && (isForm ? event.ctrlKey || event.metaKey : !event.shiftKey);
   if (target.matches("textarea") && sends) {
     event.preventDefault();

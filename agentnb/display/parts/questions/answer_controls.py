@@ -39,7 +39,7 @@ def answer_controls(question: WaitingOnUser, *, may_wait: bool) -> list[Html]:
     """Return what answers an open question: buttons for its choices, a form, or a field. ``may_wait``: it can be left open."""
     form = answer_form(question.schema)
     if question.kind == "approval" and DENY in form.choices and form.has_others:
-        return _approval(question, may_wait=may_wait)
+        return [*approval_controls(question, may_wait=may_wait), _edit(question)]
     others = _without_answer(question, may_wait=may_wait)
     if question.url:
         done = [_button(question, choice, choice_in_words(choice).capitalize()) for choice in form.choices]
@@ -69,8 +69,8 @@ def _link(question: WaitingOnUser) -> Html:
     return tag("a", "button primary", f"Open {visible(address.ascii_host)}", **about)
 
 
-def _approval(question: WaitingOnUser, *, may_wait: bool) -> list[Html]:
-    """Return the answers to the question whether a call may run."""
+def approval_controls(question: WaitingOnUser, *, may_wait: bool) -> list[Html]:
+    """Return the answers to the question whether a call or a draft may run, apart from edits."""
     note = unread_note(question)
     buttons = [
         _button(question, choice, "Approve" if choice == APPROVE else "", note, is_first=not place)
@@ -83,7 +83,6 @@ def _approval(question: WaitingOnUser, *, may_wait: bool) -> list[Html]:
         tag("div", "buttons", *buttons),
         _always(question),
         tag("form", "say reject", reject, reason, _error(), data_do="reject", data_id=question.id),
-        _edit(question),
     ]
 
 

@@ -29,23 +29,24 @@ def form_html(question: WaitingOnUser, others: Sequence[Html] = ()) -> Html:
     if form is None:
         return NOTHING
     is_edit = question.kind == "approval"
-    fields = form_fields(form.schema, form.initial)
     whole = "The arguments, as JSON" if is_edit else "Your answer, as JSON"
-    shown = [_field(field, question.id, whole) for field in fields]
     note = tag("div", "form-help", HIDDEN_KEY) if is_edit and _holds_mask(form) else NOTHING
     send = tag("button", "button primary", "Approve with these arguments" if is_edit else "Answer", type="submit")
-    error = _error() if fields[0].key != WHOLE else NOTHING
-    return tag(
-        "form",
-        "form",
-        *shown,
-        note,
-        error,
-        tag("div", "buttons", send, *others),
-        data_do=FORM,
-        data_id=question.id,
-        novalidate=True,
+    return fields_html(
+        form, question.id, whole, [note, tag("div", "buttons", send, *others)], data_do=FORM, data_id=question.id
     )
+
+
+def fields_html(form: QuestionForm, name: str, whole: str, ending: Sequence[Html], **about: str) -> Html:
+    """Return a form. ``name``: begins the keys of its fields; ``whole``: the label of a field for the whole value.
+
+    ``ending``: notes, and last the buttons; ``about``: attributes that say what sends it.
+    """
+    fields = form_fields(form.schema, form.initial)
+    shown = [_field(field, name, whole) for field in fields]
+    error = _error() if fields[0].key != WHOLE else NOTHING
+    *notes, buttons = ending
+    return tag("form", "form", *shown, *notes, error, buttons, novalidate=True, **about)
 
 
 def _holds_mask(form: QuestionForm) -> bool:

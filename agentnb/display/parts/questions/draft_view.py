@@ -1,0 +1,203 @@
+"""The draft of a plan that waits for its person: a table that is edited, and what it may take if it is approved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from agentnb.chat.plans.draft_question import draft_question
+from agentnb.chat.plans.drafts import spec_of
+from agentnb.chat.plans.plan_execution import NOT_OF_PLANS
+from agentnb.chat.plans.plan_reach import PlanReach, reach_of, way_among
+from agentnb.chat.plans.step_forms import step_form
+from agentnb.core.log.work_events import PlanEdited
+from agentnb.core.questions import AskedQuestion
+from agentnb.core.request import ToolSpec
+from agentnb.core.run.agent_state import PLAN_TOOL
+from agentnb.core.run.approvals import APPROVE, DENY, decision, is_edit
+from agentnb.core.run.rounds import CallRecord
+from agentnb.detect.run import Run
+from agentnb.display.form import Form
+from agentnb.display.markup import NOTHING, Html, tag, words
+from agentnb.display.parts.questions.answer_controls import approval_controls
+from agentnb.display.parts.questions.schema_form import fields_html
+from agentnb.display.texts.labels import amount, counted, dollars
+from agentnb.display.texts.question_labels import ASKED, ASKS, HAD_ASKED, answer_told
+from agentnb.display.texts.visible_text import visible
+from agentnb.errors import SettingsError
+from agentnb.workflow.plans.plan_spec import PlanSpec, PlanStep
+
+DRAFT, STEP_FORM = "draft", "step"
+"""The actions that change the steps of a draft: a button, and the form of one step."""
+MAX_FORMS = 40
+"""Steps of a draft that have a form; all are listed whole, as all may run."""
+MAX_OF_REASONING, MAX_OF_WORDS = 4_000, 400
+WORDS = "Approved by your words: "
+
+
+def draft_html(asked: AskedQuestion, run: Run, form: Form) -> Html:
+    """Return the question about a draft: while it is open with the table of its steps and what answers it."""
+    record = run.plans[asked.question.call_id]
+    if asked.outcome == "answered" and is_edit(asked.answer):
+        return NOTHING  # the next question has the draft as it is now
+    try:
+        plan = spec_of(record.plan)
+    except SettingsError:  # of a log from elsewhere
+        return NOTHING
+    specs = [spec for spec in run.tools if spec.name not in NOT_OF_PLANS]
+    is_open = asked.outcome == "open"
+    is_asked = is_open and form.live and not form.over
+    title = (HAD_ASKED if form.over else ASKS) if is_open else ASKED
+    head = tag("div", "asked" if is_open else "quiet", title["plan_review"], *_edits(run, plan))
+    table = _table(plan, specs, editable=is_asked)
+    if not is_open:
+        told = tag("div", "said", words(_told(asked)))
+        nested = form.nested(asked.question.call_id, form.folds)
+        return tag("div", "question-closed", head, table, told, nested, role="group", aria_label="A draft of a plan")
+    reach = reach_of(plan, specs)
+    parts = [head, _problem(asked, plan, reach), _reasoning(plan), table]
+    parts += [_add(plan)] if is_asked else []
+    parts.append(_reach(run, reach))
+    parts += approval_controls(asked.question, may_wait=True) if is_asked else [_how_to_answer(form)]
+    return tag("div", "question", *parts, role="group", aria_label="A draft of a plan")
+
+
+def approved_by_words(record: CallRecord, run: Run | None) -> Html:
+    """Return which words of the person approved the draft that a call ran; nothing for other calls."""
+    arguments = record.call.arguments if isinstance(record.call.arguments, dict) else {}
+    named = arguments.get("plan_id")
+    if run is None or record.call.name != PLAN_TOOL or not isinstance(named, str):
+        return NOTHING
+    plan = run.plans.get(named)
+    return tag("div", "quiet", WORDS, f"“{words(plan.words, MAX_OF_WORDS)}”") if plan is not None and plan.words else NOTHING
+
+
+def _edits(run: Run, plan: PlanSpec) -> list[Html]:
+    edits = sum(isinstance(event, PlanEdited) and event.plan_id == plan.id for event in run.events)
+    return [tag("span", "quiet", f" · you changed it {counted(edits, 'time')}")] if edits else []
+
+
+def _problem(asked: AskedQuestion, plan: PlanSpec, reach: PlanReach) -> Html:
+    """Return why the last edit was refused: the question says it before the words that it has otherwise."""
+    usual, message = draft_question(plan, reach).message, asked.question.message
+    is_refused = message != usual and message.endswith(usual)
+    return tag("div", "field-error", words(message.removesuffix(usual).strip()), role="alert") if is_refused else NOTHING
+
+
+def _reasoning(plan: PlanSpec) -> Html:
+    return tag("div", "question-text", words(visible(plan.reasoning), MAX_OF_REASONING)) if plan.reasoning else NOTHING
+
+
+def _table(plan: PlanSpec, specs: Sequence[ToolSpec], *, editable: bool) -> Html:
+    """Return the steps as a table; where it is edited, with the controls of each step."""
+    names = ["", "Step", "After", *([""] if editable else [])]
+    head = tag("tr", "", *[tag("th", "", name, scope="col") for name in names])
+    rows = [_row(plan, place, specs, editable=editable) for place in range(len(plan.steps))]
+    return tag("table", "draft", tag("thead", "", head), tag("tbody", "", *rows))
+
+
+def _row(plan: PlanSpec, place: int, specs: Sequence[ToolSpec], *, editable: bool) -> Html:
+    step = plan.steps[place]
+    number = str(step.number or place + 1)
+    what = tag("div", "draft-what", words(visible(step.description or step.type)))
+    form = _form(plan, place, specs) if editable and place < MAX_FORMS else NOTHING
+    cells = [tag("td", "draft-number", number), tag("td", "", what, _how(step, specs), form)]
+    cells.append(tag("td", "quiet", ", ".join(map(str, step.depends_on))))
+    if editable:
+        cells.append(tag("td", "draft-moves", *_moves(plan, place)))
+    return tag("tr", "", *cells)
+
+
+def _how(step: PlanStep, specs: Sequence[ToolSpec]) -> Html:
+    """Return what does the step: the call with all arguments, an agent with tools, or the model."""
+    tools = ", ".join(step.tools)
+    way = way_among(step, specs)
+    if way == "executor":
+        return tag("div", "draft-how", "An agent with ", tag("code", "", words(tools)))
+    if way != "call":
+        return tag("div", "draft-how", "A reply of the model" if way == "reply" else f"There is no tool {tools}")
+    pairs = [f"{name}={msgspec.json.encode(value).decode()}" for name, value in (step.args or {}).items()]
+    arguments = words(visible(", ".join(pairs)))
+    return tag("div", "draft-how", tag("code", "", words(step.tools[0]), "(", arguments, ")"))
+
+
+def _form(plan: PlanSpec, place: int, specs: Sequence[ToolSpec]) -> Html:
+    """Return the fold with the form of a step."""
+    name = f"{STEP_FORM}:{plan.id}:{place}"
+    save = tag("div", "buttons", tag("button", "button", "Save the step", type="submit"))
+    about = {"data_do": STEP_FORM, "data_id": plan.id or "", "data_place": str(place)}
+    body = fields_html(step_form(plan, place, specs), name, "The step, as JSON", [save], **about)
+    summary = tag("summary", "", f"Edit step {place + 1}")
+    return tag("details", "draft-edit", summary, body, data_fold=name)
+
+
+def _moves(plan: PlanSpec, place: int) -> Iterator[Html]:
+    """Yield the buttons that move or remove a step."""
+    number = place + 1
+    if place:
+        yield _button(plan, "up", place, "↑", f"Move step {number} up")
+    if number < len(plan.steps):
+        yield _button(plan, "down", place, "↓", f"Move step {number} down")
+    if len(plan.steps) > 1:
+        yield _button(plan, "remove", place, "✕", f"Remove step {number}")
+
+
+def _add(plan: PlanSpec) -> Html:
+    return tag("div", "buttons", _button(plan, "add", len(plan.steps), "+ Add a step", "Add a step at the end"))
+
+
+def _button(plan: PlanSpec, op: str, place: int, label: str, title: str) -> Html:
+    about = {"data_op": op, "data_place": str(place), "data_key": f"{DRAFT}:{plan.id}:{op}:{place}"}
+    look = "button quiet-button"
+    return tag(
+        "button", look, label, type="button", title=title, aria_label=title, data_do=DRAFT, data_id=plan.id or "", **about
+    )
+
+
+def _reach(run: Run, reach: PlanReach) -> Html:
+    """Return what the plan may take if it is approved now."""
+    lines = []
+    if reach.shown:
+        shown = counted(len(reach.shown), "call")
+        lines.append(f"Approve permits the {shown} shown with all arguments; your rules still ask or deny.")
+    asked = [f"{counted(reach.filled, 'call')} with outputs of earlier steps"] if reach.filled else []
+    asked += [f"the calls of {counted(reach.executors, 'agent')}"] if reach.executors else []
+    if asked:
+        lines.append(f"Asked about as usual: {' and '.join(asked)}.")
+    models = reach.executors + reach.replies
+    lines.append(f"{_models(models)} {_left(run)}")
+    return tag("div", "draft-reach", *[tag("div", "", line) for line in lines])
+
+
+def _models(count: int) -> str:
+    return (
+        f"The model works on {counted(count, 'step')}, at a cost that is not known before." if count else "It calls no model."
+    )
+
+
+def _left(run: Run) -> str:
+    """Return what is left of the budget of the run."""
+    budget, spent = amount(run.settings.get("budget")), run.cost
+    so_far = "an unknown amount" if spent is None else dollars(spent)
+    if budget is None:
+        return f"No budget is set; {so_far} spent so far."
+    if spent is None:
+        return f"Of the budget of {dollars(budget)} an unknown part is left."
+    return f"{dollars(max(0.0, budget - spent))} of the budget of {dollars(budget)} is left."
+
+
+def _told(asked: AskedQuestion) -> str:
+    """Return what became of the draft."""
+    if asked.outcome == "declined":
+        return "You declined it."
+    if asked.outcome != "answered":
+        return answer_told(asked)
+    made = decision(asked.answer)
+    if made.approved:
+        return "You approved it." if asked.by == "person" else "Your function approved it."
+    return f"You declined it: {made.reason}" if made.reason else "You declined it."
+
+
+def _how_to_answer(form: Form) -> Html:
+    return NOTHING if form.over else tag("div", "quiet", f"To choose from: {APPROVE}, {DENY}")

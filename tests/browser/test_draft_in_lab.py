@@ -1,0 +1,78 @@
+"""The draft of a plan in a real JupyterLab: read, edited in its table, approved, declined."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from test_approval_in_lab import shots
+from test_card_in_lab import card, chip, ended, nothing_is_left, shared
+
+pytestmark = pytest.mark.browser
+SETUP = """
+import json
+from agentnb import tool
+
+@tool(effects={"write"})
+async def tides_fetch(station: str, days: int = 1) -> str:
+    "Fetch the tide table of a station."
+    return f"{station}: 05:10 and 17:30"
+
+@tool(effects={"read"})
+def tables_compare(left: str, right: str) -> str:
+    "Compare two tables."
+    return "Both are high at 05:10."
+
+def step(number, what, tools, *after, executor=False, **args):
+    about = {"stepNumber": number, "type": "research", "description": what, "tools": tools, "dependsOn": [*after]}
+    return {**about, "executorRequired": executor, **({"args": args} if args else {})}
+
+PLAN = json.dumps({"steps": [
+    step(1, "Fetch the table of Brest", ["tides_fetch"], station="brest"),
+    step(2, "Fetch the table of Cork", ["tides_fetch"], station="cork", days=2),
+    step(3, "Find the hours at which both are high", ["tables_compare"], 1, 2, executor=True),
+], "reasoning": "The tables do not need each other, the comparison needs both."})
+DRAFT = ToolCall("agent_create_plan", {"objective": "Compare the tides", "execution_mode": "draft_only"}, "c1")
+model = Slow([DRAFT, PLAN, "I would fetch both tables and compare them.", "Compared.", "Both are high at 05:10."])
+"""
+GO = "%%agent --plans -m model -t tides_fetch tables_compare\nCompare the tides of Brest and Cork."
+
+
+def drafted(lab: Any, setup: str = SETUP) -> tuple[int, Any]:
+    """Run the cell until its draft waits; its index and the question."""
+    index = shared(lab, setup, GO)
+    lab.start(index)
+    draft = card(lab, index).get_by_role("group", name="A draft of a plan")
+    draft.get_by_role("button", name="Approve").wait_for()
+    return index, draft
+
+
+@pytest.mark.req("R3.37", "R3.38")
+def test_a_draft_is_edited_in_its_table_and_what_is_approved_is_what_runs(lab: Any) -> None:
+    index, draft = drafted(lab)
+    chip(lab, index, "Plan awaits your approval")
+    shots(lab, "draft", draft)
+    draft.get_by_role("button", name="Move step 2 up").click()
+    draft.locator("tbody tr", has_text="Cork").first.get_by_text(re.compile("^1$")).wait_for()
+    draft.get_by_text("Edit step 1").click()
+    form = draft.locator("form[data-place='0']")
+    shots(lab, "draft-form", draft)
+    form.get_by_label("What it does").fill("")
+    form.get_by_role("button", name="Save the step").click()
+    form.locator(".agentnb-field-error", has_text="shorter").wait_for()
+    shots(lab, "draft-refused", draft)
+    form.get_by_label("What it does").fill("Fetch the table of Galway")
+    form.get_by_label("station").fill("galway")
+    form.get_by_role("button", name="Save the step").click()
+    draft.get_by_text('station="galway"').wait_for()
+    draft.get_by_role("button", name="Add a step").click()
+    draft.get_by_role("button", name="Remove step 4").click()
+    draft.get_by_text("you changed it").wait_for()
+    shots(lab, "draft-edited", draft)
+    draft.get_by_role("button", name="Approve").click()
+    lab.cell(index).locator(".agentnb-run > .agentnb-head .agentnb-chip", has_text="Done").wait_for()
+    lab.cell(index).get_by_text("Transcript, 3 rounds").click()
+    lab.cell(index).get_by_text("You approved it.").wait_for()
+    shots(lab, "draft-approved", lab.cell(index).locator(".agentnb-run").first)
+    nothing_is_left(lab)
