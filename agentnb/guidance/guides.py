@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from agentnb.core.guidance import Guidance
+from agentnb.core.run.rounds import PLAN_DECLINED, PLAN_EXECUTED
 from agentnb.core.todos import has_open
 from agentnb.detect.rules import ALREADY_SAID, FAILURE_LOOP, INTERVENTION, TODO_LIST, TOOL_FAILED, WORKFLOW
 from agentnb.detect.so_far import RunSoFar
@@ -23,8 +24,9 @@ IGNORED_A_LEVEL = 2
 
 HALF_SAID = frozenset({"reply_cut", "pause_turn"})
 """Reasons of a round in which the model continues a reply that was cut off: nothing should come between."""
-WITHOUT_CELL = HALF_SAID | {"invalid_output"}
-"""Also of a round in which it sends a refused answer again: text alone is right then, and better wording is not a repeat."""
+WITHOUT_CELL = HALF_SAID | {"invalid_output", PLAN_EXECUTED, PLAN_DECLINED}
+"""Also of a round in which it sends a refused answer again, or tells what came of its draft: text alone is right then, and
+better wording is not a repeat."""
 
 
 def cell_of(run: RunSoFar) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from test_approval_in_lab import shots
-from test_card_in_lab import card, chip, ended, nothing_is_left, shared
+from test_card_in_lab import card, chip, nothing_is_left, shared
 
 pytestmark = pytest.mark.browser
 SETUP = """
@@ -24,8 +24,8 @@ def tables_compare(left: str, right: str) -> str:
     "Compare two tables."
     return "Both are high at 05:10."
 
-def step(number, what, tools, *after, executor=False, **args):
-    about = {"stepNumber": number, "type": "research", "description": what, "tools": tools, "dependsOn": [*after]}
+def step(number, text, tools, *after, executor=False, **args):
+    about = {"stepNumber": number, "type": "research", "description": text, "tools": tools, "dependsOn": [*after]}
     return {**about, "executorRequired": executor, **({"args": args} if args else {})}
 
 PLAN = json.dumps({"steps": [
@@ -39,9 +39,9 @@ model = Slow([DRAFT, PLAN, "I would fetch both tables and compare them.", "Compa
 GO = "%%agent --plans -m model -t tides_fetch tables_compare\nCompare the tides of Brest and Cork."
 
 
-def drafted(lab: Any, setup: str = SETUP) -> tuple[int, Any]:
+def drafted(lab: Any, setup: str = SETUP, go: str = GO) -> tuple[int, Any]:
     """Run the cell until its draft waits; its index and the question."""
-    index = shared(lab, setup, GO)
+    index = shared(lab, setup, go)
     lab.start(index)
     draft = card(lab, index).get_by_role("group", name="A draft of a plan")
     draft.get_by_role("button", name="Approve").wait_for()
@@ -75,4 +75,50 @@ def test_a_draft_is_edited_in_its_table_and_what_is_approved_is_what_runs(lab: A
     lab.cell(index).get_by_text("Transcript, 3 rounds").click()
     lab.cell(index).get_by_text("You approved it.").wait_for()
     shots(lab, "draft-approved", lab.cell(index).locator(".agentnb-run").first)
+    nothing_is_left(lab)
+
+
+@pytest.mark.req("R3.37", "R3.39")
+def test_the_chip_counts_the_steps_of_a_plan_and_its_review_is_shown(lab: Any) -> None:
+    setup = f"""{SETUP}
+STEPS = [step(1, "Fetch the table of Brest", ["tides_fetch"], station="brest"), step(2, "Wait", ["wait"], 1, what="plan-seen")]
+PLAN = json.dumps({{"steps": [*STEPS, step(3, "Tell", [], 1, 2)]}})
+REVIEW = ToolCall("agent_create_plan", {{"objective": "Compare", "execution_mode": "agent_review"}}, "c1")
+VERDICT = json.dumps({{"verdict": "approved", "notes": "Read-only, in a sound order."}})
+model = Slow([REVIEW, PLAN, VERDICT, "Compared.", "High."])
+"""
+    index = shared(lab, setup, "%%agent --plans --approve auto -m model -t tides_fetch wait\nCompare the tides.")
+    lab.start(index)
+    chip(lab, index, "Executing plan, step 2 of 3")
+    shots(lab, "plan-review", card(lab, index))
+    lab.allow("plan-seen")
+    lab.cell(index).locator(".agentnb-run > .agentnb-head .agentnb-chip", has_text="Done").wait_for()
+    nothing_is_left(lab)
+
+
+def test_a_draft_is_declined_with_a_reason_and_one_is_approved_in_words(lab: Any) -> None:
+    index, draft = drafted(lab, SETUP.replace('"Compared.", "Both are high at 05:10."', '"Then not."'))
+    draft.get_by_label("Reason").fill("Too many stations")
+    draft.get_by_role("button", name="Reject").click()
+    lab.cell(index).locator(".agentnb-run > .agentnb-head .agentnb-chip", has_text="Done").wait_for()
+    lab.cell(index).get_by_text("Transcript, 3 rounds").click()
+    lab.cell(index).get_by_text("You declined it: Too many stations").wait_for()
+    setup = f"""{SETUP}
+class Running(Slow):
+    async def stream(self, request):
+        if self.replies[0] == "run it":
+            named = json.loads(request.messages[2].parts[0].text)["plan_id"]
+            self.replies[0] = [ToolCall("agent_create_plan", {{"objective": "Run it", "plan_id": named}}, "c2")]
+        async for item in super().stream(request):
+            yield item
+model = Running([DRAFT, PLAN, "Shall it run?", "run it", "Compared.", "High."])
+"""
+    index, draft = drafted(lab, setup, GO.replace("%%agent", "%%agent --approve auto"))
+    field = card(lab, index).get_by_placeholder("Say something to the agent while it works")
+    field.fill("Yes, go ahead")
+    field.press("Enter")
+    lab.cell(index).locator(".agentnb-run > .agentnb-head .agentnb-chip", has_text="Done").wait_for()
+    lab.cell(index).get_by_text("Transcript, 4 rounds").click()
+    lab.cell(index).get_by_text("Approved by your words: “Yes, go ahead”").wait_for()
+    shots(lab, "draft-in-words", lab.cell(index).locator(".agentnb-run").first)
     nothing_is_left(lab)

@@ -19,6 +19,7 @@ from agentnb.chat.plans.plan_tool import PLANNER
 from agentnb.chat.prompts import prompt
 from agentnb.core.log.events import QuestionAnswered, RoundStarted
 from agentnb.core.log.work_events import PlanEdited, PlanRejected, StepFinished
+from agentnb.core.run.rounds import PLAN_DECLINED, PLAN_EXECUTED
 from agentnb.core.run.work_records import PlanRecord
 from agentnb.detect.run import Run
 from agentnb.detect.so_far import RunSoFar
@@ -27,9 +28,6 @@ from agentnb.policies.verdict import AskBetween, Continue, Interlude
 from agentnb.runtime.run_end import Suspended
 from agentnb.tools.tool import Inside
 from agentnb.workflow.plans.plan_spec import PlanSpec
-
-EXECUTED, DECLINED = "plan_executed", "plan_declined"
-"""The reasons of the rounds in which the model reads what the person decided."""
 
 
 class DraftTurn:
@@ -108,9 +106,9 @@ def _told(run: RunSoFar) -> Continue | None:
             result = event.output if event.output is not None else {"status": "failed", "error": event.error}
             plan = {key: one for key, one in record.plan.items() if key in ("id", "steps", "reasoning")}
             given = {"plan": msgspec.json.encode(plan).decode(), "result": msgspec.json.encode(result).decode()}
-            return Continue(EXECUTED, _filled("draft_executed", plan_id=event.step, **given))
+            return Continue(PLAN_EXECUTED, _filled("draft_executed", plan_id=event.step, **given))
         if isinstance(event, PlanRejected) and event.reason and event.by != PLANNER:
-            return Continue(DECLINED, _filled("draft_declined", plan_id=event.plan_id, reason=event.reason))
+            return Continue(PLAN_DECLINED, _filled("draft_declined", plan_id=event.plan_id, reason=event.reason))
     return None
 
 

@@ -68,7 +68,7 @@ def _ordered(plan: PlanSpec, places: Sequence[int]) -> PlanSpec:
     steps = []
     for number, place in enumerate(places, 1):
         step = plan.steps[place]
-        before = tuple([new[other] for other in step.depends_on if other in new])
+        before = tuple(sorted([new[other] for other in step.depends_on if other in new]))
         if late := [other for other in before if other >= number]:
             raise SettingsError(f"Step {old[place]} depends on step {old[places[late[0] - 1]]}, which must stay before it")
         arguments = _referring(step.args, new_places, number - 1, old[place])

@@ -12,8 +12,8 @@ from agentnb.runtime.questions.question_forms import FieldsRefused, QuestionForm
 from agentnb.workflow.plans.plan_spec import PlanSpec, PlanStep
 from agentnb.workflow.plans.step_references import references_in
 
-WHAT, TOOLS, ARGUMENTS, EXECUTOR, AFTER = "description", "tools", "args", "executorRequired", "dependsOn"
-ANY_ARGUMENTS = {"type": "object", "title": "Arguments"}
+WHAT, TOOLS, ARGUMENTS, EXECUTOR, AFTER = "What it does", "Tools", "Arguments", "By an agent", "After the steps"
+"""The fields, by the names that the person reads."""
 
 
 def step_form(plan: PlanSpec, place: int, specs: Sequence[ToolSpec]) -> QuestionForm:
@@ -22,11 +22,11 @@ def step_form(plan: PlanSpec, place: int, specs: Sequence[ToolSpec]) -> Question
     names += [name for name in step.tools if name not in names]
     before = [other.number or at for at, other in enumerate(plan.steps[:place], 1)]
     properties: dict[str, Any] = {
-        WHAT: {"type": "string", "title": "What it does", "minLength": 1},
-        TOOLS: {"type": "array", "title": "Tools", "items": {"enum": names}, "uniqueItems": True},
+        WHAT: {"type": "string", "minLength": 1},
+        TOOLS: {"type": "array", "items": {"enum": names}, "uniqueItems": True},
         ARGUMENTS: _arguments(step, specs),
-        EXECUTOR: {"type": "boolean", "title": "An agent does it with these tools"},
-        AFTER: {"type": "array", "title": "After the steps", "items": {"enum": before}, "uniqueItems": True},
+        EXECUTOR: {"type": "boolean"},
+        AFTER: {"type": "array", "items": {"enum": before}, "uniqueItems": True},
     }
     used = {name: one for name, one in properties.items() if (name != TOOLS or names) and (name != AFTER or before)}
     initial = {
@@ -61,5 +61,5 @@ def _arguments(step: PlanStep, specs: Sequence[ToolSpec]) -> dict[str, Any]:
     """Return the schema of the arguments: that of the tool, unless they are filled on the way or chosen by an agent."""
     called = next((spec for spec in specs if step.tools[:1] == (spec.name,)), None)
     if called is None or step.executor_required or [*references_in(step.args or {})]:
-        return ANY_ARGUMENTS
-    return {**called.input_schema, "title": "Arguments"}
+        return {"type": "object"}
+    return called.input_schema

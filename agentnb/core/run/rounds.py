@@ -57,6 +57,8 @@ ASKED_FOR_TOOLS = frozenset({"tool_use", "tool_calls", "function_call"})
 """Providers' stop reasons that announce tool calls; if there is text and no call, the text is the answer."""
 BROKEN_OFF = "broken_off"
 """The stop reason of a partial reply."""
+PLAN_EXECUTED, PLAN_DECLINED = "plan_executed", "plan_declined"
+"""The reasons of the rounds in which the model reads what the person decided about its draft."""
 FINAL_ANSWER = "final_answer"
 """The reason of the round at a limit that asks for an answer without tools."""
 BY_SCHEMA = "by_schema"

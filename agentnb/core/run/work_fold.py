@@ -102,7 +102,7 @@ def _result_given(run: RunFacts, event: w.ResultGiven) -> None:
 
 
 def _plan_proposed(run: RunFacts, event: w.PlanProposed) -> None:
-    run._plans[event.plan_id] = PlanRecord(event.plan_id, event.plan)
+    run._plans[event.plan_id] = PlanRecord(event.plan_id, event.plan, call_id=event.call_id)
 
 
 def _plan(run: RunFacts, plan_id: str) -> PlanRecord:

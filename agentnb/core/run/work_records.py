@@ -73,6 +73,8 @@ class PlanRecord(msgspec.Struct, frozen=True, gc=False):
     by: str = ""
     words: str = ""
     """The words of the person that approved it, if words did."""
+    call_id: str = ""
+    """The tool call that asked for it, if one did."""
     reviews: tuple[PlanReviewed, ...] = ()
 
 

@@ -218,7 +218,7 @@ class LiveCard:
             "kind": "frame",
             "seq": self._seq,
             "now": round(datetime.now(UTC).timestamp() * 1_000),
-            "say": chip(self.run, hears=self.is_streaming),
+            "say": chip(self.run, hears=self.is_streaming, position=self.nested.plan_position),
             "going": is_going_on(self.run),
             "heard": self._controls,
             "streaming": self._streams if self.is_streaming else None,
@@ -229,7 +229,7 @@ class LiveCard:
         current = run.open_round
         totals = self._totals.including(current) if current is not None else self._totals
         now = {
-            "chip": chip_html(run, hears=self.is_streaming),
+            "chip": chip_html(run, hears=self.is_streaming, position=self.nested.plan_position),
             "graph": self._steps.graph_html() if self._steps is not None else NOTHING,
             "meta": joined(meta_html(run, totals, self._elapsed), model_html(run)),
             "controls": self._controls_html(),

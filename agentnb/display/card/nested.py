@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from agentnb.core.log.events import AnyEvent, Delta, Event, RunFinished, TextDelta
+from agentnb.core.run.agent_state import PlanPosition
 from agentnb.display.card.compact import compact_pieces
 from agentnb.display.card.many_runs import ManyRuns
 from agentnb.display.markup import NOTHING, Html, joined, tag
@@ -122,6 +123,12 @@ class NestedRuns:
     def share(self, other: NestedRuns) -> None:
         """Hold what ``other`` holds, and what is added to either from now on."""
         self._few, self._many, self._changes, self._kept = other._few, other._many, other._changes, other._kept
+
+    @property
+    def plan_position(self) -> PlanPosition | None:
+        """How far the plan has come that the newest of them executes; None if none does."""
+        going_on = (one.run.plan_position for _, one in reversed([*self._kept]) if not one.is_over)
+        return next((position for position in going_on if position is not None), None)
 
     @property
     def calls(self) -> list[str]:

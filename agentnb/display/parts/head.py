@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from agentnb.core.log.events import RetryScheduled
 from agentnb.core.log.outcome import Outcome
+from agentnb.core.run.agent_state import PlanPosition
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
@@ -92,12 +93,12 @@ def folded_prompt_html(prompt: str) -> Html:
     return tag("details", "prompt", title, tag("div", "prompt-text", words(text, MAX_OF_A_PROMPT)), data_fold="prompt")
 
 
-def chip_html(run: Run, *, hears: bool = False) -> Html:
-    """Return the state in a word or two, with its mark; in a live card, the wait for a retry counts down."""
+def chip_html(run: Run, *, hears: bool = False, position: PlanPosition | None = None) -> Html:
+    """Return the state as `chip` does, with its mark; in a live card, the wait for a retry counts down."""
     kind = tone(run)
     until = _wait_ends(run)
     rest = tag("span", "", "", data_until=str(_milliseconds(until))) if until else NOTHING
-    return marked_html(kind, first_line(chip(run, hears=hears), 200), rest)
+    return marked_html(kind, first_line(chip(run, hears=hears, position=position), 200), rest)
 
 
 def state_html(run: Run) -> Html:

@@ -12,7 +12,7 @@ from agentnb.display.form import Form
 from agentnb.display.markdown.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.parts.begun_runs import begun_html
-from agentnb.display.parts.questions.draft_view import approved_by_words, draft_html
+from agentnb.display.parts.questions.draft_view import draft_html, plan_notes
 from agentnb.display.parts.questions.question import question_html
 from agentnb.display.parts.round_details import (
     also_html,
@@ -153,7 +153,7 @@ def call_html(one: WorkflowRound, place: int, record: CallRecord, form: Form, qu
         nested=nested,
     )
     asked = [_question(each, form, may_wait=record.waits) for each in questions]
-    return joined(card, approved_by_words(record, form.run), nested(record), *asked)
+    return joined(card, plan_notes(record, form.run), nested(record), *asked)
 
 
 def _question(asked: AskedQuestion, form: Form, *, may_wait: bool = False) -> Html:

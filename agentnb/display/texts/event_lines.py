@@ -48,7 +48,9 @@ class WorkNames:
             self._calls[event.step] = call_name(event.step, event.agent, event.title)
 
     def of_step(self, path: str) -> str:
-        """Return the name of a step: ``step load``, ``step 0 tides_fetch``, ``planning``."""
+        """Return the name of a step: ``step load``, ``step 0 tides_fetch``, ``planning``, or of a plan that is one."""
+        if path in self._plans:
+            return self.of_plan(path)
         name = self._calls.get(path, path)
         return f"step {name}" if path not in self._calls or name[:1].isdigit() else name
 
@@ -253,7 +255,7 @@ _OF_WORK: dict[type[Event], Callable[[Any, WorkNames], str]] = {
     w.BranchTaken: lambda event, names: f"step {event.step} continues with {event.to}{_because(event.reason)}",
     w.PlanProposed: _plan_proposed,
     w.PlanEdited: lambda event, names: f"{names.of_plan(event.plan_id)} edited by {event.by}",
-    w.PlanApproved: lambda event, names: f"{names.of_plan(event.plan_id)} approved by {event.by}",
+    w.PlanApproved: lambda event, names: f"{names.of_plan(event.plan_id)} approved by {event.by}{_because(event.words)}",
     w.PlanRejected: lambda event, names: f"{names.of_plan(event.plan_id)} rejected by {event.by}{_because(event.reason)}",
     w.PlanReviewed: lambda event, names: f"{names.of_plan(event.plan_id)} reviewed: {event.verdict}{_because(event.notes)}",
 }

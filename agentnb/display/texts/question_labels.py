@@ -196,6 +196,7 @@ def limits_in_words(field: FormField) -> list[str]:
     """Return what the value of a field must be, in a few words each."""
     lowest, highest = field.limits
     unit = {"text": " characters", "lines": " characters", "choices": " of these"}.get(field.kind, "")
+    unit = " character" if unit == " characters" and (lowest, highest) in ((1, None), (None, 1)) else unit
     limits = {
         (True, True): f"From {lowest} to {highest}{unit}",
         (True, False): f"At least {lowest}{unit}",

@@ -147,10 +147,10 @@ def state_words(state: RunState) -> str:
     return OF_OTHERS.get(state.status, word) if state.foreign else word
 
 
-def chip(run: Run, *, hears: bool = False) -> str:
+def chip(run: Run, *, hears: bool = False, position: PlanPosition | None = None) -> str:
     """Return the state in a few words; while the agent works, its state with more: the running tool, or the step of a plan.
 
-    ``hears``: a reply is streaming.
+    ``hears``: a reply is streaming; ``position``: that of a plan which a run nested in this one executes.
     """
     if run.status == "waiting_on_user" and any(one.kind == "plan_review" for one in run.waiting):
         return PLAN_WAITS
@@ -158,7 +158,7 @@ def chip(run: Run, *, hears: bool = False) -> str:
         return state_words(state_of(run))
     if run.agent_state == "waiting_on_user":
         return STATES[run.agent_state]
-    return _executing(run.plan_position) if run.agent_state == "executing_plan" else _doing(run, hears)
+    return _executing(position or run.plan_position) if run.agent_state == "executing_plan" else _doing(run, hears)
 
 
 def outcome_words(assessment: Assessment | None) -> str:

@@ -19,7 +19,7 @@ from agentnb.core.run.approvals import APPROVE, DENY, decision, is_edit
 from agentnb.core.run.rounds import CallRecord
 from agentnb.detect.run import Run
 from agentnb.display.form import Form
-from agentnb.display.markup import NOTHING, Html, tag, words
+from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.parts.questions.answer_controls import approval_controls
 from agentnb.display.parts.questions.schema_form import fields_html
 from agentnb.display.texts.labels import amount, counted, dollars
@@ -63,14 +63,16 @@ def draft_html(asked: AskedQuestion, run: Run, form: Form) -> Html:
     return tag("div", "question", *parts, role="group", aria_label="A draft of a plan")
 
 
-def approved_by_words(record: CallRecord, run: Run | None) -> Html:
-    """Return which words of the person approved the draft that a call ran; nothing for other calls."""
-    arguments = record.call.arguments if isinstance(record.call.arguments, dict) else {}
-    named = arguments.get("plan_id")
-    if run is None or record.call.name != PLAN_TOOL or not isinstance(named, str):
+def plan_notes(record: CallRecord, run: Run | None) -> Html:
+    """Return the review of the plan that a call made, and which words of the person approved it; nothing for other calls."""
+    if run is None or record.call.name != PLAN_TOOL:
         return NOTHING
-    plan = run.plans.get(named)
-    return tag("div", "quiet", WORDS, f"“{words(plan.words, MAX_OF_WORDS)}”") if plan is not None and plan.words else NOTHING
+    plan = next((one for one in run.plans.values() if one.call_id == record.call.id), None)
+    reviews = [f"Reviewed: {one.verdict.replace('_', ' ')}. {one.notes}" for one in (plan.reviews if plan else ())]
+    arguments = record.call.arguments if isinstance(record.call.arguments, dict) else {}
+    approved = run.plans.get(str(arguments.get("plan_id") or ""))
+    told = [f"{WORDS}“{approved.words}”"] if approved is not None and approved.words else []
+    return joined(*[tag("div", "quiet", words(visible(one), MAX_OF_WORDS)) for one in (*reviews, *told)])
 
 
 def _edits(run: Run, plan: PlanSpec) -> list[Html]:
@@ -92,7 +94,7 @@ def _reasoning(plan: PlanSpec) -> Html:
 def _table(plan: PlanSpec, specs: Sequence[ToolSpec], *, editable: bool) -> Html:
     """Return the steps as a table; where it is edited, with the controls of each step."""
     names = ["", "Step", "After", *([""] if editable else [])]
-    head = tag("tr", "", *[tag("th", "", name, scope="col") for name in names])
+    head = tag("tr", "draft-row", *[tag("th", "draft-head", name, scope="col") for name in names])
     rows = [_row(plan, place, specs, editable=editable) for place in range(len(plan.steps))]
     return tag("table", "draft", tag("thead", "", head), tag("tbody", "", *rows))
 
@@ -102,11 +104,11 @@ def _row(plan: PlanSpec, place: int, specs: Sequence[ToolSpec], *, editable: boo
     number = str(step.number or place + 1)
     what = tag("div", "draft-what", words(visible(step.description or step.type)))
     form = _form(plan, place, specs) if editable and place < MAX_FORMS else NOTHING
-    cells = [tag("td", "draft-number", number), tag("td", "", what, _how(step, specs), form)]
-    cells.append(tag("td", "quiet", ", ".join(map(str, step.depends_on))))
+    cells = [tag("td", "draft-cell draft-side", number), tag("td", "draft-cell", what, _how(step, specs), form)]
+    cells.append(tag("td", "draft-cell draft-side", ", ".join(map(str, step.depends_on))))
     if editable:
-        cells.append(tag("td", "draft-moves", *_moves(plan, place)))
-    return tag("tr", "", *cells)
+        cells.append(tag("td", "draft-cell draft-moves", *_moves(plan, place)))
+    return tag("tr", "draft-row", *cells)
 
 
 def _how(step: PlanStep, specs: Sequence[ToolSpec]) -> Html:
@@ -114,12 +116,12 @@ def _how(step: PlanStep, specs: Sequence[ToolSpec]) -> Html:
     tools = ", ".join(step.tools)
     way = way_among(step, specs)
     if way == "executor":
-        return tag("div", "draft-how", "An agent with ", tag("code", "", words(tools)))
+        return tag("div", "draft-how", "An agent with ", tag("code", "draft-code", words(tools)))
     if way != "call":
         return tag("div", "draft-how", "A reply of the model" if way == "reply" else f"There is no tool {tools}")
     pairs = [f"{name}={msgspec.json.encode(value).decode()}" for name, value in (step.args or {}).items()]
     arguments = words(visible(", ".join(pairs)))
-    return tag("div", "draft-how", tag("code", "", words(step.tools[0]), "(", arguments, ")"))
+    return tag("div", "draft-how", tag("code", "draft-code", words(step.tools[0]), "(", arguments, ")"))
 
 
 def _form(plan: PlanSpec, place: int, specs: Sequence[ToolSpec]) -> Html:
