@@ -10,6 +10,7 @@ from pathlib import Path
 
 import PIL.Image
 import pytest
+from draft_runs import answer, drafted
 from drawn_workflows import BRANCH, LOOP, NESTED, ONCE_AROUND, spec_of, workflow_run
 from hostile_runs import Pause, hostile_run, items, texts_of
 from made_results import results_of
@@ -48,6 +49,7 @@ from agentnb.display.lists.plan_view import plan_html
 from agentnb.display.lists.replay_view import replay_html
 from agentnb.display.lists.run_rows import row_of
 from agentnb.display.markdown.markdown import markdown_html
+from agentnb.display.parts.questions.draft_view import draft_html
 from agentnb.display.parts.questions.question import question_html
 from agentnb.display.parts.questions.schema_form import form_html
 from agentnb.display.parts.tool_card import tool_card_html
@@ -134,6 +136,8 @@ def pieces() -> Iterator[str]:
         asked = WaitingOnUser("elicitation", "Well?", id="q1", asked_by="book", **fields)  # type: ignore[arg-type]
         yield question_html(AskedQuestion(question=asked, round=0), live=True)
     yield from (piece for case in CASES.values() for piece in (question_html(case, live=True), form_html(case.question)))
+    waiting = drafted()
+    yield draft_html(waiting.questions[0], waiting, Form(live=True)) + run_html(drafted(answer("approve")))
     yield tool_card_html(CallRecord(TOOL, printed="a line\n"), live=True)
     done = ToolResult("c1", "read", (Text("x" * 20_000),))
     table = Table(("a", "n"), ((0, "y", 1),), 1, 2)

@@ -42,7 +42,7 @@ def draft_html(asked: AskedQuestion, run: Run, form: Form) -> Html:
     if asked.outcome == "answered" and is_edit(asked.answer):
         return NOTHING  # the next question has the draft as it is now
     try:
-        plan = spec_of(record.plan)
+        plan = spec_of({**record.plan, "id": record.id})
     except SettingsError:  # of a log from elsewhere
         return NOTHING
     specs = [spec for spec in run.tools if spec.name not in NOT_OF_PLANS]
@@ -102,7 +102,7 @@ def _table(plan: PlanSpec, specs: Sequence[ToolSpec], *, editable: bool) -> Html
 def _row(plan: PlanSpec, place: int, specs: Sequence[ToolSpec], *, editable: bool) -> Html:
     step = plan.steps[place]
     number = str(step.number or place + 1)
-    what = tag("div", "draft-what", words(visible(step.description or step.type)))
+    what = tag("div", "", words(visible(step.description or step.type)))
     form = _form(plan, place, specs) if editable and place < MAX_FORMS else NOTHING
     cells = [tag("td", "draft-cell draft-side", number), tag("td", "draft-cell", what, _how(step, specs), form)]
     cells.append(tag("td", "draft-cell draft-side", ", ".join(map(str, step.depends_on))))

@@ -1,0 +1,101 @@
+"""The draft of a plan in a card: all that may run, what it may take, the controls of its table, and what became of it."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Any
+
+from draft_runs import STEPS, answer, drafted, steps
+from run_builder import Fact
+
+from agentnb import Run
+from agentnb.core.log import events as e
+from agentnb.core.log import work_events as w
+from agentnb.core.run.rounds import CallRecord
+from agentnb.display.card.html import run_html
+from agentnb.display.form import Form
+from agentnb.display.parts.questions.draft_view import MAX_FORMS, draft_html, plan_notes
+from agentnb.display.texts.states import chip
+
+LIVE = Form(live=True)
+
+
+def words(found: str) -> str:
+    """The text of HTML."""
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", found)).split())
+
+
+def shown(run: Run, form: Form = LIVE) -> str:
+    return draft_html(run.questions[0], run, form)
+
+
+def test_all_steps_are_shown_with_all_arguments_and_what_they_may_take(snapshot: Any) -> None:
+    text = "x" * 5_000
+    run = drafted(plan=steps({"description": "Fetch", "tools": ["fetch"], "args": {"station": text}}, *STEPS))
+    found = shown(run)
+    assert text in found and len(re.findall("<tr", found)) == 7
+    reach = re.search(r'<div class="agentnb-draft-reach">(.*)', found, re.DOTALL)
+    assert reach is not None and words(reach[1].split("<button")[0]) == snapshot("reach")
+    assert words(re.split("<tbody", shown(drafted(), Form()))[1]) == snapshot("saved table")
+    assert chip(run) == snapshot("chip")
+
+
+def test_what_is_left_of_the_budget_is_told_and_unknown_cost_is_unknown(snapshot: Any) -> None:
+    unpriced = (w.ModelCalled, {"operation": "plan_generation"})
+    for name, run in {
+        "a budget": drafted(settings={"budget": 0.5}),
+        "a budget, unknown cost": drafted(unpriced, settings={"budget": 0.5}),
+        "unknown cost": drafted(unpriced),
+    }.items():
+        assert words(shown(run)).partition("not known before. ")[2].partition(" Approve")[0] == snapshot(name)
+
+
+def test_only_a_live_card_has_the_controls_of_the_table() -> None:
+    live, saved = shown(drafted()), run_html(drafted())
+    assert {*re.findall('data-op="([a-z]+)"', live)} == {"up", "down", "remove", "add"} and live.count("<form") == 6
+    assert "data-op" not in saved and "<form" not in saved and "Fetch Brest" in saved
+    one = shown(drafted(plan=steps(STEPS[3])))
+    assert {*re.findall('data-op="([a-z]+)"', one)} == {"add"}
+    many = shown(drafted(plan=steps(*[{"description": f"Step {n}", "tools": []} for n in range(MAX_FORMS + 5)])))
+    assert many.count('data-do="step"') == MAX_FORMS and f"Step {MAX_FORMS + 4}" in many
+
+
+def test_texts_of_the_plan_are_no_markup_and_hide_nothing() -> None:
+    hostile = "<img src=x onerror=alert(1)>\u202e"
+    run = drafted(plan=steps({"description": hostile, "tools": ["fetch"], "args": {"station": hostile}}))
+    for found in (shown(run), run_html(run)):
+        assert "<img" not in found and "\u202e" not in found and "&lt;img" in found
+
+
+def test_what_became_of_a_draft_is_told_beside_it(snapshot: Any) -> None:
+    cases: dict[str, list[Fact]] = {
+        "approved": [answer("approve")],
+        "approved by a function": [answer(True, by="program")],
+        "declined": [answer("deny")],
+        "declined with a reason": [answer({"deny": "Too many"})],
+        "declined without an answer": [answer(None, declined=True)],
+        "withdrawn": [(e.QuestionAnswered, {"question_id": "q1", "withdrawn": True})],
+    }
+    for name, facts in cases.items():
+        found = shown(drafted(*facts))
+        assert "Fetch Brest" in found and "data-op" not in found
+        assert words(found.partition("</table>")[2]) == snapshot(name)
+    assert shown(drafted(answer({"edit": {"steps": steps()}}))) == ""
+
+
+def test_a_refused_edit_is_told_and_those_that_counted_are_counted(snapshot: Any) -> None:
+    assert words(shown(drafted(problem="Step 2 is wrong"))).count("Step 2 is wrong") == 1
+    edited = (w.PlanEdited, {"plan_id": "p-1", "plan": {"steps": steps(STEPS[0])}})
+    assert words(shown(drafted(edited))).partition(" Step ")[0] == snapshot("edited")
+
+
+def test_a_call_shows_the_review_of_its_plan_and_the_words_that_approved_its_draft(snapshot: Any) -> None:
+    review = (w.PlanReviewed, {"plan_id": "p-1", "verdict": "needs_changes", "notes": "State <the> day."})
+    approved = (w.PlanApproved, {"plan_id": "p-1", "words": "Yes, go ahead", "call_id": "c2"})
+    run = drafted(review, approved)
+    made = run.rounds[0].records[0]
+    assert words(plan_notes(made, run)) == snapshot("review") and "&lt;the&gt;" in plan_notes(made, run)
+    call = type(made.call)("agent_create_plan", {"plan_id": "p-1"}, "c2")
+    assert words(plan_notes(CallRecord(call), run)) == snapshot("words")
+    assert plan_notes(CallRecord(type(made.call)("fetch", {"plan_id": "p-1"}, "c3")), run) == ""
