@@ -68,6 +68,9 @@ class SideBySide:
 
         A run that is being suspended waits for the others to end, as their work would be lost.
         """
+        if len(work) == 1:  # no task of its own: for a step that calls a tool that is a third of what it takes
+            await work[0]
+            return
         failed: list[BaseException] = []  # in the order in which they failed, also within one turn of the loop
         tasks = _begun(work, asyncio.Semaphore(most or len(work) or 1), failed)
         suspended: BaseException | None = None

@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn, TypeAlias
+
+import msgspec
 
 from agentnb.workflow.form.problems import Problems
 
@@ -37,9 +38,8 @@ _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-@dataclass(frozen=True, slots=True)
-class ScalarNode:
-    """A value that holds no others."""
+class ScalarNode(msgspec.Struct, frozen=True, gc=False):
+    """A value that holds no others, and so is nothing for the collector of garbage."""
 
     line: int
     value: str | int | float | bool | None
@@ -54,8 +54,7 @@ class ScalarNode:
         return self.line + 1 + self.text.count("\n", 0, place) if self.is_literal else self.line
 
 
-@dataclass(frozen=True, slots=True)
-class ListNode:
+class ListNode(msgspec.Struct, frozen=True):
     """A list."""
 
     line: int
@@ -70,8 +69,7 @@ class Entry(NamedTuple):
     value: Node
 
 
-@dataclass(frozen=True, slots=True)
-class MappingNode:
+class MappingNode(msgspec.Struct, frozen=True):
     """A mapping; its keys are texts."""
 
     line: int

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 from msgspec import structs
@@ -168,17 +168,53 @@ def read_plan(node: MappingNode, problems: Problems) -> ReadPlan:
     return ReadPlan(plan, fields, tuple(read.fields), tuple(read.faults))
 
 
+class _ChatStep(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """A chat's step as `PlanStep.chat_data` writes it."""
+
+    step_number: Annotated[int, msgspec.Meta(ge=1)]
+    type: str
+    description: str
+    tools: tuple[str, ...]
+    executor_required: bool
+    depends_on: tuple[int, ...]
+    args: dict[str, Any] | None = None
+
+    @property
+    def read(self) -> PlanStep:
+        """The step that this is."""
+        return PlanStep(
+            type=self.type,
+            number=self.step_number,
+            description=self.description,
+            tools=tuple(map(tool_name, self.tools)),
+            args=self.args,
+            executor_required=self.executor_required,
+            depends_on=self.depends_on,
+        )
+
+
+class _ChatPlan(msgspec.Struct, forbid_unknown_fields=True):
+    """A chat's plan as `PlanSpec.chat_data` writes it."""
+
+    steps: Annotated[list[_ChatStep], msgspec.Meta(min_length=1)]
+    id: str | None = None
+    reasoning: str | None = None
+
+
 def plan_of_data(data: Any) -> PlanSpec | None:
     """Return the plan of plain data that `PlanSpec.data` wrote, without asking where anything stands; None for any other."""
-    if not isinstance(data, dict) or set(data) != set(OF_PLANS) or data["elicitation"] is not None:
-        return None
-    steps = data["steps"]
+    steps = data.get("steps") if isinstance(data, dict) else None
     if not isinstance(steps, list) or len(steps) > MAX_STEPS:
         return None
     try:
-        return PlanSpec(id=data["id"], intention=data["intention"], steps=msgspec.convert(steps, tuple[PlanStep, ...]))
+        if data.keys() != set(OF_PLANS):
+            plan = msgspec.convert(data, _ChatPlan)
+            return PlanSpec(id=plan.id, reasoning=plan.reasoning, steps=tuple([step.read for step in plan.steps]), form="chat")
+        if data["elicitation"] is None:
+            return PlanSpec(id=data["id"], intention=data["intention"], steps=msgspec.convert(steps, tuple[PlanStep, ...]))
     except msgspec.ValidationError:
-        return None
+        pass
+    return None
 
 
 def form_of(node: MappingNode) -> PlanForm:
@@ -196,11 +232,13 @@ def form_of(node: MappingNode) -> PlanForm:
 
 def node_of(data: Any) -> Node:
     """Return plain data as nodes without lines, to be read as what stands in a file is."""
+    if isinstance(data, str):
+        return ScalarNode(0, data, data)
     if isinstance(data, dict):
         return MappingNode(0, {str(key): Entry(0, node_of(value)) for key, value in data.items()})
     if isinstance(data, list | tuple):
         return ListNode(0, tuple([node_of(item) for item in data]))
-    return ScalarNode(0, data, data if isinstance(data, str) else json.dumps(data))
+    return ScalarNode(0, data, json.dumps(data))
 
 
 def _read_step(item: Node, index: int, form: PlanForm, problems: Problems, read: _Steps) -> None:

@@ -14,6 +14,8 @@ from task_examples import without_ids
 
 from agentnb import Plan, ToolCall, validate_plan
 from agentnb.errors import BrokenReply, WorkflowProblems
+from agentnb.workflow.form.problems import Problems
+from agentnb.workflow.plans.plan_reader import plan_of_data, read_any_plan
 from agentnb.workflow.plans.plan_results import answer_result, given_results, last_of_each_call, window_of
 from agentnb.workflow.plans.plan_spec import PlanQuestion
 from agentnb.workflow.plans.reply_plans import plan_in_reply
@@ -166,3 +168,27 @@ def test_any_plan_is_the_same_after_it_was_written_and_read(written: list[dict[s
     assert Plan.read(plan.to_dict()) == plan
     found = plan_in_reply(plan.to_json())
     assert found is not None and found.plan.steps == plan.steps
+
+
+_chat_steps = st.fixed_dictionaries(
+    {
+        "stepNumber": st.integers(0, 9),
+        "type": st.sampled_from(["research", "action", "think", ""]),
+        "description": st.text(max_size=20),
+        "tools": st.lists(st.sampled_from(["web.fetch", "tables_compare", "mcp:clock/now"]), min_size=1, max_size=2),
+        "executorRequired": st.booleans(),
+        "dependsOn": st.lists(st.integers(0, 4), max_size=2),
+    },
+    optional={"args": st.none() | st.dictionaries(st.text(max_size=5), _values, max_size=3)},
+)
+
+
+@given(st.lists(_chat_steps, max_size=3), st.fixed_dictionaries({}, optional={"id": st.text(), "reasoning": st.text()}))
+@examples(60)
+def test_data_of_a_chat_is_read_at_once_as_it_is_read_line_by_line(steps: list[dict[str, Any]], about: dict[str, str]) -> None:
+    data, problems = {"steps": steps, **about}, Problems()
+    read, at_once = read_any_plan(data, problems), plan_of_data(data)
+    assert read is not None
+    assert at_once == (read.plan if steps and not problems.found else None)
+    for other in ({**data, "id": 5}, {**data, "intention": ""}, {**data, "steps": [{**step, "reason": ""} for step in steps]}):
+        assert not steps or plan_of_data(other) is None
