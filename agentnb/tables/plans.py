@@ -13,6 +13,7 @@ from agentnb.interchange.files import RunSource
 from agentnb.tables.columns import COUNTED, DOLLARS, SECONDS, Column
 from agentnb.tables.folders import frame_of
 from agentnb.tables.frames import Table
+from agentnb.tables.model_calls import executor_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +45,7 @@ class Row(NamedTuple):
     def status(self) -> str:
         """What became of it."""
         plan = self.plan
-        if plan.is_rejected:
+        if plan.is_rejected or (not plan.status and plan.verdict in ("rejected", "needs_changes")):
             return "declined"
         if plan.status:
             return "executing" if plan.status == "running" else plan.status
@@ -110,6 +111,8 @@ COLUMNS: list[Column[Row]] = [
 
 
 def _rows(run: RunFacts) -> Iterator[Row]:
+    if executor_of(run):  # the run that made the plan has its row
+        return
     for plan in PlanHistory(run.events).plans if run.plans or run.step_records else ():
         yield Row(run.id, plan)
 

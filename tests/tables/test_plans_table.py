@@ -50,6 +50,7 @@ def test_facts_of_a_plan_that_is_reviewed_and_edited(subtests: pytest.Subtests) 
     call = w.ModelCalled, {"operation": "plan_generation", "usage": Usage(cost=0.25), "execution_mode": "agent_review"}
     built.extend(call).add(w.PlanProposed, plan_id="a", plan={"steps": [fetch("brest")]})
     question = WaitingOnUser("plan_review", "Run it?", {"type": "boolean"}, "q1", "")
+    again = [(w.PlanProposed, {"plan_id": "a", "plan": {"steps": [fetch("brest")]}})]
     for name, (facts, expected) in {
         "proposed": ([], ("pending", None, 0)),
         "asked": ([(QuestionAsked, {"question": question})], ("pending_review", None, 0)),
@@ -59,6 +60,7 @@ def test_facts_of_a_plan_that_is_reviewed_and_edited(subtests: pytest.Subtests) 
         ),
         "edited": ([(w.PlanEdited, {"plan_id": "a", "plan": {"steps": []}})], ("completed", "fine", 1)),
         "rejected": ([(w.PlanRejected, {"plan_id": "a"})], ("declined", "fine", 1)),
+        "refused": ([*again, (w.PlanReviewed, {"plan_id": "a", "verdict": "needs_changes"})], ("declined", "needs_changes", 0)),
     }.items():
         with subtests.test(name):
             built.extend(*facts)

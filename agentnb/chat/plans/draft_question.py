@@ -11,13 +11,26 @@ from agentnb.workflow.plans.plan_spec import PlanSpec, PlanStep
 
 KIND: QuestionKind = "plan_review"
 STEPS = "steps"
+_STEP = {
+    "type": "object",
+    "properties": {
+        "stepNumber": {"type": "integer"},
+        "type": {"type": "string"},
+        "description": {"type": "string", "minLength": 1},
+        "tools": {"type": "array", "items": {"type": "string"}},
+        "args": {"type": ["object", "null"]},
+        "executorRequired": {"type": "boolean"},
+        "dependsOn": {"type": "array", "items": {"type": "integer"}},
+    },
+    "required": ["description"],
+}
 EDITED: dict[str, Any] = {
     "type": "object",
-    "properties": {STEPS: {"type": "array", "items": {"type": "object"}, "minItems": 1}},
+    "properties": {STEPS: {"type": "array", "items": _STEP, "minItems": 1}},
     "required": [STEPS],
     "additionalProperties": False,
 }
-"""The schema of an edit: the whole list of steps, as a chat's plan has them."""
+"""The schema of an edit: the whole list of steps, as a chat's plan has them, of which each needs a description only."""
 
 
 def draft_question(plan: PlanSpec, reach: PlanReach, problem: str = "") -> WaitingOnUser:

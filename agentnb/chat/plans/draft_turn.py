@@ -12,7 +12,7 @@ from agentnb.chat.logged_context import rules_of_run
 from agentnb.chat.plans.draft_question import KIND, STEPS, draft_question, read_answer
 from agentnb.chat.plans.drafts import Draft, drafts_of
 from agentnb.chat.plans.plan_edits import checked_edit
-from agentnb.chat.plans.plan_execution import PlanExecution, plan_specs, shown_calls_allowed
+from agentnb.chat.plans.plan_execution import CALLS, PlanExecution, plan_specs, shown_calls_allowed
 from agentnb.chat.plans.plan_reach import reach_of
 from agentnb.chat.plans.plan_request import DRAFT
 from agentnb.chat.plans.plan_tool import PLANNER
@@ -103,7 +103,8 @@ def _told(run: RunSoFar) -> Continue | None:
     """Return the round in which the model reads what came of a draft since the last round; None if nothing did."""
     for event in _since_last_round(run):
         if isinstance(event, StepFinished) and (record := run.plans.get(event.step)) is not None:
-            result = event.output if event.output is not None else {"status": "failed", "error": event.error}
+            output = event.output if isinstance(event.output, dict) else {"status": "failed", "error": event.error}
+            result = {key: value for key, value in output.items() if key != CALLS}
             plan = {key: one for key, one in record.plan.items() if key in ("id", "steps", "reasoning")}
             given = {"plan": msgspec.json.encode(plan).decode(), "result": msgspec.json.encode(result).decode()}
             return Continue(PLAN_EXECUTED, _filled("draft_executed", plan_id=event.step, **given))

@@ -20,7 +20,7 @@ NEW_STEP = "New step"
 
 def checked_edit(plan: PlanSpec, steps: Any, specs: Iterable[ToolSpec], rules: Sequence[Mapping[str, Any]]) -> PlanSpec:
     """Return the plan with these steps, as plain data. Raises `SettingsError`, which says all that is wrong with them."""
-    data: dict[str, Any] = {"steps": steps}
+    data: dict[str, Any] = {"steps": [_whole(step, number) for number, step in enumerate(steps, 1)]}
     if plan.reasoning is not None:
         data["reasoning"] = plan.reasoning
     read, problems = read_and_check(data, [*specs])
@@ -34,6 +34,12 @@ def checked_edit(plan: PlanSpec, steps: Any, specs: Iterable[ToolSpec], rules: S
     if read is None or wrong:
         raise SettingsError(f"The plan cannot be changed so: {'; '.join(wrong) or 'there are no steps'}", "It is as it was")
     return structs.replace(read.plan, id=plan.id, reasoning=plan.reasoning, form="chat")
+
+
+def _whole(step: Any, number: int) -> Any:
+    """Return a step with what it leaves out, as a step is read that no model wrote."""
+    usual = {"stepNumber": number, "type": "action", "tools": [], "executorRequired": False, "dependsOn": []}
+    return {**usual, **step} if isinstance(step, Mapping) else step
 
 
 def changed(plan: PlanSpec, place: int, **fields: Any) -> PlanSpec:

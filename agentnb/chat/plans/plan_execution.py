@@ -13,7 +13,7 @@ from agentnb.chat.plans.plan_outcome import FAILED, executed
 from agentnb.chat.plans.plan_reach import reach_of
 from agentnb.chat.plans.plan_request import NAME
 from agentnb.chat.plans.plan_review import Review
-from agentnb.core.log.work_events import ContextShifted, GrantGiven, GrantWithdrawn, PlanApproved
+from agentnb.core.log.work_events import BY_PLAN, ContextShifted, GrantGiven, GrantWithdrawn, PlanApproved
 from agentnb.core.plans.plan_steps import EXECUTOR
 from agentnb.core.request import ToolSpec
 from agentnb.core.run.agent_state import EXECUTION
@@ -26,6 +26,8 @@ from agentnb.tools.tool import Inside, Tool
 from agentnb.workflow.plan import Plan
 from agentnb.workflow.plans.plan_spec import PlanSpec
 
+CALLS = "calls"
+"""The number of tool calls in the output of the step, which models do not see."""
 NOT_OF_PLANS = frozenset({NAME, TODO_TOOL})
 """Tools that no step of a plan calls."""
 
@@ -62,7 +64,8 @@ class PlanExecution:
         path = plan.id or ""
         before = inside.run.step_records.get(path)
         if before is not None and before.status != "running":  # in the process that died
-            return before.output or {"status": FAILED, "plan_id": path, "summary": before.error}
+            given = before.output or {"status": FAILED, "plan_id": path, "summary": before.error}
+            return {key: value for key, value in given.items() if key != CALLS}
         about = Extension(name=EXECUTOR, settings=_about(inside.run, path, call_id))
         settings = {"todos": False, "extensions": [about]}
         gates = (*inside.own_gates, PlanCalls(self._max_tool_calls))
@@ -78,7 +81,7 @@ class PlanExecution:
 
         def output(run: Any) -> dict[str, Any]:
             result.update(executed(plan, run, review, is_edited=is_edited))
-            return result
+            return {**result, CALLS: run.calls_made}
 
         inputs = {"plan": {"id": path}}
         step: dict[str, Any] = {"agent": EXECUTION, "inputs": inputs, "seconds": seconds, "in_call": bool(call_id)}
@@ -131,7 +134,7 @@ def _withdraw(inside: Inside, names: list[str]) -> None:
     known = {one.grant_id for one in inside.run.grants}
     for name in names:
         if name in known:
-            inside.record(GrantWithdrawn, grant_id=name, by="plan")
+            inside.record(GrantWithdrawn, grant_id=name, by=BY_PLAN)
 
 
 def plan_tools(inside: Inside) -> list[Tool]:

@@ -234,6 +234,10 @@ class GrantGiven(Event, frozen=True, kw_only=True, tag="grant_given", gc=False):
     run; empty for calls with any."""
 
 
+BY_PLAN = "plan"
+"""Who takes back the grants of single calls: the plan that has them, with its end."""
+
+
 class GrantWithdrawn(Event, frozen=True, kw_only=True, tag="grant_withdrawn", gc=False):
     """A grant was taken back: calls of its tool are asked about again."""
 

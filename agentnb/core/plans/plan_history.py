@@ -121,6 +121,9 @@ class PlanProgress:
     def end(self, event: w.StepFinished) -> None:
         """Note that its execution ended, and what its results say of steps that left nothing in the log."""
         self.status, self.error, self.ended_at = event.status, event.error, event.at
+        if isinstance(event.output, Mapping) and "steps" in event.output:  # it ran as a run of its own
+            self._take_summary(event.output)
+            return
         results = _results(event.output)
         self.reach(self._reached(event, results))
         for place, step in enumerate([*self.steps]):
@@ -128,6 +131,14 @@ class PlanProgress:
                 self.change(place, error=text_of(found.get("error")), result=found.get("result"))
             if step.status == PENDING:
                 self._settle_rest(step)
+
+    def _take_summary(self, output: Mapping[str, Any]) -> None:
+        """Take what a run of its own says of the steps and their calls."""
+        told = output["steps"] if isinstance(output["steps"], list | tuple) else ()
+        for place, one in enumerate(told):
+            if isinstance(one, Mapping):
+                self.change(place, status=text_of(one.get("status")), error=text_of(one.get("error")))
+        self.calls += output["calls"] if type(output.get("calls")) is int else 0
 
     def _reached(self, event: w.StepFinished, results: Mapping[str, Any]) -> int:
         """Return how many steps were reached before the plan ended; a question and an abort end it."""

@@ -12,6 +12,7 @@ from agentnb.core.log.events import AnyEvent, Event, RoundStarted, RunRecovered,
 from agentnb.core.plans.plan_history import GENERATION
 from agentnb.core.plans.plan_steps import CALL
 from agentnb.core.request import ToolSpec
+from agentnb.core.run.agent_state import EXECUTION
 from agentnb.core.run.timeline import CLARIFY_BLANK
 from agentnb.core.run.work_fold import KINDS
 from agentnb.core.run.work_records import is_substituted
@@ -127,7 +128,8 @@ def _step_started(event: w.StepStarted, names: WorkNames) -> str:
     if event.step_kind == CALL:
         message = event.inputs.get("message") if isinstance(event.inputs, dict) else None
         is_question = names.of_step(event.step) == ASKS
-        return f"{ASKS}: {message}" if is_question and isinstance(message, str) else f"{names.of_step(event.step)} began"
+        run = f": run {event.nested}" if event.agent == EXECUTION and event.nested else ""
+        return f"{ASKS}: {message}" if is_question and isinstance(message, str) else f"{names.of_step(event.step)} began{run}"
     title = f" ({event.title})" if event.title else ""
     return f"step {event.step}{title} began{again}"
 
@@ -241,8 +243,9 @@ _WORDS: dict[type[Event], Callable[[Any], str]] = {
     w.ServerChanged: _server_changed,
     w.FindingMade: _finding_made,
     w.GuidanceDrawn: lambda event: f"guidance {event.set} drawn, with a probability of {event.propensity:.3g}",
-    w.GrantGiven: lambda event: "" if event.given_in else _grant_given(event),  # else the run around shows it
-    w.GrantWithdrawn: lambda event: f"grant {event.grant_id} taken back",
+    # Those of the run around are shown there, and those of single calls are of the approval of their plan.
+    w.GrantGiven: lambda event: "" if event.given_in or event.arguments else _grant_given(event),
+    w.GrantWithdrawn: lambda event: "" if event.by == w.BY_PLAN else f"grant {event.grant_id} taken back",
     w.ContextShifted: _context_shifted,
     w.ReplyGiven: _reply_given,
     w.OtherEvent: _other,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from IPython.core.interactiveshell import InteractiveShell
@@ -26,7 +26,7 @@ ALLOW_URL = "--allow-url"
 MAX_OF_A_QUESTION = 200
 """Characters of a question that are repeated in a message."""
 MAX_SUSPENDED = 50
-"""Suspended runs that are looked at for what waits for an approval."""
+"""Suspended and interrupted runs that are looked at for what waits for an approval."""
 DRAFT = "plan_review"
 APPROVED = (DRAFT, "approval")
 """The kinds of questions that an approval answers."""
@@ -65,7 +65,7 @@ def approve_command(session: Session, shell: InteractiveShell, rest: str) -> Ans
     if named.startswith("-"):
         named, options = "", rest
     live = [(one.run_id, question) for one in session.running()[::-1] for question in one.run.waiting]
-    stored = map(session.store.load, islice(session.suspended(), MAX_SUSPENDED))
+    stored = map(session.store.load, islice(chain(session.suspended(), session.interrupted()), MAX_SUSPENDED))
     left = [(run.id, question) for run in stored for question in answerable_later(run)]
     known = [one for one in (*live, *left) if one[1].kind in APPROVED and (not named or _is_meant(named, *one))]
     found = [one for one in known if one[1].kind == DRAFT] or known

@@ -14,6 +14,7 @@ from draft_turns import DRAFT, answered, drafting, named, waiting
 from plan_turns import APPROVED, agent, call, plan, step
 
 from agentnb import Agent, ContextType, Plans, Run, RunOptions, Store, tables, tool
+from agentnb.core.plans.plan_history import PlanHistory
 from agentnb.models.scripted import ScriptedModel
 
 EXECUTOR = step(3, "", 1, 2, tools=["tables_compare"], executorRequired=True)
@@ -118,3 +119,14 @@ def test_the_model_calls_of_a_turn_with_a_plan_have_the_rows_of_the_documents(tm
     wanted = [[str(ids.get(row[name], row[name])) for name in ("run_id", *compared)] for row in documented]
     own = table[table["operation"] != "nested"][["run_id", *compared]].astype(object)
     assert sorted(own.where(own.notna(), "None").to_numpy().tolist()) == sorted(wanted)
+
+
+def test_a_plan_of_a_chat_has_one_row_with_the_calls_of_its_own_run(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    failing = plan(step(1, "brest"), step(2, "vigo", 1), step(3, "cork", 2))
+    run = asyncio.run(agent(call(), failing, "Vigo is unknown.").run("Compare them", RunOptions(store=store)))
+    table = tables.plans([run, store.load(next(iter(run.step_records.values())).nested)])
+    assert table[["run_id", "mode", "status", "steps", "calls"]].to_numpy().tolist() == [
+        [run.id, "auto_execute", "failed", 3, 2]
+    ]
+    assert [one.status for one in PlanHistory(run.events).plans[0].steps] == ["completed", "failed", "skipped"]

@@ -60,7 +60,6 @@ def test_an_edit_is_checked_and_an_event_and_what_is_approved_is_what_runs(subte
         "an unknown tool": [step(1, "cork", tools=["tides_fetches"])],
         "wrong arguments": [step(1, "cork", args={"station": 4})],
         "an unknown step": [step(1, "cork", 7)],
-        "no description": [{**one, "description": ""}],
     }
     for name, steps in refused.items():
         with subtests.test(name):
@@ -80,8 +79,12 @@ def test_an_edit_is_checked_and_an_event_and_what_is_approved_is_what_runs(subte
     (done,) = run.step_records.values()
     assert done.output["summary"] == "1 of 1 steps done." and len(done.output["plan"]["steps"]) == 1
     assert '"station":"cork"' in run.messages[-2].text and "brest" not in run.messages[-2].text
-    with pytest.raises(SettingsError, match="steps"):
-        waiting(drafting()).answer({"edit": {"steps": []}})
+    for steps in ([], [{**one, "description": ""}], [{**one, "tools": "tides_fetch"}], "all"):
+        with pytest.raises(SettingsError, match="steps"):
+            waiting(drafting()).answer({"edit": {"steps": steps}})
+    least = {"description": "Fetch", "tools": ["tides_fetch"], "args": {"station": "cork"}}
+    run = answered(waiting(drafting("Fetched.")), steps_of(least), "approve")
+    assert next(iter(run.step_records.values())).output["summary"] == "1 of 1 steps done."
 
 
 def test_words_in_place_of_an_answer_go_to_the_model_which_may_then_run_the_draft_once() -> None:

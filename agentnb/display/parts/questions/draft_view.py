@@ -39,8 +39,9 @@ WORDS = "Approved by your words: "
 def draft_html(asked: AskedQuestion, run: Run, form: Form) -> Html:
     """Return the question about a draft: while it is open with the table of its steps and what answers it."""
     record = run.plans[asked.question.call_id]
-    if asked.outcome == "answered" and is_edit(asked.answer):
-        return NOTHING  # the next question has the draft as it is now
+    about = [one for one in run.questions if one.question.call_id == record.id]
+    if about[-1].question.id != asked.question.id or (asked.outcome == "answered" and is_edit(asked.answer)):
+        return NOTHING  # the last question has the draft as it is now
     try:
         plan = spec_of({**record.plan, "id": record.id})
     except SettingsError:  # of a log from elsewhere
