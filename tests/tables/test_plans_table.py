@@ -50,7 +50,6 @@ def test_facts_of_a_plan_that_is_reviewed_and_edited(subtests: pytest.Subtests) 
     call = w.ModelCalled, {"operation": "plan_generation", "usage": Usage(cost=0.25), "execution_mode": "agent_review"}
     built.extend(call).add(w.PlanProposed, plan_id="a", plan={"steps": [fetch("brest")]})
     question = WaitingOnUser("plan_review", "Run it?", {"type": "boolean"}, "q1", "")
-    again = [(w.PlanProposed, {"plan_id": "a", "plan": {"steps": [fetch("brest")]}})]
     for name, (facts, expected) in {
         "proposed": ([], ("pending", None, 0)),
         "asked": ([(QuestionAsked, {"question": question})], ("pending_review", None, 0)),
@@ -60,12 +59,17 @@ def test_facts_of_a_plan_that_is_reviewed_and_edited(subtests: pytest.Subtests) 
         ),
         "edited": ([(w.PlanEdited, {"plan_id": "a", "plan": {"steps": []}})], ("completed", "fine", 1)),
         "rejected": ([(w.PlanRejected, {"plan_id": "a"})], ("declined", "fine", 1)),
-        "refused": ([*again, (w.PlanReviewed, {"plan_id": "a", "verdict": "needs_changes"})], ("declined", "needs_changes", 0)),
     }.items():
         with subtests.test(name):
             built.extend(*facts)
             assert rows(built.run, "status", "verdict", "edits") == [expected]
             assert rows(built.run, "mode", "context", "cost", "seconds") == [("agent_review", "project", 0.25, None)]
+
+
+def test_a_plan_that_a_reviewer_refuses_is_declined() -> None:
+    for verdict, status in {"needs_changes": "declined", "rejected": "declined", "approved": "pending"}.items():
+        built = RunBuilder().add(w.PlanProposed, plan_id="a", plan={"steps": [fetch("brest")]})
+        assert rows(built.add(w.PlanReviewed, plan_id="a", verdict=verdict).run, "status") == [(status,)]
 
 
 @pytest.mark.req("R3.43")
