@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 SETUP = """
 import json
 from agentnb.core.messages import ToolCall
@@ -34,3 +36,53 @@ def test_a_draft_waits_for_a_message_of_the_person_and_then_runs_once(kernel: An
     again = kernel.run("%%agent --plans --continue run -m talker -t tides_fetch\nYes, run it")
     assert again.status == "ok", again.error
     assert kernel.value("json.loads(run.rounds[0].results[0].text)['status'], run.context_type") == "('executed', 'project')"
+
+
+DRAFTED = "talker = ScriptedModel([plan(execution_mode='draft_only'), PLAN, 'Shall it run?'])"
+CELL = "%%agent --plans -m talker -t tides_fetch\nDraft it"
+HIGH = "talker = ScriptedModel(['It is high at 05:10.'])"
+
+
+@pytest.mark.req("R3.38")
+def test_a_draft_is_approved_by_a_command_also_by_the_id_of_its_plan_or_run(kernel: Any) -> None:
+    for named in ("", "{drafted()} ", "{run.id} "):
+        kernel.run(f"{SETUP}{DRAFTED}")
+        assert kernel.run(CELL).status == "ok"
+        assert kernel.value("run.status, run.is_suspended, run.waiting[0].kind") == "('waiting_on_user', True, 'plan_review')"
+        kernel.run(HIGH)
+        line = kernel.value(f"f'%agent approve {named}-m talker'").strip("'")
+        approved = kernel.run(line)
+        assert approved.status == "ok", approved.error
+        told = kernel.value("run.text, run.status, [one.status for one in run.step_records.values()]")
+        assert told == "('It is high at 05:10.', 'completed', ['completed'])"
+
+
+def test_what_waits_for_no_approval_is_not_approved_and_of_several_one_is_named(kernel: Any) -> None:
+    nothing = kernel.run("%agent approve")
+    assert "Nothing waits for your approval" in nothing.error
+    ids = []
+    for _ in range(2):
+        kernel.run(f"{SETUP}{DRAFTED}")
+        kernel.run(CELL)
+        ids.append(kernel.value("drafted()").strip("'"))
+    several = kernel.run("%agent approve")
+    assert all(one in several.error for one in ids)
+    unknown = kernel.run("%agent approve plan-70")
+    assert "plan-70" in unknown.error
+    kernel.run(HIGH)
+    assert kernel.run(f"%agent approve {ids[0]} -m talker").status == "ok"
+    kernel.run(HIGH)
+    assert kernel.run("%agent approve -m talker").status == "ok"
+    assert kernel.value("[*run.plans]") == f"['{ids[1]}']"
+
+
+def test_the_next_cell_goes_on_with_a_draft_in_words_and_ends_the_run_that_waits(kernel: Any) -> None:
+    kernel.run(f"{SETUP}{DRAFTED}")
+    kernel.run(CELL)
+    kernel.run("first = run; talker = ScriptedModel([plan(plan_id=drafted()), 'It is high at 05:10.'])")
+    again = kernel.run("%%agent --plans --continue -m talker -t tides_fetch\nYes, run it")
+    assert again.status == "ok", again.error
+    assert kernel.value("run.text, next(iter(run.plans.values())).words") == "('It is high at 05:10.', 'Yes, run it')"
+    kernel.run(kernel.value("f'%agent load {first.id}'").strip("'"))
+    assert kernel.value("run.status, run.stop_reason, len(run.waiting)") == "('completed', 'continued', 0)"
+    assert kernel.run("%agent approve").status == "error"
