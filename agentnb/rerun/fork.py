@@ -11,10 +11,12 @@ from typing import Any, Literal, Unpack
 from msgspec import structs
 
 from agentnb.agent.agent import Agent
+from agentnb.agent.extension import Extension
 from agentnb.agent.from_log import limits_again, limits_of_file, logged_model, with_builtins
 from agentnb.agent.output import Output
 from agentnb.agent.start import AgentParts, forked_run
 from agentnb.chat.logged_context import context_again
+from agentnb.chat.plans.plans import plans_again
 from agentnb.context.history import as_sent_then
 from agentnb.core.log.events import (
     SCHEMA,
@@ -171,7 +173,7 @@ def pending_of(
         history=as_sent_then(logged.get("history")) if logged else "auto",
         output=Output.logged(logged),
         gates=gates,
-        extensions=(*context_again(run), *variant.extensions),
+        extensions=_extensions(run, variant),
         name=run.agent,
         instructions=False,
         **_limits(variant, logged),
@@ -183,6 +185,12 @@ def pending_of(
     only_recorded = tools == RECORDED and not fallback
     options = _with_permissions(run, options, counts=counts, only_recorded=only_recorded, is_fork=is_fork)
     return _pending(agent, before, ForkedFrom(run.id, at_round - 1) if is_fork else None, options)
+
+
+def _extensions(run: Run, variant: Variant) -> tuple[Extension, ...]:
+    """Return the extensions of the variant, and the context and the plans of the run where the variant has none of its own."""
+    named = {one.name for one in variant.extensions}
+    return (*[one for one in (*context_again(run), *plans_again(run)) if one.name not in named], *variant.extensions)
 
 
 def _limits(variant: Variant, logged: dict[str, Any]) -> dict[str, Any]:

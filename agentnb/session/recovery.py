@@ -12,6 +12,7 @@ from agentnb.advice import ListRuns
 from agentnb.agent.agent import Agent
 from agentnb.agent.from_log import agent_of, is_trusted, logged_model
 from agentnb.chat.logged_context import context_again
+from agentnb.chat.plans.plans import plans_again
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError
 from agentnb.guidance import GuidanceSet
@@ -111,7 +112,7 @@ def _made_again(
     """Return what made the run, from its log."""
     if is_workflow(run):
         return workflow_again(run, tools=tools, gates=gates, model=model, agents=agents, actions=actions)
-    again = context_again(run)
+    again = (*context_again(run), *plans_again(run))
     return agent_of(run, tools=tools, gates=gates, model=model, **({"extensions": again} if again else {}))
 
 

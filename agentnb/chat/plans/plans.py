@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
-from agentnb.agent.extension import Extension
+from agentnb.agent.extension import Extension, logged_extensions
 from agentnb.chat.plans.draft_turn import DraftTurn, kept_plans
 from agentnb.chat.plans.drafts import CARRIED, EXTENSION, carried_drafts
 from agentnb.chat.plans.plan_execution import PlanExecution
@@ -15,6 +17,7 @@ from agentnb.errors import SettingsError, near
 from agentnb.models.model import Model
 from agentnb.models.registry import check_model
 
+MODELS = ("model", "reviewer")
 FAILED_REVIEWS: dict[str, Verdict] = {"needs_changes": "needs_changes", "reject": "rejected", "approve": "approved"}
 """What a review that failed counts as, by the words for it."""
 
@@ -44,6 +47,8 @@ def Plans(  # noqa: N802  # an extension, made as other extensions are
         raise SettingsError("max_tool_calls and max_seconds of Plans are above 0", "max_seconds=None sets no limit")
     execution = PlanExecution(model, max_tool_calls, max_seconds)
     settings = {"max_tool_calls": max_tool_calls, "max_seconds": max_seconds, "review_failed": review_failed}
+    models = zip(MODELS, (model, reviewer), strict=True)
+    settings |= {name: one if isinstance(one, str) else one.name for name, one in models if one is not None}
 
     def continuing(before: Run) -> Extension:
         drafts = carried_drafts(before)
@@ -58,3 +63,18 @@ def Plans(  # noqa: N802  # an extension, made as other extensions are
         continuing=continuing,
     )
     return made
+
+
+def plans_again(run: Run) -> tuple[Extension, ...]:
+    """Return the extension of a run that made plans, from its log; empty if it had none. Raises `SettingsError` as `plans_of`."""
+    logged = logged_extensions(run).get(EXTENSION)
+    return () if logged is None else (plans_of(logged.get("settings", {})),)
+
+
+def plans_of(settings: Mapping[str, Any]) -> Extension:
+    """Return the extension with these settings of a log. Raises `SettingsError` if it had models of its own."""
+    named = ", ".join(f"{name}={settings[name]}" for name in MODELS if name in settings)
+    if named:
+        what = f"The plans of the run had models of their own, which its log only names: {named}"
+        raise SettingsError(what, "Give them: recover(run, agent=Agent(..., extensions=[Plans(...)]))")
+    return Plans(**{name: value for name, value in settings.items() if name != CARRIED})

@@ -12,9 +12,8 @@ from agentnb.agent.detection import NAME as DETECTION
 from agentnb.agent.detection import detection
 from agentnb.agent.extension import Extension, logged_extensions
 from agentnb.chat.logged_context import context_again
-from agentnb.chat.plans.drafts import CARRIED
 from agentnb.chat.plans.drafts import EXTENSION as PLANS
-from agentnb.chat.plans.plans import Plans
+from agentnb.chat.plans.plans import plans_of
 from agentnb.detect.run import Run
 from agentnb.rerun.expect import EXTENSION as EXPECT
 from agentnb.rerun.expect import expectations_extension
@@ -43,7 +42,7 @@ OPTIONS: dict[str, ExtensionOption] = {
     ),
     PLANS: ExtensionOption(
         "the model may make plans: run at once, drafted for you, or reviewed (docs/plans.md)",
-        lambda settings: Plans(**{name: value for name, value in settings.items() if name != CARRIED}),
+        plans_of,
     ),
     EXPECT: ExtensionOption(
         'what must hold when the run has ended, such as "loops == 0" "todos_closed"; else the cell raises; repeatable',

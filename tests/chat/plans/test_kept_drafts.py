@@ -198,3 +198,19 @@ def test_a_plan_that_ran_in_a_call_when_its_process_died_goes_on_where_it_was(
             assert kinds(done) == ["PlanProposed", "PlanApproved"]
             expected = {"before it was approved": ["brest", "cork"], "as it ran": ["cork"], "when it had ended": []}
             assert fetched.stations == expected[name]
+
+
+def test_a_run_that_waits_is_resumed_from_its_log_alone_unless_its_plans_had_models_of_their_own(tmp_path: Path) -> None:
+    store, fetched = Store(tmp_path), Fetched()
+    for plans in ({}, {"reviewer": ScriptedModel([], name="scripted:reviewer")}):
+        made = drafting(tools=fetched.tools(), plans={"max_tool_calls": 7, **plans})
+        run = asyncio.run(made.run("Draft it", RunOptions(store=store)))
+        answers = {run.waiting[0].id: "approve"}
+        again = recover(run.id, store=store, tools=fetched.tools(), model=ScriptedModel(["High."]), answers=answers)
+        if plans:
+            with pytest.raises(SettingsError, match="scripted:reviewer"):
+                asyncio.run(again)
+            continue
+        done = asyncio.run(again)
+        assert done.text == "High." and sorted(fetched.stations) == ["brest", "cork"]
+        assert store.load(_nested_of(done)).status == "completed"
