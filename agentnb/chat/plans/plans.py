@@ -66,7 +66,7 @@ def Plans(  # noqa: N802  # an extension, made as other extensions are
 
 
 def plans_again(run: Run) -> tuple[Extension, ...]:
-    """Return the extension of a run that made plans, from its log; empty if it had none. Raises `SettingsError` as `plans_of`."""
+    """Return the extension of a run that could make plans, from its log. Raises `SettingsError` as `plans_of` does."""
     logged = logged_extensions(run).get(EXTENSION)
     return () if logged is None else (plans_of(logged.get("settings", {})),)
 

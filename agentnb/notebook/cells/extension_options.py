@@ -41,7 +41,7 @@ OPTIONS: dict[str, ExtensionOption] = {
         lambda presets: {"preset": presets[0] if len(presets) == 1 else presets},
     ),
     PLANS: ExtensionOption(
-        "the model may make plans: run at once, drafted for you, or reviewed (docs/plans.md)",
+        "the model may make plans: run at once, drafted for you, or reviewed (docs/chat.md)",
         plans_of,
     ),
     EXPECT: ExtensionOption(
