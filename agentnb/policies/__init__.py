@@ -22,14 +22,17 @@ from agentnb.policies.interventions import OpenTodos, TodoNudges
 from agentnb.policies.limits import MaxRounds
 from agentnb.policies.loops import OnlyBlockedCalls, PlanningLoop, SaidTooOften
 from agentnb.policies.named import NAMED, Chat, Matrix, Minimal, PolicySet, find_policy, in_workflow_mode, settings_of
-from agentnb.policies.verdict import Continue, LoopFinding, Policy, Stop, Verdict, decide
+from agentnb.policies.verdict import AskBetween, Continue, Ending, Interlude, LoopFinding, Policy, Stop, Verdict, decide
 
 __all__ = [
     "NAMED",
+    "AskBetween",
     "Chat",
     "Complete",
     "Continue",
+    "Ending",
     "GoOn",
+    "Interlude",
     "LoopFinding",
     "Matrix",
     "MaxRounds",
