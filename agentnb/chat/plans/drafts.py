@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from agentnb.agent.extension import logged_extensions
 from agentnb.chat.plans.plan_request import DRAFT
-from agentnb.core.log.events import CommandReceived
+from agentnb.core.log.events import CommandReceived, QuestionAsked, RoundStarted
 from agentnb.core.log.work_events import PlanApproved, PlanEdited, PlanProposed, PlanRejected
 from agentnb.core.run.approvals import CONTINUED
 from agentnb.detect.run import Run
@@ -27,7 +27,7 @@ class Draft(NamedTuple):
     plan: PlanSpec
     status: DraftStatus = "open"
     words: str = ""
-    """The last words of the person since it was made that answer no question; empty without any."""
+    """The last words of the person since it was shown to them that answer no question; empty without any."""
     is_edited: bool = False
     """Whether the person has changed it."""
     reason: str = ""
@@ -44,10 +44,13 @@ class Draft(NamedTuple):
 def drafts_of(run: Run) -> dict[str, Draft]:
     """Return the drafts by id, oldest first: of the runs that this one continues, then its own."""
     found = {name: draft._replace(words=run.prompt) for name, draft in _carried(run).items()}
+    seen = {*found}
     for event in run.events:
-        if isinstance(event, CommandReceived):
+        if isinstance(event, RoundStarted | QuestionAsked):  # words that come earlier were written without a look at it
+            seen.update(found)
+        elif isinstance(event, CommandReceived):
             if event.command == "say":
-                found = {name: draft._replace(words=event.text) for name, draft in found.items()}
+                found.update({name: found[name]._replace(words=event.text) for name in seen})
         elif isinstance(event, PlanProposed):
             if event.plan_id not in found and event.plan.get("execution_mode") == DRAFT:
                 found[event.plan_id] = Draft(spec_of(event.plan))
