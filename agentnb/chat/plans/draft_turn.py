@@ -107,9 +107,10 @@ def _told(run: RunSoFar) -> Continue | None:
             result = {key: value for key, value in output.items() if key != CALLS}
             plan = {key: one for key, one in record.plan.items() if key in ("id", "steps", "reasoning")}
             given = {"plan": msgspec.json.encode(plan).decode(), "result": msgspec.json.encode(result).decode()}
-            return Continue(PLAN_EXECUTED, _filled("draft_executed", plan_id=event.step, **given))
+            return Continue(PLAN_EXECUTED, _filled("draft_executed", plan_id=event.step, **given), is_news=True)
         if isinstance(event, PlanRejected) and event.reason and event.by != PLANNER:
-            return Continue(PLAN_DECLINED, _filled("draft_declined", plan_id=event.plan_id, reason=event.reason))
+            told = _filled("draft_declined", plan_id=event.plan_id, reason=event.reason)
+            return Continue(PLAN_DECLINED, told, is_news=True)
     return None
 
 
