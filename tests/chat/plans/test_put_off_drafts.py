@@ -1,0 +1,121 @@
+"""Drafts whose question gets no decision: closed without one, by functions that fail, or by functions that never decide."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from draft_turns import DRAFT, Fetched, drafting, kinds, named, steps_of, waiting
+from plan_turns import TWO, agent, call, error_of, step
+from waiting import PATIENCE, wait_until
+
+from agentnb import Run, RunOptions, Store, recover, tool
+from agentnb.core.log.events import CommandReceived
+from agentnb.core.questions import NoAnswer
+from agentnb.errors import QuestionCancelled
+from agentnb.runtime.runs.interludes import MAX_ANSWERS
+
+
+def resumed(run: Run, store: Store, made: Any, **options: Any) -> Run:
+    """The run, resumed until it ends or waits."""
+    return asyncio.run(recover(run.id, agent=made, store=store, trust_log=True, **options))
+
+
+def failing(question: Any) -> Any:
+    raise OSError("the form is down")
+
+
+def closing(question: Any) -> Any:
+    raise QuestionCancelled("later")
+
+
+def test_a_question_without_a_decision_stays_open_and_is_answered_later(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for name, answer in {"the person closes it": None, "a function fails": failing, "a function closes it": closing}.items():
+        with subtests.test(name):
+            store, fetched = Store(tmp_path / name.replace(" ", "-")), Fetched()
+            if answer is None:
+                live = waiting(drafting(), store=store)
+                live.answer(NoAnswer.CANCEL)
+                run = live.result(PATIENCE)
+            else:
+                run = asyncio.run(drafting().run("Draft it", RunOptions(store=store, answer=answer)))
+            assert run.status == "waiting_on_user" and [one.kind for one in run.waiting] == ["plan_review"]
+            again = resumed(run, store, agent(), answers={run.waiting[0].id: NoAnswer.CANCEL})
+            assert again.status == "waiting_on_user" and len(again.waiting) == 1
+            made = agent("High.", tools=fetched.tools(), approve="ask")
+            done = resumed(again, store, made, answers={again.waiting[0].id: "approve"})
+            assert done.text == "High." and sorted(fetched.stations) == ["brest", "cork"]
+            assert kinds(done) == ["PlanProposed", "PlanApproved"]
+
+
+def test_a_function_that_changes_a_draft_for_ever_leaves_it_to_the_person(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for name, steps in {"a change": step(1, "galway"), "a wrong one": step(1, "galway", tools=["nets_mend"])}.items():
+        with subtests.test(name):
+            store, fetched, asked = Store(tmp_path / name.replace(" ", "-")), Fetched(), []
+
+            def change(question: Any) -> Any:
+                asked.append(question.id)  # noqa: B023  # called within the subtest
+                return steps_of(steps)  # noqa: B023  # as above
+
+            run = asyncio.run(drafting().run("Draft it", RunOptions(store=store, answer=change)))
+            assert run.status == "waiting_on_user" and len(asked) == MAX_ANSWERS and len(run.waiting) == 1
+            assert run.warned
+            left = resumed(run, store, agent(), answer=change)
+            assert len(asked) == MAX_ANSWERS and [one.id for one in left.waiting] == [one.id for one in run.waiting]
+            made = agent("High.", tools=fetched.tools(), approve="ask")
+            done = resumed(left, store, made, answers={left.waiting[0].id: "approve"})
+            assert done.text == "High." and bool(fetched.stations) and len(run.waiting) == 1
+
+
+def test_words_that_were_written_before_the_draft_could_be_seen_approve_nothing() -> None:
+    lives: list[Any] = []
+
+    def planner(request: Any) -> str:
+        wait_until(lambda: lives)
+        lives[0].say("Also look at Vigo")
+        return TWO
+
+    def run_it(request: Any) -> Any:
+        return call("call_2", plan_id=named(request))
+
+    fetched = Fetched()
+    lives.append(agent(DRAFT, planner, run_it, "Shall it run?", tools=fetched.tools(), approve="auto").start("Draft it"))
+    wait_until(lambda: lives[0].run.waiting or lives[0].done)
+    assert error_of(lives[0].run)[0] == "not_approved" and kinds(lives[0].run) == ["PlanProposed"] and not fetched.stations
+    lives[0].stop()
+    lives[0].result(PATIENCE)
+
+
+def test_the_model_reads_what_came_of_a_draft_whatever_else_it_reads(subtests: pytest.Subtests) -> None:
+    lives: list[Any] = []
+
+    @tool(effects={"write"})
+    def tides_fetch(station: str) -> str:
+        """Fetch the tide table of a station."""
+        lives[-1].say("And hurry")
+        return f"{station}: 05:10"
+
+    cases: dict[str, tuple[dict[str, Any], Any, list[str]]] = {
+        "words while the plan runs": ({"tools": [tides_fetch]}, "approve", ["And hurry", '"status":"executed"']),
+        "words with the answer": ({}, "deny: too many", ["And hurry", "too many"]),
+        "the last round": ({"max_rounds": 2}, "approve", ["max_rounds", '"status":"executed"']),
+    }
+    for name, (settings, answer, read) in cases.items():
+        with subtests.test(name):
+            tools = {"tools": Fetched().tools(), "approve": "auto", **settings}
+            made = drafting("High.", "Still high.", **tools)
+            lives.append(waiting(made))
+            live = lives[-1]
+            if name == "words with the answer":  # held, as else the words may come a round later
+                live.pause()
+                wait_until(lambda: any(isinstance(event, CommandReceived) for event in live.run.events))  # noqa: B023
+            live.answer(answer)
+            if name == "words with the answer":
+                wait_until(lambda: not live.run.waiting)  # noqa: B023  # called at once
+                live.say("And hurry")
+                live.resume()
+            run = live.result(PATIENCE)
+            sent = [message.text for message in made.model.requests[3].messages if message.role == "user"][-1]  # type: ignore[union-attr]
+            assert all(word in sent for word in read) and run.text in ("High.", "Still high.")
