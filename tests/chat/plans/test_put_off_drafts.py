@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from draft_turns import DRAFT, Fetched, drafting, kinds, named, steps_of, waiting
-from plan_turns import TWO, agent, call, error_of, step
+from plan_turns import TWO, agent, call, error_of, plan, result_of, step
 from waiting import PATIENCE, wait_until
 
-from agentnb import Run, RunOptions, Store, recover, tool
+from agentnb import Extension, Run, RunOptions, Stop, Store, recover, tool
 from agentnb.core.log.events import CommandReceived
 from agentnb.core.questions import NoAnswer
 from agentnb.errors import QuestionCancelled
@@ -119,3 +120,20 @@ def test_the_model_reads_what_came_of_a_draft_whatever_else_it_reads(subtests: p
             run = live.result(PATIENCE)
             sent = [message.text for message in made.model.requests[3].messages if message.role == "user"][-1]  # type: ignore[union-attr]
             assert all(word in sent for word in read) and run.text in ("High.", "Still high.")
+
+
+def test_a_turn_that_another_policy_ends_after_a_plan_in_a_call_ends_there() -> None:
+    def end(run: Any) -> Stop | None:
+        return Stop("enough") if run.rounds and run.last_round.records else None
+
+    made = agent(call(), TWO, "Never read.")
+    run = replace(made, extensions=(*made.extensions, Extension(name="end", policies=[end]))).run_sync("Compare them")
+    assert result_of(run)["status"] == "executed" and (run.status, len(run.rounds)) == ("completed", 1)
+
+
+def test_texts_of_a_plan_that_look_like_places_of_the_prompt_stay_as_they_are() -> None:
+    made = drafting("High.", reply=plan(step(1, "brest", description="Write {{ result }}")))
+    live = waiting(made)
+    live.answer("approve")
+    run = live.result(PATIENCE)
+    assert "Write {{ result }}" in run.messages[-2].text and run.text == "High."
