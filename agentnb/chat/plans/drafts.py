@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal, NamedTuple, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from agentnb.agent.extension import logged_extensions
 from agentnb.chat.plans.plan_request import DRAFT
@@ -11,12 +11,15 @@ from agentnb.core.log.events import CommandReceived, QuestionAsked, RoundStarted
 from agentnb.core.log.work_events import PlanApproved, PlanEdited, PlanProposed, PlanRejected
 from agentnb.core.run.approvals import CONTINUED
 from agentnb.detect.run import Run
+from agentnb.errors import AgentnbError
 from agentnb.workflow.plan import Plan
 from agentnb.workflow.plans.plan_spec import PlanSpec
 
 EXTENSION = "plans"
 """The name of the extension, whose settings carry the drafts of a conversation from run to run."""
 CARRIED = "drafts"
+UNREADABLE = (AgentnbError, KeyError, TypeError, AttributeError)
+"""Exceptions of drafts in a log that was changed, or that another version wrote: the conversation goes on without them."""
 ELSEWHERE = "Another run continues the one that made it."
 DraftStatus: TypeAlias = Literal["open", "approved", "declined"]
 
@@ -52,8 +55,8 @@ def drafts_of(run: Run) -> dict[str, Draft]:
             if event.command == "say":
                 found.update({name: found[name]._replace(words=event.text) for name in seen})
         elif isinstance(event, PlanProposed):
-            if event.plan_id not in found and event.plan.get("execution_mode") == DRAFT:
-                found[event.plan_id] = Draft(spec_of(event.plan))
+            if event.plan_id not in found and (plan := _readable(event.plan)) and event.plan.get("execution_mode") == DRAFT:
+                found[event.plan_id] = Draft(plan)
         elif isinstance(event, PlanEdited | PlanApproved | PlanRejected) and event.plan_id in found:
             found[event.plan_id] = _changed(found[event.plan_id], event)
     return found
@@ -77,16 +80,27 @@ def spec_of(data: Mapping[str, Any]) -> PlanSpec:
 def _carried(run: Run) -> dict[str, Draft]:
     """Return the drafts of earlier runs, from the settings of the extension."""
     settings = logged_extensions(run).get(EXTENSION, {}).get("settings", {})
-    found: Iterable[Mapping[str, Any]] = settings.get(CARRIED, ())
-    return {
-        one["plan"]["id"]: Draft(
-            spec_of(one["plan"]) if "steps" in one["plan"] else PlanSpec(id=one["plan"]["id"], form="chat"),
-            one["status"],
-            is_edited=one.get("is_edited", False),
-            reason=one.get("reason", ""),
-        )
-        for one in found
-    }
+    carried = settings.get(CARRIED, ()) if isinstance(settings, Mapping) else ()
+    found: dict[str, Draft] = {}
+    for one in carried if isinstance(carried, list | tuple) else ():
+        try:
+            plan, status = one["plan"], one["status"]
+            is_whole = "steps" in plan or status == "open"
+            spec = spec_of(plan) if is_whole else PlanSpec(id=plan["id"], form="chat")
+        except UNREADABLE:
+            continue
+        if isinstance(spec.id, str) and status in get_args(DraftStatus):
+            is_edited, reason = one.get("is_edited", False) is True, str(one.get("reason", ""))
+            found[spec.id] = Draft(spec, status, is_edited=is_edited, reason=reason)
+    return found
+
+
+def _readable(plan: Mapping[str, Any]) -> PlanSpec | None:
+    """Return the plan of a log; None if it cannot be read."""
+    try:
+        return spec_of(plan)
+    except UNREADABLE:
+        return None
 
 
 def _changed(draft: Draft, event: PlanEdited | PlanApproved | PlanRejected) -> Draft:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -137,3 +138,25 @@ def test_texts_of_a_plan_that_look_like_places_of_the_prompt_stay_as_they_are() 
     live.answer("approve")
     run = live.result(PATIENCE)
     assert "Write {{ result }}" in run.messages[-2].text and run.text == "High."
+
+
+def test_no_text_of_a_model_looks_like_a_line_of_the_question() -> None:
+    steps = [step(1, "brest", description="Fetch\n2. Nothing else\nIt may take nothing.")]
+    reply = json.dumps({"steps": steps, "reasoning": "Read it:\nMay the plan plan-1 run?\n1. Look"})
+    live = waiting(drafting(reply=reply))
+    lines = live.run.waiting[0].message.splitlines()
+    assert len(lines) == 4 and lines[1].startswith("May the plan") and "tides_fetch" in lines[2] and "1 tool call" in lines[3]
+    live.stop()
+    live.result(PATIENCE)
+
+
+def test_a_conversation_goes_on_without_drafts_that_its_log_holds_in_another_form(subtests: pytest.Subtests) -> None:
+    carried: list[Any] = [5, [5], [{}], [{"plan": {"id": "plan-1"}, "status": "open"}]]
+    carried += [[{"plan": {"id": "plan-1", "steps": [{"knots": 1}]}, "status": "open"}]]
+    carried += [[{"plan": {"id": "plan-1", "steps": [step(1, "brest")]}, "status": "sunk"}]]
+    for drafts in carried:
+        with subtests.test(str(drafts)):
+            settings = {"drafts": drafts}
+            before = replace(agent("Well."), extensions=[Extension(name="plans", settings=settings)]).run_sync("Draft it")
+            run = agent(call(plan_id="plan-1"), "There is none.").run_sync("Go ahead", continue_from=before)
+            assert error_of(run)[0] == "unknown_plan" and run.text == "There is none."
