@@ -7,11 +7,12 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from agentnb.agent.extension import logged_extensions
 from agentnb.chat.plans.plan_request import DRAFT
-from agentnb.core.log.events import CommandReceived, QuestionAsked, RoundStarted
+from agentnb.core.log.events import CommandReceived, QuestionAsked, RoundStarted, RunRecovered
 from agentnb.core.log.work_events import PlanApproved, PlanEdited, PlanProposed, PlanRejected
 from agentnb.core.run.approvals import CONTINUED
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError
+from agentnb.runtime.host.consent import since_refusal
 from agentnb.workflow.plan import Plan
 from agentnb.workflow.plans.plan_spec import PlanSpec
 
@@ -59,7 +60,15 @@ def drafts_of(run: Run) -> dict[str, Draft]:
                 found[event.plan_id] = Draft(plan)
         elif isinstance(event, PlanEdited | PlanApproved | PlanRejected) and event.plan_id in found:
             found[event.plan_id] = _changed(found[event.plan_id], event)
+        elif isinstance(event, RunRecovered) and event.consent == "refused":
+            found = {name: _without_consent(draft, run) for name, draft in found.items()}
     return found
+
+
+def is_approved(run: Run, plan_id: str, call_id: str | None = None) -> bool:
+    """Return whether the approval of a plan, by this call if it is given, is in the part of the log that counts."""
+    approvals = (event for event in since_refusal(run.events) if isinstance(event, PlanApproved) and event.plan_id == plan_id)
+    return any(call_id is None or event.call_id == call_id for event in approvals)
 
 
 def carried_drafts(before: Run) -> list[dict[str, Any]]:
@@ -109,6 +118,13 @@ def _changed(draft: Draft, event: PlanEdited | PlanApproved | PlanRejected) -> D
     if isinstance(event, PlanRejected):
         return draft._replace(status="declined", reason=event.reason)
     return draft._replace(status="approved", words=event.words)
+
+
+def _without_consent(draft: Draft, run: Run) -> Draft:
+    """Return a draft of a log whose approvals and words do not count: it is asked about again unless it has run."""
+    step = run.step_records.get(draft.plan.id or "")
+    has_ended = step is not None and step.status != "running"
+    return draft._replace(words="", status="open" if draft.status == "approved" and not has_ended else draft.status)
 
 
 def _without_steps(data: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from draft_turns import DRAFT, Fetched, drafting, kinds, named, steps_of, waiting
+from draft_turns import DRAFT, Fetched, answered, drafting, kinds, named, steps_of, waiting
 from plan_turns import TWO, agent, call, error_of, plan, result_of, step
 from waiting import PATIENCE, wait_until
 
@@ -160,3 +160,28 @@ def test_a_conversation_goes_on_without_drafts_that_its_log_holds_in_another_for
             before = replace(agent("Well."), extensions=[Extension(name="plans", settings=settings)]).run_sync("Draft it")
             run = agent(call(plan_id="plan-1"), "There is none.").run_sync("Go ahead", continue_from=before)
             assert error_of(run)[0] == "unknown_plan" and run.text == "There is none."
+
+
+@pytest.mark.req("KX.5")
+def test_a_log_from_elsewhere_approves_no_draft_unless_it_is_trusted(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    whole, fetched = Store(tmp_path / "whole"), Fetched()
+    tools: dict[str, Any] = {"tools": fetched.tools(), "approve": "ask"}
+    clicked = answered(waiting(drafting("High.", **tools), store=whole), "approve")
+    run_it: Any = lambda request: call("call_2", plan_id=named(request))  # noqa: E731
+    live = waiting(drafting(run_it, "High.", tools=fetched.tools(), approve="auto"), store=whole)
+    live.say("Go ahead")
+    said = live.result(PATIENCE)
+    cuts = {name: (clicked, name) for name in ("QuestionAnswered", "GrantGiven", "PlanApproved", "StepStarted")}
+    for name, (run, last) in {**cuts, "words": (said, "CommandReceived")}.items():
+        with subtests.test(name):
+            store = Store(tmp_path / name)
+            store.prepare()
+            end = [type(event).__name__ for event in run.events].index(last) + 1
+            lines = whole.path(run.id).read_text(encoding="utf-8").splitlines(keepends=True)[:end]
+            store.path(run.id).write_text("".join(lines).replace("Draft it", "Draft this"), encoding="utf-8")
+            fetched.stations.clear()
+            replies = [run_it, "Shall it run?"] if name == "words" else []
+            left = asyncio.run(recover(run.id, agent=agent(*replies, **tools), store=store, trust_log=False, suspend=True))
+            assert left.status == "waiting_on_user" and left.waiting[0].kind == "plan_review" and not fetched.stations
+            done = resumed(left, store, agent("High.", **tools), answers={left.waiting[0].id: "approve"})
+            assert done.text == "High." and sorted(fetched.stations) == ["brest", "cork"]
