@@ -13,10 +13,11 @@ from draft_turns import DRAFT, Fetched, answered, drafting, kinds, named, steps_
 from plan_turns import TWO, agent, call, error_of, plan, result_of, step
 from waiting import PATIENCE, wait_until
 
-from agentnb import Extension, Run, RunOptions, Stop, Store, recover, tool
+from agentnb import Extension, Run, RunOptions, Stop, Store, fork_sync, recover, tool
 from agentnb.core.log.events import CommandReceived
 from agentnb.core.questions import NoAnswer
 from agentnb.errors import QuestionCancelled
+from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.runs.interludes import MAX_ANSWERS
 
 
@@ -185,3 +186,12 @@ def test_a_log_from_elsewhere_approves_no_draft_unless_it_is_trusted(tmp_path: P
             assert left.status == "waiting_on_user" and left.waiting[0].kind == "plan_review" and not fetched.stations
             done = resumed(left, store, agent("High.", **tools), answers={left.waiting[0].id: "approve"})
             assert done.text == "High." and sorted(fetched.stations) == ["brest", "cork"]
+
+
+def test_a_turn_with_a_draft_is_forked_with_what_is_recorded_or_with_plans_of_its_own() -> None:
+    run = answered(waiting(drafting("High.", reply=plan(step(1, "brest")))), "approve")
+    for at_round in range(1, 4):
+        recorded = fork_sync(run, at_round, model=ScriptedModel(["Low."]))
+        assert recorded.status == "completed" and not recorded.waiting
+    live = fork_sync(run, 1, model=ScriptedModel([DRAFT, TWO, "Shall it run?"]), tools=agent().tools)
+    assert live.status == "waiting_on_user" and kinds(live) == ["PlanProposed"]
