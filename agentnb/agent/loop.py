@@ -24,7 +24,7 @@ from agentnb.guidance.draws import Draw
 from agentnb.guidance.prompts import prompt
 from agentnb.models.model import Model
 from agentnb.policies.bundle import PolicyBundle
-from agentnb.policies.verdict import Continue, Interlude, Stop, Verdict, before_end, decide
+from agentnb.policies.verdict import Continue, Interlude, Stop, Verdict, before_end, decide, news_of
 from agentnb.runtime.calls.dispatch import Dispatch
 from agentnb.runtime.calls.todo_sync import TodoSync
 from agentnb.runtime.replies.asked_detectors import AskedDetectors
@@ -112,7 +112,10 @@ class Loop:
         """Tell the model which limit was reached, and request one more reply, without tools."""
         if not self._log.run.last_round.is_final:
             words = prompt(FINAL_ANSWER).replace("{{ limit }}", f"{limit.stop_reason}, {limit.limit:g}")
-            await self._final_round(self._round(Continue(FINAL_ANSWER), words))
+            news = news_of(self._endings, self._log.run)
+            texts = [words] if news is None or news.message is None else [news.message, words]
+            why = Continue(FINAL_ANSWER, is_news=news is not None)
+            await self._final_round(self._round(why, "\n\n".join(texts)))
 
     def close_open(self, status: e.RoundStatus) -> None:
         """Answer every open call and end the open round, if there is one."""
@@ -163,7 +166,7 @@ class Loop:
         log, run = self._log, self._log.run
         self._round_started = perf_counter()
         last = run.last_finished_round
-        nothing_new = last is not None and not last.records and not run.pending
+        is_told = why.is_news or (last is not None and not last.records and not run.pending)
         seq, at, run_id, parent_id = log.head()
         started = e.RoundStarted(
             seq,
@@ -173,8 +176,8 @@ class Loop:
             index=0 if last is None else last.index + 1,
             reason=why.reason,
             before=why.round_status,
-            continuation=(final_words or why.message or prompt("continue")) if nothing_new else "",
-            note="" if final_words and nothing_new else final_words or self._note(run),
+            continuation=(final_words or why.message or prompt("continue")) if is_told else "",
+            note="" if final_words and is_told else final_words or self._note(run),
         )
         log.append(started)
         if not final_words:

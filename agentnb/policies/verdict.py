@@ -40,6 +40,8 @@ class Continue(msgspec.Struct, frozen=True, gc=False):
     guidance: tuple[Guidance, ...] = ()
     round_status: RoundStatus = ""
     """The status of the round that has ended, if this reason to go on changes it."""
+    is_news: bool = False
+    """Whether the message, of an ending, is sent in any case, as nothing else tells the model what it says."""
 
 
 class LoopFinding(NamedTuple):
@@ -141,14 +143,25 @@ def decide(policies: Iterable[Policy], run: RunSoFar) -> Verdict:
 
 
 def before_end(verdict: Verdict, endings: Iterable[Ending], policies: Iterable[Policy], run: RunSoFar) -> Verdict | Interlude:
-    """Return the verdict, or what comes first if it would end the run as completed. A limit stops a further round here too."""
-    if not isinstance(verdict, Stop) or verdict.status != "completed":
+    """Return the verdict, or what comes first if it would end the run as completed. A limit stops a further round here too.
+
+    The model reads what is news also where it goes on because the person has written.
+    """
+    if isinstance(verdict, Continue):
+        return (news_of(endings, run) or verdict) if run.pending else verdict
+    if verdict.status != "completed":
         return verdict
     asked = (ending(run) for ending in endings)
     first: Verdict | Interlude | None = next((one for one in asked if one is not None), None)
     if isinstance(first, Continue):
         return reached_limit(policies, run) or first
     return verdict if first is None else first
+
+
+def news_of(endings: Iterable[Ending], run: RunSoFar) -> Continue | None:
+    """Return the first round of these endings in which the model reads what nothing else tells it."""
+    asked = (ending(run) for ending in endings)
+    return next((one for one in asked if isinstance(one, Continue) and one.is_news), None)
 
 
 def reached_limit(policies: Iterable[Policy], run: RunSoFar) -> Stop | None:

@@ -173,7 +173,7 @@ def pending_of(
         history=as_sent_then(logged.get("history")) if logged else "auto",
         output=Output.logged(logged),
         gates=gates,
-        extensions=_extensions(run, variant),
+        extensions=_extensions(run, variant, makes_plans=tools != RECORDED),
         name=run.agent,
         instructions=False,
         **_limits(variant, logged),
@@ -187,10 +187,14 @@ def pending_of(
     return _pending(agent, before, ForkedFrom(run.id, at_round - 1) if is_fork else None, options)
 
 
-def _extensions(run: Run, variant: Variant) -> tuple[Extension, ...]:
-    """Return the extensions of the variant, and the context and the plans of the run where the variant has none of its own."""
+def _extensions(run: Run, variant: Variant, *, makes_plans: bool) -> tuple[Extension, ...]:
+    """Return the extensions of the variant, and the context and the plans of the run where the variant has none of its own.
+
+    ``makes_plans``: whether it makes plans, rather than get the recorded results of its calls.
+    """
     named = {one.name for one in variant.extensions}
-    return (*[one for one in (*context_again(run), *plans_again(run)) if one.name not in named], *variant.extensions)
+    logged = (*context_again(run), *(plans_again(run) if makes_plans else ()))
+    return (*[one for one in logged if one.name not in named], *variant.extensions)
 
 
 def _limits(variant: Variant, logged: dict[str, Any]) -> dict[str, Any]:

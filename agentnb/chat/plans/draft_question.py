@@ -36,7 +36,7 @@ EDITED: dict[str, Any] = {
 def draft_question(plan: PlanSpec, reach: PlanReach, problem: str = "") -> WaitingOnUser:
     """Return the question, which shows all that may run. ``problem``: what was wrong with the last edit."""
     lines = [f"May the plan {plan.id} run?", *_steps(plan), _reach_line(reach)]
-    message = "\n".join([*([problem] if problem else []), *([plan.reasoning] if plan.reasoning else []), *lines])
+    message = "\n".join([*([problem] if problem else []), *([_line(plan.reasoning)] if plan.reasoning else []), *lines])
     return new_question(KIND, message, approval_schema(arguments=EDITED), plan.id or "")
 
 
@@ -54,7 +54,12 @@ def edit_answer(plan: PlanSpec) -> dict[str, Any]:
 
 
 def _steps(plan: PlanSpec) -> list[str]:
-    return [f"{step.number or place}. {step.description}{_how(step)}" for place, step in enumerate(plan.steps, 1)]
+    return [f"{step.number or place}. {_line(step.description or '')}{_how(step)}" for place, step in enumerate(plan.steps, 1)]
+
+
+def _line(text: str) -> str:
+    """Return a model's text in one line, which no line of the question can be taken for."""
+    return " ".join(text.split())
 
 
 def _how(step: PlanStep) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -18,7 +19,7 @@ from agentnb.chat.plans.plan_request import DRAFT
 from agentnb.chat.plans.plan_tool import PLANNER
 from agentnb.chat.prompts import prompt
 from agentnb.core.log.events import QuestionAnswered, RoundStarted
-from agentnb.core.log.work_events import PlanEdited, PlanRejected, StepFinished
+from agentnb.core.log.work_events import PlanApproved, PlanEdited, PlanRejected, StepFinished
 from agentnb.core.run.rounds import PLAN_DECLINED, PLAN_EXECUTED
 from agentnb.core.run.work_records import PlanRecord
 from agentnb.detect.run import Run
@@ -102,15 +103,22 @@ def plan_text(plan: PlanSpec) -> str:
 def _told(run: RunSoFar) -> Continue | None:
     """Return the round in which the model reads what came of a draft since the last round; None if nothing did."""
     for event in _since_last_round(run):
-        if isinstance(event, StepFinished) and (record := run.plans.get(event.step)) is not None:
+        if isinstance(event, StepFinished) and _ran_between_rounds(run, event.step):
+            record = run.plans[event.step]
             output = event.output if isinstance(event.output, dict) else {"status": "failed", "error": event.error}
             result = {key: value for key, value in output.items() if key != CALLS}
             plan = {key: one for key, one in record.plan.items() if key in ("id", "steps", "reasoning")}
             given = {"plan": msgspec.json.encode(plan).decode(), "result": msgspec.json.encode(result).decode()}
-            return Continue(PLAN_EXECUTED, _filled("draft_executed", plan_id=event.step, **given))
+            return Continue(PLAN_EXECUTED, _filled("draft_executed", plan_id=event.step, **given), is_news=True)
         if isinstance(event, PlanRejected) and event.reason and event.by != PLANNER:
-            return Continue(PLAN_DECLINED, _filled("draft_declined", plan_id=event.plan_id, reason=event.reason))
+            told = _filled("draft_declined", plan_id=event.plan_id, reason=event.reason)
+            return Continue(PLAN_DECLINED, told, is_news=True)
     return None
+
+
+def _ran_between_rounds(run: RunSoFar, plan_id: str) -> bool:
+    """Return whether a step was a draft that no call ran: the model has the results of calls."""
+    return any(isinstance(event, PlanApproved) and event.plan_id == plan_id and not event.call_id for event in run.events)
 
 
 def _since_last_round(run: RunSoFar) -> Iterator[Any]:
@@ -138,7 +146,4 @@ def _who_answered(run: Run) -> str:
 
 
 def _filled(name: str, **values: str) -> str:
-    text = prompt(name)
-    for key, value in values.items():
-        text = text.replace("{{ " + key + " }}", value)
-    return text
+    return re.sub(r"\{\{ (\w+) \}\}", lambda found: values[found[1]], prompt(name))

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal, NamedTuple, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from agentnb.agent.extension import logged_extensions
 from agentnb.chat.plans.plan_request import DRAFT
-from agentnb.core.log.events import CommandReceived
+from agentnb.core.log.events import CommandReceived, QuestionAsked, RoundStarted, RunRecovered
 from agentnb.core.log.work_events import PlanApproved, PlanEdited, PlanProposed, PlanRejected
 from agentnb.core.run.approvals import CONTINUED
 from agentnb.detect.run import Run
+from agentnb.errors import AgentnbError
+from agentnb.runtime.host.consent import since_refusal
 from agentnb.workflow.plan import Plan
 from agentnb.workflow.plans.plan_spec import PlanSpec
 
 EXTENSION = "plans"
 """The name of the extension, whose settings carry the drafts of a conversation from run to run."""
 CARRIED = "drafts"
+UNREADABLE = (AgentnbError, KeyError, TypeError, AttributeError)
+"""Exceptions of drafts in a log that was changed, or that another version wrote: the conversation goes on without them."""
 ELSEWHERE = "Another run continues the one that made it."
 DraftStatus: TypeAlias = Literal["open", "approved", "declined"]
 
@@ -27,7 +31,7 @@ class Draft(NamedTuple):
     plan: PlanSpec
     status: DraftStatus = "open"
     words: str = ""
-    """The last words of the person since it was made that answer no question; empty without any."""
+    """The last words of the person since it was shown to them that answer no question; empty without any."""
     is_edited: bool = False
     """Whether the person has changed it."""
     reason: str = ""
@@ -44,16 +48,27 @@ class Draft(NamedTuple):
 def drafts_of(run: Run) -> dict[str, Draft]:
     """Return the drafts by id, oldest first: of the runs that this one continues, then its own."""
     found = {name: draft._replace(words=run.prompt) for name, draft in _carried(run).items()}
+    seen = {*found}
     for event in run.events:
-        if isinstance(event, CommandReceived):
+        if isinstance(event, RoundStarted | QuestionAsked):  # words that come earlier were written without a look at it
+            seen.update(found)
+        elif isinstance(event, CommandReceived):
             if event.command == "say":
-                found = {name: draft._replace(words=event.text) for name, draft in found.items()}
+                found.update({name: found[name]._replace(words=event.text) for name in seen})
         elif isinstance(event, PlanProposed):
-            if event.plan_id not in found and event.plan.get("execution_mode") == DRAFT:
-                found[event.plan_id] = Draft(spec_of(event.plan))
+            if event.plan_id not in found and (plan := _readable(event.plan)) and event.plan.get("execution_mode") == DRAFT:
+                found[event.plan_id] = Draft(plan)
         elif isinstance(event, PlanEdited | PlanApproved | PlanRejected) and event.plan_id in found:
             found[event.plan_id] = _changed(found[event.plan_id], event)
+        elif isinstance(event, RunRecovered) and event.consent == "refused":
+            found = {name: _without_consent(draft, run) for name, draft in found.items()}
     return found
+
+
+def is_approved(run: Run, plan_id: str, call_id: str | None = None) -> bool:
+    """Return whether the approval of a plan, by this call if it is given, is in the part of the log that counts."""
+    approvals = (event for event in since_refusal(run.events) if isinstance(event, PlanApproved) and event.plan_id == plan_id)
+    return any(call_id is None or event.call_id == call_id for event in approvals)
 
 
 def carried_drafts(before: Run) -> list[dict[str, Any]]:
@@ -74,16 +89,27 @@ def spec_of(data: Mapping[str, Any]) -> PlanSpec:
 def _carried(run: Run) -> dict[str, Draft]:
     """Return the drafts of earlier runs, from the settings of the extension."""
     settings = logged_extensions(run).get(EXTENSION, {}).get("settings", {})
-    found: Iterable[Mapping[str, Any]] = settings.get(CARRIED, ())
-    return {
-        one["plan"]["id"]: Draft(
-            spec_of(one["plan"]) if "steps" in one["plan"] else PlanSpec(id=one["plan"]["id"], form="chat"),
-            one["status"],
-            is_edited=one.get("is_edited", False),
-            reason=one.get("reason", ""),
-        )
-        for one in found
-    }
+    carried = settings.get(CARRIED, ()) if isinstance(settings, Mapping) else ()
+    found: dict[str, Draft] = {}
+    for one in carried if isinstance(carried, list | tuple) else ():
+        try:
+            plan, status = one["plan"], one["status"]
+            is_whole = "steps" in plan or status == "open"
+            spec = spec_of(plan) if is_whole else PlanSpec(id=plan["id"], form="chat")
+        except UNREADABLE:
+            continue
+        if isinstance(spec.id, str) and status in get_args(DraftStatus):
+            is_edited, reason = one.get("is_edited", False) is True, str(one.get("reason", ""))
+            found[spec.id] = Draft(spec, status, is_edited=is_edited, reason=reason)
+    return found
+
+
+def _readable(plan: Mapping[str, Any]) -> PlanSpec | None:
+    """Return the plan of a log; None if it cannot be read."""
+    try:
+        return spec_of(plan)
+    except UNREADABLE:
+        return None
 
 
 def _changed(draft: Draft, event: PlanEdited | PlanApproved | PlanRejected) -> Draft:
@@ -92,6 +118,13 @@ def _changed(draft: Draft, event: PlanEdited | PlanApproved | PlanRejected) -> D
     if isinstance(event, PlanRejected):
         return draft._replace(status="declined", reason=event.reason)
     return draft._replace(status="approved", words=event.words)
+
+
+def _without_consent(draft: Draft, run: Run) -> Draft:
+    """Return a draft of a log whose approvals and words do not count: it is asked about again unless it has run."""
+    step = run.step_records.get(draft.plan.id or "")
+    has_ended = step is not None and step.status != "running"
+    return draft._replace(words="", status="open" if draft.status == "approved" and not has_ended else draft.status)
 
 
 def _without_steps(data: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from msgspec import structs
 from agentnb.chat.plans.plan_rules import broken_rules
 from agentnb.core.request import ToolSpec
 from agentnb.errors import SettingsError
-from agentnb.workflow.plans.plan_checks import read_and_check
+from agentnb.workflow.plans.plan_checks import read_for_tools
 from agentnb.workflow.plans.plan_spec import PlanSpec, PlanStep
 from agentnb.workflow.plans.step_references import as_reference, target_of
 
@@ -23,7 +23,7 @@ def checked_edit(plan: PlanSpec, steps: Any, specs: Iterable[ToolSpec], rules: S
     data: dict[str, Any] = {"steps": [_whole(step, number) for number, step in enumerate(steps, 1)]}
     if plan.reasoning is not None:
         data["reasoning"] = plan.reasoning
-    read, problems = read_and_check(data, [*specs])
+    read, problems = read_for_tools(data, specs)
     wrong = [str(problem) for problem in problems.found]
     if read is not None and not wrong:
         if not read.plan.steps:

@@ -8,6 +8,7 @@ from typing import Any
 
 from agentnb.agent.extension import Extension
 from agentnb.chat.logged_context import contexts_of_log
+from agentnb.chat.plans.drafts import is_approved
 from agentnb.chat.plans.plan_calls import PlanCalls
 from agentnb.chat.plans.plan_outcome import FAILED, executed
 from agentnb.chat.plans.plan_reach import reach_of
@@ -73,8 +74,7 @@ class PlanExecution:
         what = Plan.of(plan).orchestration(
             tools=tools, model=model, agent_settings=settings, gates=gates, settings={"extensions": [about.as_logged]}
         )
-        record = inside.run.plans.get(path)
-        if record is None or record.status != "approved":  # else a process that died had begun it
+        if not is_approved(inside.run, path):  # else a process that died had begun it
             inside.record(PlanApproved, plan_id=path, by=by, call_id=call_id, words=words)
         seconds = None if call_id else self.max_seconds  # a call has its own limit
         result: dict[str, Any] = {}

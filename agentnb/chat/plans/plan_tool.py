@@ -10,13 +10,13 @@ import msgspec
 from msgspec import structs
 
 from agentnb.chat.logged_context import rules_of_run
-from agentnb.chat.plans.drafts import Draft, drafts_of, spec_of
+from agentnb.chat.plans.drafts import Draft, drafts_of, is_approved, spec_of
 from agentnb.chat.plans.plan_execution import PlanExecution, plan_specs
 from agentnb.chat.plans.plan_outcome import not_run, pending
 from agentnb.chat.plans.plan_request import DRAFT, NAME, REVIEW, SPEC, PlanRequest, read_request
 from agentnb.chat.plans.plan_review import NO_ANSWER, OPERATION, UNREADABLE, Review, Verdict, read_review, review_request
 from agentnb.chat.plans.planning import ATTEMPTS, Made, plan_request, read_made
-from agentnb.core.log.work_events import PlanApproved, PlanProposed, PlanRejected, PlanReviewed
+from agentnb.core.log.work_events import PlanProposed, PlanRejected, PlanReviewed
 from agentnb.core.messages import Text
 from agentnb.core.plans.plan_history import GENERATION
 from agentnb.detect.run import Run
@@ -134,7 +134,7 @@ class PlanTool:
         if draft is None:
             there = f"There is {', '.join(known)}." if known else "There is none in this conversation."
             return failure(UNKNOWN_PLAN, f"There is no draft {asked.plan_id}. {there}", "Make a plan first.")
-        if not _was_begun(run, asked.plan_id, call_id):
+        if not is_approved(run, asked.plan_id, call_id):  # in a process that died
             if (refusal := _refusal(asked.plan_id, draft)) is not None:
                 return refusal
             if asked.plan_id not in run.plans:
@@ -162,12 +162,6 @@ def _made_before(run: Run, call_id: str) -> PlanSpec | None:
     """Return the plan that this call had made in a process that died."""
     made = [event for event in run.events if isinstance(event, PlanProposed) and event.call_id == call_id]
     return structs.replace(spec_of(made[-1].plan), id=made[-1].plan_id, form="chat") if made else None
-
-
-def _was_begun(run: Run, plan_id: str, call_id: str) -> bool:
-    """Return whether this call had approved the draft in a process that died."""
-    approved = (event for event in run.events if isinstance(event, PlanApproved))
-    return any((event.plan_id, event.call_id) == (plan_id, call_id) for event in approved)
 
 
 def _close_earlier(inside: Inside, plan: PlanSpec) -> None:

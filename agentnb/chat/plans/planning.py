@@ -15,7 +15,7 @@ from agentnb.core.messages import encodable, user
 from agentnb.core.redaction import redact
 from agentnb.core.request import Request, ToolSpec
 from agentnb.errors import BrokenReply
-from agentnb.workflow.plans.plan_checks import validate_plan
+from agentnb.workflow.plans.plan_checks import read_for_tools
 from agentnb.workflow.plans.plan_spec import PlanSpec
 from agentnb.workflow.plans.reply_plans import plan_in_reply
 
@@ -61,7 +61,7 @@ def read_made(text: str, calls: Sequence[Any], tools: Sequence[ToolSpec], rules:
     if read is None or not read.plan.steps:
         return Made(None, INVALID, ("the reply holds no plan with steps",))
     plan = read.plan if read.plan.form == "chat" else structs.replace(read.plan, form="chat")
-    problems = [str(problem) for problem in validate_plan(plan.chat_data, [*tools])]
+    problems = [str(problem) for problem in read_for_tools(plan.chat_data, tools)[1].found]
     if problems:
         return Made(plan, INVALID, tuple(problems[:MAX_PROBLEMS]))
     if broken := broken_rules(plan, rules):

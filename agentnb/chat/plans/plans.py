@@ -10,6 +10,7 @@ from agentnb.agent.extension import Extension, logged_extensions
 from agentnb.chat.plans.draft_turn import DraftTurn, kept_plans
 from agentnb.chat.plans.drafts import CARRIED, EXTENSION, carried_drafts
 from agentnb.chat.plans.plan_execution import PlanExecution
+from agentnb.chat.plans.plan_request import NAME
 from agentnb.chat.plans.plan_review import Verdict
 from agentnb.chat.plans.plan_tool import PlanTool
 from agentnb.detect.run import Run
@@ -68,7 +69,7 @@ def Plans(  # noqa: N802  # an extension, made as other extensions are
 def plans_again(run: Run) -> tuple[Extension, ...]:
     """Return the extension of a run that could make plans, from its log. Raises `SettingsError` as `plans_of` does."""
     logged = logged_extensions(run).get(EXTENSION)
-    return () if logged is None else (plans_of(logged.get("settings", {})),)
+    return () if logged is None or logged.get("tools") != [NAME] else (plans_of(logged.get("settings", {})),)
 
 
 def plans_of(settings: Mapping[str, Any]) -> Extension:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from itertools import takewhile
 from typing import Any
 
-from agentnb.core.log.events import AnyEvent, RoundFinished
+from msgspec.structs import replace
+
+from agentnb.core.log.events import AnyEvent, QuestionAsked, RoundFinished
 from agentnb.core.log.work_events import PlanEdited, PlanProposed
 from agentnb.core.questions import NoAnswer, WaitingOnUser
 from agentnb.errors import Declined, QuestionCancelled
@@ -18,6 +21,8 @@ from agentnb.runtime.run_end import Suspended
 from agentnb.runtime.runs.lifecycle import Lifecycle
 
 _CHANGES = (RoundFinished, PlanEdited, PlanProposed)
+MAX_ANSWERS = 20
+"""Answers of a function in the person's place between two rounds; then the person is waited for."""
 
 
 class Interludes:
@@ -33,7 +38,7 @@ class Interludes:
         if self._lifecycle.inbox.has_news:
             await self._lifecycle.read_inbox()
         with self._elicitation.asker(interlude.place) as asker:
-            self._elicitation.book.recall(self._since_change(), asker.call_id)
+            self._elicitation.book.recall(self._since_change(interlude.place), interlude.place)
             try:
                 await interlude.work(self._dispatch.services(), partial(self._ask, asker))
             finally:
@@ -42,21 +47,50 @@ class Interludes:
 
     async def _ask(self, asker: CallElicitor, question: WaitingOnUser) -> Any:
         """Ask a question, or the same one of an earlier process again; see `AskBetween`."""
+        if self._program_goes_on(question):
+            self._lifecycle.log.warn_once(f"The function that answers for you has decided nothing in {MAX_ANSWERS} answers")
+            if self._elicitation.book.expected(question) is None:
+                self._keep_open(question)
+            raise Suspended("nobody_here")
         try:
             return await self._lifecycle.hear_while(asker.ask_question(question, may_wait=True))
         except QuestionSuspended:
             raise Suspended(self._dispatch.suspending or "nobody_here") from None
-        except QuestionCancelled:  # the person will decide later
-            raise Suspended("asked") from None
-        except Unanswered:
-            raise Suspended("nobody_here") from None
-        except Declined:
-            return NoAnswer.DECLINE
+        except Declined as error:
+            if not isinstance(error, QuestionCancelled | Unanswered):
+                return NoAnswer.DECLINE
+            self._keep_open(question)
+            raise Suspended("asked" if isinstance(error, QuestionCancelled) else "nobody_here") from None
 
-    def _since_change(self) -> list[AnyEvent]:
-        """Return the events since the last round or the last change of a plan: the questions among them may be asked again."""
-        since = takewhile(lambda event: not isinstance(event, _CHANGES), reversed(self._lifecycle.log.run.events))
-        return [*since][::-1]
+    def _keep_open(self, question: WaitingOnUser) -> None:
+        """Log the question as open: it is put off, and can be answered later."""
+        book = self._elicitation.book
+        book.keep(replace(question, id=book.ids.new()))
+
+    def _program_goes_on(self, question: WaitingOnUser) -> bool:
+        """Return whether a function that answers in the person's place has answered too often since the last round."""
+        earlier = self._elicitation.book.expected(question)
+        if self._elicitation.book.handed_in or (earlier is not None and earlier.has_answer):
+            return False
+        asked = {event.question.id for event in self._since((RoundFinished,)) if isinstance(event, QuestionAsked)}
+        known = [one for one in self._lifecycle.log.run.questions if one.question.call_id == question.call_id]
+        answered = [one for one in known if one.outcome == "answered" and one.by == "program" and one.question.id in asked]
+        return len(answered) >= MAX_ANSWERS
+
+    def _since_change(self, place: str) -> list[AnyEvent]:
+        """Return the events since the last round or the last change of a plan: the questions among them may be asked again.
+
+        Those that were put off are not among them if another followed.
+        """
+        since = [*self._since(_CHANGES)][::-1]
+        asked = [event.question.id for event in since if isinstance(event, QuestionAsked) and event.question.call_id == place]
+        known = {one.question.id: one for one in self._lifecycle.log.run.questions}
+        put_off = {question_id for question_id in asked[:-1] if known[question_id].as_answer().declined}
+        return [event for event in since if not (isinstance(event, QuestionAsked) and event.question.id in put_off)]
+
+    def _since(self, kinds: tuple[type[Any], ...]) -> Iterator[AnyEvent]:
+        """Yield the events since the last one of these kinds, the newest first."""
+        return takewhile(lambda event: not isinstance(event, kinds), reversed(self._lifecycle.log.run.events))
 
     def close_open(self) -> None:
         """Withdraw what no process asks any more: the run ends."""

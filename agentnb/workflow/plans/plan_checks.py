@@ -45,6 +45,15 @@ def read_and_check(plan: AnyPlan, tools: Iterable[Any] | None = None) -> tuple[R
     return read, problems
 
 
+def read_for_tools(plan: AnyPlan, specs: Iterable[ToolSpec]) -> tuple[ReadPlan | None, Problems]:
+    """Return what `read_and_check` does of a plan whose steps may call these tools only, built-in ones too only if given."""
+    problems = Problems()
+    read = read_any_plan(plan, problems)
+    if read is not None:
+        check_plan(read, {spec.name: spec.input_schema for spec in specs}, problems)
+    return read, problems
+
+
 def schemas_of(tools: Iterable[Any]) -> Schemas:
     """Return the schemas of tools, given as for an agent or as `ToolSpec`, and of all built-in ones.
 

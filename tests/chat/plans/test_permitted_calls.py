@@ -74,6 +74,7 @@ def test_words_a_reviewer_and_a_model_permit_no_call(subtests: pytest.Subtests) 
     run_it: Callable[[Any], Any] = lambda request: call("call_2", plan_id=named(request))  # noqa: E731
     words = waiting(drafting(run_it, "High.", reply=TWO, tools=Fetched().tools(), approve="ask"))
     words.say("Go ahead")
+    wait_until(lambda: words.run.questions[0].outcome == "withdrawn")
     reviewed = agent(call(execution_mode="agent_review"), TWO, APPROVED, "High.", tools=Fetched().tools(), approve="ask")
     at_once = agent(call(), TWO, "High.", tools=Fetched().tools(), approve="ask")
     for name, live in {"words": words, "a reviewer": reviewed.start("Go"), "a model": at_once.start("Go")}.items():

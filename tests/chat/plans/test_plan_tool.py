@@ -146,9 +146,11 @@ def test_a_reviewer_decides_and_one_that_fails_approves_nothing(subtests: pytest
 @pytest.mark.req("R3.16", "R3.22")
 def test_what_cannot_be_planned_is_an_error_result_and_never_a_failed_run(subtests: pytest.Subtests) -> None:
     wrong = plan(step(1, tools=["tides_compare"], args={}))
+    foreign = plan(step(1, tools=["write_file"], args={"path": "tides.txt", "content": "05:10"}))
     cases: dict[str, tuple[tuple[Any, ...], str, list[str]]] = {
         "unknown mode": ((call(execution_mode="dry_run"), "Well."), "unknown_mode", ["dry_run", "auto_execute"]),
         "invalid twice": ((call(), wrong, wrong, "Well."), "invalid_plan", ["tides_compare", "tables_compare"]),
+        "a built-in tool that the run has not": ((call(), foreign, foreign, "Well."), "invalid_plan", ["write_file"]),
         "no plan twice": ((call(), "I think", "I think", "Well."), "invalid_plan", []),
         "a planner that fails": ((call(), ProviderTrouble("down", "Later"), "Well."), "planner_failed", ["down"]),
         "arguments that are none": ((replace_arguments("text"), "Well."), "invalid_arguments", []),

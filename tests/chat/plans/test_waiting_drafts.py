@@ -58,6 +58,7 @@ def test_an_edit_is_checked_and_an_event_and_what_is_approved_is_what_runs(subte
     one = step(1, "cork")
     refused = {
         "an unknown tool": [step(1, "cork", tools=["tides_fetches"])],
+        "a built-in tool that the run has not": [step(1, tools=["read_file"], args={"path": "tides.txt"})],
         "wrong arguments": [step(1, "cork", args={"station": 4})],
         "an unknown step": [step(1, "cork", 7)],
     }

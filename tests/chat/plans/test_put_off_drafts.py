@@ -1,0 +1,197 @@
+"""Drafts whose question gets no decision: closed without one, by functions that fail, or by functions that never decide."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from draft_turns import DRAFT, Fetched, answered, drafting, kinds, named, steps_of, waiting
+from plan_turns import TWO, agent, call, error_of, plan, result_of, step
+from waiting import PATIENCE, wait_until
+
+from agentnb import Extension, Run, RunOptions, Stop, Store, fork_sync, recover, tool
+from agentnb.core.log.events import CommandReceived
+from agentnb.core.questions import NoAnswer
+from agentnb.errors import QuestionCancelled
+from agentnb.models.scripted import ScriptedModel
+from agentnb.runtime.runs.interludes import MAX_ANSWERS
+
+
+def resumed(run: Run, store: Store, made: Any, **options: Any) -> Run:
+    """The run, resumed until it ends or waits."""
+    return asyncio.run(recover(run.id, agent=made, store=store, trust_log=True, **options))
+
+
+def failing(question: Any) -> Any:
+    raise OSError("the form is down")
+
+
+def closing(question: Any) -> Any:
+    raise QuestionCancelled("later")
+
+
+def test_a_question_without_a_decision_stays_open_and_is_answered_later(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for name, answer in {"the person closes it": None, "a function fails": failing, "a function closes it": closing}.items():
+        with subtests.test(name):
+            store, fetched = Store(tmp_path / name.replace(" ", "-")), Fetched()
+            if answer is None:
+                live = waiting(drafting(), store=store)
+                live.answer(NoAnswer.CANCEL)
+                run = live.result(PATIENCE)
+            else:
+                run = asyncio.run(drafting().run("Draft it", RunOptions(store=store, answer=answer)))
+            assert run.status == "waiting_on_user" and [one.kind for one in run.waiting] == ["plan_review"]
+            again = resumed(run, store, agent(), answers={run.waiting[0].id: NoAnswer.CANCEL})
+            assert again.status == "waiting_on_user" and len(again.waiting) == 1
+            made = agent("High.", tools=fetched.tools(), approve="ask")
+            done = resumed(again, store, made, answers={again.waiting[0].id: "approve"})
+            assert done.text == "High." and sorted(fetched.stations) == ["brest", "cork"]
+            assert kinds(done) == ["PlanProposed", "PlanApproved"]
+
+
+def test_a_function_that_changes_a_draft_for_ever_leaves_it_to_the_person(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for name, steps in {"a change": step(1, "galway"), "a wrong one": step(1, "galway", tools=["nets_mend"])}.items():
+        with subtests.test(name):
+            store, fetched, asked = Store(tmp_path / name.replace(" ", "-")), Fetched(), []
+
+            def change(question: Any) -> Any:
+                asked.append(question.id)  # noqa: B023  # called within the subtest
+                return steps_of(steps)  # noqa: B023  # as above
+
+            run = asyncio.run(drafting().run("Draft it", RunOptions(store=store, answer=change)))
+            assert run.status == "waiting_on_user" and len(asked) == MAX_ANSWERS and len(run.waiting) == 1
+            assert run.warned
+            left = resumed(run, store, agent(), answer=change)
+            assert len(asked) == MAX_ANSWERS and [one.id for one in left.waiting] == [one.id for one in run.waiting]
+            made = agent("High.", tools=fetched.tools(), approve="ask")
+            done = resumed(left, store, made, answers={left.waiting[0].id: "approve"})
+            assert done.text == "High." and bool(fetched.stations) and len(run.waiting) == 1
+
+
+def test_words_that_were_written_before_the_draft_could_be_seen_approve_nothing() -> None:
+    lives: list[Any] = []
+
+    def planner(request: Any) -> str:
+        wait_until(lambda: lives)
+        lives[0].say("Also look at Vigo")
+        return TWO
+
+    def run_it(request: Any) -> Any:
+        return call("call_2", plan_id=named(request))
+
+    fetched = Fetched()
+    lives.append(agent(DRAFT, planner, run_it, "Shall it run?", tools=fetched.tools(), approve="auto").start("Draft it"))
+    wait_until(lambda: lives[0].run.waiting or lives[0].done)
+    assert error_of(lives[0].run)[0] == "not_approved" and kinds(lives[0].run) == ["PlanProposed"] and not fetched.stations
+    lives[0].stop()
+    lives[0].result(PATIENCE)
+
+
+def test_the_model_reads_what_came_of_a_draft_whatever_else_it_reads(subtests: pytest.Subtests) -> None:
+    lives: list[Any] = []
+
+    @tool(effects={"write"})
+    def tides_fetch(station: str) -> str:
+        """Fetch the tide table of a station."""
+        lives[-1].say("And hurry")
+        return f"{station}: 05:10"
+
+    cases: dict[str, tuple[dict[str, Any], Any, list[str]]] = {
+        "words while the plan runs": ({"tools": [tides_fetch]}, "approve", ["And hurry", '"status":"executed"']),
+        "words with the answer": ({}, "deny: too many", ["And hurry", "too many"]),
+        "the last round": ({"max_rounds": 2}, "approve", ["max_rounds", '"status":"executed"']),
+    }
+    for name, (settings, answer, read) in cases.items():
+        with subtests.test(name):
+            tools = {"tools": Fetched().tools(), "approve": "auto", **settings}
+            made = drafting("High.", "Still high.", **tools)
+            lives.append(waiting(made))
+            live = lives[-1]
+            if name == "words with the answer":  # held, as else the words may come a round later
+                live.pause()
+                wait_until(lambda: any(isinstance(event, CommandReceived) for event in live.run.events))  # noqa: B023
+            live.answer(answer)
+            if name == "words with the answer":
+                wait_until(lambda: not live.run.waiting)  # noqa: B023  # called at once
+                live.say("And hurry")
+                live.resume()
+            run = live.result(PATIENCE)
+            sent = [message.text for message in made.model.requests[3].messages if message.role == "user"][-1]  # type: ignore[union-attr]
+            assert all(word in sent for word in read) and run.text in ("High.", "Still high.")
+
+
+def test_a_turn_that_another_policy_ends_after_a_plan_in_a_call_ends_there() -> None:
+    def end(run: Any) -> Stop | None:
+        return Stop("enough") if run.rounds and run.last_round.records else None
+
+    made = agent(call(), TWO, "Never read.")
+    run = replace(made, extensions=(*made.extensions, Extension(name="end", policies=[end]))).run_sync("Compare them")
+    assert result_of(run)["status"] == "executed" and (run.status, len(run.rounds)) == ("completed", 1)
+
+
+def test_texts_of_a_plan_that_look_like_places_of_the_prompt_stay_as_they_are() -> None:
+    made = drafting("High.", reply=plan(step(1, "brest", description="Write {{ result }}")))
+    live = waiting(made)
+    live.answer("approve")
+    run = live.result(PATIENCE)
+    assert "Write {{ result }}" in run.messages[-2].text and run.text == "High."
+
+
+def test_no_text_of_a_model_looks_like_a_line_of_the_question() -> None:
+    steps = [step(1, "brest", description="Fetch\n2. Nothing else\nIt may take nothing.")]
+    reply = json.dumps({"steps": steps, "reasoning": "Read it:\nMay the plan plan-1 run?\n1. Look"})
+    live = waiting(drafting(reply=reply))
+    lines = live.run.waiting[0].message.splitlines()
+    assert len(lines) == 4 and lines[1].startswith("May the plan") and "tides_fetch" in lines[2] and "1 tool call" in lines[3]
+    live.stop()
+    live.result(PATIENCE)
+
+
+def test_a_conversation_goes_on_without_drafts_that_its_log_holds_in_another_form(subtests: pytest.Subtests) -> None:
+    carried: list[Any] = [5, [5], [{}], [{"plan": {"id": "plan-1"}, "status": "open"}]]
+    carried += [[{"plan": {"id": "plan-1", "steps": [{"knots": 1}]}, "status": "open"}]]
+    carried += [[{"plan": {"id": "plan-1", "steps": [step(1, "brest")]}, "status": "sunk"}]]
+    for drafts in carried:
+        with subtests.test(str(drafts)):
+            settings = {"drafts": drafts}
+            before = replace(agent("Well."), extensions=[Extension(name="plans", settings=settings)]).run_sync("Draft it")
+            run = agent(call(plan_id="plan-1"), "There is none.").run_sync("Go ahead", continue_from=before)
+            assert error_of(run)[0] == "unknown_plan" and run.text == "There is none."
+
+
+@pytest.mark.req("KX.5")
+def test_a_log_from_elsewhere_approves_no_draft_unless_it_is_trusted(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    whole, fetched = Store(tmp_path / "whole"), Fetched()
+    tools: dict[str, Any] = {"tools": fetched.tools(), "approve": "ask"}
+    clicked = answered(waiting(drafting("High.", **tools), store=whole), "approve")
+    run_it: Any = lambda request: call("call_2", plan_id=named(request))  # noqa: E731
+    live = waiting(drafting(run_it, "High.", tools=fetched.tools(), approve="auto"), store=whole)
+    live.say("Go ahead")
+    said = live.result(PATIENCE)
+    cuts = {name: (clicked, name) for name in ("QuestionAnswered", "GrantGiven", "PlanApproved", "StepStarted")}
+    for name, (run, last) in {**cuts, "words": (said, "CommandReceived")}.items():
+        with subtests.test(name):
+            store = Store(tmp_path / name)
+            store.prepare()
+            end = [type(event).__name__ for event in run.events].index(last) + 1
+            lines = whole.path(run.id).read_text(encoding="utf-8").splitlines(keepends=True)[:end]
+            store.path(run.id).write_text("".join(lines).replace("Draft it", "Draft this"), encoding="utf-8")
+            fetched.stations.clear()
+            replies = [run_it, "Shall it run?"] if name == "words" else []
+            left = asyncio.run(recover(run.id, agent=agent(*replies, **tools), store=store, trust_log=False, suspend=True))
+            assert left.status == "waiting_on_user" and left.waiting[0].kind == "plan_review" and not fetched.stations
+            done = resumed(left, store, agent("High.", **tools), answers={left.waiting[0].id: "approve"})
+            assert done.text == "High." and sorted(fetched.stations) == ["brest", "cork"]
+
+
+def test_a_turn_with_a_draft_is_forked_with_what_is_recorded_or_with_plans_of_its_own() -> None:
+    run = answered(waiting(drafting("High.", reply=plan(step(1, "brest")))), "approve")
+    for at_round in range(1, 4):
+        recorded = fork_sync(run, at_round, model=ScriptedModel(["Low."]))
+        assert recorded.status == "completed" and not recorded.waiting
+    live = fork_sync(run, 1, model=ScriptedModel([DRAFT, TWO, "Shall it run?"]), tools=agent().tools)
+    assert live.status == "waiting_on_user" and kinds(live) == ["PlanProposed"]
