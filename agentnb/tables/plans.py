@@ -41,18 +41,6 @@ class Row(NamedTuple):
         began, ended = self.plan.began_at, self.plan.ended_at
         return None if began is None or ended is None else (ended - began).total_seconds()
 
-    @property
-    def status(self) -> str:
-        """What became of it."""
-        plan = self.plan
-        if plan.is_rejected or (not plan.status and plan.verdict in ("rejected", "needs_changes")):
-            return "declined"
-        if plan.status:
-            return "executing" if plan.status == "running" else plan.status
-        if plan.review:
-            return "pending_review"
-        return "completed" if self.steps == 0 and not plan.asks else "pending"
-
 
 COLUMNS: list[Column[Row]] = [
     Column("run_id", "str", lambda row: row.run_id, "The run", "event.run_id"),
@@ -75,7 +63,7 @@ COLUMNS: list[Column[Row]] = [
     Column(
         "status",
         "str",
-        lambda row: row.status,
+        lambda row: row.plan.outcome,
         "pending, pending_review, executing (also if the log ends there), completed (also a plan without steps), failed, "
         "cancelled or declined",
         "step_finished.status of the task that runs it, plan_rejected",

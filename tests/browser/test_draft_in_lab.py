@@ -64,6 +64,8 @@ def test_a_draft_is_edited_in_its_table_and_what_is_approved_is_what_runs(lab: A
     shots(lab, "draft-refused", draft)
     form.get_by_label("What it does").fill("Fetch the table of Galway")
     form.get_by_label("station").fill("galway")
+    draft.get_by_role("button", name="Approve").click()
+    form.locator(".agentnb-field-error", has_text="Save this step first").wait_for()
     form.get_by_role("button", name="Save the step").click()
     draft.get_by_text('station="galway"').wait_for()
     draft.get_by_role("button", name="Add a step").click()

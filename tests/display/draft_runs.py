@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from run_builder import RunBuilder, answered, begun, called
 
 from agentnb import Run
-from agentnb.chat.plans.draft_question import draft_question
-from agentnb.chat.plans.drafts import spec_of
+from agentnb.chat.plans.drafts.draft_question import draft_question
+from agentnb.chat.plans.drafts.known_drafts import spec_of
 from agentnb.chat.plans.plan_reach import reach_of
 from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w

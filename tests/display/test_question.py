@@ -242,9 +242,9 @@ TITLES = {
     "approval": ("The agent asks for your approval", "It had asked for your approval", "It asked for your approval"),
     "elicitation": ("The agent asks you", "It had asked you", "It asked you"),
     "plan_review": (
-        "The agent asks you to look at its plan",
-        "It had asked you to look at its plan",
-        "It asked you to look at its plan",
+        "The agent waits for you: may this plan run?",
+        "It had asked you whether this plan may run",
+        "It asked you whether this plan may run",
     ),
     "human_step": ("This step is yours", "This step was yours", "This step was yours"),
 }

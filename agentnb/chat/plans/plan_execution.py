@@ -8,10 +8,9 @@ from typing import Any
 
 from agentnb.agent.extension import Extension
 from agentnb.chat.logged_context import contexts_of_log
-from agentnb.chat.plans.drafts import is_approved
 from agentnb.chat.plans.plan_calls import PlanCalls
 from agentnb.chat.plans.plan_outcome import FAILED, executed
-from agentnb.chat.plans.plan_reach import reach_of
+from agentnb.chat.plans.plan_reach import arguments_text, reach_of
 from agentnb.chat.plans.plan_request import NAME
 from agentnb.chat.plans.plan_review import Review
 from agentnb.core.log.work_events import BY_PLAN, ContextShifted, GrantGiven, GrantWithdrawn, PlanApproved
@@ -22,6 +21,7 @@ from agentnb.core.todos import TODO_TOOL
 from agentnb.detect.run import Run
 from agentnb.models.model import Model
 from agentnb.models.registry import make_model
+from agentnb.runtime.host.consent import since_refusal
 from agentnb.runtime.run_end import Suspended
 from agentnb.tools.tool import Inside, Tool
 from agentnb.workflow.plan import Plan
@@ -110,16 +110,22 @@ def _shift(inside: Inside, ended: Run, call_id: str) -> None:
         inside.record(ContextShifted, context_type=context, entity=ended.entity, call_id=call_id, reason=reason)
 
 
+def is_approved(run: Run, plan_id: str, call_id: str | None = None) -> bool:
+    """Return whether the approval of a plan, by this call if it is given, is in the part of the log that counts."""
+    approvals = (event for event in since_refusal(run.events) if isinstance(event, PlanApproved) and event.plan_id == plan_id)
+    return any(call_id is None or event.call_id == call_id for event in approvals)
+
+
 @contextmanager
 def shown_calls_allowed(plan: PlanSpec, inside: Inside, by: str) -> Iterator[None]:
     """Allow the calls that the plan shows with all arguments while it runs; a run that is suspended keeps them allowed."""
     given = [one.grant_id for one in inside.run.grants]
     names = []
-    for shown in reach_of(plan, plan_specs(inside)).shown:
-        name = f"{plan.id}/{shown.place}"
+    for place in reach_of(plan, plan_specs(inside)).shown:
+        name, step = f"{plan.id}/{place}", plan.steps[place]
         names.append(name)
         if name not in given:
-            inside.record(GrantGiven, grant_id=name, tool=shown.tool, arguments=shown.arguments, by=by)
+            inside.record(GrantGiven, grant_id=name, tool=step.tools[0], arguments=arguments_text(step.args), by=by)
     try:
         yield
     except Suspended:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from agentnb.chat.plans.plan_review import Review
@@ -18,14 +19,14 @@ _NOT_RUN = {"rejected": "Not run: the reviewer rejected it.", "needs_changes": "
 REVIEW_FAILED = "Not run: the review failed."
 
 
-def pending(plan: PlanSpec) -> dict[str, Any]:
-    """Return the result for a draft."""
+def pending(plan: PlanSpec, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the result for a draft. ``stored``: the plan as it is kept."""
     lines = [
         f"{step.number or place}. {step.description or step.type}{' (executor)' if step.executor_required else ''}"
         for place, step in enumerate(plan.steps, 1)
     ]
     reasoning = [plan.reasoning] if plan.reasoning else []
-    return {**_result(PENDING, plan, "\n".join(lines), insights=reasoning), "plan": plan.chat_data}
+    return {**_result(PENDING, plan, "\n".join(lines), insights=reasoning), "plan": dict(stored)}
 
 
 def not_run(plan: PlanSpec, review: Review, *, failed: bool = False) -> dict[str, Any]:

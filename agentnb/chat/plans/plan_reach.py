@@ -14,46 +14,39 @@ from agentnb.workflow.plans.plan_spec import PlanSpec, PlanStep
 from agentnb.workflow.plans.step_references import references_in
 
 
-class ShownCall(NamedTuple):
-    """A call of a plan whose tool and arguments are known before it runs."""
-
-    place: int
-    """The place of its step, from 0."""
-    tool: str
-    arguments: str
-    """As JSON with sorted keys."""
-
-
 class PlanReach(NamedTuple):
-    """What a plan may take."""
+    """What a plan may take: the places of its steps, from 0, by what is known of them before."""
 
-    shown: tuple[ShownCall, ...]
-    """The calls with all arguments."""
-    filled: int
-    """The number of calls whose arguments are outputs of earlier steps."""
-    executors: int
-    """The number of steps that agents do."""
-    replies: int
-    """The number of steps that are one reply of a model."""
+    shown: tuple[int, ...]
+    """Those that are one call, with all arguments."""
+    filled: tuple[int, ...]
+    """Those that are one call, whose arguments are outputs of earlier steps."""
+    executors: tuple[int, ...]
+    """Those that agents do."""
+    replies: tuple[int, ...]
+    """Those that are one reply of a model."""
 
     @property
     def calls(self) -> int:
-        """The number of all calls that the plan makes itself."""
-        return len(self.shown) + self.filled
+        """The number of calls that the plan makes itself."""
+        return len(self.shown) + len(self.filled)
 
 
 def reach_of(plan: PlanSpec, specs: Iterable[ToolSpec]) -> PlanReach:
     """Return what a plan may take. ``specs``: the tools on offer; a step whose tools are others is done by nobody."""
     given = [*specs]
     ways = [way_among(step, given) for step in plan.steps]
-    calls = [(place, step) for place, (step, way) in enumerate(zip(plan.steps, ways, strict=True)) if way == "call"]
-    shown = [(place, step) for place, step in calls if not [*references_in(step.args or {})]]
-    return PlanReach(
-        tuple([ShownCall(place, step.tools[0], arguments_text(step.args)) for place, step in shown]),
-        len(calls) - len(shown),
-        ways.count("executor"),
-        ways.count("reply"),
-    )
+
+    def places(way: StepWay, *, refers: bool | None = None) -> tuple[int, ...]:
+        found = [place for place, one in enumerate(ways) if one == way]
+        return tuple([place for place in found if refers is None or _refers(plan.steps[place]) is refers])
+
+    return PlanReach(places("call", refers=False), places("call", refers=True), places("executor"), places("reply"))
+
+
+def _refers(step: PlanStep) -> bool:
+    """Return whether arguments of a step are outputs of earlier ones."""
+    return next(references_in(step.args or {}), None) is not None
 
 
 def arguments_text(arguments: Any) -> str:

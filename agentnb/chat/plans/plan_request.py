@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from agentnb.core.plans.plan_history import DRAFT as OF_DRAFTS
 from agentnb.core.request import ToolSpec
 from agentnb.core.run.agent_state import PLAN_TOOL
 from agentnb.errors import near
 from agentnb.tools.tool import ToolOutcome, failure
 
 NAME = PLAN_TOOL
-AUTO, DRAFT, REVIEW = MODES = ("auto_execute", "draft_only", "agent_review")
+AUTO, DRAFT, REVIEW = MODES = ("auto_execute", OF_DRAFTS, "agent_review")
+PLANNER = "planner"
+"""Who closes a draft that another of the same turn replaces."""
 UNKNOWN_MODE = "unknown_mode"
 SPEC = ToolSpec(
     NAME,

@@ -10,12 +10,13 @@ import msgspec
 from msgspec import structs
 
 from agentnb.chat.logged_context import rules_of_run
-from agentnb.chat.plans.drafts import Draft, drafts_of, is_approved, spec_of
-from agentnb.chat.plans.plan_execution import PlanExecution, plan_specs
+from agentnb.chat.plans.drafts.known_drafts import Draft, drafts_of, spec_of
+from agentnb.chat.plans.plan_execution import PlanExecution, is_approved, plan_specs
 from agentnb.chat.plans.plan_outcome import not_run, pending
-from agentnb.chat.plans.plan_request import DRAFT, NAME, REVIEW, SPEC, PlanRequest, read_request
+from agentnb.chat.plans.plan_request import DRAFT, NAME, PLANNER, REVIEW, SPEC, PlanRequest, read_request
 from agentnb.chat.plans.plan_review import NO_ANSWER, OPERATION, UNREADABLE, Review, Verdict, read_review, review_request
 from agentnb.chat.plans.planning import ATTEMPTS, Made, plan_request, read_made
+from agentnb.chat.plans.stored_plan import stored_plan
 from agentnb.core.log.work_events import PlanProposed, PlanRejected, PlanReviewed
 from agentnb.core.messages import Text
 from agentnb.core.plans.plan_history import GENERATION
@@ -31,8 +32,6 @@ NOT_APPROVED, ALREADY_EXECUTED, UNKNOWN_PLAN, DECLINED_PLAN = "not_approved", "a
 """The codes of errors of a call that names a draft."""
 QUALITY = "quality"
 """The profile of reviews."""
-PLANNER = "planner"
-"""Who closes a draft that another of the same turn replaces."""
 
 
 class PlanTool:
@@ -85,7 +84,7 @@ class PlanTool:
             inside.record(PlanProposed, plan_id=plan.id, plan=_draft(plan, asked, inside.run), call_id=call_id)
         if asked.mode == DRAFT:
             _close_earlier(inside, plan)
-            return _success(pending(plan))
+            return _success(pending(plan, stored_plan(inside.run, plan.id or "")))
         review = None
         if asked.mode == REVIEW:
             review, has_failed = await self._review(asked, plan, inside, call_id)

@@ -39,6 +39,8 @@ PLANNING = "llm/core:plan"
 """The action of task files that makes plans; `EXECUTION` runs them."""
 GENERATION = "plan_generation"
 """The operation of a model call that makes a plan."""
+DRAFT, REVIEWED = "draft_only", "pending_review"
+"""How a plan is executed that waits for the person, and what it is until they have decided."""
 REVIEW = "plan_review"
 """The kind of question that asks whether a plan may run."""
 
@@ -70,6 +72,7 @@ class PlanProgress:
         self.status = ""
         """Of its execution: running, completed, failed or cancelled; empty while it has not begun."""
         self.error = ""
+        self.made_at: datetime | None = None
         self.began_at: datetime | None = None
         self.ended_at: datetime | None = None
         self.calls = 0
@@ -95,6 +98,19 @@ class PlanProgress:
         """True if it asks the person before any step."""
         asked = self.plan.get("elicitation")
         return isinstance(asked, Mapping) and bool(asked)
+
+    @property
+    def outcome(self) -> str:
+        """What became of it: pending, pending_review, executing, completed, failed, cancelled or declined."""
+        is_refused = not self.status and self.verdict in ("rejected", "needs_changes")
+        if self.is_rejected or is_refused:
+            return "declined"
+        if self.status:
+            return "executing" if self.status == "running" else self.status
+        if self.review or self.plan.get("execution_mode") == DRAFT:
+            return REVIEWED
+        has_steps = not isinstance(self.plan.get("steps"), list | tuple) or bool(self.steps)
+        return PENDING if has_steps or self.asks else "completed"
 
     def edit(self, plan: Mapping[str, Any]) -> None:
         """Replace the plan before it runs."""
@@ -217,6 +233,7 @@ class PlanHistory:
         made = self._add(event.plan_id, event.plan)
         mode = self._mode or str(event.plan.get("execution_mode") or "")
         made.call_id, made.mode, made.usages = event.call_id, mode, self._usages
+        made.made_at = event.at
         self._usages, self._mode = [], ""
         for path, action in self._tasks.items():
             if action == PLANNING:

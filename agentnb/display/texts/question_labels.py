@@ -33,21 +33,21 @@ from agentnb.tools.mcp.server import PREFIX
 ASKS = {
     "approval": "The agent asks for your approval",
     "elicitation": "The agent asks you",
-    "plan_review": "The agent asks you to look at its plan",
+    "plan_review": "The agent waits for you: may this plan run?",
     "human_step": "This step is yours",
 }
 """Titles of open questions, by kind."""
 HAD_ASKED = {
     "approval": "It had asked for your approval",
     "elicitation": "It had asked you",
-    "plan_review": "It had asked you to look at its plan",
+    "plan_review": "It had asked you whether this plan may run",
     "human_step": "This step was yours",
 }
 """The same for a run that ended with the question open."""
 ASKED = {
     "approval": "It asked for your approval",
     "elicitation": "It asked you",
-    "plan_review": "It asked you to look at its plan",
+    "plan_review": "It asked you whether this plan may run",
     "human_step": "This step was yours",
 }
 """The same for questions that are closed."""

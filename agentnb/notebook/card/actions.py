@@ -14,11 +14,11 @@ from typing import Any
 import msgspec
 
 from agentnb.chat.logged_context import rules_of_run
-from agentnb.chat.plans.draft_question import edit_answer
-from agentnb.chat.plans.drafts import drafts_of
-from agentnb.chat.plans.plan_edits import added, checked_edit, moved, removed
+from agentnb.chat.plans.drafts.draft_edits import added, checked_edit, moved, removed
+from agentnb.chat.plans.drafts.draft_question import edit_answer
+from agentnb.chat.plans.drafts.known_drafts import drafts_of
+from agentnb.chat.plans.drafts.step_forms import filled_step
 from agentnb.chat.plans.plan_execution import NOT_OF_PLANS
-from agentnb.chat.plans.step_forms import filled_step
 from agentnb.context.request_history import sent_request
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.request import ToolSpec

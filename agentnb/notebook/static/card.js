@@ -309,6 +309,8 @@ class View {
       this.list.scrollTop = this.list.scrollHeight;
       return this.newest();
     }
+    const unsaved = button.dataset.do === "choose" && unsavedIn(button.closest(".agentnb-question"));
+    if (unsaved) return this.refused(unsaved, "Save this step first, or reset it.");
     const make = ACTIONS[button.dataset.do];
     const message = make ? make(button) : { do: button.dataset.do, key: button.dataset.id };
     if (!message) return;

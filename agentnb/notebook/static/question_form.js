@@ -72,6 +72,18 @@ function typeAgain(place, kept) {
   }
 }
 
+/** The form of a step in which something stands that was not saved. */
+function unsavedIn(place) {
+  const forms = [...(place?.querySelectorAll("form[data-do=step]") ?? [])];
+  return forms.find((form) => [...form.elements].some((one) => "typed" in one.dataset && isChanged(one)));
+}
+
+function isChanged(field) {
+  if (field.type === "checkbox") return field.checked !== field.defaultChecked;
+  if (field.tagName === "SELECT") return ![...field.selectedOptions].every((one) => one.defaultSelected);
+  return field.value !== field.defaultValue;
+}
+
 function formName(form) {
   const { id, do: action } = form.dataset;
   return [id, action, form.querySelector("[data-key]")?.dataset.key].join("\n");
@@ -101,7 +113,7 @@ function questionKey(event) {
     event.preventDefault();
     target.form.requestSubmit();
   }
-  const fold = event.key === "Escape" && target.closest(".agentnb-edit[open]");
+  const fold = event.key === "Escape" && target.closest(".agentnb-edit[open], .agentnb-draft-edit[open]");
   if (!fold) return;
   event.preventDefault();
   const summary = fold.querySelector("summary");

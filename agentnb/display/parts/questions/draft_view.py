@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from agentnb.chat.plans.draft_question import draft_question
-from agentnb.chat.plans.drafts import spec_of
+from agentnb.chat.plans.drafts.draft_question import draft_question
+from agentnb.chat.plans.drafts.known_drafts import spec_of
+from agentnb.chat.plans.drafts.step_forms import step_form
 from agentnb.chat.plans.plan_execution import NOT_OF_PLANS
 from agentnb.chat.plans.plan_reach import PlanReach, reach_of, way_among
-from agentnb.chat.plans.step_forms import step_form
 from agentnb.core.log.work_events import PlanEdited
 from agentnb.core.questions import AskedQuestion
 from agentnb.core.request import ToolSpec
@@ -59,7 +59,7 @@ def draft_html(asked: AskedQuestion, run: Run, form: Form) -> Html:
     reach = reach_of(plan, specs)
     parts = [head, _problem(asked, plan, reach), _reasoning(plan), table]
     parts += [_add(plan)] if is_asked else []
-    parts.append(_reach(run, reach))
+    parts.append(_reach(run, plan, reach))
     parts += approval_controls(asked.question, may_wait=True) if is_asked else [_how_to_answer(form)]
     return tag("div", "question", *parts, role="group", aria_label="A draft of a plan")
 
@@ -94,7 +94,7 @@ def _reasoning(plan: PlanSpec) -> Html:
 
 def _table(plan: PlanSpec, specs: Sequence[ToolSpec], *, editable: bool) -> Html:
     """Return the steps as a table; where it is edited, with the controls of each step."""
-    names = ["", "Step", "After", *([""] if editable else [])]
+    names = ["", "Step", "After step", *([""] if editable else [])]
     head = tag("tr", "draft-row", *[tag("th", "draft-head", name, scope="col") for name in names])
     rows = [_row(plan, place, specs, editable=editable) for place in range(len(plan.steps))]
     return tag("table", "draft", tag("thead", "", head), tag("tbody", "", *rows))
@@ -128,7 +128,8 @@ def _how(step: PlanStep, specs: Sequence[ToolSpec]) -> Html:
 def _form(plan: PlanSpec, place: int, specs: Sequence[ToolSpec]) -> Html:
     """Return the fold with the form of a step."""
     name = f"{STEP_FORM}:{plan.id}:{place}"
-    save = tag("div", "buttons", tag("button", "button", "Save the step", type="submit"))
+    reset = tag("button", "button quiet-button", "Reset", type="reset", title="Forget what you typed")
+    save = tag("div", "buttons", tag("button", "button", "Save the step", type="submit"), reset)
     about = {"data_do": STEP_FORM, "data_id": plan.id or "", "data_place": str(place)}
     body = fields_html(step_form(plan, place, specs), name, "The step, as JSON", [save], **about)
     summary = tag("summary", "", f"Edit step {place + 1}")
@@ -158,25 +159,26 @@ def _button(plan: PlanSpec, op: str, place: int, label: str, title: str) -> Html
     )
 
 
-def _reach(run: Run, reach: PlanReach) -> Html:
+def _reach(run: Run, plan: PlanSpec, reach: PlanReach) -> Html:
     """Return what the plan may take if it is approved now."""
-    lines = []
+    lines = ["Approve runs the plan as it stands here, once."]
     if reach.shown:
-        shown = counted(len(reach.shown), "call")
-        lines.append(f"Approve permits the {shown} shown with all arguments; your rules still ask or deny.")
-    asked = [f"{counted(reach.filled, 'call')} with outputs of earlier steps"] if reach.filled else []
-    asked += [f"the calls of {counted(reach.executors, 'agent')}"] if reach.executors else []
-    if asked:
-        lines.append(f"Asked about as usual: {' and '.join(asked)}.")
-    models = reach.executors + reach.replies
-    lines.append(f"{_models(models)} {_left(run)}")
-    return tag("div", "draft-reach", *[tag("div", "", line) for line in lines])
-
-
-def _models(count: int) -> str:
-    return (
-        f"The model works on {counted(count, 'step')}, at a cost that is not known before." if count else "It calls no model."
+        lines.append(f"You are not asked again about {_steps(plan, reach.shown)}, unless a rule of yours asks or denies.")
+    if reach.filled:
+        lines.append(f"You are asked as usual about {_steps(plan, reach.filled)}: what to call is known only on the way.")
+    if reach.executors:
+        lines.append(f"You are asked as usual about the calls that agents choose in {_steps(plan, reach.executors)}.")
+    models = len(reach.executors) + len(reach.replies)
+    cost = (
+        f"A model works on {counted(models, 'step')}; what that costs is not known before." if models else "It calls no model."
     )
+    return tag("div", "draft-reach", *[tag("div", "", line) for line in (*lines, f"{cost} {_left(run)}")])
+
+
+def _steps(plan: PlanSpec, places: Sequence[int]) -> str:
+    """Return ``step 2``, ``steps 1, 2``."""
+    numbers = ", ".join(str(plan.steps[place].number or place + 1) for place in places)
+    return f"step {numbers}" if len(places) == 1 else f"steps {numbers}"
 
 
 def _left(run: Run) -> str:

@@ -10,13 +10,12 @@ from typing import Any
 import msgspec
 
 from agentnb.chat.logged_context import rules_of_run
-from agentnb.chat.plans.draft_question import KIND, STEPS, draft_question, read_answer
-from agentnb.chat.plans.drafts import Draft, drafts_of
-from agentnb.chat.plans.plan_edits import checked_edit
+from agentnb.chat.plans.drafts.draft_edits import checked_edit
+from agentnb.chat.plans.drafts.draft_question import KIND, STEPS, draft_question, read_answer
+from agentnb.chat.plans.drafts.known_drafts import Draft, drafts_of
 from agentnb.chat.plans.plan_execution import CALLS, PlanExecution, plan_specs, shown_calls_allowed
 from agentnb.chat.plans.plan_reach import reach_of
-from agentnb.chat.plans.plan_request import DRAFT
-from agentnb.chat.plans.plan_tool import PLANNER
+from agentnb.chat.plans.plan_request import DRAFT, PLANNER
 from agentnb.chat.prompts import prompt
 from agentnb.core.log.events import QuestionAnswered, RoundStarted
 from agentnb.core.log.work_events import PlanApproved, PlanEdited, PlanRejected, StepFinished

@@ -12,7 +12,6 @@ from agentnb.core.log.work_events import PlanApproved, PlanEdited, PlanProposed,
 from agentnb.core.run.approvals import CONTINUED
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError
-from agentnb.runtime.host.consent import since_refusal
 from agentnb.workflow.plan import Plan
 from agentnb.workflow.plans.plan_spec import PlanSpec
 
@@ -63,12 +62,6 @@ def drafts_of(run: Run) -> dict[str, Draft]:
         elif isinstance(event, RunRecovered) and event.consent == "refused":
             found = {name: _without_consent(draft, run) for name, draft in found.items()}
     return found
-
-
-def is_approved(run: Run, plan_id: str, call_id: str | None = None) -> bool:
-    """Return whether the approval of a plan, by this call if it is given, is in the part of the log that counts."""
-    approvals = (event for event in since_refusal(run.events) if isinstance(event, PlanApproved) and event.plan_id == plan_id)
-    return any(call_id is None or event.call_id == call_id for event in approvals)
 
 
 def carried_drafts(before: Run) -> list[dict[str, Any]]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentnb.chat.plans.plan_edits import changed
+from agentnb.chat.plans.drafts.draft_edits import changed
 from agentnb.core.request import ToolSpec
 from agentnb.core.schema.filled_form import filled_form
 from agentnb.runtime.questions.question_forms import FieldsRefused, QuestionForm
 from agentnb.workflow.plans.plan_spec import PlanSpec, PlanStep
 from agentnb.workflow.plans.step_references import references_in
 
-WHAT, TOOLS, ARGUMENTS, EXECUTOR, AFTER = "What it does", "Tools", "Arguments", "By an agent", "After the steps"
+WHAT, TOOLS, ARGUMENTS, EXECUTOR, AFTER = "What it does", "Tools", "Arguments", "Done by an agent", "After the steps"
 """The fields, by the names that the person reads."""
 
 
@@ -25,7 +25,7 @@ def step_form(plan: PlanSpec, place: int, specs: Sequence[ToolSpec]) -> Question
         WHAT: {"type": "string", "minLength": 1},
         TOOLS: {"type": "array", "items": {"enum": names}, "uniqueItems": True},
         ARGUMENTS: _arguments(step, specs),
-        EXECUTOR: {"type": "boolean"},
+        EXECUTOR: {"type": "boolean", "description": "It chooses calls and arguments itself"},
         AFTER: {"type": "array", "items": {"enum": before}, "uniqueItems": True},
     }
     used = {name: one for name, one in properties.items() if (name != TOOLS or names) and (name != AFTER or before)}

@@ -72,7 +72,8 @@ def _how(step: PlanStep) -> str:
 
 def _reach_line(reach: PlanReach) -> str:
     """Return what the plan may take, in a line."""
-    counts = ((reach.calls, "tool call"), (reach.executors, "step by an agent"), (reach.replies, "reply of the model"))
+    executors, replies = len(reach.executors), len(reach.replies)
+    counts = ((reach.calls, "tool call"), (executors, "step by an agent"), (replies, "reply of the model"))
     parts = [f"{count} {noun if count == 1 else _plural(noun)}" for count, noun in counts if count]
     return f"It may take {', '.join(parts) or 'nothing'}."
 

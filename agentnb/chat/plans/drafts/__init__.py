@@ -1,0 +1,1 @@
+"""Drafts of plans: what became of them, how the person is asked, what they change, what follows."""
