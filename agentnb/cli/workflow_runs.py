@@ -97,7 +97,7 @@ def awaited(
 
 def _outcome_of(run: Run, again: Sequence[str] = ()) -> Outcome:
     """Return the outcome of a command that ran this run. ``again``: the options for the command that answers its question."""
-    has_steps = bool(run.step_records) or run.kind != "agent"
+    has_steps = not run.rounds and (bool(run.step_records) or run.kind != "agent")
     context = f"{HEADING}\n{json.dumps(run.step_context, indent=2, ensure_ascii=False)}" if has_steps else ""
     if run.is_suspended and run.waiting:
         return Outcome("", WAITING, context, *_how_to_answer(run, again))

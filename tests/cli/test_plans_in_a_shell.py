@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from shell_calls import EXAMPLES, RUNS, Call, Done, last_run, lines_of, module, written
 
-from agentnb import Store, Workflow, validate_plan
+from agentnb import Agent, Plans, Store, ToolCall, Workflow, validate_plan
 from agentnb.models.scripted import ScriptedModel
 from agentnb.workflow.plans.default_planner import PLANNER, planner_text
 from agentnb.workflow.tasks import model_steps
@@ -377,3 +377,25 @@ def test_plan_of_json_with_characters_that_yaml_escapes_is_a_plan(cli: Call) -> 
     text = '{"intention": "a\u2028b\x7f", "steps": []}'
     assert cli("validate", written("p.json", text)).out == "p.json: a valid plan\n"
     assert cli("exec", "p.json").code == 0
+
+
+@pytest.mark.req("R3.38")
+def test_a_draft_of_a_chat_is_approved_in_a_shell_with_the_tools_that_it_names(cli: Call) -> None:
+    step = {"description": "Fetch", "tools": ["tides_fetch"], "args": {"station": "brest"}, "type": "research"}
+    steps = [{"stepNumber": 1, "executorRequired": False, "dependsOn": [], **step}]
+    asked = ToolCall("agent_create_plan", {"objective": "Fetch", "execution_mode": "draft_only"}, "c1")
+    model = ScriptedModel([asked, json.dumps({"steps": steps}), "Shall it run?"])
+    name = module(TOOLS)
+
+    def tides_fetch(station: str, day: str = "") -> str:
+        """Fetch the tide table of a station."""
+        raise AssertionError("nothing runs before it is approved")
+
+    drafted = Agent(model, tools=[tides_fetch], extensions=[Plans()]).run_sync("Draft it", store=Store(RUNS))
+    assert drafted.is_suspended
+    lacking = cli("answer", drafted.id, "--no-input", "--tools", f"{name}:tides_fetch")
+    assert lacking.code and all(f"{drafted.id} {word}" in lacking.err for word in ("approve", "'deny: REASON'"))
+    done = cli("answer", drafted.id, "approve", "--tools", f"{name}:tides_fetch", "--model", "simulated:disciplined")
+    assert done.code == 0 and fetched(done) == 1 and "Step Context" not in done.out + done.err, done.err
+    run = Store(RUNS).load(drafted.id)
+    assert run.status == "completed" and [one.status for one in run.step_records.values()] == ["completed"]

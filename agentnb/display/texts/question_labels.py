@@ -234,8 +234,8 @@ def approving_choices(question: WaitingOnUser) -> list[str]:
 
 
 def typed_answers(question: WaitingOnUser) -> list[str]:
-    """Return the answers to an approval as they are typed; none of them for another question."""
-    if question.kind != "approval" or DENY not in answer_form(question.schema).choices:
+    """Return the answers to the question whether a call or a plan may run, as they are typed; none for another question."""
+    if question.kind not in ("approval", "plan_review") or DENY not in answer_form(question.schema).choices:
         return []
     grants = [] if question.about is None else [typed_grant(offer) for offer in question.about.grants]
     return [*approving_choices(question), *grants, f"{DENY}: REASON"]

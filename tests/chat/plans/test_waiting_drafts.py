@@ -121,3 +121,10 @@ def test_an_answer_to_another_question_approves_no_draft() -> None:
     assert error_of(live.run)[0] == "not_approved" and kinds(live.run) == ["PlanProposed"]
     live.stop()
     live.result(PATIENCE)
+
+
+def test_a_declined_draft_is_not_run_by_the_model_that_hears_why() -> None:
+    run_it: Callable[[Any], Any] = lambda request: call("call_2", plan_id=named(request))  # noqa: E731
+    run = answered(waiting(drafting(run_it, "It stays closed.")), "deny: too many stations")
+    assert error_of(run)[0] == "declined" and "too many stations" in error_of(run)[1]
+    assert kinds(run) == ["PlanProposed", "PlanRejected"] and run.text == "It stays closed." and not run.step_records
