@@ -58,7 +58,7 @@ class NestedRuns:
 
         ``options``: of the nested run, such as its watcher or folder; its log, its id and its person are given here.
         ``before``: the nested run as a process that died left it, if the caller has loaded it. ``in_call``: whether a tool
-        does it in its call, whose questions then are those of the nested run; a call is not suspended.
+        does it in its call, which then asks what the nested run asks, and is not suspended.
         """
         elicitation = self._elicitation
         if self._work_dir is not None and (options is None or options.work_dir is None):
