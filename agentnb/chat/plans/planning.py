@@ -48,7 +48,8 @@ def plan_request(
     if before is not None:
         wrong = "\n".join(f"- {one}" for one in before.problems)
         text += f"\n\n## What was wrong in the last plan\n\n{wrong}\n\nWrite the whole plan again: the bare JSON object."
-    planning = {"query": f"{asked.objective}\n\n{asked.message}", "results": []}
+    wanted = dict.fromkeys((asked.objective, asked.message))  # a blank objective is the message
+    planning = {"query": "\n\n".join(wanted), "results": []}
     return redact(Request(encodable("\n\n".join(parts)), (user(encodable(text)),), tuple(tools), {"planning": planning}))
 
 
@@ -60,10 +61,11 @@ def read_made(text: str, calls: Sequence[Any], tools: Sequence[ToolSpec], rules:
         return Made(None, INVALID, (error.what,))
     if read is None or not read.plan.steps:
         return Made(None, INVALID, ("the reply holds no plan with steps",))
-    plan = read.plan if read.plan.form == "chat" else structs.replace(read.plan, form="chat")
-    problems = [str(problem) for problem in read_for_tools(plan.chat_data, tools)[1].found]
-    if problems:
-        return Made(plan, INVALID, tuple(problems[:MAX_PROBLEMS]))
+    checked, found = read_for_tools(read.plan.chat_data, tools)
+    problems = [str(problem) for problem in found.found]
+    if checked is None or problems:
+        return Made(read.plan, INVALID, tuple(problems[:MAX_PROBLEMS]))
+    plan = structs.replace(checked.plan, form="chat")
     if broken := broken_rules(plan, rules):
         told = tuple([f"the rules of the context ask for {name}: once, in the given order" for name in broken])
         return Made(plan, RULES, told)

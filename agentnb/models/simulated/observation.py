@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
+
+import msgspec
 
 from agentnb.core.messages import Message, Text, ToolCall, ToolResult
 from agentnb.core.request import Request, ToolSpec, role_of
@@ -65,6 +68,17 @@ class Observation:
         self.has_todos = TODO_TOOL in names
         self.keeps_list = self.has_todos and not any(call.name == TODO_TOOL for step in self.steps for call in step.calls)
         """Whether it writes its steps down as todos: not if the plan itself calls the todo tool."""
+
+    @cached_property
+    def plan_result(self) -> dict[str, Any] | None:
+        """What came of a plan that the person approved, if the last message has it: JSON on a line of its own."""
+        last = self.messages[-1] if self.messages else None
+        for line in last.text.splitlines() if last is not None and last.role == "user" else ():
+            with suppress(msgspec.DecodeError, RecursionError):
+                found = msgspec.json.decode(line)
+                if isinstance(found, dict) and {"plan_id", "status", "summary"} <= found.keys():
+                    return found
+        return None
 
     @cached_property
     def odd(self) -> list[str]:

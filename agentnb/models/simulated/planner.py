@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -42,6 +42,8 @@ class Move(NamedTuple):
 
 def next_move(observation: Observation, marks: Marks = "last") -> Move:
     """Return the right move for this observation."""
+    if (result := observation.plan_result) is not None:
+        return Move("answer", plan_told(result))
     if observation.list_due:
         return _list(observation)
     if observation.next_step is not None:
@@ -52,9 +54,8 @@ def next_move(observation: Observation, marks: Marks = "last") -> Move:
         observation.unmarked or _list_seen(observation) is not None or says(observation.reminder, OPEN_TODOS)
     ):
         return _review(observation)
-    if COMPLETE.lower() in observation.reminder:
-        return Move("answer", last_words(observation))
-    return Move("introduction", introduction(observation.tools))
+    is_complete = COMPLETE.lower() in observation.reminder
+    return Move("answer", last_words(observation)) if is_complete else Move("introduction", introduction(observation.tools))
 
 
 def step_move(observation: Observation, place: int, marks: Marks) -> Move:
@@ -179,6 +180,13 @@ def introduction(tools: Iterable[ToolSpec]) -> str:
         "To use a language model, set the key of its provider and name the model: anthropic:NAME. "
         "A server on your own machine needs no key: ollama:NAME."
     )
+
+
+def plan_told(result: Mapping[str, Any]) -> str:
+    """Return what came of a plan that the person approved."""
+    insights = result.get("insights")
+    lines = [f"The plan {result['plan_id']}: {result['summary']}", *(insights if isinstance(insights, list) else ())]
+    return "\n\n".join(str(line)[:MAX_OF_A_RESULT] for line in lines)
 
 
 def listless(items: int) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from chat_examples import document_events
 from plan_turns import APPROVED, TWO, agent, call, error_of, loaded, plan, result_of, step, tides_fetch
+from waiting import PATIENCE, wait_until
 
 from agentnb import Agent, Plans, Run, ToolCall, tables, tool
 from agentnb.chat.plans.plan_request import SPEC
@@ -210,6 +211,20 @@ def test_personas_make_plans_of_the_list_of_the_person_and_review_as_they_are_to
     with pytest.raises(UnknownModel, match="needs_changes"):
         Plans(reviewer="simulated:disciplined?verdict=needs_change")
     assert SimulatedModel(verdict="rejected").name == "simulated:disciplined?verdict=rejected"
+
+
+def test_a_persona_drafts_the_list_once_and_tells_what_came_of_it() -> None:
+    listed = '- Plan `agent_create_plan(objective=" ", execution_mode="draft_only")`\n- Fetch `tides_fetch("brest")`\n'
+    live = Agent("simulated:disciplined", tools=[tides_fetch], extensions=[Plans()], todos=False).start(listed)
+    wait_until(lambda: live.run.waiting)
+    draft = result_of(live.run)
+    assert [(one["description"], one["args"]) for one in draft["plan"]["steps"]] == [
+        ('Fetch tides_fetch("brest")', {"station": "brest"})
+    ]
+    assert draft["summary"] == '1. Fetch tides_fetch("brest")'
+    live.answer("approve")
+    run = live.result(PATIENCE)
+    assert draft["plan_id"] in run.text and "1 of 1 steps done." in run.text and "brest: 05:10" in run.text
 
 
 @pytest.mark.req("R3.18")
