@@ -56,9 +56,14 @@ class RunSteps:
                 run = await self._nested.run(Attempt(Place(path), limit, run_id, is_new), runnable, "", in_call=in_call)
         except Suspended:
             raise
-        except (AgentnbError, TimeoutError) as error:
-            words = f"It took longer than {seconds:g} s." if isinstance(error, TimeoutError) and seconds else str(error)
-            self._finish(path, "failed", began, error=encodable(words))
+        except TimeoutError as error:
+            left = self._nested.logged(run_id)  # what it did so far
+            given = None if left is None else output(left)
+            words = f"It took longer than {seconds:g} s" if limit.expired() else encodable(str(error))
+            self._finish(path, "failed", began, output=given, error=words)
+            raise
+        except AgentnbError as error:
+            self._finish(path, "failed", began, error=encodable(str(error)))
             raise
         except BaseException:
             self._finish(path, "cancelled", began)

@@ -12,9 +12,10 @@ import pytest
 from draft_turns import DRAFT, Fetched, answered, drafting, kinds, steps_of, waiting
 from marked_logs import cut_log
 from plan_turns import TWO, agent, call, error_of, plan, result_of, step
+from virtual_time import VirtualTimeLoop
 from waiting import PATIENCE
 
-from agentnb import History, Run, RunOptions, Store, recover
+from agentnb import History, Run, RunOptions, Store, recover, tool
 from agentnb.core.log import events as e
 from agentnb.core.log.work_events import PlanApproved
 from agentnb.errors import SettingsError, StoreError
@@ -214,3 +215,24 @@ def test_a_run_that_waits_is_resumed_from_its_log_alone_unless_its_plans_had_mod
         done = asyncio.run(again)
         assert done.text == "High." and sorted(fetched.stations) == ["brest", "cork"]
         assert store.load(_nested_of(done)).status == "completed"
+
+
+def test_a_plan_whose_time_is_up_says_what_ran_and_takes_its_permissions_back(tmp_path: Path) -> None:
+    @tool(effects={"write"})
+    async def tides_fetch(station: str) -> str:
+        """Fetch the tide table of a station; that of Cork never comes."""
+        if station == "cork":
+            await asyncio.Event().wait()
+        return station
+
+    slow = plan(step(1, "brest"), step(2, "cork", 1), step(3, "galway", 2))
+    script = [DRAFT, slow, "Shall it run?", "It took too long."]
+    for store in (Store(tmp_path), None):
+        made = agent(*script, tools=[tides_fetch], approve="ask", max_seconds=None, plans={"max_seconds": 3})
+        with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+            run = runner.run(made.run("Go", RunOptions(store=store, answer=lambda question: "approve")))
+        (record,) = run.step_records.values()
+        assert (record.status, run.status, run.text) == ("failed", "completed", "It took too long.") and not run.grants
+        assert "3 s" in record.error and (record.error in run.messages[-2].text) is (store is None)
+        if store is not None:
+            assert [one["status"] for one in record.output["steps"]] == ["completed", "failed", "not_run"]
