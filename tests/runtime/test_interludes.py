@@ -11,6 +11,7 @@ import pytest
 from waiting import PATIENCE, wait_until
 
 from agentnb import Agent, Extension, RunOptions, Stop, Store, recover
+from agentnb.core.log.events import CommandReceived, QuestionAnswered
 from agentnb.core.questions import new_question
 from agentnb.core.run.approvals import approval_schema
 from agentnb.models.scripted import ScriptedModel
@@ -82,7 +83,8 @@ def test_a_run_that_ends_otherwise_withdraws_the_question_that_it_left_open(tmp_
     assert left.is_suspended and len(left.waiting) == 1
     stops = agent(asking([]), policies=(lambda run: Stop("enough", "limited"),))
     done = asyncio.run(recover(left.id, agent=stops, store=store, trust_log=True, suspend=True))
-    assert (done.status, [one.outcome for one in done.questions]) == ("limited", ["withdrawn"])
+    closed = [event.withdrawn for event in done.events if isinstance(event, QuestionAnswered)]
+    assert (done.status, closed, [one.outcome for one in done.questions]) == ("limited", [True], ["withdrawn"])
 
 
 def test_a_question_that_is_put_off_says_so_and_one_without_an_answer_that_nobody_was_there(
@@ -99,3 +101,15 @@ def test_a_question_that_is_put_off_says_so_and_one_without_an_answer_that_nobod
                 live.cancel_question()
             run = live.result(PATIENCE)
             assert [event.why for event in run.events if type(event).__name__ == "RunSuspended"] == [why]
+
+
+def test_a_question_stays_the_same_while_the_run_is_paused_and_goes_on_after_the_answer() -> None:
+    answers: list[Any] = []
+    live = agent(asking(answers), "Done.").start("Look")
+    wait_until(lambda: live.run.waiting)
+    live.pause()
+    wait_until(lambda: any(isinstance(event, CommandReceived) for event in live.run.events))
+    live.resume()
+    live.answer("approve")
+    run = live.result(PATIENCE)
+    assert [one.outcome for one in run.questions] == ["answered"] and answers == ["approve"]

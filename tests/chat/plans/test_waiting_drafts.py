@@ -101,6 +101,7 @@ def test_words_in_place_of_an_answer_go_to_the_model_which_may_then_run_the_draf
     asked_again = waiting(drafting("What do you mean?"))
     asked_again.say("Hm")
     wait_until(lambda: len(asked_again.run.questions) == 2)
+    assert [one.outcome for one in asked_again.run.questions] == ["withdrawn", "open"]
     assert asked_again.run.text == "What do you mean?" and asked_again.run.waiting[0].kind == "plan_review"
     asked_again.answer("deny")
     assert asked_again.result(PATIENCE).status == "completed"
