@@ -86,6 +86,8 @@ def test_an_edit_keeps_id_and_reasoning_and_the_rules_of_the_context(subtests: p
     for name, (steps, told) in cases.items():
         with subtests.test(name), pytest.raises(SettingsError, match=told):
             checked_edit(plan, steps, SPECS, [rule])
+    with pytest.raises(SettingsError, match="no step"):
+        checked_edit(Plan.read({"steps": [step(1)]}), [], SPECS, ())
     assert checked_edit(plan, [step(1, "cork")], SPECS, [rule]).steps[0].args == {"station": "cork"}
 
 

@@ -52,6 +52,7 @@ def test_a_declined_draft_stays_closed_and_only_words_go_on_to_the_model(subtest
             again = replace(agent(), model=ScriptedModel([call(plan_id=declined.plan_id), "It stays closed."]))
             later = again.run_sync("Do run it", continue_from=run)
             assert error_of(later)[0] == "declined" and declined.plan_id in error_of(later)[1] and not later.step_records
+            assert ("They said: too many" in error_of(later)[1]) is bool(reason)
 
 
 def test_an_edit_is_checked_and_an_event_and_what_is_approved_is_what_runs(subtests: pytest.Subtests) -> None:
