@@ -49,6 +49,7 @@ class Interludes:
 
     async def _ask(self, asker: CallElicitor, question: WaitingOnUser) -> Any:
         """Ask a question, or the same one of an earlier process again; see `AskBetween`."""
+        self._elicitation.book.skip_to(question)
         if self._program_goes_on(question):
             self._lifecycle.log.warn_once(f"The function that answers for you has decided nothing in {MAX_ANSWERS} answers")
             if self._elicitation.book.expected(question) is None:
