@@ -124,5 +124,10 @@ def test_a_filled_form_changes_its_step_only_and_one_that_does_not_fit_changes_n
     bare = Plan.read({"steps": [step(1, "brest"), step(2), step(3, tools=["tables_compare"], args={})]})
     assert filled_step(bare, 1, SPECS, {"0": "Look"}).steps[1].args is None
     assert filled_step(bare, 2, SPECS, {"0": "Look"}).steps[2].args == {}
+    written = {"0": "Fetch it", "1": '["tides_fetch", "tables_compare"]', "2.0": "galway", "3": "true", "4": "[1]"}
+    filled = filled_step(plan, 1, SPECS, written)
+    changed = filled.steps[1]
+    assert (changed.description, changed.tools, changed.args) == ("Fetch it", (FETCH.name, COMPARE.name), {"station": "galway"})
+    assert (changed.executor_required, changed.depends_on, filled.steps[::2]) == (True, (1,), plan.steps[::2])
     with pytest.raises(FieldsRefused):
         filled_step(plan, 1, SPECS, {"0": ""})
