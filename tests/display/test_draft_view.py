@@ -108,6 +108,7 @@ def test_only_the_last_question_about_a_draft_shows_it_and_only_its_own_changes_
     assert draft_html(run.questions[0], run, LIVE) == "" and "Fetch Brest" in draft_html(run.questions[1], run, LIVE)
     other = (w.PlanEdited, {"plan_id": "p-2", "plan": {"steps": steps(STEPS[0])}})
     assert "you changed it" not in shown(drafted(other)) and "In this order." in shown(drafted())
+    assert "Later" in shown(drafted())
 
 
 def test_a_draft_that_cannot_be_read_is_not_shown_and_no_less_than_nothing_is_left() -> None:

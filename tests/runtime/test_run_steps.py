@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +47,8 @@ def agent(inner: Any, *replies: Any, seconds: float | None = None, **parts: Any)
         return {"text": run.text}
 
     async def work(inside: Any, ask: Any) -> None:
-        try:
+        with suppress(SettingsError, TimeoutError):
             await inside.start_step(STEP, inner, output, agent="mender", inputs={"net": 1}, seconds=seconds)
-        except (SettingsError, TimeoutError):
-            pass
 
     def ending(run: Any) -> Any:
         step = run.step_records.get(STEP)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -9,7 +10,6 @@ import pytest
 
 from agentnb.core.questions import WaitingOnUser
 from agentnb.errors import SettingsError
-from agentnb.notebook.commands import answer
 from agentnb.notebook.commands.answer import approve_command
 
 
@@ -36,8 +36,9 @@ def session(live: Any = (), suspended: Any = (), interrupted: Any = ()) -> Any:
 def approved(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The lines with which runs are answered."""
     lines: list[str] = []
-    monkeypatch.setattr(answer, "answerable_later", lambda run: run.waiting)
-    monkeypatch.setattr(answer, "answer_command", lambda session, shell, line: lines.append(line))
+    module = sys.modules[approve_command.__module__]
+    monkeypatch.setattr(module, "answerable_later", lambda run: run.waiting)
+    monkeypatch.setattr(module, "answer_command", lambda session, shell, line: lines.append(line))
     return lines
 
 
