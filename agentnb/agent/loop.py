@@ -86,6 +86,7 @@ class Loop:
             else:
                 await self._interludes.run(verdict)
             verdict = self._before_end(decide(self._after_calls if run.last_round.records else self._policies, run))
+        self.close_open("cancelled")  # an interlude that a dead process left, if something else ends the run
         return verdict
 
     def _before_end(self, verdict: Verdict) -> Verdict | Interlude:

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from draft_runs import STEPS, answer, drafted, steps
+from msgspec.structs import replace
 from run_builder import Fact
 
 from agentnb import Run
@@ -99,3 +100,18 @@ def test_a_call_shows_the_review_of_its_plan_and_the_words_that_approved_its_dra
     call = type(made.call)("agent_create_plan", {"plan_id": "p-1"}, "c2")
     assert words(plan_notes(CallRecord(call), run)) == snapshot("words")
     assert plan_notes(CallRecord(type(made.call)("fetch", {"plan_id": "p-1"}, "c3")), run) == ""
+
+
+def test_only_the_last_question_about_a_draft_shows_it_and_only_its_own_changes_are_counted() -> None:
+    again = (e.QuestionAsked, {"question": replace(drafted().questions[0].question, id="q2")})
+    run = drafted((e.QuestionAnswered, {"question_id": "q1", "withdrawn": True}), again)
+    assert draft_html(run.questions[0], run, LIVE) == "" and "Fetch Brest" in draft_html(run.questions[1], run, LIVE)
+    other = (w.PlanEdited, {"plan_id": "p-2", "plan": {"steps": steps(STEPS[0])}})
+    assert "you changed it" not in shown(drafted(other)) and "In this order." in shown(drafted())
+    assert "Later" in shown(drafted())
+
+
+def test_a_draft_that_cannot_be_read_is_not_shown_and_no_less_than_nothing_is_left() -> None:
+    foreign = (w.PlanEdited, {"plan_id": "p-1", "plan": {"steps": [{"knots": 1}]}})
+    assert shown(drafted(foreign)) == ""
+    assert "$0.00 of the budget of $0.01 is left" in words(shown(drafted(settings={"budget": 0.01})))

@@ -34,7 +34,7 @@ def stored_plan(run: Run, plan_id: str) -> dict[str, Any]:
         "objective": plan.get("objective", ""),
         "mode": plan.get("mode") or found.context,
         "intent_label": None,
-        "execution_mode": plan.get("execution_mode") or found.mode,
+        "execution_mode": found.mode,
         "status": found.outcome,
         "reasoning": plan.get("reasoning"),
         "requested_outputs": plan.get("requested_outputs", []),

@@ -132,6 +132,14 @@ class QuestionBook:
         left = self._earlier.get(_asker(question))
         return left[0] if left and self._is_same(left[0], question) else None
 
+    def skip_to(self, question: WaitingOnUser) -> None:
+        """Expect this question next at its place, if an earlier process asked it: it asked those before it in other words."""
+        earlier = self._earlier.get(_asker(question), [])
+        place = next((number for number, asked in enumerate(earlier) if self._is_same(asked, question)), 0)
+        for asked in earlier[:place]:
+            self.withdraw(asked.question.id)
+        del earlier[:place]
+
     def take(self, question: WaitingOnUser) -> AskedQuestion | None:
         """Return the same question of an earlier process. Once a call or step asks another, all that follow are new."""
         earlier = self.expected(question)

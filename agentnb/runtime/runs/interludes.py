@@ -37,6 +37,8 @@ class Interludes:
         """Do its work. Raises `Suspended` where it waits for an answer that nobody gives."""
         if self._lifecycle.inbox.has_news:
             await self._lifecycle.read_inbox()
+            if self._lifecycle.log.run.pending:  # the model reads that first
+                return
         with self._elicitation.asker(interlude.place) as asker:
             self._elicitation.book.recall(self._since_change(interlude.place), interlude.place)
             try:
@@ -47,6 +49,7 @@ class Interludes:
 
     async def _ask(self, asker: CallElicitor, question: WaitingOnUser) -> Any:
         """Ask a question, or the same one of an earlier process again; see `AskBetween`."""
+        self._elicitation.book.skip_to(question)
         if self._program_goes_on(question):
             self._lifecycle.log.warn_once(f"The function that answers for you has decided nothing in {MAX_ANSWERS} answers")
             if self._elicitation.book.expected(question) is None:
@@ -96,5 +99,4 @@ class Interludes:
         """Withdraw what no process asks any more: the run ends."""
         for question in self._lifecycle.log.run.waiting:
             if question.kind == "plan_review":
-                self._elicitation.withdraw(question.id)
                 self._elicitation.book.withdraw(question.id)

@@ -67,6 +67,7 @@ def test_without_a_store_the_run_waits_in_memory_and_a_message_continues_it() ->
     assert result_of(again)["status"] == "executed" and again.text == "High."
     (approved,) = [event for event in again.events if isinstance(event, PlanApproved)]
     assert approved.words == "Go ahead" and (run.status, run.stop_reason, run.waiting) == ("completed", "continued", ())
+    assert [event.withdrawn for event in run.events if isinstance(event, e.QuestionAnswered)] == [True]
     twice = replace(agent(), model=ScriptedModel([call(plan_id=plan_id), "No."])).run_sync("Go", continue_from=run)
     assert error_of(twice)[0] == "declined" and not twice.step_records  # the other run has it
 

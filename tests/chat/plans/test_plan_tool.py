@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from chat_examples import document_events
 from plan_turns import APPROVED, TWO, agent, call, error_of, loaded, plan, result_of, step, tides_fetch
+from virtual_time import VirtualTimeLoop
 from waiting import PATIENCE, wait_until
 
 from agentnb import Agent, Plans, Run, ToolCall, tables, tool
@@ -136,6 +137,8 @@ def test_a_reviewer_decides_and_one_that_fails_approves_nothing(subtests: pytest
                     content["summary"].split()[:2] if status != "executed" else found["summary"].split()[:2],
                     content["review"]["verdict"],
                 )
+            told = {"unreadable": "cannot be read", "down": "did not answer", "rejected": "It deletes"}.get(name, "")
+            assert told in found["review"]["notes"]
             operations = [(one.operation, one.profile, one.execution_mode) for one in run.model_calls]
             assert operations[:2] == [
                 ("plan_generation", "balanced", "agent_review"),
@@ -163,6 +166,16 @@ def test_what_cannot_be_planned_is_an_error_result_and_never_a_failed_run(subtes
             assert all(one in error_of(run)[1] for one in names)
     mended = agent(call(), wrong, TWO, "Done.").run_sync("Compare them")
     assert result_of(mended)["status"] == "executed"
+    requests = scripted(call(), wrong, TWO, "Done.").requests
+    assert "tides_compare" in requests[2].messages[0].text and "wrong" not in requests[1].messages[0].text
+
+
+def scripted(*replies: Any) -> ScriptedModel:
+    """The model of a run that has ended."""
+    made = agent(*replies)
+    made.run_sync("Compare them")
+    assert isinstance(made.model, ScriptedModel)
+    return made.model
 
 
 def replace_arguments(arguments: Any) -> Any:
@@ -298,3 +311,46 @@ def test_the_limit_of_tool_calls_is_that_of_the_whole_plan() -> None:
     replies = [call(), plan(*steps), [brest], "One.", [brest, cork], "Two.", "Done."]
     run = agent(*replies, tools=[tides_fetch], plans={"max_tool_calls": 3}).run_sync("Compare them")
     assert stations == ["vigo", "brest", "brest"] and result_of(run)["status"] == "executed" and run.text == "Done."
+
+
+def test_planner_executors_and_reviewer_are_the_models_of_the_settings() -> None:
+    reply = plan(step(1, "", tools=["tides_fetch"]))
+    planner, reviewer = ScriptedModel([reply, "Fetched."], name="scripted:planner"), ScriptedModel([APPROVED])
+    made = agent(call(execution_mode="agent_review"), "High.", plans={"model": planner, "reviewer": reviewer})
+    run = made.run_sync("Compare them")
+    assert result_of(run)["status"] == "executed" and run.text == "High."
+    assert (len(planner.requests), len(reviewer.requests)) == (2, 1)
+
+
+def test_the_planner_is_told_what_is_wanted_where_and_the_rules_of_the_context() -> None:
+    asked = call(requested_outputs=["the hours"], priority_entities=["brest-7"], execution_mode="draft_only")
+    intent = scripted(asked, TWO, "Shall it run?").requests[1].messages[0].text
+    wanted = ['"contextType":"project"', '"entityId":"project-harbours"', '"requestedOutputs":["the hours"]']
+    assert all(one in intent for one in (*wanted, '"priorityEntities":["brest-7"]', '"executionMode":"draft_only"'))
+    made = agent(call(), TWO, TWO, "Well.", context="project_create")
+    made.run_sync("Create one")
+    assert isinstance(made.model, ScriptedModel) and "create_onto_project" in made.model.requests[1].system
+
+
+def test_the_former_way_to_ask_for_a_draft_counts_where_no_mode_is_given(subtests: pytest.Subtests) -> None:
+    cases: dict[str, tuple[dict[str, Any], str]] = {
+        "no": ({"auto_execute": False}, "pending_review"),
+        "yes": ({"auto_execute": True}, "executed"),
+        "no, with a mode": ({"auto_execute": False, "execution_mode": "auto_execute"}, "executed"),
+    }
+    for name, (arguments, status) in cases.items():
+        with subtests.test(name):
+            assert result_of(agent(call(**arguments), TWO, "So.").run_sync("Go"))["status"] == status
+
+
+def test_the_time_of_a_plan_does_not_count_for_the_turn() -> None:
+    @tool(timeout=600)
+    async def wait_for_tide() -> str:
+        """Wait."""
+        await asyncio.sleep(300)
+        return "It is high."
+
+    made = agent(call(), plan(step(1, tools=["wait_for_tide"], args={})), "High.", tools=[wait_for_tide], max_seconds=60)
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        run = runner.run(made.run("Wait for it", show=False))
+    assert (run.status, run.text, result_of(run)["status"]) == ("completed", "High.", "executed")

@@ -52,6 +52,7 @@ def test_a_declined_draft_stays_closed_and_only_words_go_on_to_the_model(subtest
             again = replace(agent(), model=ScriptedModel([call(plan_id=declined.plan_id), "It stays closed."]))
             later = again.run_sync("Do run it", continue_from=run)
             assert error_of(later)[0] == "declined" and declined.plan_id in error_of(later)[1] and not later.step_records
+            assert ("They said: too many" in error_of(later)[1]) is bool(reason)
 
 
 def test_an_edit_is_checked_and_an_event_and_what_is_approved_is_what_runs(subtests: pytest.Subtests) -> None:
@@ -101,6 +102,7 @@ def test_words_in_place_of_an_answer_go_to_the_model_which_may_then_run_the_draf
     asked_again = waiting(drafting("What do you mean?"))
     asked_again.say("Hm")
     wait_until(lambda: len(asked_again.run.questions) == 2)
+    assert [one.outcome for one in asked_again.run.questions] == ["withdrawn", "open"]
     assert asked_again.run.text == "What do you mean?" and asked_again.run.waiting[0].kind == "plan_review"
     asked_again.answer("deny")
     assert asked_again.result(PATIENCE).status == "completed"

@@ -125,6 +125,21 @@ def test_any_plan_in_a_log_is_read(subtests: pytest.Subtests) -> None:
             assert len(found.steps) == {"no list": 0, "texts": 3, "odd fields": 1, "nothing": 0}[name]
 
 
+def test_any_result_of_a_plan_that_ran_as_a_run_of_its_own_is_read(subtests: pytest.Subtests) -> None:
+    outputs: dict[str, tuple[Any, list[str], int]] = {
+        "as written": ({"steps": [{"status": "failed", "error": "gone"}], "calls": 2}, ["failed"], 2),
+        "no list": ({"steps": "look", "calls": 1}, ["pending"], 1),
+        "texts": ({"steps": ["look", {"status": "completed"}], "calls": "many"}, ["pending"], 0),
+        "more than it has": ({"steps": [{"status": "completed"}] * 3, "calls": True}, ["completed"], 0),
+    }
+    for name, (output, expected, calls) in outputs.items():
+        with subtests.test(name):
+            built = RunBuilder().add(w.PlanProposed, plan_id="p", plan={"steps": [fetch("brest")]})
+            built.add(w.StepStarted, step="p", agent=RUN_PLAN, inputs={"plan": {"id": "p"}})
+            (plan,) = plans_of(built.add(w.StepFinished, step="p", output=output).run)
+            assert (states(plan), plan.calls) == (expected, calls)
+
+
 def test_plan_that_is_edited_or_rejected() -> None:
     built = RunBuilder().add(w.PlanProposed, plan_id="p", plan={"steps": [fetch("brest")]})
     built.add(w.PlanEdited, plan_id="p", plan={"steps": [fetch("cork"), fetch("brest")]})

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from agentnb.chat.plans.plan_reach import PlanReach, arguments_text
-from agentnb.core.questions import NoAnswer, QuestionKind, WaitingOnUser, new_question
-from agentnb.core.run.approvals import DENY, EDIT, Decision, approval_schema, decision
+from agentnb.core.questions import QuestionKind, WaitingOnUser, new_question
+from agentnb.core.run.approvals import EDIT, Decision, approval_schema, decision
 from agentnb.workflow.plans.plan_spec import PlanSpec, PlanStep
 
 KIND: QuestionKind = "plan_review"
@@ -42,8 +42,6 @@ def draft_question(plan: PlanSpec, reach: PlanReach, problem: str = "") -> Waiti
 
 def read_answer(answer: Any) -> Decision:
     """Return what the person decided; ``arguments`` are other steps, which are not approved by that."""
-    if isinstance(answer, NoAnswer):
-        return decision(DENY)
     made = decision(answer)
     return made if made.arguments is None else Decision(False, arguments=made.arguments)
 

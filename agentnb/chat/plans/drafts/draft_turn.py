@@ -42,7 +42,7 @@ class DraftTurn:
             return None
         if (told := _told(run)) is not None:
             return told
-        for plan_id, record in reversed([*run.plans.items()]):
+        for plan_id, record in run.plans.items():  # one at most is open
             if record.plan.get("execution_mode") == DRAFT and (_is_open(record) or _is_due(run, record)):
                 return Interlude(plan_id, partial(self._settle, plan_id))
         return None

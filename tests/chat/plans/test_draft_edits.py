@@ -1,0 +1,133 @@
+"""Edits of a draft: steps that move, go and come, numbered anew with their dependencies and references, and forms of steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from plan_turns import step
+
+from agentnb import Plan
+from agentnb.chat.plans.drafts.draft_edits import added, checked_edit, moved, removed
+from agentnb.chat.plans.drafts.step_forms import filled_step, step_form
+from agentnb.core.request import ToolSpec
+from agentnb.errors import SettingsError
+from agentnb.runtime.questions.question_forms import FieldsRefused
+from agentnb.workflow.plans.plan_spec import PlanSpec
+
+ARGUMENTS = {"left": "$step[1].output.rows", "more": ["$step[0].output", {"of": "$step[1].output"}, "$step[0] is text"]}
+FETCH = ToolSpec("tides_fetch", "", {"type": "object", "properties": {"station": {"type": "string"}}, "required": ["station"]})
+COMPARE = ToolSpec("tables_compare", "", {"type": "object"})
+SPECS = [FETCH, COMPARE]
+
+
+def draft(*more: dict[str, Any]) -> PlanSpec:
+    """Two steps that fetch, one that compares what they have fetched, and these."""
+    compare = step(3, "", 1, 2, tools=["tables_compare"], args=ARGUMENTS)
+    return Plan.read({"steps": [step(1, "brest"), step(2, "cork"), compare, *more], "reasoning": "It needs both."})
+
+
+def outline(plan: PlanSpec) -> list[tuple[int | None, str | None, tuple[int, ...]]]:
+    """Each step's number, description and dependencies."""
+    return [(one.number, one.description, one.depends_on) for one in plan.steps]
+
+
+def test_a_step_that_moves_is_numbered_anew_with_what_depends_on_it_and_reads_its_output() -> None:
+    swapped = moved(draft(), 1, 0)
+    assert outline(swapped) == [(1, "Step 2", ()), (2, "Step 1", ()), (3, "Step 3", (1, 2))]
+    assert swapped.steps[2].args == {
+        "left": "$step[0].output.rows",
+        "more": ["$step[1].output", {"of": "$step[0].output"}, "$step[0] is text"],
+    }
+    assert moved(swapped, 0, 1) == draft() == moved(draft(), 0, 0)
+    later = moved(draft(step(4, "galway")), 3, 0)
+    assert outline(later)[3] == (4, "Step 3", (2, 3)) and "$step[2].output.rows" in str(later.steps[3].args)
+    apart = moved(draft(step(4, "", 2), step(5, "", 1, 4)), 1, 0)
+    assert [one.depends_on for one in apart.steps[3:]] == [(1,), (2, 4)]
+
+
+def test_a_step_stays_behind_what_it_depends_on_or_reads_which_is_not_removed_either(subtests: pytest.Subtests) -> None:
+    depends = Plan.read({"steps": [step(1, "brest"), step(2, "cork", 1)]})
+    reads = Plan.read({"steps": [step(1, "brest"), step(2, "$step[0].output")]})
+    cases: dict[str, tuple[Any, str]] = {
+        "before what it depends on": (lambda: moved(depends, 1, 0), "Step 2 depends on step 1"),
+        "before what it reads": (lambda: moved(reads, 1, 0), "Step 2 reads the output of step 1"),
+        "what another reads is removed": (lambda: removed(reads, 0), "Step 2 reads the output of step 1"),
+    }
+    for name, (change, told) in cases.items():
+        with subtests.test(name), pytest.raises(SettingsError, match=told):
+            change()
+    assert outline(removed(depends, 0)) == [(1, "Step 2", ())]
+    assert outline(removed(draft(step(4, "", 3)), 3)) == outline(draft())
+
+
+def test_a_step_is_added_at_the_end_and_the_others_stay_as_they_are() -> None:
+    more = added(draft())
+    assert more.steps[:3] == draft().steps and (more.steps[3].number, more.steps[3].tools) == (4, ())
+    assert checked_edit(draft(), more.chat_data["steps"], SPECS, ()).steps == more.steps
+
+
+def test_an_edit_keeps_id_and_reasoning_and_the_rules_of_the_context(subtests: pytest.Subtests) -> None:
+    plan = Plan.read({"id": "plan-1", "steps": [step(1, "brest")], "reasoning": "It needs both."})
+    edited = checked_edit(plan, [{"description": "Look"}], SPECS, ())
+    assert (edited.id, edited.reasoning, edited.form, outline(edited)) == (
+        "plan-1",
+        "It needs both.",
+        "chat",
+        [(1, "Look", ())],
+    )
+    rule = {"tools": ["tides_fetch"], "required": True, "most": 1}
+    cases: dict[str, tuple[Any, str]] = {
+        "a tool that the context asks for is gone": ([{"description": "Look"}], "tides_fetch"),
+        "it is called too often": ([step(1, "brest"), step(2, "cork")], "tides_fetch"),
+        "no step": ([], "no step"),
+        "no steps at all": ([5], "step"),
+    }
+    for name, (steps, told) in cases.items():
+        with subtests.test(name), pytest.raises(SettingsError, match=told):
+            checked_edit(plan, steps, SPECS, [rule])
+    with pytest.raises(SettingsError, match="no step"):
+        checked_edit(Plan.read({"steps": [step(1)]}), [], SPECS, ())
+    assert checked_edit(plan, [step(1, "cork")], SPECS, [rule]).steps[0].args == {"station": "cork"}
+
+
+def fields(plan: PlanSpec, place: int, specs: list[ToolSpec] = SPECS) -> dict[str, Any]:
+    """The schemas of the fields of a step's form."""
+    return dict(step_form(plan, place, specs).schema["properties"])
+
+
+def test_the_form_of_a_step_offers_the_tools_of_the_run_and_the_steps_before_it() -> None:
+    first, third = fields(draft(), 0), fields(draft(), 2)
+    assert first["Tools"]["items"]["enum"] == ["tides_fetch", "tables_compare"] and "After the steps" not in first
+    assert third["After the steps"]["items"]["enum"] == [1, 2]
+    assert fields(draft(), 0, [COMPARE])["Tools"]["items"]["enum"] == ["tables_compare", "tides_fetch"]
+    assert "Tools" not in fields(Plan.read({"steps": [step(1)]}), 0, [])
+
+
+def test_arguments_have_the_fields_of_the_tool_unless_they_are_decided_on_the_way(subtests: pytest.Subtests) -> None:
+    cases: dict[str, tuple[dict[str, Any], Any]] = {
+        "a call": (step(2, "cork"), FETCH.input_schema),
+        "a reference": (step(2, "$step[0].output"), {"type": "object"}),
+        "an agent": (step(2, "cork", executorRequired=True), {"type": "object"}),
+        "a reply": (step(2), {"type": "object"}),
+    }
+    for name, (second, schema) in cases.items():
+        with subtests.test(name):
+            assert fields(Plan.read({"steps": [step(1, "brest"), second]}), 1)["Arguments"] == schema
+
+
+def test_a_filled_form_changes_its_step_only_and_one_that_does_not_fit_changes_nothing() -> None:
+    plan, form = draft(), step_form(draft(), 1, SPECS)
+    assert list(form.schema["properties"]) == ["What it does", "Tools", "Arguments", "Done by an agent", "After the steps"]
+    same = filled_step(plan, 1, SPECS, {})
+    assert same == plan
+    bare = Plan.read({"steps": [step(1, "brest"), step(2), step(3, tools=["tables_compare"], args={})]})
+    assert filled_step(bare, 1, SPECS, {"0": "Look"}).steps[1].args is None
+    assert filled_step(bare, 2, SPECS, {"0": "Look"}).steps[2].args == {}
+    written = {"0": "Fetch it", "1": '["tides_fetch", "tables_compare"]', "2.0": "galway", "3": "true", "4": "[1]"}
+    filled = filled_step(plan, 1, SPECS, written)
+    changed = filled.steps[1]
+    assert (changed.description, changed.tools, changed.args) == ("Fetch it", (FETCH.name, COMPARE.name), {"station": "galway"})
+    assert (changed.executor_required, changed.depends_on, filled.steps[::2]) == (True, (1,), plan.steps[::2])
+    with pytest.raises(FieldsRefused):
+        filled_step(plan, 1, SPECS, {"0": ""})

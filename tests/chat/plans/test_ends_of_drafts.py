@@ -1,0 +1,178 @@
+"""What a draft comes to: replaced, decided by a function, out of time, never begun, found again by a process that goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from draft_turns import DRAFT, Fetched, answered, drafting, kinds, named, steps_of, waiting
+from marked_logs import cut_log
+from plan_turns import TWO, agent, call, plan, result_of, step, tables_compare
+from waiting import PATIENCE, wait_until
+
+from agentnb import Run, RunOptions, Store, recover, tool
+from agentnb.chat.plans.drafts.draft_turn import kept_plans
+from agentnb.core.log.work_events import GrantGiven, PlanApproved, PlanEdited, PlanRejected
+from agentnb.runtime.runs.interludes import MAX_ANSWERS
+
+CHANGES = '{"verdict": "needs_changes", "notes": "State the day."}'
+GALWAY = plan(step(1, "galway"))
+
+
+@tool(effects={"read"}, timeout=600)
+async def wait_for_tide() -> str:
+    """Wait."""
+    await asyncio.Event().wait()
+    return ""
+
+
+def who(run: Run, kind: Any) -> list[str]:
+    """Who did what these events say."""
+    return [event.by for event in run.events if isinstance(event, kind)]
+
+
+def again(number: int) -> Any:
+    return call(f"call_{number}", execution_mode="draft_only")
+
+
+def test_the_person_is_asked_about_the_newest_draft_of_a_turn_and_the_model_reads_only_what_they_decide() -> None:
+    reviewed = call("call_0", execution_mode="agent_review")
+    replies = [reviewed, TWO, CHANGES, DRAFT, TWO, again(2), TWO, "Shall it run?", again(3), TWO, "And so?", "High."]
+    live = waiting(agent(*replies))
+    first = live.run.waiting[0].call_id
+    assert first == [*live.run.plans][-1]
+    live.answer("deny: too many")
+    wait_until(lambda: live.run.waiting and live.run.waiting[0].call_id != first)
+    live.answer("approve")
+    run = live.result(PATIENCE)
+    assert kinds(run) == [*["PlanProposed"] * 3, *["PlanRejected"] * 2, "PlanProposed", "PlanApproved"]
+    assert who(run, PlanRejected) == ["planner", "person"] and run.text == "High." and len(run.questions) == 2
+    assert not any("replaced" in message.text for message in run.messages)
+
+
+def test_what_a_function_decides_about_a_draft_is_its_own() -> None:
+    denied = drafting("So be it.").run_sync("Draft it", RunOptions(answer=lambda question: "deny"))
+    assert (who(denied, PlanRejected), denied.status) == (["program"], "completed")
+    left: list[Any] = [steps_of(step(1, "cork")), "approve"]
+    made = drafting("High.", tools=Fetched().tools(), approve="ask")
+    run = made.run_sync("Draft it", RunOptions(answer=lambda question: left.pop(0)))
+    assert [who(run, kind) for kind in (PlanEdited, PlanApproved, GrantGiven)] == [["program"]] * 3 and run.text == "High."
+
+
+def test_the_person_may_change_a_draft_as_often_as_they_like() -> None:
+    changes = [steps_of(step(1, "cork", description=f"Step {number}")) for number in range(MAX_ANSWERS + 1)]
+    run = answered(waiting(drafting("High.")), *changes, "approve")
+    assert kinds(run).count("PlanEdited") == MAX_ANSWERS + 1 and run.text == "High."
+
+
+def test_words_after_a_refused_change_leave_nothing_of_it_in_the_next_question() -> None:
+    live = waiting(drafting("What do you mean?"))
+    live.answer(steps_of(step(1, "cork", 7)))
+    wait_until(lambda: len(live.run.questions) == 2)
+    live.say("Hm")
+    wait_until(lambda: len(live.run.questions) == 3)
+    assert "cannot be changed" in live.run.questions[1].question.message
+    assert live.run.questions[2].question.message == live.run.questions[0].question.message
+    live.stop()
+    live.result(PATIENCE)
+
+
+def test_a_plan_out_of_time_and_one_that_cannot_begin_are_told_to_the_model(tmp_path: Path) -> None:
+    late = plan(step(1, tools=["wait_for_tide"], args={}))
+    live = waiting(drafting("It took too long.", reply=late, tools=[wait_for_tide], plans={"max_seconds": 0.05}))
+    run = answered(live, "approve")
+    told = run.messages[-2].text
+    assert '"status":"failed"' in told and "longer than 0.05 s" in told and run.text == "It took too long."
+    assert kinds(run) == ["PlanProposed", "PlanApproved"] and not run.grants
+    store = Store(tmp_path)
+    left = asyncio.run(drafting().run("Draft it", RunOptions(store=store)))
+    keyless = agent("It cannot begin.", plans={"model": "openai:gpt-5"})
+    answers = {left.waiting[0].id: "approve"}
+    done = asyncio.run(recover(left.id, agent=keyless, store=store, trust_log=True, answers=answers))
+    assert who(done, PlanRejected) == ["agentnb"] and "OPENAI_API_KEY" in done.messages[-2].text
+    assert (done.text, done.status) == ("It cannot begin.", "completed") and not done.grants
+
+
+def test_a_question_in_other_words_is_asked_anew_and_its_own_answer_counts(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    left = asyncio.run(drafting().run("Draft it", RunOptions(store=store)))
+    bare = agent("That tool is gone.", tools=[tables_compare])
+    asked: Run = left
+    for _ in range(2):  # without the tool it is another question
+        answers = {asked.waiting[0].id: "approve"}
+        asked = asyncio.run(recover(left.id, agent=bare, store=store, trust_log=True, answers=answers))
+    assert asked.text == "That tool is gone." and [one.outcome for one in asked.questions] == ["withdrawn", "answered"]
+    assert "tides_fetch" in asked.messages[-2].text and kinds(asked)[-1] == "PlanApproved"
+
+
+def test_a_compaction_keeps_the_draft_that_waits_and_of_approved_ones_the_last() -> None:
+    live = waiting(drafting(again(2), GALWAY, "And this?", "High."))
+    kept = kept_plans(live.run)
+    assert "has not approved" in kept and "brest" in kept
+    live.answer("approve")
+    wait_until(lambda: len(live.run.questions) == 2)
+    both = kept_plans(live.run)
+    assert "that the person approved" in both and "brest" in both and "has not approved" in both and "galway" in both
+    live.answer("approve")
+    last = kept_plans(live.result(PATIENCE))
+    assert "galway" in last and "brest" not in last and "has not approved" not in last
+
+
+def test_the_question_shows_what_does_each_step() -> None:
+    steps = [step(1, "brest"), step(2, "", 1, tools=["tables_compare"], executorRequired=True), step(3)]
+    live = waiting(drafting(reply=plan(*steps)))
+    lines = live.run.waiting[0].message.splitlines()[2:]
+    assert '(tides_fetch with {"station":"brest"})' in lines[0] and "(an agent with tables_compare)" in lines[1]
+    assert lines[2] == "3. Step 3" and all(word in lines[3] for word in ("1 tool call", "1 step by an agent", "1 reply"))
+    live.stop()
+    live.result(PATIENCE)
+
+
+def test_words_run_a_draft_as_it_was_changed_and_no_result_has_what_models_do_not_see() -> None:
+    run_it: Any = lambda request: call("call_2", plan_id=named(request))  # noqa: E731
+    live = waiting(drafting(run_it, "High."))
+    live.answer(steps_of(step(1, "cork")))
+    wait_until(lambda: len(live.run.questions) == 2)
+    live.say("Go ahead")
+    run = live.result(PATIENCE)
+    assert len(result_of(run)["plan"]["steps"]) == 1 and "calls" not in result_of(run)
+    clicked = answered(waiting(drafting("High.")), "approve")
+    assert '"calls":' not in clicked.messages[-2].text and '"objective"' not in clicked.messages[-2].text
+
+
+def left_after(store: Store, run: Run, end: str, whole: Store) -> None:
+    """Leave of a run, and of its plan's, what a process leaves that died after an event of this kind."""
+    store.prepare()
+    for name in (run.id, *[one.nested for one in run.step_records.values()]):
+        (store.folder / whole.path(name).name).write_bytes(whole.path(name).read_bytes())
+    cut_log(store.path(run.id), end)
+
+
+def test_a_call_whose_process_died_gives_the_result_that_it_had(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    review = call(execution_mode="agent_review")
+    run_it: Any = lambda request: call("call_2", plan_id=named(request))  # noqa: E731
+    late = plan(step(1, tools=["wait_for_tide"], args={}))
+    cases: dict[str, tuple[list[Any], dict[str, Any], str, str, str]] = {
+        "reviewed": ([review, TWO, CHANGES, "So."], {}, "plan_reviewed", "needs_changes", "reviewer asks"),
+        "a review that failed": ([review, TWO, "It looks fine", "So."], {}, "plan_reviewed", "needs_changes", "review failed"),
+        "approved in words": ([DRAFT, TWO, "Shall it run?", run_it, "So."], {}, "plan_approved", "executed", "2 of 2"),
+        "ended": ([call(), TWO, "So."], {}, "step_finished", "executed", "2 of 2"),
+        "out of time": ([call(), late, "So."], {"plans": {"max_seconds": 0.05}}, "step_finished", "failed", ""),
+    }
+    for number, (name, (replies, settings, end, status, summary)) in enumerate(cases.items()):
+        with subtests.test(name):
+            whole, store = Store(tmp_path / f"whole-{number}"), Store(tmp_path / str(number))
+            tools: dict[str, Any] = {"tools": [*agent().tools, wait_for_tide]}
+            live = agent(*replies, **tools, **settings).start("Go", RunOptions(store=whole))
+            wait_until(lambda: live.run.waiting or live.done)  # noqa: B023  # called at once
+            if not live.done:
+                live.say("Go ahead")
+            run = live.result(PATIENCE)
+            left_after(store, run, end, whole)
+            made = agent("So.", **tools)
+            done = asyncio.run(recover(run.id, agent=made, store=store, trust_log=True))
+            found = result_of(done)
+            assert (found["status"], done.text) == (status, "So.") and summary in found["summary"] and "calls" not in found
+            assert len(who(done, PlanApproved)) == (status != "needs_changes")

@@ -1,0 +1,120 @@
+"""The drafts of a conversation, from the events of a run and from what earlier runs carry into it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from plan_turns import step
+
+from agentnb.chat.plans.drafts.draft_question import draft_question
+from agentnb.chat.plans.drafts.known_drafts import CARRIED, ELSEWHERE, EXTENSION, carried_drafts, drafts_of, spec_of
+from agentnb.chat.plans.plan_reach import PlanReach, arguments_text
+from agentnb.core.log.events import CommandReceived, QuestionAsked, RoundStarted, RunRecovered
+from agentnb.core.log.work_events import PlanApproved, PlanEdited, PlanProposed, PlanRejected
+from agentnb.core.run.approvals import CONTINUED
+
+PLAN = {"id": "plan-1", "steps": [step(1, "brest")], "reasoning": "It needs both."}
+OTHER = {**PLAN, "id": "plan-2", "steps": [step(1, "cork")]}
+
+
+def event(kind: Any, **fields: Any) -> Any:
+    return kind(0, datetime(2026, 3, 1, tzinfo=UTC), "run-1", None, **fields)
+
+
+def proposed(plan: dict[str, Any] = PLAN, mode: str = "draft_only") -> Any:
+    return event(PlanProposed, plan_id=plan["id"], plan={**plan, "execution_mode": mode})
+
+
+def said(text: str = "Go ahead", command: str = "say") -> Any:
+    return event(CommandReceived, command=command, text=text)
+
+
+def approved(plan_id: str = "plan-1", words: str = "") -> Any:
+    return event(PlanApproved, plan_id=plan_id, words=words)
+
+
+SHOWN = event(RoundStarted, index=1, reason="tool_results")
+ASKED = event(QuestionAsked, question=draft_question(spec_of(PLAN), PlanReach((0,), (), (), ())))
+EDITED = event(PlanEdited, plan_id="plan-1", plan={**PLAN, "steps": [step(1, "galway")]})
+DENIED = event(PlanRejected, plan_id="plan-1", reason="too many")
+
+
+def past(*events: Any, carried: Any = (), stop_reason: str = "natural", steps: Any = ()) -> Any:
+    """A run of these events, which continues one with these drafts."""
+    extensions = [{"name": EXTENSION, "settings": {CARRIED: carried}}]
+    records = {name: SimpleNamespace(status=status) for name, status in dict(steps).items()}
+    settings, prompt = {"extensions": extensions}, "Yes, run it"
+    about = {"settings": settings, "prompt": prompt, "stop_reason": stop_reason, "step_records": records}
+    return cast("Any", SimpleNamespace(events=events, **about))
+
+
+def test_words_count_for_drafts_that_could_be_seen_when_they_were_written(subtests: pytest.Subtests) -> None:
+    cases: dict[str, tuple[list[Any], str]] = {
+        "before the draft": ([SHOWN, said(), proposed()], ""),
+        "in the round that made it": ([proposed(), said()], ""),
+        "in the next round": ([proposed(), SHOWN, said()], "Go ahead"),
+        "while it is asked about": ([proposed(), ASKED, said()], "Go ahead"),
+        "the last ones": ([proposed(), SHOWN, said("Wait"), said()], "Go ahead"),
+        "followed by a command": ([proposed(), SHOWN, said(), said("", "pause")], "Go ahead"),
+    }
+    for name, (events, words) in cases.items():
+        with subtests.test(name):
+            assert drafts_of(past(*events))["plan-1"].words == words
+    carried = [{"plan": PLAN, "status": "open"}]
+    (draft,) = drafts_of(past(proposed(OTHER, "auto_execute"), carried=carried)).values()
+    assert draft.words == "Yes, run it"  # the message that continues the conversation
+
+
+def test_a_draft_is_as_its_last_event_says() -> None:
+    assert drafts_of(past(proposed(mode="auto_execute"))) == {}
+    edited = drafts_of(past(proposed(), EDITED))["plan-1"]
+    assert (edited.status, edited.is_edited, edited.plan.steps[0].args) == ("open", True, {"station": "galway"})
+    denied = drafts_of(past(proposed(), DENIED))["plan-1"]
+    assert (denied.status, denied.reason) == ("declined", "too many")
+    ran = drafts_of(past(proposed(), SHOWN, said("Wait"), approved(words="Go ahead")))["plan-1"]
+    assert (ran.status, ran.words) == ("approved", "Go ahead")
+    kept = past(proposed(), carried=[{"plan": EDITED.plan, "status": "open", "is_edited": True}])
+    assert drafts_of(kept)["plan-1"].is_edited
+
+
+def test_without_consent_no_approval_counts_but_what_has_run_does_not_run_again(subtests: pytest.Subtests) -> None:
+    refused = event(RunRecovered, schema=1, consent="refused")
+    cases: dict[str, tuple[list[Any], dict[str, str], str]] = {
+        "approved": ([approved(words="Go")], {}, "open"),
+        "it ran when its process died": ([approved(words="Go")], {"plan-1": "running"}, "open"),
+        "it has run": ([approved(words="Go")], {"plan-1": "completed"}, "approved"),
+        "declined": ([DENIED], {}, "declined"),
+        "in words": ([SHOWN, said()], {}, "open"),
+    }
+    for name, (events, steps, status) in cases.items():
+        with subtests.test(name):
+            draft = drafts_of(past(proposed(), *events, refused, steps=steps))["plan-1"]
+            assert (draft.status, draft.words) == (status, "")
+
+
+def test_a_run_carries_its_open_drafts_the_plan_that_was_approved_last_and_of_others_the_ids() -> None:
+    third = {**PLAN, "id": "plan-3"}
+    run = past(proposed(), approved(), proposed(OTHER), approved("plan-2"), proposed(third))
+    first, second, last = carried_drafts(run)
+    assert first == {"plan": {"id": "plan-1"}, "status": "approved"}
+    assert (second["plan"]["id"], second["status"], len(second["plan"]["steps"])) == ("plan-2", "approved", 1)
+    assert (last["plan"]["id"], last["status"], len(last["plan"]["steps"])) == ("plan-3", "open", 1)
+    again = drafts_of(past(carried=[first, second, last]))
+    assert [one.status for one in again.values()] == ["approved", "approved", "open"]
+    (denied,) = carried_drafts(past(proposed(), EDITED, DENIED))
+    assert denied == {"plan": {"id": "plan-1"}, "status": "declined", "is_edited": True, "reason": "too many"}
+    assert drafts_of(past(carried=[denied]))["plan-1"][1:] == ("declined", "Yes, run it", True, "too many")
+
+
+def test_of_a_run_that_another_continues_the_open_drafts_are_closed() -> None:
+    run = past(proposed(), approved(), proposed(OTHER), stop_reason=CONTINUED)
+    found = [(one["status"], one.get("reason", "")) for one in carried_drafts(run)]
+    assert found == [("approved", ""), ("declined", ELSEWHERE)]
+
+
+def test_calls_that_a_plan_makes_are_counted_and_compared_whatever_the_order_of_their_arguments() -> None:
+    assert PlanReach((0, 2), (1,), (3,), (4,)).calls == 3
+    assert arguments_text({"b": 1, "a": {"d": 2, "c": 3}}) == '{"a":{"c":3,"d":2},"b":1}' and arguments_text(None) == "{}"

@@ -1,0 +1,83 @@
+"""What is clicked in the table of a draft changes the draft that waits, or says why it cannot be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from waiting import PATIENCE, wait_until
+
+from agentnb import Agent, ContextType, Plans, ToolCall
+from agentnb.errors import SettingsError
+from agentnb.models.scripted import ScriptedModel
+from agentnb.notebook.card.actions import ACTIONS
+from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.questions.question_forms import FieldsRefused
+
+
+async def tides_fetch(station: str) -> str:
+    """Fetch the tide table of a station."""
+    return f"{station}: 05:10"
+
+
+def step(number: int, station: str, *depends: int) -> dict[str, Any]:
+    about = {"stepNumber": number, "type": "research", "description": f"Fetch {station}", "dependsOn": [*depends]}
+    return {**about, "tools": ["tides_fetch"], "args": {"station": station}, "executorRequired": False}
+
+
+PLAN = json.dumps({"steps": [step(1, "brest"), step(2, "cork"), step(3, "galway", 2)]})
+DRAFT = ToolCall("agent_create_plan", {"objective": "Compare the tides", "execution_mode": "draft_only"}, "call_1")
+RULE = {"tools": ["tides_fetch"], "required": True, "most": 3}
+
+
+@pytest.fixture
+def live() -> Iterator[LiveRun]:
+    """A run whose draft waits, in a context that wants three calls at most."""
+    model = ScriptedModel([DRAFT, PLAN, "Shall it run?", "They are high."])
+    context = ContextType("harbours", intent="Compare tides.", plan_rules=[RULE])
+    agent = Agent(model, tools=[tides_fetch], extensions=[Plans()], todos=True, instructions=False)
+    started = context.apply(agent).start("Draft it")
+    wait_until(lambda: started.run.waiting or started.done)
+    yield started
+    started.stop()
+    started.result(PATIENCE)
+
+
+def do(live: LiveRun, action: str, **message: Any) -> list[str]:
+    """Do an action on the draft; return its steps when it has changed."""
+    plan_id, asked = next(iter(live.run.plans)), live.run.waiting[0]
+    ACTIONS[action](live, {"key": plan_id, **message})
+    wait_until(lambda: live.run.waiting and live.run.waiting[0] != asked)
+    return [one["description"] for one in live.run.plans[plan_id].plan["steps"]]
+
+
+def test_steps_of_a_draft_that_waits_are_moved_removed_added_and_written(live: LiveRun) -> None:
+    assert do(live, "draft", op="down", place=0) == ["Fetch cork", "Fetch brest", "Fetch galway"]
+    assert do(live, "draft", op="up", place=2) == ["Fetch cork", "Fetch galway", "Fetch brest"]
+    assert do(live, "draft", op="remove", place=1) == ["Fetch cork", "Fetch brest"]
+    assert do(live, "draft", op="add", place=2) == ["Fetch cork", "Fetch brest", "New step"]
+    assert do(live, "step", place=2, fields=[["0", "Compare them"]]) == ["Fetch cork", "Fetch brest", "Compare them"]
+    live.answer("approve")
+    run = live.result(PATIENCE)
+    (record,) = run.step_records.values()
+    assert [one["description"] for one in record.output["plan"]["steps"]] == ["Fetch cork", "Fetch brest", "Compare them"]
+
+
+def test_a_change_that_cannot_be_is_told_and_changes_nothing(live: LiveRun, subtests: pytest.Subtests) -> None:
+    plan_id, before = next(iter(live.run.plans)), live.run.waiting
+    four = [["0", "Fetch more"], ["1", '["agent_create_plan"]']]
+    cases: dict[str, tuple[str, dict[str, Any], type[Exception], str]] = {
+        "before what it depends on": ("draft", {"op": "up", "place": 2}, SettingsError, "must stay before"),
+        "no description": ("step", {"place": 0, "fields": [["0", ""]]}, FieldsRefused, "shorter"),
+        "a tool that makes plans": ("step", {"place": 0, "fields": four}, FieldsRefused, "Choose"),
+        "a draft that does not wait": ("draft", {"op": "add", "place": 3, "key": "plan-70"}, SettingsError, "not wait"),
+    }
+    for name, (action, message, error, told) in cases.items():
+        with subtests.test(name), pytest.raises(error, match=told):
+            ACTIONS[action](live, {"key": plan_id, **message})
+    do(live, "draft", op="add", place=3)
+    with pytest.raises(SettingsError, match="tides_fetch"):
+        ACTIONS["step"](live, {"key": plan_id, "place": 3, "fields": [["1", '["tides_fetch"]']]})
+    assert len(before) == 1 and len(live.run.plans[plan_id].plan["steps"]) == 4

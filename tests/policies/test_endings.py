@@ -1,0 +1,68 @@
+"""The endings of extensions: what comes before a run ends as completed, and what the model reads in any case."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from agentnb.policies.verdict import Continue, Interlude, Stop, before_end, news_of
+
+
+async def nothing(inside: Any, ask: Any) -> None:
+    """The work of an interlude."""
+
+
+FURTHER, NEWS, LATER = Continue("look"), Continue("told", "It ran", is_news=True), Continue("later", is_news=True)
+ASKS = Interlude("plan-1", nothing)
+DONE, LIMITED = Stop("natural"), Stop("max_rounds", "limited", limit=3)
+
+
+def run(*words: str) -> Any:
+    """A run in which the person has written these words, which the model has not read."""
+    return cast("Any", SimpleNamespace(pending=words))
+
+
+def always(verdict: Any) -> Any:
+    return lambda run: verdict
+
+
+def test_what_comes_first_is_that_of_the_first_ending_that_has_something(subtests: pytest.Subtests) -> None:
+    cases: dict[str, tuple[list[Any], Any]] = {
+        "no ending": ([], DONE),
+        "endings with nothing": ([None, None], DONE),
+        "the first of two": ([None, ASKS, FURTHER], ASKS),
+        "a round before an interlude": ([FURTHER, ASKS], FURTHER),
+    }
+    for name, (endings, expected) in cases.items():
+        with subtests.test(name):
+            assert before_end(DONE, map(always, endings), [always(None)], run()) is expected
+
+
+def test_only_a_completed_run_has_endings_and_a_limit_stops_their_rounds_but_no_interlude(subtests: pytest.Subtests) -> None:
+    cases: dict[str, tuple[Any, Any, Any]] = {
+        "a run that failed": (Stop("error", "failed"), ASKS, None),
+        "a run at a limit": (LIMITED, FURTHER, None),
+        "a further round at a limit": (DONE, FURTHER, LIMITED),
+        "an interlude at a limit": (DONE, ASKS, ASKS),
+        "news at a limit": (DONE, NEWS, LIMITED),
+    }
+    for name, (verdict, ending, expected) in cases.items():
+        with subtests.test(name):
+            assert before_end(verdict, [always(ending)], [always(LIMITED)], run()) is (expected or verdict)
+    assert before_end(DONE, [always(FURTHER)], [always(DONE)], run()) is FURTHER  # a stop that is no limit
+
+
+def test_words_of_the_person_come_with_what_is_news_and_with_nothing_else(subtests: pytest.Subtests) -> None:
+    said = Continue("said")
+    cases: dict[str, tuple[Any, list[Any], Any]] = {
+        "news with words": (run("Wait"), [FURTHER, NEWS, LATER], NEWS),
+        "no news with words": (run("Wait"), [FURTHER, ASKS, None], said),
+        "news in a run that goes on by itself": (run(), [NEWS], said),
+    }
+    for name, (at, endings, expected) in cases.items():
+        with subtests.test(name):
+            assert before_end(said, [*map(always, endings)], [], at) is expected
+    assert news_of(map(always, (None, ASKS, FURTHER)), run()) is None
+    assert news_of(map(always, (FURTHER, NEWS, LATER)), run()) is NEWS
