@@ -111,7 +111,7 @@ class PlanTool:
     async def _review(self, asked: PlanRequest, plan: PlanSpec, inside: Inside, call_id: str) -> tuple[Review, bool]:
         """Return the review of a plan, and whether it failed: then its verdict is that of the settings."""
         if reviews := inside.run.plans[plan.id].reviews:  # of a process that died
-            return Review(reviews[-1].verdict, reviews[-1].notes), reviews[-1].notes in (NO_ANSWER, UNREADABLE)
+            return Review(reviews[-1].verdict, reviews[-1].notes), reviews[-1].failed
         about = {"call_id": call_id, "execution_mode": asked.mode, "profile": QUALITY}
         found: Review | None = None
         notes = NO_ANSWER
@@ -123,8 +123,9 @@ class PlanTool:
         except ModelError:
             pass
         review = found or Review(self._review_failed, notes)
-        inside.record(PlanReviewed, plan_id=plan.id, verdict=review.verdict, notes=review.notes)
-        return review, found is None
+        has_failed = found is None
+        inside.record(PlanReviewed, plan_id=plan.id, verdict=review.verdict, notes=review.notes, failed=has_failed)
+        return review, has_failed
 
     async def _run_draft(self, asked: PlanRequest, inside: Inside, call_id: str) -> ToolOutcome:
         run: Run = inside.run

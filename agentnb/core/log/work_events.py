@@ -132,6 +132,8 @@ class PlanReviewed(Event, frozen=True, kw_only=True, tag="plan_reviewed", gc=Fal
     plan_id: str
     verdict: str
     notes: str = ""
+    failed: bool = False
+    """Whether no review came: the verdict is that of the settings."""
 
 
 class ModelCalled(Event, frozen=True, kw_only=True, tag="model_called", gc=False):
