@@ -1,0 +1,20 @@
+"""The results of plans: their summaries and findings, never longer than a model may read."""
+
+from __future__ import annotations
+
+import pytest
+from plan_turns import agent, call, plan, result_of, step
+
+from agentnb import Plan
+from agentnb.chat.plans.plan_outcome import pending
+
+
+@pytest.mark.req("R3.18")
+def test_summaries_and_findings_are_shortened_and_findings_are_those_of_a_plan_that_is_done() -> None:
+    steps = [step(1, "brest", executorRequired=True), *[step(number, description="x" * 200) for number in range(2, 40)]]
+    summary = pending(Plan.read(plan(*steps)), {})["summary"]
+    assert len(summary) == 4_000 and summary.startswith("1. Step 1 (executor)\n2. xxx")
+    found = result_of(agent(call(), plan(step(1)), "y" * 5_000, "Done.").run_sync("Go"))
+    assert [len(one) for one in found["insights"]] == [1_000]
+    failed = result_of(agent(call(), plan(step(1, "vigo"), step(2)), "It is high.", "So.").run_sync("Go"))
+    assert (failed["status"], failed["insights"]) == ("failed", [])
