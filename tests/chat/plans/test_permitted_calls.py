@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from draft_turns import Fetched, drafting, kinds, named, waiting
 from plan_turns import APPROVED, agent, call, plan, result_of, step
+from virtual_time import VirtualTimeLoop
 from waiting import PATIENCE, wait_until
 
-from agentnb import ToolCall
+from agentnb import Agent, Run, RunOptions, Store, ToolCall, recover, tool
 from agentnb.core.log.work_events import GrantGiven, GrantWithdrawn
 from agentnb.policies.gates import Ask
 from agentnb.runtime.host.live import LiveRun
@@ -100,3 +103,45 @@ def test_denies_rules_confirmations_and_gates_of_ones_own_keep_their_say(subtest
             assert len(asked_about(live)) == questions
             run = live.result(PATIENCE)
             assert kinds(run)[-1] == "PlanApproved" and not fetched.stations
+
+
+def test_a_plan_that_waits_in_the_middle_keeps_its_permissions_and_gives_them_once(tmp_path: Path) -> None:
+    fetched, store = Fetched(), Store(tmp_path)
+    three = plan(step(1, "brest"), step(2, "$step[0].output", 1), step(3, "cork", 2))
+    drafted = asyncio.run(drafting(reply=three, tools=fetched.tools(), approve="ask").run("Draft it", RunOptions(store=store)))
+    again = agent("High.", tools=fetched.tools(), approve="ask")
+    left = _resumed(drafted, "approve", store, again)
+    assert left.is_suspended and left.waiting[0].about is not None and fetched.stations == ["brest"]
+    assert [(one.tool, one.arguments) for one in left.grants] == [
+        ("tides_fetch", '{"station":"brest"}'),
+        ("tides_fetch", '{"station":"cork"}'),
+    ]
+    done = _resumed(left, "approve", store, again)
+    assert fetched.stations == ["brest", "brest: 05:10", "cork"] and done.text == "High." and not done.grants
+    assert len([event for event in done.events if isinstance(event, GrantGiven)]) == 2
+
+
+def _resumed(run: Run, answer: str, store: Store, made: Agent) -> Run:
+    """The run that waits, resumed with this answer to its question."""
+    return asyncio.run(recover(run.id, store=store, agent=made, answers={run.waiting[0].id: answer}, suspend=True))
+
+
+def test_a_call_is_permitted_whatever_the_order_of_its_arguments() -> None:
+    fetched = Fetched()
+    compared = step(1, "", tools=["tables_compare"], args={"right": "b", "left": "a"})
+    live = waiting(drafting("Compared.", reply=plan(compared), tools=fetched.tools(), approve="ask"))
+    assert asked_about(live) == [] and fetched.stations == ["a and b"]
+    live.result(PATIENCE)
+
+
+def test_the_time_of_a_plan_that_was_approved_is_its_own() -> None:
+    @tool(effects={"read"})
+    async def tides_fetch(station: str) -> str:
+        """Fetch the tide table of a station, slowly."""
+        await asyncio.sleep(20)
+        return station
+
+    made = drafting("High.", reply=TWO, tools=[tides_fetch], max_seconds=30)
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        run = runner.run(made.run("Draft it", RunOptions(answer=lambda question: "approve")))
+    assert (run.status, run.text) == ("completed", "High.")
