@@ -44,18 +44,9 @@ CallInside: TypeAlias = Callable[[str, str, Any], Coroutine[Any, Any, ToolOutcom
 class RunSteps(Protocol):
     """The steps of a run that are nested runs."""
 
-    async def run(
-        self,
-        path: str,
-        runnable: Any,
-        output: Callable[[Run], Any],
-        *,
-        agent: str = "",
-        inputs: Any = None,
-        seconds: float | None = None,
-        in_call: bool = False,
-    ) -> Run:
-        """Do a step that is a nested run, and return that run."""
+    @property
+    def run(self) -> Callable[..., Coroutine[Any, Any, Run]]:
+        """Does a step that is a nested run, and returns that run."""
 
     def close_open(self) -> None:
         """Log the end of the steps that are open."""
