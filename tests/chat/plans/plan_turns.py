@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 from agentnb import Agent, ContextType, Run, ToolCall
 from agentnb.chat.plans.plans import Plans
 from agentnb.models.scripted import ScriptedModel
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
 APPROVED = '{"verdict": "approved", "notes": "Read-only, in a sound order."}'
 
 
@@ -24,11 +22,6 @@ async def tides_fetch(station: str) -> str:
 def tables_compare(left: str, right: str) -> str:
     """Compare two tables."""
     return f"{left} and {right}"
-
-
-def loaded(name: str) -> Any:
-    """What an example file says."""
-    return json.loads((EXAMPLES / name).read_text(encoding="utf-8"))
 
 
 def step(number: int, station: str = "", *depends: int, **fields: Any) -> dict[str, Any]:

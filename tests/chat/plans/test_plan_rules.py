@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from plan_turns import EXAMPLES, loaded
-from ruamel.yaml import YAML
+from chat_examples import loaded
 
 from agentnb import ContextType
 from agentnb.chat.plans.plan_request import PlanRequest, read_request
@@ -18,7 +17,7 @@ CREATE = ContextType.named("project_create").plan_rules
 
 @pytest.mark.req("R3.25")
 def test_a_plan_breaks_the_rules_that_the_example_says(subtests: pytest.Subtests) -> None:
-    cases: list[dict[str, Any]] = YAML(typ="safe").load((EXAMPLES / "plan-rules.yaml").read_text(encoding="utf-8"))
+    cases: list[dict[str, Any]] = loaded("plan-rules.yaml")
     for case in cases:
         with subtests.test(str(case["steps"])):
             steps = [

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from chat_examples import document_events
-from plan_turns import APPROVED, TWO, agent, call, error_of, loaded, plan, result_of, step, tides_fetch
+from chat_examples import document_events, loaded
+from plan_turns import APPROVED, TWO, agent, call, error_of, plan, result_of, step, tides_fetch
 from virtual_time import VirtualTimeLoop
 from waiting import PATIENCE, wait_until
 

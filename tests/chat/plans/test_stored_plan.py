@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from chat_examples import loaded
 from draft_turns import answered, drafting, steps_of, waiting
-from plan_turns import APPROVED, agent, call, loaded, plan, result_of, step
+from plan_turns import APPROVED, agent, call, plan, result_of, step
 from waiting import wait_until
 
 from agentnb import Plan, RunOptions, Store, validate_plan
