@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from draft_turns import drafting
 from plan_turns import step
 
+from agentnb import Agent, Plans
+from agentnb.agent.extension import logged_extensions
 from agentnb.chat.plans.drafts.draft_question import draft_question
 from agentnb.chat.plans.drafts.known_drafts import CARRIED, ELSEWHERE, EXTENSION, carried_drafts, drafts_of, spec_of
 from agentnb.chat.plans.plan_reach import PlanReach, arguments_text
+from agentnb.chat.plans.plans import plans_again, plans_of
 from agentnb.core.log.events import CommandReceived, QuestionAsked, RoundStarted, RunRecovered
 from agentnb.core.log.work_events import PlanApproved, PlanEdited, PlanProposed, PlanRejected
 from agentnb.core.run.approvals import CONTINUED
+from agentnb.errors import SettingsError
+from agentnb.models.scripted import ScriptedModel
 
 PLAN = {"id": "plan-1", "steps": [step(1, "brest")], "reasoning": "It needs both."}
 OTHER = {**PLAN, "id": "plan-2", "steps": [step(1, "cork")]}
@@ -118,3 +125,18 @@ def test_of_a_run_that_another_continues_the_open_drafts_are_closed() -> None:
 def test_calls_that_a_plan_makes_are_counted_and_compared_whatever_the_order_of_their_arguments() -> None:
     assert PlanReach((0, 2), (1,), (3,), (4,)).calls == 3
     assert arguments_text({"b": 1, "a": {"d": 2, "c": 3}}) == '{"a":{"c":3,"d":2},"b":1}' and arguments_text(None) == "{}"
+
+
+def test_the_extension_is_made_again_with_the_settings_of_its_log_but_without_its_drafts() -> None:
+    given = {"max_tool_calls": 7, "max_seconds": 60, "review_failed": "reject"}
+    drafted = asyncio.run(drafting(plans=given).run("Draft it"))
+    continued = drafting(plans=given).run_sync("And now?", continue_from=drafted)
+    assert CARRIED in logged_extensions(continued)["plans"]["settings"]
+    for run in (drafted, continued):
+        (made,) = plans_again(run)
+        assert dict(made.settings) == given and made.name == "plans"
+    assert plans_again(Agent(ScriptedModel(["Hello."])).run_sync("Hello")) == ()
+    for name in ("model", "reviewer"):
+        settings = Plans(**{name: ScriptedModel([], name="scripted:other")}).settings
+        with pytest.raises(SettingsError, match=f"{name}=scripted:other"):
+            plans_of(settings)
