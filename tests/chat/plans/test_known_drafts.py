@@ -15,6 +15,7 @@ from agentnb import Agent, Plans
 from agentnb.agent.extension import logged_extensions
 from agentnb.chat.plans.drafts.draft_question import draft_question
 from agentnb.chat.plans.drafts.known_drafts import CARRIED, ELSEWHERE, EXTENSION, carried_drafts, drafts_of, spec_of
+from agentnb.chat.plans.plan_execution import is_approved
 from agentnb.chat.plans.plan_reach import PlanReach, arguments_text
 from agentnb.chat.plans.plans import plans_again, plans_of
 from agentnb.core.log.events import CommandReceived, QuestionAsked, RoundStarted, RunRecovered
@@ -140,3 +141,19 @@ def test_the_extension_is_made_again_with_the_settings_of_its_log_but_without_it
         settings = Plans(**{name: ScriptedModel([], name="scripted:other")}).settings
         with pytest.raises(SettingsError, match=f"{name}=scripted:other"):
             plans_of(settings)
+
+
+def test_an_approval_counts_for_its_plan_and_its_call_and_not_in_a_log_that_was_refused() -> None:
+    approved = event(PlanApproved, plan_id="plan-1", call_id="c1")
+    refused, trusted = (event(RunRecovered, schema=1, consent=consent) for consent in ("refused", "taken"))
+    for events, plan_id, call_id, counts in [
+        ([approved], "plan-1", None, True),
+        ([approved], "plan-1", "c1", True),
+        ([approved], "plan-1", "c2", False),
+        ([approved], "plan-2", None, False),
+        ([approved, trusted], "plan-1", "c1", True),
+        ([approved, refused], "plan-1", "c1", False),
+        ([refused, approved], "plan-1", None, True),
+        ([], "plan-1", None, False),
+    ]:
+        assert is_approved(cast("Any", SimpleNamespace(events=events)), plan_id, call_id) is counts
