@@ -160,6 +160,8 @@ class WaitingOnUser(msgspec.Struct, frozen=True, omit_defaults=True):
     """Who asks, in agentnb's words: the name of a tool, the path of a step, a server; empty for gates and in older logs."""
     url: str = ""
     """The address that the person is asked to open, to answer there; empty for a question that is answered here."""
+    problem: str = ""
+    """Why the last answer, an edit of a plan, was refused; the message begins with it."""
 
 
 Outcome: TypeAlias = Literal["open", "answered", "declined", "cancelled", "withdrawn"]

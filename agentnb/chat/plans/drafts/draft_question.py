@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import structs
+
 from agentnb.chat.plans.plan_reach import PlanReach, arguments_text
+from agentnb.core.messages import encodable
 from agentnb.core.questions import QuestionKind, WaitingOnUser, new_question
 from agentnb.core.run.approvals import EDIT, Decision, approval_schema, decision
 from agentnb.workflow.plans.plan_spec import PlanSpec, PlanStep
@@ -37,7 +40,8 @@ def draft_question(plan: PlanSpec, reach: PlanReach, problem: str = "") -> Waiti
     """Return the question, which shows all that may run. ``problem``: what was wrong with the last edit."""
     lines = [f"May the plan {plan.id} run?", *_steps(plan), _reach_line(reach)]
     message = "\n".join([*([problem] if problem else []), *([_line(plan.reasoning)] if plan.reasoning else []), *lines])
-    return new_question(KIND, message, approval_schema(arguments=EDITED), plan.id or "")
+    question = new_question(KIND, message, approval_schema(arguments=EDITED), plan.id or "")
+    return structs.replace(question, problem=encodable(problem))
 
 
 def read_answer(answer: Any) -> Decision:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from agentnb.chat.plans.drafts.draft_question import draft_question
 from agentnb.chat.plans.drafts.known_drafts import spec_of
 from agentnb.chat.plans.drafts.step_forms import step_form
 from agentnb.chat.plans.plan_execution import NOT_OF_PLANS
@@ -57,7 +56,7 @@ def draft_html(asked: AskedQuestion, run: Run, form: Form) -> Html:
         nested = form.nested(asked.question.call_id, form.folds)
         return tag("div", "question-closed", head, table, told, nested, role="group", aria_label="A draft of a plan")
     reach = reach_of(plan, specs)
-    parts = [head, _problem(asked, plan, reach), _reasoning(plan), table]
+    parts = [head, _problem(asked), _reasoning(plan), table]
     parts += [_add(plan)] if is_asked else []
     parts.append(_reach(run, plan, reach))
     parts += approval_controls(asked.question, may_wait=True) if is_asked else [_how_to_answer(form)]
@@ -81,11 +80,10 @@ def _edits(run: Run, plan: PlanSpec) -> list[Html]:
     return [tag("span", "quiet", f" · you changed it {counted(edits, 'time')}")] if edits else []
 
 
-def _problem(asked: AskedQuestion, plan: PlanSpec, reach: PlanReach) -> Html:
-    """Return why the last edit was refused: the question says it before the words that it has otherwise."""
-    usual, message = draft_question(plan, reach).message, asked.question.message
-    is_refused = message != usual and message.endswith(usual)
-    return tag("div", "field-error", words(message.removesuffix(usual).strip()), role="alert") if is_refused else NOTHING
+def _problem(asked: AskedQuestion) -> Html:
+    """Return why the last edit was refused."""
+    problem = asked.question.problem
+    return tag("div", "field-error", words(problem), role="alert") if problem else NOTHING
 
 
 def _reasoning(plan: PlanSpec) -> Html:
