@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -29,7 +29,7 @@ from agentnb.workflow.plans.plan_spec import PlanSpec
 
 CALLS = "calls"
 """The number of tool calls in the output of the step, which models do not see."""
-NOT_OF_PLANS = frozenset({NAME, TODO_TOOL})
+_NOT_OF_PLANS = frozenset({NAME, TODO_TOOL})
 """Tools that no step of a plan calls."""
 
 
@@ -145,9 +145,14 @@ def _withdraw(inside: Inside, names: list[str]) -> None:
 
 def plan_tools(inside: Inside) -> list[Tool]:
     """Return the tools that steps of plans may call."""
-    return [tool for tool in inside.tools if tool.spec.name not in NOT_OF_PLANS]
+    return [tool for tool in inside.tools if tool.spec.name not in _NOT_OF_PLANS]
 
 
 def plan_specs(inside: Inside) -> list[ToolSpec]:
     """Return the tools that steps of plans may call, as a model sees them."""
-    return [tool.spec for tool in plan_tools(inside)]
+    return specs_of_plans(tool.spec for tool in inside.tools)
+
+
+def specs_of_plans(specs: Iterable[ToolSpec]) -> list[ToolSpec]:
+    """Return those of the tools of a run that steps of plans may call."""
+    return [spec for spec in specs if spec.name not in _NOT_OF_PLANS]

@@ -18,7 +18,7 @@ from agentnb.chat.plans.drafts.draft_edits import added, checked_edit, moved, re
 from agentnb.chat.plans.drafts.draft_question import edit_answer
 from agentnb.chat.plans.drafts.known_drafts import drafts_of
 from agentnb.chat.plans.drafts.step_forms import filled_step
-from agentnb.chat.plans.plan_execution import NOT_OF_PLANS
+from agentnb.chat.plans.plan_execution import specs_of_plans
 from agentnb.context.request_history import sent_request
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.request import ToolSpec
@@ -123,7 +123,7 @@ def _answer_with(live: LiveRun, message: Message, change: Callable[[PlanSpec, li
     question = next((one for one in run.waiting if one.call_id == plan_id), None)
     if question is None:
         raise SettingsError("The draft does not wait for you any more")
-    specs = [spec for spec in run.tools if spec.name not in NOT_OF_PLANS]
+    specs = specs_of_plans(run.tools)
     plan = drafts_of(run)[plan_id].plan
     edited = checked_edit(plan, change(plan, specs).chat_data["steps"], specs, rules_of_run(run))
     live.answer(edit_answer(edited), question.id)

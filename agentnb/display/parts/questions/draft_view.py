@@ -8,7 +8,7 @@ import msgspec
 
 from agentnb.chat.plans.drafts.known_drafts import spec_of
 from agentnb.chat.plans.drafts.step_forms import step_form
-from agentnb.chat.plans.plan_execution import NOT_OF_PLANS
+from agentnb.chat.plans.plan_execution import specs_of_plans
 from agentnb.chat.plans.plan_reach import PlanReach, reach_of, way_among
 from agentnb.core.log.work_events import PlanEdited
 from agentnb.core.questions import AskedQuestion
@@ -45,7 +45,7 @@ def draft_html(asked: AskedQuestion, run: Run, form: Form) -> Html:
         plan = spec_of({**record.plan, "id": record.id})
     except SettingsError:  # of a log from elsewhere
         return NOTHING
-    specs = [spec for spec in run.tools if spec.name not in NOT_OF_PLANS]
+    specs = specs_of_plans(run.tools)
     is_open = asked.outcome == "open"
     is_asked = is_open and form.live and not form.over
     title = (HAD_ASKED if form.over else ASKS) if is_open else ASKED
