@@ -167,7 +167,7 @@ def _made_before(run: Run, call_id: str) -> PlanSpec | None:
 def _close_earlier(inside: Inside, plan: PlanSpec) -> None:
     """Close the drafts that this run made before: the person is asked about the newest."""
     for plan_id, record in [*inside.run.plans.items()]:
-        is_draft = record.plan.get("execution_mode") == DRAFT and record.status in ("proposed", "edited")
+        is_draft = record.plan.get("execution_mode") == DRAFT and record.is_open
         if is_draft and plan_id != plan.id:
             inside.record(PlanRejected, plan_id=plan_id, by=PLANNER, reason=f"{plan.id} replaced it")
 

@@ -77,6 +77,11 @@ class PlanRecord(msgspec.Struct, frozen=True, gc=False):
     """The tool call that asked for it, if one did."""
     reviews: tuple[PlanReviewed, ...] = ()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it was neither approved nor rejected."""
+        return self.status in ("proposed", "edited")
+
 
 def progress_of(steps: Iterable[StepRecord]) -> Progress | None:
     """Return how many of the steps are over, and which are open; None if there are none."""

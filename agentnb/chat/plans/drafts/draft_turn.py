@@ -43,7 +43,7 @@ class DraftTurn:
         if (told := _told(run)) is not None:
             return told
         for plan_id, record in run.plans.items():  # one at most is open
-            if record.plan.get("execution_mode") == DRAFT and (_is_open(record) or _is_due(run, record)):
+            if record.plan.get("execution_mode") == DRAFT and (record.is_open or _is_due(run, record)):
                 return Interlude(plan_id, partial(self._settle, plan_id))
         return None
 
@@ -125,10 +125,6 @@ def _since_last_round(run: RunSoFar) -> Iterator[Any]:
         if isinstance(event, RoundStarted):
             return
         yield event
-
-
-def _is_open(record: PlanRecord) -> bool:
-    return record.status in ("proposed", "edited")
 
 
 def _is_due(run: RunSoFar, record: PlanRecord) -> bool:
