@@ -9,11 +9,10 @@ from functools import lru_cache
 import msgspec
 
 from agentnb.chat.context_spec import CONFIRM, ContextSpec
-from agentnb.chat.prompts import prompt
+from agentnb.chat.prompts import filled, prompt
 
 MAX_CHARACTERS = 20_000
 """Characters of the text about an entity; the rest is cut."""
-_PLACEHOLDER = re.compile(r"\{\{ (\w+) \}\}")
 _TAG = re.compile(r"<(\s*/?\s*entity)", re.IGNORECASE)
 
 
@@ -25,7 +24,7 @@ def context_section(context: ContextSpec, entity: str, text: str, first: Iterabl
         return about
     shown = text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}\n[cut: {len(text):,} characters in all]"
     data = _TAG.sub(r"&lt;\1", shown)
-    return f"{about}\n\n{prompt('entity').replace('{{ text }}', data)}"
+    return f"{about}\n\n{filled(prompt('entity'), {'text': data})}"
 
 
 def shift_reminder(context: ContextSpec, entity: str) -> str:
@@ -48,6 +47,5 @@ def _text(name: str, about: str, intent: str, behaviours: tuple[str, ...], confi
         "confirm": f"The person is asked before each of these calls: {confirmed}." if confirmed else "",
         "first": first,
     }
-    # Each part is filled once: a value that holds a placeholder stays text.
-    parts = [_PLACEHOLDER.sub(lambda found: values[found[1]], part) for part in prompt(name).split("\n\n")]
+    parts = [filled(part, values) for part in prompt(name).split("\n\n")]
     return "\n\n".join(part for part in parts if part.strip())

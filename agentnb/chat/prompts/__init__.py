@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
+
+_PLACEHOLDER = re.compile(r"\{\{ (\w+) \}\}")
 
 
 @cache
 def prompt(name: str) -> str:
     """Return the text of ``NAME.md`` in this folder."""
     return files(__name__).joinpath(f"{name}.md").read_text(encoding="utf-8").strip()
+
+
+def filled(text: str, values: Mapping[str, str]) -> str:
+    """Return a text with its placeholders filled, each once: a value that holds a placeholder stays text."""
+    return _PLACEHOLDER.sub(lambda found: values[found[1]], text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -16,7 +15,7 @@ from agentnb.chat.plans.drafts.known_drafts import Draft, drafts_of
 from agentnb.chat.plans.plan_execution import CALLS, PlanExecution, plan_specs, shown_calls_allowed
 from agentnb.chat.plans.plan_reach import reach_of
 from agentnb.chat.plans.plan_request import DRAFT, PLANNER
-from agentnb.chat.prompts import prompt
+from agentnb.chat.prompts import filled, prompt
 from agentnb.core.log.events import QuestionAnswered, RoundStarted
 from agentnb.core.log.work_events import PlanApproved, PlanEdited, PlanRejected, StepFinished
 from agentnb.core.run.rounds import PLAN_DECLINED, PLAN_EXECUTED
@@ -141,4 +140,4 @@ def _who_answered(run: Run) -> str:
 
 
 def _filled(name: str, **values: str) -> str:
-    return re.sub(r"\{\{ (\w+) \}\}", lambda found: values[found[1]], prompt(name))
+    return filled(prompt(name), values)
