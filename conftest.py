@@ -7,6 +7,7 @@ import gc
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from asserted_sentences import RENEW, Sentences, Snapshot
 from hypothesis import HealthCheck
 from hypothesis import settings as property_settings
+from missing_parts import LACKS, Lacking, missing_line
 
 from agentnb import settings
 
@@ -124,6 +126,22 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     if nextitem is None or nextitem.path != item.path:
         gc.collect()
         gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Note which part of the machine a skipped test lacks."""
+    report = yield
+    if call.excinfo is not None and isinstance(call.excinfo.value, Lacking):
+        report.user_properties.append((LACKS, call.excinfo.value.part))
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in one line what was skipped for lack of what, and how to install it."""
+    skipped = terminalreporter.stats.get("skipped", ())
+    if line := missing_line(value for report in skipped for name, value in report.user_properties if name == LACKS):
+        terminalreporter.write_line(line)
 
 
 @pytest.hookimpl(optionalhook=True)

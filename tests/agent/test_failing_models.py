@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from package_paths import OWN_FRAMES
 from run_checks import assert_closed, checked, kinds, results
 from scripted_runs import add, bare, reply
 from streamed_replies import Streamed, Streaming
@@ -73,7 +74,7 @@ def test_an_error_in_a_model_of_ones_own_has_a_traceback_of_ones_own_code_in_the
     run = caught.value.run
     assert isinstance(run, Run) and run.error is not None
     traceback = run.error.traceback
-    assert "load_the_weights" in traceback and "in stream" in traceback and "agentnb/runtime" not in traceback
+    assert "load_the_weights" in traceback and "in stream" in traceback and OWN_FRAMES not in traceback
     assert store.load(run.id).error == run.error and "run.error.traceback" in str(caught.value)
     assert "Traceback of your model" in run_html(run) and "load_the_weights" in run_html(run)
     assert "load_the_weights" not in run_text(run)

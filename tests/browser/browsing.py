@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
+from missing_parts import skip_without
 
 LEFT_OUT_BY_PLAYWRIGHT = (
     "AvoidUnnecessaryBeforeUnloadCheckSync",
@@ -56,10 +55,7 @@ def chromium() -> str:
     """The browser's path. Without one the test is skipped, in CI it fails."""
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if found is None:
-        reason = "no Chromium on this machine (Debian: apt-get install chromium)"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
+        skip_without("Chromium", "no Chromium on this machine", in_ci=False)
     return found
 
 

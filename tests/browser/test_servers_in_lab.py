@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from typing import Any
 
@@ -12,7 +13,7 @@ from test_approval_in_lab import shots, went_on
 from test_card_in_lab import card, chip, opened
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("forked")]
-ADDED = f"%agent mcp add bench {sys.executable} {PROGRAM}"
+ADDED = f"%agent mcp add bench {shlex.join([sys.executable, PROGRAM])}"
 BOOKS = "model = Slow([ToolCall('mcp_bench_book', {'train': 'ICE <b>5</b>'}), 'Booked.'])"
 
 

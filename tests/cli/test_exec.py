@@ -94,10 +94,16 @@ def test_the_result_that_the_file_names_is_printed_or_a_warning_that_there_is_no
 
 @pytest.mark.req("R4.32", "R4.33")
 def test_the_program_reads_a_pipe_and_writes_utf_8_whatever_the_locale() -> None:
-    path, environment = sequential(), {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0"}
+    paths = {"PYTHONPATH": os.pathsep.join(sys.path)}  # ASCII cannot decode the .pth file of a folder whose name has an accent
+    path, environment = sequential(), {**os.environ, **paths, "LC_ALL": "C", "PYTHONUTF8": "0"}
     prompt = "Marées\n".encode()
     done = subprocess.run(
-        [*PROGRAM, "exec", path, "-"], input=prompt, capture_output=True, env=environment, check=False, timeout=LONG
+        [sys.executable, "-S", *PROGRAM[1:], "exec", path, "-"],
+        input=prompt,
+        capture_output=True,
+        env=environment,
+        check=False,
+        timeout=LONG,
     )
     assert done.returncode == 0, done.stderr.decode()
     assert done.stdout.decode() == f"{REPLIES['publisher']}\n"

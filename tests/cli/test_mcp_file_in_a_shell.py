@@ -30,6 +30,13 @@ def server_file(**fields: object) -> None:
     written("mcp.json", json.dumps({"mcpServers": {"clock": {"command": str(TIME), **fields}}}))
 
 
+def linked_time() -> Path:
+    """A link to the server by a path without blanks: the short form takes none."""
+    link = Path("time-server").absolute()
+    link.symlink_to(TIME)
+    return link
+
+
 @pytest.mark.nightly("by day a kernel asks the same")
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no pty")
 @pytest.mark.slow("programs of their own that ask at a terminal, and a real server")
@@ -60,7 +67,7 @@ def test_variable_configures_servers_of_a_shell(cli: Call, monkeypatch: pytest.M
     path = written("one.yaml", STEP)
     missing = cli("exec", path, "-t", "mcp:clock", "--approve", "auto")
     assert missing.code != 0 and "--mcp FILE" in missing.err
-    monkeypatch.setenv("MCP_SERVERS", f"clock:{TIME}")
+    monkeypatch.setenv("MCP_SERVERS", f"clock:{linked_time()}")
     found = cli("exec", path, "-t", "mcp:clock", "--approve", "auto")
     assert found.code == 0 and "21:00" in found.out, found.err
 
@@ -82,7 +89,7 @@ def test_changed_server_is_accepted_at_a_terminal(cli: Call, monkeypatch: pytest
     from terminal import Terminal  # not on Windows
 
     path, rule = written("one.yaml", STEP), ("--rule", "mcp:clock=allow")
-    monkeypatch.setenv("MCP_SERVERS", f"clock:{TIME}")
+    monkeypatch.setenv("MCP_SERVERS", f"clock:{linked_time()}")
     assert cli("exec", path, "-t", "mcp:clock", *rule).code == 0
     configured = [{"name": "clock", "command": str(TIME), "args": ["--local-timezone", "Asia/Tokyo"]}]
     monkeypatch.setenv("MCP_SERVERS", json.dumps(configured))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from asserted_sentences import Snapshot
+from package_paths import OWN_FRAMES
 
 PLAN = "- first `add(1)`\n- second `add(a=3, b=4)`\n"
 
@@ -168,7 +169,7 @@ def test_a_tools_exception_is_told_to_the_model_and_its_traceback_is_the_users_o
     assert kernel.value(f"[result.is_error for result in {work}]") == "[True, False]"
     html = cell.displays[-1]["text/html"]
     assert "ZeroDivisionError" in html and "1 // 0" in html
-    assert "agentnb/" not in html and "dispatch" not in html
+    assert OWN_FRAMES not in html and "dispatch" not in html
 
 
 @pytest.mark.parametrize("what", ["a sync tool", "a streaming reply", "an async tool"])

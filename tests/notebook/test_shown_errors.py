@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from package_paths import OWN_FRAMES
 
 SETUP = """
 from agentnb import Agent, load_trace, tables
@@ -37,7 +38,7 @@ def test_an_error_for_the_person_has_no_frames_of_ours(kernel: Any, subtests: py
         with subtests.test(code):
             cell = kernel.run(code)
             text = shown(cell)
-            assert cell.status == "error" and error in text and "agentnb/" not in text
+            assert cell.status == "error" and error in text and OWN_FRAMES not in text
             assert code in text and ("return load_trace(value)" in text) == ("mine" in code)
             assert "During handling" not in text and "direct cause" not in text
 
@@ -46,24 +47,24 @@ def test_verbose_shows_all_frames(kernel: Any) -> None:
     kernel.run("%xmode Verbose")
     text = shown(kernel.run("mine('complex-fail')"))
     kernel.run("%xmode Context")
-    assert "agentnb/interchange/files.py" in text and "StoreError: complex-fail cannot be read" in text
+    assert f"{OWN_FRAMES}interchange/files.py" in text and "StoreError: complex-fail cannot be read" in text
 
 
 def test_a_cause_in_the_persons_code_stays(kernel: Any) -> None:
     code = "from agentnb import Workflow\ndef breaks() -> str:\n    'Breaks.'\n    raise KeyError('mine')\n"
     code += "Workflow.from_yaml('workflow: [{id: a, type: tool, name: breaks}]', tools=[breaks]).run_sync()"
     text = shown(kernel.run(code))
-    assert "WorkflowError" in text and "agentnb/" not in text and "raise KeyError('mine')" in text
+    assert "WorkflowError" in text and OWN_FRAMES not in text and "raise KeyError('mine')" in text
 
 
 def test_bugs_keep_their_frames(kernel: Any) -> None:
     text = shown(kernel.run("Run.from_events([1])"))
-    assert "Run.from_events([1])" in text and "agentnb/" in text
+    assert "Run.from_events([1])" in text and OWN_FRAMES in text
 
 
 def test_unloading_leaves_errors_to_ipython(kernel: Any) -> None:
     kernel.run("%unload_ext agentnb")
-    assert "agentnb/interchange/files.py" in shown(kernel.run("mine('complex-fail')"))
+    assert f"{OWN_FRAMES}interchange/files.py" in shown(kernel.run("mine('complex-fail')"))
     kernel.run("%load_ext agentnb")
 
 

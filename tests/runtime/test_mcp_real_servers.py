@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from mcp_runs import played, results, texts
+from missing_parts import skip_without
 
 from agentnb.core.log.events import ToolFinished
 from agentnb.core.messages import Image, ToolCall
@@ -24,7 +25,7 @@ def of_node(name: str, *args: str) -> MCPServer:
     program = NODE / f"mcp-server-{name}"
     if not program.exists():
         assert not os.environ.get("AGENTNB_NEEDS_NODE"), f"{program} is missing"
-        pytest.skip(f"needs Node: {program.name} of npm is not installed")
+        skip_without("Node", f"{program.name} of npm is not installed")
     return MCPServer(name, str(program), args=args)
 
 

@@ -6,10 +6,12 @@ import asyncio
 import functools
 import os
 import select
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from missing_parts import skip_without
 
 from agentnb.errors import SettingsError
 from agentnb.runtime.workers.worker_calls import call_in_thread
@@ -48,7 +50,9 @@ def sandbox_problem(has_network: bool = False) -> str:
     return ""
 
 
-def skip_without_sandbox() -> None:
+def skip_without_sandbox(has_network: bool = False) -> None:
     """Skip the test, with the reason, where the machine has no sandbox."""
-    if problem := sandbox_problem():
-        pytest.skip(problem.splitlines()[0])
+    if problem := sandbox_problem(has_network=has_network).partition("\n")[0]:
+        if shutil.which("bwrap") is None:
+            skip_without("bubblewrap", problem)
+        pytest.skip(problem)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from package_paths import OWN_FRAMES
 from real_kernel import Cell, Kernel
 
 SETUP = """
@@ -124,7 +125,7 @@ def test_a_traceback_names_the_lines_of_the_code_and_not_those_of_agentnb(kernel
         with subtests.test(name):
             result = ran(kernel, code)
             assert result["error"] == "python_error" and all(word in result.text for word in words), result.text
-            assert "agentnb/" not in result.text and "\x1b" not in result.text
+            assert OWN_FRAMES not in result.text and "\x1b" not in result.text
     assert kernel.value("1 + 1") == "2", "the kernel lives"
     assert ran(kernel, "async def g(): pass\nawait g()")["error"] == "top_level_await"
     kernel.run("tell(go('def made(a):\\n    return a'))")

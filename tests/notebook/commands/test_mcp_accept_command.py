@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -27,7 +28,7 @@ def test_rules_count_again_for_a_server_that_the_person_accepts(kernel: Kernel) 
         return kernel.value(CODE)
 
     # A name that no other test has: what was first seen of a server outlives the kernel.
-    add = f"%agent mcp add watch {TIME} --local-timezone"
+    add = f"%agent mcp add watch {shlex.quote(str(TIME))} --local-timezone"
     kernel.run(f"{add} Europe/Paris")
     assert [called("mcp:watch"), called("mcp_watch_*")] == ["None", "None"]
     kernel.run(f"{add} Asia/Tokyo")

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import base64
 import re
+import shlex
 import sys
 from typing import Any
 
 import pytest
 from mcp_runs import PROGRAM
 
+SERVER = shlex.join([sys.executable, PROGRAM, "hostile"])
+
 
 @pytest.fixture(scope="module", autouse=True)
 def configured(kernel: Any, forked: None) -> None:
     """Two servers: one with hostile texts, and one that is not installed."""
-    kernel.run(f"%agent mcp add bench {sys.executable} {PROGRAM} hostile\n%agent mcp add gone no-such-program")
+    kernel.run(f"%agent mcp add bench {SERVER}\n%agent mcp add gone no-such-program")
 
 
 def matches(kernel: Any, code: str) -> list[str]:
@@ -29,7 +32,7 @@ def test_list_says_state_tools_and_standard_error(kernel: Any) -> None:
     assert "• Not started     bench  added  " in listed["text/plain"]
     assert "%agent mcp NAME" in listed["text/plain"]
     shown = kernel.run("%agent mcp bench")
-    assert shown.printed.startswith(f"Starting bench: {sys.executable} {PROGRAM} hostile")
+    assert shown.printed.startswith("Starting bench: " + " ".join([sys.executable, PROGRAM, "hostile"]))
     assert "Starting" not in kernel.run("%agent mcp mcp:bench").printed
     assert "no such program" in kernel.run("%agent mcp gone").error
     listed = kernel.run("%agent mcp").listing

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import json
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from agentnb.tools.tool import ToolContext
 
 SHELL, OPEN, NETWORK = Shell(sandbox="bwrap"), Shell(), Shell(sandbox="bwrap", network=True)
 SECRET = "secret of the person"
-PYTHON = f"{sys.executable} -IS"
+PYTHON = f"{shlex.quote(sys.executable)} -IS"
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import http.server
+import shlex
 import subprocess
 import sys
 import threading
@@ -13,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bash_calls import call_bash, sandbox_problem, skip_without_sandbox
+from bash_calls import call_bash, skip_without_sandbox
 
 from agentnb import settings
 from agentnb.tools.builtin.shell import folder_walk
@@ -262,12 +263,12 @@ def wheel(folder: Path) -> None:
 
 @pytest.mark.slow("makes an environment and installs into it")
 def test_pip_installs_from_the_network_into_an_environment_of_the_folder(work: Path, tmp_path: Path) -> None:
-    if problem := sandbox_problem(has_network=True):
-        pytest.skip(problem)
+    skip_without_sandbox(has_network=True)
     (tmp_path / "index").mkdir()
     wheel(tmp_path / "index")
     with served(tmp_path / "index") as port:
-        install = f"{sys.executable} -m venv --without-pip env && {sys.executable} -m pip --python env install -q --no-index"
+        python = shlex.quote(sys.executable)
+        install = f"{python} -m venv --without-pip env && {python} -m pip --python env install -q --no-index"
         install += f" --disable-pip-version-check --find-links http://127.0.0.1:{port}/ tiny"
         shown(work, f"{install} 2>&1", Shell(sandbox="bwrap", network=True, timeout=120))
         assert not bash(work, f"{install} --force-reinstall --retries 0").ok, "not without the network"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pty
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -20,12 +21,12 @@ from agentnb.tools.tool import ToolContext, ToolOutcome
 
 SHELL = Shell()
 STARTED_APART = (
-    f"{sys.executable} -ISc 'import subprocess, sys;"
+    f"{shlex.quote(sys.executable)} -ISc 'import subprocess, sys;"
     ' child = subprocess.Popen(["sleep", "999"], start_new_session=True); print(child.pid)\''
 )
 
 STARTED_SILENTLY = (
-    f"{sys.executable} -ISc 'import subprocess;"
+    f"{shlex.quote(sys.executable)} -ISc 'import subprocess;"
     ' child = subprocess.Popen(["sleep", "999"], start_new_session=True, stdout=subprocess.DEVNULL,'
     " stderr=subprocess.DEVNULL); print(child.pid, flush=True); child.wait()'"
 )
