@@ -38,10 +38,12 @@ help:
 
 .venv/test: .venv/made pyproject.toml requirements.lock
 	@echo "Installing agentnb, JupyterLab and what the tests need (about two minutes the first time)"
-	@$(PIP) --editable ".[lab,stats,test]" && touch .venv/lab
-	@if command -v npm >/dev/null; then npm install --silent --no-audit --no-fund --prefix .venv/mcp-servers $(NODE_SERVERS) || \
-		echo "The MCP servers of npm could not be installed: their tests are skipped"; fi
-	@touch $@
+	@$(PIP) --editable ".[lab,stats,test]" && touch .venv/lab $@
+
+# Where there is no npm, tests of these servers are skipped.
+.venv/mcp-servers: | .venv/made
+	@npm install --silent --no-audit --no-fund --prefix $@ $(NODE_SERVERS) || \
+		{ rm -rf $@; echo "The MCP servers of npm could not be installed: their tests are skipped"; }
 
 demo: .venv/lab
 	@$(BIN)/python notebooks/demo.py $(QUICKSTART) $(EXECUTED)
@@ -73,7 +75,7 @@ test nightly breaks changed-breaks: export PYTHONDONTWRITEBYTECODE :=
 
 # Three workers, each with whole files: a file's tests share what is slow to start. The first time the type checker keeps one core
 # busy for a minute: meanwhile the other one rewrites the tests, which each worker would do else.
-test: .venv/test
+test: .venv/test $(if $(shell command -v npm),.venv/mcp-servers)
 	@(test -e .mypy_cache || $(BIN)/python -m pytest --collect-only -qq --browser >/dev/null 2>&1) & \
 	$(MAKE) --no-print-directory check && wait && $(BIN)/python -m pytest --browser $(WORKERS)
 
@@ -89,6 +91,7 @@ nightly: check
 	@$(BIN)/python tests/breaks/break_rules.py --nightly
 	@for fuzzed in $(FUZZED); do $(BIN)/python tests/fuzz/driver.py $${fuzzed%:*} --files $${fuzzed#*:} || exit 1; done
 	@AGENTNB_CONVERSATIONS=5000 $(BIN)/python -m pytest -q tests/agent/test_conversations_never_break.py
+	@.ci/as-other-user
 	@for version in 3.11 3.12 3.13 3.14; do sh .ci/one-python $$version || exit 1; done
 	@sh .ci/mutate --for-seconds 300
 
