@@ -1,8 +1,7 @@
 """Markers: lines with which a model says that it is done, wants to go on, or is stuck.
 
-A marker counts only if it is alone on its line, outside code and quotes: in a code fence, indented by four or more, between
-backticks or quotation marks, in ``<pre>``, or in a quotation it is an example. A marker that counts is removed from what is
-stored and shown.
+A marker counts only if it is alone on its line, outside code and quotations, as CommonMark has them: else it is an example. A
+marker that counts is removed from what is stored and shown.
 """
 
 from __future__ import annotations
@@ -15,195 +14,114 @@ from agentnb.core.messages import AnyPart, Message, Text
 
 _WORD = r"\[(WORKFLOW_COMPLETE|CONTINUE)\]"
 _STATUS = r'\{ "status" : "(complete|continue|stop)" \}'.replace(" ", r"[ \t]*")
-_LINE = re.compile(rf"^ {{0,3}}(?:{_WORD}|{_STATUS})[ \t]*\r?$\n?", re.MULTILINE)
-_FENCE = re.compile(r" {0,3}(?P<fence>`{3,}(?=[^`]*\Z)|~{3,})(?P<more>.*)", re.DOTALL)
-"""A line that begins a code fence as Markdown has it, or ends one if nothing follows."""
-_HTML = re.compile(r" {0,3}<(?P<tag>!--|(?:pre|script|style|textarea)(?=[\s>]|\Z))", re.IGNORECASE)
-"""A line that begins a block of HTML whose text may hold blank lines."""
-_QUOTE = re.compile(r" {0,3}(?:> ?)+")
-_NO_PARAGRAPH = re.compile(r" {4}|\t| {0,3}(?:#{1,6}(?:\s|\Z)|`{3}|~{3}|(?:[-*+]|[0-9]{1,9}[.)])\s|(?:[-_*][ \t]*){3,}\s*\Z)")
-"""A line that begins a block other than a paragraph, and so continues none."""
-_BACKTICKS = re.compile(r"\\?(`+)")
+_LINE = re.compile(rf"^( {{0,3}})(?:{_WORD}|{_STATUS})[ \t]*\r?$\n?", re.MULTILINE)
 _SIGNALS = {"WORKFLOW_COMPLETE": "complete", "CONTINUE": "continue"}
 _WHOLE = ("[WORKFLOW_COMPLETE]", "[CONTINUE]", *(f'{{"status":"{name}"}}' for name in ("complete", "continue", "stop")))
 _SPACE = str.maketrans("", "", " \t\r")
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
+_EXAMPLE = re.compile(r"\s*<(?:!--|(?:pre|script|style|textarea)\b)", re.IGNORECASE)
+"""A block of HTML that shows its text as it is. In any other, such as one that begins with ``</answer>``, markers count."""
+_SIGN = "\ue000"
+"""Stands around the number of a marker in the text that is parsed; a character of no language."""
+_NUMBER = re.compile(f"{_SIGN}(\\d+){_SIGN}")
+MAX_PARSES = 20
+"""Parses of one streamed text; what follows a marker later on is shown when the stream ends."""
 
 
 def without_markers(message: Message) -> tuple[Message, tuple[str, ...]]:
     """Return the message without its marker lines, and their signals in order: complete, continue, stop."""
-    for part in message.parts:
-        if type(part) is Text and ("[" in part.text or "{" in part.text) and _LINE.search(part.text):
-            break
-    else:
-        return message, ()
     signals: list[str] = []
     parts: list[AnyPart] = []
     for part in message.parts:
-        kept = _stripped(part, signals) if isinstance(part, Text) else part
-        if kept is not None:
-            parts.append(kept)
-    return Message(message.role, tuple(parts)), tuple(signals)
+        markers = _find_markers(part.text) if isinstance(part, Text) else []
+        signals += [_signal(marker) for marker in markers]
+        if not markers or not isinstance(part, Text):
+            parts.append(part)
+        # no more is stripped than that: it could turn another line into a marker
+        elif (text := _cut(part.text, markers).rstrip(" \t\r\n")).strip():
+            parts.append(replace(part, text=text))
+    return (Message(message.role, tuple(parts)), tuple(signals)) if signals else (message, ())
 
 
-def _stripped(part: Text, signals: list[str]) -> Text | None:
-    examples = _Examples()
-    kept = "".join([examples.take(line) for line in _LINES.findall(part.text)]) + examples.rest()
-    signals += examples.signals
-    if not examples.signals:
-        return part
-    text = kept.rstrip(" \t\r\n")  # no more than that: it could turn another line into a marker
-    return replace(part, text=text) if text.strip() else None
+def _find_markers(text: str) -> list[re.Match[str]]:
+    """Return the marker lines of a text that are no examples, in order."""
+    lines = [*_LINE.finditer(text)] if "[" in text or "{" in text else []
+    if not lines:
+        return []
+    from markdown_it import MarkdownIt
+
+    numbers = iter(range(len(lines)))
+    probe = _LINE.sub(lambda line: f"{line[1]}{_SIGN}{next(numbers)}{_SIGN}\n", text.replace(_SIGN, " "))
+    quotations, counting = 0, []
+    for block in MarkdownIt("commonmark").parse(probe):
+        quotations += block.nesting if block.type.startswith("blockquote") else 0
+        words = [part.content for part in block.children or () if part.type == "text"]
+        if block.type == "html_block" and not _EXAMPLE.match(block.content):
+            words = [block.content]
+        counting += [lines[int(number)] for number in _NUMBER.findall("\n".join(words)) if not quotations]
+    return counting
 
 
-class _Examples:
-    """The code, quotations and HTML of a text, line by line, as in CommonMark: a marker in them is an example.
+def _signal(marker: re.Match[str]) -> str:
+    name = marker[2] or marker[3]
+    return _SIGNALS.get(name, name)
 
-    A marker after an opening backtick waits until the closing one comes, or the paragraph ends without it.
-    """
 
-    def __init__(self) -> None:
-        self.signals: list[str] = []
-        self._closed = False
-        """Whether the last line has closed the code span that was open before it."""
-        self._fence = ""
-        """The characters that began the fence that is open; empty outside."""
-        self._tag = ""
-        """The end of the block of HTML that is open; empty outside."""
-        self._in_quote = False
-        """Whether the next line continues the paragraph of a quotation, with or without its ``>``."""
-        self._in_paragraph = False
-        """Whether an indented line continues the text before it, instead of being code."""
-        self._backticks = 0
-        """The number of backticks that opened the code span; 0 outside."""
-        self._waiting: list[str] = []
-        """A marker that may be in a code span, and the lines after it."""
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether lines were taken that `take` has not returned yet."""
-        return bool(self._waiting)
-
-    def take(self, line: str) -> str:
-        """Take the next line; return the lines that are decided by now, without markers. Each signal is added to `signals`."""
-        was_open, is_example, is_marker = self._backticks, self._hold(line), _LINE.fullmatch(line) is not None
-        if not (was_open and (self._waiting or is_marker)):
-            return self._kept(line, is_example)
-        if self._backticks == was_open:
-            self._waiting.append(line)
-            return ""
-        return self._decided(is_example=self._closed) + self._kept(line, is_example)
-
-    def rest(self) -> str:
-        """Return the lines that wait, without markers, as the text has ended and with it any code span."""
-        return self._decided(is_example=False)
-
-    def _decided(self, *, is_example: bool) -> str:
-        lines, self._waiting = self._waiting, []
-        return "".join([self._kept(line, is_example) for line in lines])
-
-    def _kept(self, line: str, is_example: bool) -> str:
-        marker = None if is_example else _LINE.fullmatch(line)
-        if marker is None:
-            return line
-        name = marker[1] or marker[2]
-        self.signals.append(_SIGNALS.get(name, name))
-        return ""
-
-    def _hold(self, line: str) -> bool:
-        """Track the examples that the line opens and closes; return whether it is in one other than a code span."""
-        self._closed = False
-        if self._tag or (not self._fence and self._opens_html(line)):
-            if self._tag in line.lower():
-                self._tag = ""
-            return True
-        before, fence = self._fence, _FENCE.match(line)
-        if fence is not None:
-            if not before:
-                self._fence = fence["fence"]
-            elif fence["fence"].startswith(before) and not fence["more"].strip():
-                self._fence = ""
-        if before or self._fence:
-            self._end_paragraph()
-            return True
-        return self._holds_in_paragraph(line)
-
-    def _end_paragraph(self) -> None:
-        self._in_quote, self._in_paragraph, self._backticks = False, False, 0
-
-    def _opens_html(self, line: str) -> bool:
-        opening = _HTML.match(line)
-        if opening is not None:
-            self._tag = "-->" if opening["tag"] == "!--" else f"</{opening['tag'].lower()}>"
-            self._end_paragraph()
-        return opening is not None
-
-    def _holds_in_paragraph(self, line: str) -> bool:
-        if not line.strip():
-            self._end_paragraph()
-            return False
-        quoted = _QUOTE.match(line)
-        if quoted is not None:
-            rest = line[quoted.end() :]
-            self._in_quote, self._backticks = bool(rest.strip()) and not _NO_PARAGRAPH.match(rest), 0
-            return True
-        if self._in_quote and not _NO_PARAGRAPH.match(line):
-            return True
-        self._in_quote = False
-        if not self._in_paragraph and line.startswith(("    ", "\t")):
-            return False  # code, and no marker: backticks in it open no code span
-        self._in_paragraph = True
-        for run in _BACKTICKS.finditer(line) if "`" in line else ():
-            length = len(run[1])
-            if self._backticks == length:
-                self._backticks, self._closed = 0, True
-            elif not self._backticks and run[0][0] == "`":  # escaped, it opens nothing
-                self._backticks = length
-        return False
+def _cut(text: str, markers: list[re.Match[str]]) -> str:
+    """Return the text without these lines."""
+    ends = [0, *[marker.end() for marker in markers]]
+    starts = [*[marker.start() for marker in markers], len(text)]
+    return "".join([text[end:start] for end, start in zip(ends, starts, strict=True)])
 
 
 class MarkerFilter:
-    """Removes marker lines from streamed text, holding back the start of a line while it may still become one."""
+    """Removes marker lines from streamed text, holding back the start of a line while it may still become one.
+
+    A marker waits for the end of its paragraph: a backtick in it makes code of the lines before.
+    """
 
     def __init__(self) -> None:
-        self._line = ""
-        """The text held back, from the beginning of its line."""
-        self._at_start = True
-        self._examples = _Examples()
         self._shown: list[str] = []
-        """The pieces of a line whose beginning was shown already."""
+        self._waiting: list[str] = []
+        """A line that may be a marker, and the lines after it."""
+        self._line: list[str] = []
+        """The pieces of the last line, as long as it waits."""
+        self._at_start = True
+        self._parses = 0
 
     def feed(self, text: str) -> str:
         """Return the text that may be shown now."""
-        if not self._at_start and "\n" not in text:
-            self._shown.append(text)
-            return text
         return "".join([self._take(piece) for piece in _LINES.findall(text)])
 
     def rest(self) -> str:
         """Return the text still held back when the stream has ended."""
-        held = (self._examples.take(self._line) if self._line else "") + self._examples.rest()
-        self._line, self._at_start, self._examples, self._shown = "", True, _Examples(), []
+        self._waiting.append("".join(self._line))
+        held = self._decided()
+        self.__init__()  # type: ignore[misc]  # the next stream begins a line
         return held
 
     def _take(self, piece: str) -> str:
         ends = piece.endswith("\n")
-        if not self._at_start:
-            self._at_start = ends
-            self._shown.append(piece)
-            if ends:
-                self._examples.take("".join(self._shown))
-                self._shown = []
-            return piece
-        self._line += piece
-        if ends:
-            held, self._line = self._line, ""
-            return self._examples.take(held)
-        if self._examples.is_waiting or _may_be_marker(self._line):
-            return ""
-        held, self._line, self._at_start = self._line, "", False
-        self._shown = [held]
-        return held
+        if self._at_start or self._waiting:
+            self._line.append(piece)
+            line = "".join(self._line) if ends or not self._waiting else ""
+            if not ends and (self._waiting or _may_be_marker(line)):
+                return ""
+            self._line.clear()
+            if self._waiting or _LINE.fullmatch(line):
+                self._waiting.append(line)
+                return "" if line.strip() or self._parses >= MAX_PARSES else self._decided()
+            piece = line
+        self._shown.append(piece)
+        self._at_start = ends
+        return piece
+
+    def _decided(self) -> str:
+        """Return the lines that wait, without markers."""
+        before, held = "".join(self._shown), "".join(self._waiting)
+        self._shown, self._waiting, self._parses = [before, held], [], self._parses + 1
+        markers = [marker for marker in _find_markers(before + held) if marker.start() >= len(before)]
+        return _cut(before + held, markers)[len(before) :]
 
 
 def _may_be_marker(line: str) -> bool:
