@@ -15,7 +15,7 @@ import pytest
 from asserted_sentences import RENEW, Sentences, Snapshot
 from hypothesis import HealthCheck
 from hypothesis import settings as property_settings
-from missing_parts import LACKS, Lacking, missing_line
+from missing_parts import LACKS, missing_line
 
 from agentnb import settings
 
@@ -132,7 +132,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Iterator[None]:
     """Note which part of the machine a skipped test lacks."""
     report = yield
-    if call.excinfo is not None and isinstance(call.excinfo.value, Lacking):
+    if call.excinfo is not None and hasattr(call.excinfo.value, "part"):
         report.user_properties.append((LACKS, call.excinfo.value.part))
     return report
 

@@ -19,19 +19,13 @@ LACKS = "lacks"
 """The property of the report of a test that lacks a part."""
 
 
-class Lacking(pytest.skip.Exception):
-    """The skip of a test for lack of a part."""
-
-    def __init__(self, part: str, reason: str) -> None:
-        super().__init__(reason)
-        self.part = part
-
-
 def skip_without(part: str, reason: str, *, in_ci: bool = True) -> NoReturn:
     """Skip the test for lack of a part. ``in_ci``: whether it may lack there; else the test fails."""
     if not in_ci and os.environ.get("CI"):
         pytest.fail(reason)
-    raise Lacking(part, reason)
+    skipped = pytest.skip.Exception(reason)
+    skipped.part = part  # for the report
+    raise skipped
 
 
 def missing_line(lacking: Iterable[str]) -> str:

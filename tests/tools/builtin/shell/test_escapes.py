@@ -184,7 +184,7 @@ def test_the_network_is_out_of_reach(work: Path) -> None:
     assert interfaces <= {"lo", "sit0", "tunl0", "ip6tnl0", "gre0", "erspan0", "gretap0"}
 
 
-def test_sockets_of_the_kernel_are_out_of_reach(work: Path, tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_kernel_sockets_are_out_of_reach(work: Path, tmp_path: Path, subtests: pytest.Subtests) -> None:
     top = repository(tmp_path / "home" / "top")
     part = top / "part"
     (part / "node_modules").mkdir(parents=True)
@@ -192,7 +192,7 @@ def test_sockets_of_the_kernel_are_out_of_reach(work: Path, tmp_path: Path, subt
         "among temporary files": str(tmp_path / "s"),
         "in the folder": str(part / "s"),
         "in the repository": str(top / "s"),
-        "among packages": str(part / "node_modules" / "s"),
+        "among packages": str(part / "node_modules" / "s"),  # an address has 107 bytes
         "abstract": f"\0agentnb-{uuid.uuid4().hex}",
     }.items():
         with subtests.test(case), listening(socket.AF_UNIX, address):

@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 import threading
+import uuid
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -144,9 +145,13 @@ def test_a_home_that_is_a_repository_stays_hidden(work: Path) -> None:
 
 
 def test_homes_and_temporary_files_are_hidden_but_writable(work: Path) -> None:
-    text = shown(work, "cat ../diary.txt ~/diary.txt 2>/dev/null; for d in ~ /tmp /var/tmp; do echo x > $d/x && cat $d/x; done")
+    name = uuid.uuid4().hex
+    text = shown(
+        work,
+        f"cat ../diary.txt ~/diary.txt 2>/dev/null; for d in ~ /tmp /var/tmp; do echo x > $d/{name} && cat $d/{name}; done",
+    )
     assert text == "x\nx\nx\n"
-    assert not (work.parent / "x").exists() and not Path("/tmp/x").exists()
+    assert not (work.parent / name).exists() and not Path("/tmp", name).exists()
     assert shown(work, "ls -A /run /home") == "/home:\n\n/run:\n"
 
 
