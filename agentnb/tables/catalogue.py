@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agentnb.errors import SettingsError, near
-from agentnb.tables.columns import Column, table
+from agentnb.tables.columns import Column, columns_of, table
 from agentnb.tables.events import TABLE as EVENTS
 from agentnb.tables.frames import Table
 from agentnb.tables.guidance import TABLE as GUIDANCE
@@ -54,11 +54,4 @@ def columns(name: str | None = None) -> pd.DataFrame:
     return table(rows, COLUMNS)
 
 
-COLUMNS: list[Column[Row]] = [
-    Column("table", "str", lambda row: row.table, "Name of the table", ""),
-    Column("column", "str", lambda row: row.column.name, "Name of the column", ""),
-    Column("dtype", "str", lambda row: row.column.dtype, "Its pandas dtype", ""),
-    Column("unit", "str", lambda row: row.column.unit, "Its unit, or what its numbers count", ""),
-    Column("meaning", "str", lambda row: row.column.meaning, "What it holds", ""),
-    Column("source", "str", lambda row: row.column.source, "Where that comes from", ""),
-]
+COLUMNS: list[Column[Row]] = columns_of("columns")

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from operator import attrgetter
+from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from agentnb.core.log.well_formed_values import LARGEST
@@ -14,17 +19,6 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 TIME = "datetime64[us, UTC]"
-
-COUNTED = "counted"
-"""The source of a column that agentnb counts in the log."""
-UTC = "UTC"
-ROUNDS = "rounds from 1"
-"""The unit of a column that names a round as the cards do."""
-SECONDS = "seconds"
-DOLLARS = "US dollars"
-TOKENS = "tokens"
-SHARE = "0 to 1"
-JSON = "JSON"
 
 
 class Column(NamedTuple, Generic[R]):
@@ -39,6 +33,36 @@ class Column(NamedTuple, Generic[R]):
     """The field of an event that it is, such as ``model_replied.usage.input``, or what agentnb does to get it."""
     unit: str = ""
     """Its unit, or what its numbers count; empty for words."""
+
+
+@cache
+def _declared() -> dict[str, dict[str, dict[str, Any]]]:
+    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+
+
+def columns_of(table: str, functions: Mapping[str, Callable[[R], Any]] = MappingProxyType({})) -> list[Column[R]]:
+    """Return the columns of a table from ``columns.toml``; ``functions`` compute those without an attribute of the row."""
+    return [
+        Column(
+            name,
+            declared["dtype"],
+            functions[name] if name in functions else _getter(declared),
+            declared["meaning"],
+            declared.get("source", ""),
+            declared.get("unit", ""),
+        )
+        for name, declared in _declared()[table].items()
+    ]
+
+
+def _getter(declared: Mapping[str, Any]) -> Callable[[Any], Any]:
+    """Return the function from a row's object to the attribute that a column shows."""
+    value = attrgetter(declared["value"])
+    if declared.get("from"):
+        return lambda row: number_of(value(row))
+    if declared.get("missing") == "empty":
+        return lambda row: value(row) or None
+    return value
 
 
 def table(rows: Iterable[R], columns: Sequence[Column[R]]) -> pd.DataFrame:

@@ -9,7 +9,7 @@ from agentnb.detect.timelines import Detection, Presets
 from agentnb.interchange.detecting import DetectedRun, detected_runs
 from agentnb.interchange.files import RunSource, warn_of
 from agentnb.interchange.trace_file import Problem
-from agentnb.tables.columns import ROUNDS, Column
+from agentnb.tables.columns import Column, columns_of
 from agentnb.tables.frames import Values
 
 if TYPE_CHECKING:
@@ -23,19 +23,14 @@ class Row(NamedTuple):
     found: Detection
 
 
-COLUMNS: list[Column[Row]] = [
-    Column("run_id", "str", lambda row: row.run.run_id, "The run", "event.run_id"),
-    Column("model", "str", lambda row: row.run.model, "The run's model", "run_started.model"),
-    Column("round", "int64", lambda row: row.found.made + 1, "The round after which it was first found", "detect", ROUNDS),
-    Column("preset", "str", lambda row: row.found.preset, "The preset or detector that found it", "detect"),
-    Column("rule", "str", lambda row: row.found.rule, "The rule that found it", "detect"),
-    Column("family", "str", lambda row: row.found.family, "What kind of problem it is: loop, stall, failure, ...", "detect"),
-    Column("severity", "str", lambda row: row.found.severity, "How far it had gone at last: notice to stop", "detect"),
-    Column("first", "int64", lambda row: row.found.first + 1, "First of its rounds", "detect", ROUNDS),
-    Column("last", "int64", lambda row: row.found.last + 1, "Last of its rounds", "detect", ROUNDS),
-    Column("times", "int64", lambda row: row.found.times, "How often it was found, each time with a later round", "detect"),
-    Column("sentence", "str", lambda row: row.found.sentence, "What was found", "detect"),
-]
+COLUMNS: list[Column[Row]] = columns_of(
+    "detections",
+    {
+        "round": lambda row: row.found.made + 1,
+        "first": lambda row: row.found.first + 1,
+        "last": lambda row: row.found.last + 1,
+    },
+)
 
 
 def detections(source: RunSource, presets: Presets = (DEFAULT,), *, processes: int = 1) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from agentnb.core.log.wire import encode
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.fold import folded
 from agentnb.interchange.files import RunSource
-from agentnb.tables.columns import JSON, ROUNDS, TIME, UTC, Column, number_of
+from agentnb.tables.columns import Column, columns_of
 from agentnb.tables.folders import frame_of
 from agentnb.tables.frames import Table
 
@@ -32,30 +32,7 @@ class Row(NamedTuple):
     fields: str
 
 
-COLUMNS: list[Column[Row]] = [
-    Column("run_id", "str", lambda row: row.event.run_id, "The run", "event.run_id"),
-    Column("seq", "int64", lambda row: row.event.seq, "Place in the log", "event.seq", "from 0"),
-    Column("at", TIME, lambda row: row.event.at, "When it happened; missing where a trace does not say", "event.at", UTC),
-    Column(
-        "kind", "str", lambda row: row.kind, "Kind of the event, also of kinds that this version does not know", "event.kind"
-    ),
-    Column(
-        "round",
-        "Int64",
-        lambda row: number_of(row.round),
-        "The round in which it came; missing before the first round and at the end of the run",
-        "round_started.index",
-        ROUNDS,
-    ),
-    Column(
-        "fields",
-        "str",
-        lambda row: row.fields,
-        "Its own fields as the log has them (there, rounds count from 0); fields with their usual value are left out",
-        "the event",
-        JSON,
-    ),
-]
+COLUMNS: list[Column[Row]] = columns_of("events")
 
 
 def _rows(run: RunFacts) -> Iterator[Row]:

@@ -11,7 +11,7 @@ from agentnb.detect.rules import CELLS
 from agentnb.detect.run import Run
 from agentnb.interchange.files import RunSource
 from agentnb.models.estimate import tokens_of_text
-from agentnb.tables.columns import COUNTED, ROUNDS, TOKENS, Column, number_of
+from agentnb.tables.columns import Column, columns_of
 from agentnb.tables.folders import frame_of
 from agentnb.tables.frames import Table
 
@@ -31,70 +31,13 @@ class Row(NamedTuple):
     rounds_until_followed: int | None
 
 
-COLUMNS: list[Column[Row]] = [
-    Column("run_id", "str", lambda row: row.run.id, "The run", "event.run_id"),
-    Column("model", "str", lambda row: row.run.model, "The run's model", "run_started.model"),
-    Column(
-        "policy",
-        "str",
-        lambda row: row.run.settings.get("policy", {}).get("name"),
-        "Name of the run's policy",
-        "run_started.settings",
-    ),
-    Column("round", "int64", lambda row: number_of(row.round), "The round it was given for", "round_started.index", ROUNDS),
-    Column("set", "str", lambda row: row.guidance.set, "The variant: name of its guidance set", "guidance_given.guidance.set"),
-    Column("version", "str", lambda row: row.guidance.version, "Content hash of its set", "guidance_given.guidance.version"),
-    Column(
-        "cell",
-        "str",
-        lambda row: row.guidance.cell,
-        "Cell of the matrix, intervention and so on",
-        "guidance_given.guidance.cell",
-    ),
-    Column("level", "int64", lambda row: row.guidance.level, "Strength", "guidance_given.guidance.level", "1 to 3"),
-    Column("trigger", "str", lambda row: row.guidance.trigger, "What caused it", "guidance_given.guidance.trigger"),
-    Column(
-        "tokens",
-        "int64",
-        lambda row: tokens_of_text(row.guidance.text),
-        "Tokens of its text",
-        "estimated by models.estimate",
-        TOKENS,
-    ),
-    Column(
-        "followed",
-        "boolean",
-        lambda row: row.verdict.followed,
-        "Whether the reply followed it; missing if that is unknown",
-        "judged by detect.rules",
-    ),
-    Column("why", "str", lambda row: row.verdict.why, "Why it counts as followed or not", "judged by detect.rules"),
-    Column(
-        "ignored_in_a_row",
-        "int64",
-        lambda row: row.ignored_in_a_row,
-        "Times in a row that guidance of its kind was ignored, this time included; the four cells are one kind",
-        COUNTED,
-        "times",
-    ),
-    Column(
-        "times_ignored",
-        "int64",
-        lambda row: row.times_ignored,
-        "Times that guidance of its kind was ignored in the run so far, this time included",
-        COUNTED,
-        "times",
-    ),
-    Column(
-        "rounds_until_followed",
-        "Int64",
-        lambda row: row.rounds_until_followed,
-        "1 if this reply followed it, 2 if that of the next round followed guidance of its kind; missing if none did",
-        COUNTED,
-        "rounds",
-    ),
-    Column("text", "str", lambda row: row.guidance.text, "Its text", "guidance_given.guidance.text"),
-]
+COLUMNS: list[Column[Row]] = columns_of(
+    "guidance",
+    {
+        "policy": lambda row: row.run.settings.get("policy", {}).get("name"),
+        "tokens": lambda row: tokens_of_text(row.guidance.text),
+    },
+)
 
 
 def _rows(run: Run) -> Iterator[Row]:

@@ -12,7 +12,7 @@ from agentnb.core.log.work_events import FindingMade
 from agentnb.core.run.rounds import WorkflowRound, is_blocked
 from agentnb.detect.run import Run
 from agentnb.interchange.files import RunSource
-from agentnb.tables.columns import JSON, ROUNDS, Column, number_of
+from agentnb.tables.columns import Column, columns_of
 from agentnb.tables.folders import frame_of
 from agentnb.tables.frames import Table
 
@@ -41,57 +41,12 @@ class Row(NamedTuple):
     evidence: Any = None
 
 
-COLUMNS: list[Column[Row]] = [
-    Column("run_id", "str", lambda row: row.run.id, "The run", "event.run_id"),
-    Column("model", "str", lambda row: row.run.model, "The run's model", "run_started.model"),
-    Column(
-        "family",
-        "str",
-        lambda row: row.family,
-        "What kind of problem it is: loop, stall, or what a detector says",
-        "finding_made.family",
-    ),
-    Column(
-        "rule",
-        "str",
-        lambda row: row.rule,
-        "The rule that found it",
-        "loop_detected.rule, call_blocked.rule, finding_made.rule, or judged by detect.judgements",
-    ),
-    Column(
-        "first",
-        "int64",
-        lambda row: number_of(row.first),
-        "First of its rounds",
-        "loop_detected.first, finding_made.first",
-        ROUNDS,
-    ),
-    Column(
-        "last", "int64", lambda row: number_of(row.last), "Last of its rounds", "loop_detected.last, finding_made.last", ROUNDS
-    ),
-    Column(
-        "severity",
-        "str",
-        lambda row: row.severity,
-        "notice (a repeated answer), block (a call was not run), nudge (an intervention answers it), stop (it ended the run)",
-        "loop_detected.severity, finding_made.severity",
-    ),
-    Column(
-        "sentence",
-        "str",
-        lambda row: row.sentence,
-        "What was found; one of agentnb's own counts rounds from 1",
-        "loop_detected.sentence, finding_made.sentence",
-    ),
-    Column(
-        "evidence",
-        "str",
-        lambda row: None if row.evidence is None else msgspec.json.encode(row.evidence).decode(),
-        "The calls or texts in which a detector found it",
-        "finding_made.evidence",
-        JSON,
-    ),
-]
+COLUMNS: list[Column[Row]] = columns_of(
+    "loops",
+    {
+        "evidence": lambda row: None if row.evidence is None else msgspec.json.encode(row.evidence).decode(),
+    },
+)
 
 
 def found(run: Run) -> list[Row]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,7 +12,7 @@ from agentnb.core.log.logged_messages import LoggedMessages
 from agentnb.core.messages import Text, Thinking, ToolCall, ToolResult
 from agentnb.core.run.facts import RunFacts
 from agentnb.interchange.files import RunSource
-from agentnb.tables.columns import COUNTED, Column
+from agentnb.tables.columns import Column, columns_of
 from agentnb.tables.folders import frame_of
 from agentnb.tables.frames import Table
 
@@ -35,41 +34,7 @@ class Row(msgspec.Struct, gc=False):
     inherited: bool
 
 
-COLUMNS: list[Column[Row]] = [
-    Column("run_id", "str", attrgetter("run_id"), "The run", "event.run_id"),
-    Column("position", "int64", attrgetter("position"), "Place in the conversation", COUNTED, "from 0"),
-    Column("role", "str", attrgetter("role"), "Role: user, assistant or tool", "the message"),
-    Column(
-        "author",
-        "str",
-        attrgetter("author"),
-        "Who wrote it, where several speakers share a conversation",
-        "the message",
-    ),
-    Column(
-        "text",
-        "str",
-        attrgetter("text"),
-        "Its text, without thinking; of a tool message, the text of its results",
-        "run_started.prompt, model_replied.message, tool_finished.result, command_received.message",
-    ),
-    Column(
-        "thinking",
-        "str",
-        attrgetter("thinking"),
-        "What the model thought, as far as its provider shows it; missing if it shows nothing",
-        "model_replied.message",
-    ),
-    Column("tool_calls", "int64", attrgetter("calls"), "Tool calls in it", COUNTED, "calls"),
-    Column("tool_results", "int64", attrgetter("results"), "Tool results in it", COUNTED, "results"),
-    Column(
-        "inherited",
-        "bool",
-        attrgetter("inherited"),
-        "Whether it belongs to the conversation that the run continues",
-        "run_started.history",
-    ),
-]
+COLUMNS: list[Column[Row]] = columns_of("messages")
 
 
 def _rows(run: LoggedMessages | RunFacts) -> Iterator[Row]:

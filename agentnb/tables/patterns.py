@@ -16,7 +16,7 @@ from agentnb.core.run.inner_calls import all_calls
 from agentnb.core.todos import open_todos
 from agentnb.detect.run import Run
 from agentnb.interchange.files import RunSource, labels_beside
-from agentnb.tables.columns import COUNTED, SHARE, Column, success_of, table
+from agentnb.tables.columns import Column, columns_of, success_of, table
 from agentnb.tables.folders import frame_of
 from agentnb.tables.frames import Table
 from agentnb.tables.loops import found
@@ -153,138 +153,23 @@ def _share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-COLUMNS: list[Column[Group]] = [
-    Column("by", "str", lambda row: row.by, f"What the runs are grouped by: {', '.join(BY)}", "the tables of these names"),
-    Column(
-        "value",
-        "str",
-        lambda row: row.value,
-        "The group; a run with several findings or tools is in several, one whose value is unknown in none",
-        "the tables of these names",
-    ),
-    Column("runs", "int64", lambda row: len(row.members), "Runs in the group", COUNTED, "runs"),
-    Column("completed", "int64", lambda row: row.completed, "Runs in the group that completed", "run_finished.status", "runs"),
-    Column(
-        "completion_rate",
-        "float64",
-        lambda row: _share(row.completed, len(row.ended)),
-        "Share of the ended runs that completed; runs whose end is not recorded do not count",
-        "completed / ended runs",
-        SHARE,
-    ),
-    Column(
-        "not_completed",
-        "int64",
-        lambda row: len(row.not_completed),
-        "Runs that ended in any other way: failed, limited, stopped, cancelled or interrupted",
-        "run_finished.status",
-        "runs",
-    ),
-    Column(
-        "unknown",
-        "int64",
-        lambda row: row.unknown,
-        "Runs of other products whose traces do not record their end",
-        "run_finished.status",
-        "runs",
-    ),
-    Column(
-        "failed",
-        "int64",
-        lambda row: sum(one.status == "failed" for one in row.members),
-        "Runs that an error ended",
-        "run_finished.status",
-        "runs",
-    ),
-    Column(
-        "passed",
-        "int64",
-        lambda row: row.passed,
-        "Runs that did what they should; completion says only how a run ended",
-        "outcome_given.assessment, store.labels",
-        "runs",
-    ),
-    Column(
-        "not_passed",
-        "int64",
-        lambda row: row.not_passed,
-        "Runs that did not do what they should",
-        "outcome_given.assessment, store.labels",
-        "runs",
-    ),
-    Column(
-        "outcome_unknown",
-        "int64",
-        lambda row: len(row.members) - row.passed - row.not_passed,
-        "Runs of which nothing says whether they did what they should",
-        "outcome_given.assessment, store.labels",
-        "runs",
-    ),
-    Column(
-        "passing_rate",
-        "float64",
-        lambda row: _share(row.passed, row.passed + row.not_passed),
-        "Share of the runs with a known outcome that passed; missing without any",
-        "passed / (passed + not_passed)",
-        SHARE,
-    ),
-    Column(
-        "todo_completion_rate",
-        "float64",
-        lambda row: _share(*row.todos),
-        "Share of the todos that are completed",
-        "todos_changed.todos",
-        SHARE,
-    ),
-    Column(
-        "guidance_given",
-        "Int64",
-        lambda row: sum(row.verdicts) if row.is_guided else None,
-        "How often guidance was given; missing for runs of other products, which do not say",
-        COUNTED,
-        "times",
-    ),
-    Column(
-        "guidance_followed",
-        "Int64",
-        lambda row: row.verdicts.true if row.is_guided else None,
-        "How often guidance was followed",
-        "judged by detect.rules",
-        "times",
-    ),
-    Column(
-        "followed_rate",
-        "float64",
-        lambda row: _share(row.verdicts.true, row.verdicts.true + row.verdicts.false),
-        "Share of the guidance that was followed, where that is known",
-        "guidance_followed / judged guidance",
-        SHARE,
-    ),
-    Column(
-        "tool_calls",
-        "int64",
-        lambda row: sum(row.successes),
-        "Tool calls, those that tools made included; in a row of a tool, its calls",
-        COUNTED,
-        "calls",
-    ),
-    Column("tool_errors", "int64", lambda row: row.successes.false, "Tool calls that failed", COUNTED, "calls"),
-    Column(
-        "error_rate",
-        "float64",
-        lambda row: _share(row.successes.false, row.successes.true + row.successes.false),
-        "Share of the tool calls that failed, where that is known",
-        "tool_errors / calls with a result",
-        SHARE,
-    ),
-    Column(
-        "example_run",
-        "str",
-        lambda row: row.example,
-        "A run to open: the last that did not complete; in a row of a tool, the last in which it failed",
-        "event.run_id",
-    ),
-]
+COLUMNS: list[Column[Group]] = columns_of(
+    "patterns",
+    {
+        "runs": lambda row: len(row.members),
+        "completion_rate": lambda row: _share(row.completed, len(row.ended)),
+        "not_completed": lambda row: len(row.not_completed),
+        "failed": lambda row: sum(one.status == "failed" for one in row.members),
+        "outcome_unknown": lambda row: len(row.members) - row.passed - row.not_passed,
+        "passing_rate": lambda row: _share(row.passed, row.passed + row.not_passed),
+        "todo_completion_rate": lambda row: _share(*row.todos),
+        "guidance_given": lambda row: sum(row.verdicts) if row.is_guided else None,
+        "guidance_followed": lambda row: row.verdicts.true if row.is_guided else None,
+        "followed_rate": lambda row: _share(row.verdicts.true, row.verdicts.true + row.verdicts.false),
+        "tool_calls": lambda row: sum(row.successes),
+        "error_rate": lambda row: _share(row.successes.false, row.successes.true + row.successes.false),
+    },
+)
 
 
 def _groups(known: list[Facts]) -> Iterator[Group]:

@@ -10,7 +10,7 @@ from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.fold import folded
 from agentnb.core.usage import NOTHING_USED
 from agentnb.interchange.files import RunSource
-from agentnb.tables.columns import COUNTED, DOLLARS, SECONDS, Column
+from agentnb.tables.columns import Column, columns_of
 from agentnb.tables.folders import frame_of
 from agentnb.tables.frames import Table
 from agentnb.tables.model_calls import executor_of
@@ -42,60 +42,7 @@ class Row(NamedTuple):
         return None if began is None or ended is None else (ended - began).total_seconds()
 
 
-COLUMNS: list[Column[Row]] = [
-    Column("run_id", "str", lambda row: row.run_id, "The run", "event.run_id"),
-    Column("plan", "int64", lambda row: row.plan.number, "Its number in the run", COUNTED, "plans from 1"),
-    Column("plan_id", "str", lambda row: row.plan.id, "Id of the plan", "plan_proposed.plan_id"),
-    Column(
-        "mode",
-        "str",
-        lambda row: row.plan.mode or None,
-        "How a plan of a chat is executed: auto_execute, draft_only or agent_review",
-        "model_called.execution_mode",
-    ),
-    Column(
-        "context",
-        "str",
-        lambda row: row.plan.context or None,
-        "The scope in which it was made",
-        "run_started.context_type, context_shifted.context_type",
-    ),
-    Column(
-        "status",
-        "str",
-        lambda row: row.plan.outcome,
-        "pending, pending_review, executing (also if the log ends there), completed (also a plan without steps), failed, "
-        "cancelled or declined",
-        "step_finished.status of the task that runs it, plan_rejected",
-    ),
-    Column("verdict", "str", lambda row: row.plan.verdict or None, "Of its last review", "plan_reviewed.verdict"),
-    Column("edits", "int64", lambda row: row.plan.edits, "How often it was edited", "counted: plan_edited", "edits"),
-    Column("steps", "Int64", lambda row: row.steps, "Its steps, those that were dropped or not run included", COUNTED, "steps"),
-    Column(
-        "calls",
-        "int64",
-        lambda row: row.plan.calls,
-        "Tool calls of its steps that began, further attempts included",
-        "counted: tool_started",
-        "calls",
-    ),
-    Column(
-        "cost",
-        "float64",
-        lambda row: row.cost,
-        "Of the model calls that made it, and of those made while it ran; missing if one is unknown",
-        "model_called.usage.cost, spent_besides.nested.cost",
-        DOLLARS,
-    ),
-    Column(
-        "seconds",
-        "float64",
-        lambda row: row.seconds,
-        "How long it was executed, questions to the person included; missing if it was not, or is not over",
-        "step_finished.at - step_started.at",
-        SECONDS,
-    ),
-]
+COLUMNS: list[Column[Row]] = columns_of("plans")
 
 
 def _rows(run: RunFacts) -> Iterator[Row]:

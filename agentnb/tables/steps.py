@@ -13,7 +13,7 @@ from agentnb.core.run.step_outputs import as_text
 from agentnb.core.run.timeline import Step, first_seq, timeline
 from agentnb.core.run.work_records import is_substituted
 from agentnb.interchange.files import RunSource
-from agentnb.tables.columns import SECONDS, TIME, UTC, Column
+from agentnb.tables.columns import Column, columns_of
 from agentnb.tables.folders import frame_of
 from agentnb.tables.frames import Table
 
@@ -65,82 +65,23 @@ class Row(NamedTuple):
         return getattr(self.ended, name, None) or None
 
 
-COLUMNS: list[Column[Row]] = [
-    Column("run_id", "str", lambda row: row.run_id, "The run", "event.run_id"),
-    Column("step", "str", lambda row: row.step, "Path of the step: ids of blocks and step, joined by /", "step_started.step"),
-    Column(
-        "kind",
-        "str",
-        lambda row: row.of_start("step_kind"),
-        "The type of the step, such as agent or condition",
-        "step_started.step_kind",
-    ),
-    Column("agent", "str", lambda row: row.of_start("agent"), "Who does the work: agent, tool, file", "step_started.agent"),
-    Column("parent", "str", lambda row: row.of_start("parent"), "Path of the block around it", "step_started.parent"),
-    Column(
-        "iteration",
-        "Int64",
-        lambda row: row.of_start("iteration"),
-        "Which execution of the step this is; loops make more than one",
-        "step_started.iteration",
-        "executions from 1",
-    ),
-    Column(
-        "attempt",
-        "Int64",
-        lambda row: row.of_start("attempt"),
-        "Which try of that execution this is",
-        "step_started.attempt",
-        "attempts from 1",
-    ),
-    Column(
-        "status",
-        "str",
-        lambda row: row.status,
-        "completed, failed, cancelled, skipped; retried: it failed, and another attempt follows; open: the log ends before",
-        "step_finished.status",
-    ),
-    Column(
-        "substituted",
-        "bool",
-        lambda row: is_substituted(row.status, row.of_end("error") or ""),
-        "Whether it failed and completed with the substitute that on_error gives",
-        "step_finished.status, step_finished.error",
-    ),
-    Column(
-        "error",
-        "str",
-        lambda row: row.of_end("error"),
-        "Why the attempt failed; of a completed step: why it used a substitute",
-        "step_finished.error, step_attempted.error",
-    ),
-    Column(
-        "reason",
-        "str",
-        lambda row: row.of_end("reason"),
-        "Why it was skipped, or cancelled although the run went on",
-        "step_skipped.reason, step_finished.reason",
-    ),
-    Column(
-        "wait",
-        "float64",
-        lambda row: row.ended.wait if isinstance(row.ended, w.StepAttempted) else None,
-        "Wait before the next attempt",
-        "step_attempted.wait",
-        SECONDS,
-    ),
-    Column(
-        "output",
-        "str",
-        lambda row: _output(row.ended),
-        "What it gave, as text or JSON; of a block, see its children",
-        "step_finished.output",
-    ),
-    Column("nested", "str", lambda row: row.of_start("nested"), "The nested run that did its work", "step_started.nested"),
-    Column("started_at", TIME, lambda row: row.started.at if row.started else None, "When it began", "step_started.at", UTC),
-    Column("ended_at", TIME, lambda row: row.ended_at, "When it ended", "step_finished.at", UTC),
-    Column("seconds", "float64", lambda row: row.seconds, "How long it took", "step_finished.at - step_started.at", SECONDS),
-]
+COLUMNS: list[Column[Row]] = columns_of(
+    "steps",
+    {
+        "kind": lambda row: row.of_start("step_kind"),
+        "agent": lambda row: row.of_start("agent"),
+        "parent": lambda row: row.of_start("parent"),
+        "iteration": lambda row: row.of_start("iteration"),
+        "attempt": lambda row: row.of_start("attempt"),
+        "substituted": lambda row: is_substituted(row.status, row.of_end("error") or ""),
+        "error": lambda row: row.of_end("error"),
+        "reason": lambda row: row.of_end("reason"),
+        "wait": lambda row: row.ended.wait if isinstance(row.ended, w.StepAttempted) else None,
+        "output": lambda row: _output(row.ended),
+        "nested": lambda row: row.of_start("nested"),
+        "started_at": lambda row: row.started.at if row.started else None,
+    },
+)
 
 
 def _output(ended: Any) -> str | None:

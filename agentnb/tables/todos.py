@@ -13,7 +13,7 @@ from agentnb.core.todos import Todo
 from agentnb.detect.judgements import TODO_VIOLATIONS
 from agentnb.detect.run import Run
 from agentnb.interchange.files import RunSource
-from agentnb.tables.columns import ROUNDS, TIME, UTC, Column, number_of
+from agentnb.tables.columns import Column, columns_of
 from agentnb.tables.folders import frame_of
 from agentnb.tables.frames import Table
 
@@ -43,53 +43,17 @@ class Row(NamedTuple):
         return self.after or self.before
 
 
-LIST = "todos_changed.todos"
-COLUMNS: list[Column[Row]] = [
-    Column("run_id", "str", lambda row: row.run_id, "The run", "event.run_id"),
-    Column(
-        "round",
-        "Int64",
-        lambda row: number_of(row.round),
-        "The round; missing before the first",
-        "round_started.index",
-        ROUNDS,
-    ),
-    Column("at", TIME, lambda row: row.at, "When it happened", "todos_changed.at, tool_finished.at", UTC),
-    Column(
-        "what",
-        "str",
-        lambda row: row.what,
-        "inherited (the run began with it), added, removed, status, edited, reordered (the whole list), or the breach: "
-        "work_without_todo_in_progress, completed_without_in_progress",
-        f"{LIST}, run_started.todos, or judged by detect.judgements",
-    ),
-    Column(
-        "by",
-        "str",
-        lambda row: row.by or None,
-        "Who did it: model or outside; missing for inherited todos",
-        "todos_changed.by",
-    ),
-    Column("todo_id", "Int64", lambda row: row.todo.id if row.todo else None, "Id of the todo", LIST, "id"),
-    Column("title", "str", lambda row: row.todo.title if row.todo else None, "Title of the todo", LIST),
-    Column("before", "str", lambda row: row.before.status if row.before else None, "Its status before", LIST),
-    Column("after", "str", lambda row: row.after.status if row.after else None, "Its status after", LIST),
-    Column("changed", "str", lambda row: _changed(row.before, row.after), "Names of its fields that changed", LIST),
-    Column(
-        "breach",
-        "bool",
-        lambda row: row.what in TODO_VIOLATIONS,
-        "Whether it is a breach of discipline, and not a change",
-        "judged by detect.judgements",
-    ),
-    Column(
-        "call_id",
-        "str",
-        lambda row: row.call_id or None,
-        "The tool call that did it; missing for changes from outside",
-        "todos_changed.call_id, tool_finished.result.call_id",
-    ),
-]
+COLUMNS: list[Column[Row]] = columns_of(
+    "todos",
+    {
+        "todo_id": lambda row: row.todo.id if row.todo else None,
+        "title": lambda row: row.todo.title if row.todo else None,
+        "before": lambda row: row.before.status if row.before else None,
+        "after": lambda row: row.after.status if row.after else None,
+        "changed": lambda row: _changed(row.before, row.after),
+        "breach": lambda row: row.what in TODO_VIOLATIONS,
+    },
+)
 
 
 def _rows(run: Run) -> Iterator[Row]:

@@ -15,7 +15,7 @@ from agentnb.core.run.inner_calls import with_inner
 from agentnb.core.run.rounds import CallRecord, WorkflowRound
 from agentnb.core.run.timeline import Tool, timeline
 from agentnb.interchange.files import RunSource
-from agentnb.tables.columns import COUNTED, JSON, ROUNDS, SECONDS, TIME, UTC, Column, number_of, success_of
+from agentnb.tables.columns import Column, columns_of, number_of, success_of
 from agentnb.tables.folders import frame_of
 from agentnb.tables.frames import Table
 
@@ -43,96 +43,18 @@ class Row(NamedTuple):
     ended_at: datetime | None
 
 
-COLUMNS: list[Column[Row]] = [
-    Column("run_id", "str", lambda row: row.run.id, "The run", "event.run_id"),
-    Column(
-        "round",
-        "Int64",
-        lambda row: None if row.round is None else number_of(row.round.index),
-        "The round; missing if a step made the call",
-        "round_started.index",
-        ROUNDS,
-    ),
-    Column("step", "str", lambda row: row.step or None, "Path of the step that made the call, if one did", "tool_started.step"),
-    Column("position", "int64", lambda row: row.position, "Place in the round, or among the calls of steps", COUNTED, "from 0"),
-    Column("call_id", "str", lambda row: row.record.call.id, "Id of the call", "tool_started.call.id"),
-    Column("name", "str", lambda row: row.record.call.name, "The tool", "tool_started.call.name"),
-    Column("model", "str", lambda row: row.run.model, "The run's model", "run_started.model"),
-    Column(
-        "author",
-        "str",
-        lambda row: row.round.reply.author or None if row.round is not None and row.round.reply is not None else None,
-        "Who made the call, where several agents share a conversation",
-        "model_replied.message",
-    ),
-    Column(
-        "arguments",
-        "str",
-        lambda row: msgspec.json.encode(row.record.call.arguments).decode(),
-        "Its arguments as it was run; tool_calls(..., arguments=True) adds a column for each",
-        "tool_started.call.arguments",
-        JSON,
-    ),
-    Column(
-        "success",
-        "boolean",
-        lambda row: success_of(row.record),
-        "Whether the tool reported success; missing while it is open, or if a trace has no result of it",
-        "tool_finished.result.is_error",
-    ),
-    Column(
-        "error_code",
-        "str",
-        lambda row: row.record.result.error_code if row.record.result else None,
-        "What kind of failure it was",
-        "tool_finished.result.error_code, call_blocked.result.error_code",
-    ),
-    Column(
-        "rule",
-        "str",
-        lambda row: row.record.rule or None,
-        "The rule that blocked it, if one did: a limit such as max_tool_calls, or one against repetition",
-        "call_blocked.rule",
-    ),
-    Column(
-        "result",
-        "str",
-        lambda row: row.record.result.text if row.record.result else None,
-        "Text of the result",
-        "tool_finished.result, call_blocked.result",
-    ),
-    Column(
-        "started_at",
-        TIME,
-        lambda row: row.started_at,
-        "When it began; missing if it was blocked, or if a trace does not say",
-        "tool_started.at",
-        UTC,
-    ),
-    Column("ended_at", TIME, lambda row: row.ended_at, "When its result came", "tool_finished.at, call_blocked.at", UTC),
-    Column(
-        "seconds",
-        "float64",
-        lambda row: None if row.record.result is None else row.record.seconds,
-        "Time that the tool itself took; missing while it is open",
-        "tool_finished.seconds",
-        SECONDS,
-    ),
-    Column(
-        "traceback",
-        "str",
-        lambda row: row.record.traceback or None,
-        "Traceback of your own code, if it raised",
-        "tool_finished.traceback",
-    ),
-    Column(
-        "parent_call",
-        "str",
-        lambda row: row.parent or None,
-        "The call whose tool made this one, if it was not the model; it has that call's position",
-        "tool_started.parent_call",
-    ),
-]
+COLUMNS: list[Column[Row]] = columns_of(
+    "tool_calls",
+    {
+        "round": lambda row: None if row.round is None else number_of(row.round.index),
+        "author": lambda row: row.round.reply.author or None if row.round is not None and row.round.reply is not None else None,
+        "arguments": lambda row: msgspec.json.encode(row.record.call.arguments).decode(),
+        "success": lambda row: success_of(row.record),
+        "error_code": lambda row: row.record.result.error_code if row.record.result else None,
+        "result": lambda row: row.record.result.text if row.record.result else None,
+        "seconds": lambda row: None if row.record.result is None else row.record.seconds,
+    },
+)
 
 
 def _rows(run: RunFacts) -> Iterator[Row]:
