@@ -272,8 +272,9 @@ class Workflow:
             return WorkflowEngine(lifecycle, elicitation, start)
 
         logged = self._logged(values, rerun_from, of, len(earlier)) | needed_again(**models) | logged_builtins(made.toolbox)
-        named: dict[str, Any] = {"name": self._name, "server_tools": servers, **limits}
-        return Orchestration(make=make, settings={**logged, **(settings or {})}, check=check, begins_with=of, **named)
+        named: dict[str, Any] = {"name": self._name, "server_tools": servers, "begins_with": of, **limits}
+        scope = (*made.rule_scope, *inner)
+        return Orchestration(make=make, settings={**logged, **(settings or {})}, check=check, rule_scope=scope, **named)
 
     def _price_check(self, made: WorkflowAgents, inner: Iterable[Orchestration]) -> Callable[[Budget], None]:
         """Return what misses prices that a budget needs. ``inner``: the runs of the files that it runs."""
@@ -300,6 +301,12 @@ class Workflow:
     @cached_property
     def _deferred(self) -> dict[str, int]:
         return deferred(self.spec.steps)
+
+    @property
+    def rule_scope(self) -> tuple[Any, ...]:
+        """The tools and agents that its steps may call, which rules may name."""
+        declared = [*names_of_tool_steps(self._steps), *[name for agent in self.spec.agents.values() for name in agent.tools]]
+        return (*self.tools, *(self.agents or {}).values(), *declared)
 
     @property
     def tool_offer(self) -> ToolOffer:
