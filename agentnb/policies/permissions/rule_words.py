@@ -121,7 +121,8 @@ def _reachable(scope: Iterable[Any]) -> Iterator[Tool | ServerTools | str]:
         function = value.__func__ if isinstance(value, MethodType) else value
         if isinstance(function, FunctionType):
             yield function.__dict__[MARK].spec.name if MARK in function.__dict__ else function.__name__
-        left += [(inner, getattr(function, "__module__", "")) for inner in _within(function, module)]
+        used_in = function.__module__ if isinstance(function, FunctionType | type) else module
+        left += [(inner, used_in) for inner in _within(function, module)]
 
 
 def _within(value: Any, module: str) -> Iterable[Any]:
