@@ -51,8 +51,8 @@ def always_allowed(session: Session) -> list[AlwaysAllowed]:
         for given in session.grants.in_force()
     ]
     live = [(one.run_id, grant, one.withdraw) for one in session.running() for grant in one.grants]
-    stored = [(run_id, grant, partial(session.withdraw_stored, run_id)) for run_id, grant in session.stored_grants()]
-    for run_id, grant, withdraw in (*live, *stored):
+    live += [(run_id, grant, partial(session.withdraw_stored, run_id)) for run_id, grant in session.stored_grants()]
+    for run_id, grant, withdraw in live:
         only = f" with {grant.arguments}" if grant.arguments else ""
         reach = f"in run {run_id[-SHORT_ID:]}"
         found.append(AlwaysAllowed(f"{grant.rule or grant.tool}{only}", reach, partial(withdraw, grant.grant_id)))

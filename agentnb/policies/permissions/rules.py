@@ -12,7 +12,7 @@ from agentnb.advice import Plain
 from agentnb.errors import SettingsError, near
 from agentnb.policies.permissions.places import address_glob
 from agentnb.tools.mcp.server import PREFIX
-from agentnb.tools.subject import FLAGS, Flag, flag_of, origin_of, subject_of
+from agentnb.tools.subject import FLAGS, Flag, file_tools_of, flag_of, origin_of, subject_of
 from agentnb.tools.tool import Effect, Tool
 
 RuleVerdict: TypeAlias = Literal["allow", "ask", "deny"]
@@ -89,9 +89,17 @@ class Rule:
             return fnmatchcase(name, self.tools)
         return self.tools not in NAMES_ALONE and tool is not None and self.tools == flag_of(tool)
 
+    def holds_for(self, name: str, tool: Tool | None) -> bool:
+        """Return whether it decides about calls of this tool: one about files also asks about or denies what other tools do.
+
+        What such a rule allows, it allows its own tool alone.
+        """
+        about_files = self.verdict != "allow" and self.pattern and self.tools in file_tools_of(tool)
+        return bool(about_files) or self.is_about(name, tool)
+
     def may_be_about(self, name: str, tool: Tool | None) -> bool:
         """Return whether it is about calls of this tool, also in other case, or by the name that its MCP server gives it."""
-        if self.is_about(name, tool):
+        if self.holds_for(name, tool):
             return True
         origin = origin_of(tool)
         names = (name,) if origin is None else (name, origin.tool)
