@@ -49,11 +49,16 @@ def path_glob(pattern: str, work_dir: Path) -> str:
 def offered_folder(path: Path, work_dir: Path) -> str:
     """Return the pattern of the folder of a file that "always" offers; empty if none is offered."""
     folder = path.parent
-    if folder == folder.parent or any(sign in str(folder) for sign in "*()"):
+    shown = "" if folder == folder.parent else offered_file(folder)
+    return shown and f"{shown}/{'*' if folder == work_dir or work_dir.is_relative_to(folder) else '**'}"
+
+
+def offered_file(path: Path) -> str:
+    """Return the pattern of one file that "always" offers; empty if its name would be read as a pattern."""
+    if any(sign in str(path) for sign in "*()"):
         return ""
     home = Path.home()
-    shown = f"~/{folder.relative_to(home)}" if folder.is_relative_to(home) and folder != home else str(folder)
-    return f"{shown}/*" if folder == work_dir or work_dir.is_relative_to(folder) else f"{shown}/**"
+    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) and path != home else str(path)
 
 
 def canonical_address(value: Any) -> str | None:
