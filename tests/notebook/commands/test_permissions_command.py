@@ -65,7 +65,7 @@ def test_the_rules_and_grants_of_a_live_run_are_listed_and_a_grant_of_it_is_take
     kernel.run("%agent answer always")
     kernel.wait_for("len(run.questions) == 2")
     listed = kernel.run("%agent permissions").printed
-    for words in ("mode auto", "ask: bash(git status *)", "ask: measure", "1  bash, in run"):
+    for words in ("mode auto", "ask: bash(git status *)", "ask: measure", "1  bash(git status *), in run"):
         assert words in listed
     assert "Nothing is allowed always." in kernel.run("%agent permissions withdraw 1").printed
     kernel.wait_for("not run.grants")
