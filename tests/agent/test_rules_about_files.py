@@ -85,6 +85,15 @@ CALLS: dict[str, tuple[Any, str, dict[str, Any], list[str], list[str]]] = {
         ["did not allow"],
         [],
     ),
+    "a folder": ({"read_file(data)": "deny"}, "read_file", {"path": "data/a.txt"}, ["denies"], []),
+    "a search of a folder": ({"read_file(data)": "ask"}, "search_files", {"pattern": "secret"}, ["Left out"], ["of data"]),
+    "an allowed folder": (
+        {"list_files(data)": "allow", "list_files": "ask"},
+        "list_files",
+        {"path": "data/open"},
+        ["did not"],
+        [],
+    ),
     "the tool alone": ({"read_file": "deny"}, "search_files", {"pattern": "secret"}, ["of data"], ["rules"]),
 }
 

@@ -31,11 +31,12 @@ def denied_write(layers: Iterable[RuleList], path: Path, work_dir: Path) -> str:
 
 def hidden_files(layers: Sequence[RuleList], confirms: Iterable[Rule], work_dir: Path) -> re.Pattern[str] | None:
     """Return the absolute paths of the files about which rules in brackets deny or ask `READ_TOOL`; None without such rules."""
-    globs = [path_glob(rule.pattern, work_dir) for rule in confirms if rule.pattern and rule.may_be_about(READ_TOOL, None)]
+    asks = [rule for rule in confirms if rule.pattern and rule.may_be_about(READ_TOOL, None)]
+    globs = [path_glob(rule.pattern, work_dir, with_inside=True) for rule in asks]
     for place, layer in enumerate(layers):
         allowed: list[str] = []
         for rule in [rule for rule in layer.rules if _is_about(rule, READ_TOOL)]:
-            glob = path_glob(rule.pattern, work_dir) if rule.pattern else ".*"
+            glob = path_glob(rule.pattern, work_dir, with_inside=rule.verdict != "allow") if rule.pattern else ".*"
             if rule.verdict == "allow" and place == 0:
                 allowed.append(glob)
             elif rule.verdict != "allow" and rule.pattern:

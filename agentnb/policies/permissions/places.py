@@ -31,10 +31,11 @@ def real_path(value: Any, work_dir: str) -> str | None:
         return None
 
 
-def path_glob(pattern: str, work_dir: Path) -> str:
+def path_glob(pattern: str, work_dir: Path, *, with_inside: bool = False) -> str:
     """Return the regular expression of the absolute paths that a pattern means, relative to the folder of the run.
 
-    ``*`` is any text within a name, ``**`` any folders; a folder itself belongs to ``folder/**``.
+    ``*`` is any text within a name, ``**`` any folders; a folder itself belongs to ``folder/**``, and ``folder/`` is the same.
+    ``with_inside``: a pattern without stars, which may be the path of a folder, means all that is below it, too.
     """
     try:
         path = work_dir / Path(pattern).expanduser()
@@ -43,7 +44,8 @@ def path_glob(pattern: str, work_dir: Path) -> str:
     stars = next((at for at, name in enumerate(path.parts) if "*" in name), len(path.parts))
     beginning = Path(*path.parts[:stars])
     root = resolved_path(str(beginning), work_dir) or beginning
-    return re.escape(str(root).rstrip("/")) + names_glob(path.parts[stars:])
+    means_inside = pattern.endswith("/") or (with_inside and stars == len(path.parts))
+    return re.escape(str(root).rstrip("/")) + names_glob([*path.parts[stars:], *(["**"] if means_inside else [])])
 
 
 def offered_folder(path: Path, work_dir: Path) -> str:

@@ -251,7 +251,8 @@ class PendingRun(Generic[PartsT]):
         servers = self.budget.servers = shared or Servers()
         items = resolved(servers, self.parts.server_tools, self.recovered)
         folder = folder_of(self.parts.work_dir if chosen is None else chosen) if items else Path()
-        return RunServers(self.log, items, servers, folder, owns=shared is None)
+        given = (*(self.options.permissions or NO_RULES).rules, *self.parts.rule_list.rules)
+        return RunServers(self.log, items, servers, folder, given, owns=shared is None)
 
     @property
     def _configured_servers(self) -> Iterable[str]:
