@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentnb.core.log.work_events import ServerStarted
 from agentnb.core.messages import encodable, visible
-from agentnb.errors import ServerFailed, SettingsError, UnknownTool, nearest
+from agentnb.errors import ServerFailed, SettingsError, UnknownTool, near, nearest
 from agentnb.policies.permissions.rules import Rule
 from agentnb.runtime.calls.run_tools import RunTools
 from agentnb.runtime.event_log import EventLog
@@ -125,11 +126,12 @@ class RunServers:
         """Raise `SettingsError` for a rule whose name is nearly that of a tool of a server. Others may be offered later."""
         listed = [wire_name(live.server.name, tool.name) for live in servers for tool in live.tools]
         names = [*listed, *[tool.spec.name for tools in self._tools().values() for tool in tools]]
-        for rule in self._rules:
-            word = tool_of_word(rule.tools)
-            is_of_server = not rule.is_pattern and any(may_be_of(item.name, word) for item in self._items)
-            if is_of_server and word not in names and (similar := nearest(word, names)):
-                raise SettingsError(f"The rule {rule.text!r} names no tool of its MCP server", similar)
+        for rule, item in product(self._rules, self._items):
+            word, prefix = tool_of_word(rule.tools), wire_name(item.name, "")
+            if rule.is_pattern or word in names or not may_be_of(item.name, word):
+                continue
+            if nearest(word.removeprefix(prefix), [name.removeprefix(prefix) for name in names]):
+                raise SettingsError(f"The rule {rule.text!r} names no tool of its MCP server", near(word, names))
 
     def _tools(self) -> dict[LiveServer, list[MCPTool]]:
         """Return the tools that the run names, by server: first those that servers list, which may have any name."""
@@ -166,5 +168,5 @@ def _is_of(item: ServerTools, tool: str) -> bool:
 def _check_has(item: ServerTools, known: Sequence[str]) -> None:
     """Raise `UnknownTool` if a server has no tool of the name in an item."""
     if item.tool and not any(_is_of(item, name) for name in known):
-        near = nearest(item.tool, known) or nearest(item.tool, [wire_name(item.name, name) for name in known])
-        raise UnknownTool(f"The MCP server {item.name} has no tool {item.tool}", near)
+        similar = nearest(item.tool, known) or nearest(item.tool, [wire_name(item.name, name) for name in known])
+        raise UnknownTool(f"The MCP server {item.name} has no tool {item.tool}", similar)
