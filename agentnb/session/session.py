@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from itertools import islice
@@ -24,7 +24,8 @@ from agentnb.guidance import BUILT_IN, GuidanceSet, find_set
 from agentnb.models.registry import check_model
 from agentnb.policies import find_policy
 from agentnb.policies.limits import SESSION_BUDGET as SESSION_BUDGET_LIMIT
-from agentnb.policies.permissions.rules import Rule
+from agentnb.policies.permissions.rule_words import known_rules
+from agentnb.policies.permissions.rules import Rule, RuleList
 from agentnb.runtime.budget import Budget
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host.host import Host, current_host, hosted
@@ -264,9 +265,16 @@ class Session:
         ended = [live for live, done in asked if done and live.run.started_at is not None]
         self._live = ended[-1:] + [live for live, done in asked if not done]
 
-    def allow_always(self, rule: str) -> None:
-        """Allow the calls of a rule, such as ``bash(git status *)``, in the session; `SettingsError` for another text."""
+    def allow_always(self, rule: str, variables: Iterable[Any] = ()) -> None:
+        """Allow the calls of a rule, such as ``bash(git status *)``, in the session.
+
+        ``variables``: the tools and agents that it may name besides those of live runs, and the words for them. Raises
+        `SettingsError` for another text, and for a word that names nothing.
+        """
+        check_person("Allowing calls", is_lasting=True)
         found = Rule.read(rule, "allow")
+        of_runs = [spec.name for live in self.running() for spec in live.run.tools]
+        known_rules(RuleList((found,)), (*variables, *of_runs), self.servers.configuration.known)
         self.grants.give(found.tools, rule=found.text if found.pattern else "")
 
     def first_request(self, agent: Agent, prompt: str, continue_from: Run | None) -> Request:

@@ -272,9 +272,8 @@ class Workflow:
             return WorkflowEngine(lifecycle, elicitation, start)
 
         logged = self._logged(values, rerun_from, of, len(earlier)) | needed_again(**models) | logged_builtins(made.toolbox)
-        named: dict[str, Any] = {"name": self._name, "server_tools": servers, "begins_with": of, **limits}
-        scope = (*made.rule_scope, *inner)
-        return Orchestration(make=make, settings={**logged, **(settings or {})}, check=check, rule_scope=scope, **named)
+        named: dict[str, Any] = {"name": self._name, "settings": {**logged, **(settings or {})}, "begins_with": of, **limits}
+        return Orchestration(make=make, check=check, server_tools=servers, rule_scope=(*made.rule_scope, *inner), **named)
 
     def _price_check(self, made: WorkflowAgents, inner: Iterable[Orchestration]) -> Callable[[Budget], None]:
         """Return what misses prices that a budget needs. ``inner``: the runs of the files that it runs."""

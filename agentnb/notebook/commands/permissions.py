@@ -11,8 +11,6 @@ from agentnb.display.texts.labels import SHORT_ID, clean
 from agentnb.display.texts.question_labels import REACHES, mode_text, rule_lines
 from agentnb.errors import SettingsError, near
 from agentnb.notebook.names import tool_names
-from agentnb.policies.permissions.rule_words import known_rules
-from agentnb.policies.permissions.rules import Rule, RuleList
 from agentnb.session.session import Session
 from agentnb.settings import agent_mode
 
@@ -37,8 +35,8 @@ def permissions_command(session: Session, rest: str, variables: Mapping[str, Any
     if verb and not rule:
         raise SettingsError(f"%agent permissions {verb} needs a rule", f"Such as: %agent permissions {verb} bash(git status *)")
     if verb == "allow":
-        _check_word(session, rule, variables)
-        session.allow_always(rule)
+        own = {name: value for name, value in variables.items() if not name.startswith("_")}
+        session.allow_always(rule, (*tool_names(own), *own.values()))
     if verb == "withdraw":
         _withdraw(session, rule)
     return "\n".join(_lines(session))
@@ -57,14 +55,6 @@ def always_allowed(session: Session) -> list[AlwaysAllowed]:
         reach = f"in run {run_id[-SHORT_ID:]}"
         found.append(AlwaysAllowed(f"{grant.rule or grant.tool}{only}", reach, partial(withdraw, grant.grant_id)))
     return found
-
-
-def _check_word(session: Session, rule: str, variables: Mapping[str, Any]) -> None:
-    """Raise `SettingsError` for a rule whose word names no tool of the notebook or of a live run, no flag and no server."""
-    named = {name: value for name, value in variables.items() if not name.startswith("_")}
-    of_runs = [spec.name for live in session.running() for spec in live.run.tools]
-    scope = (*tool_names(named), *named.values(), *of_runs)
-    known_rules(RuleList((Rule.read(rule, "allow"),)), scope, session.servers.configuration.known)
 
 
 def _withdraw(session: Session, rule: str) -> None:

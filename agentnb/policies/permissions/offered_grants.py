@@ -27,13 +27,13 @@ def grants_about(call: ToolCall, tool: Tool, work_dir: Path, *, has_session: boo
     is_sensitive = nature_of(tool, call.arguments, work_dir) == "sensitive"
     is_one_file = is_sensitive or (kind_of_subject(tool) == "path" and set(declared_effects(tool) or ()) == {"read"})
     rule = _rule(call, tool, work_dir, is_one_file=is_one_file)
-    offers = [GrantOffer(rule, reach) for reach in REACHES if rule and (has_session or reach == "run")]
+    grants = [GrantOffer(rule, reach) for reach in REACHES if rule and (has_session or reach == "run")]
     if rule == call.name:
-        return () if is_sensitive else tuple(offers)
+        return () if is_sensitive else tuple(grants)
     if is_one_file:
-        return tuple(offers)
+        return tuple(grants)
     in_run = GrantOffer(call.name)
-    return (in_run, *offers) if rule.startswith(PREFIX) else (*offers, in_run)
+    return (in_run, *grants) if rule.startswith(PREFIX) else (*grants, in_run)
 
 
 def _rule(call: ToolCall, tool: Tool, work_dir: Path, *, is_one_file: bool) -> str:
