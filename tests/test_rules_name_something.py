@@ -47,7 +47,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     (tmp_path / "shelf.py").write_text("def store(text: str = '') -> str:\n    'Store.'\n    return text\n")
     shell = InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
     extension.load(shell)
-    shell.user_ns |= {"store": store, "model": ScriptedModel(["Done."], repeat=True)}
+    shell.user_ns |= {"word": "stoer", "words": ["stoer"], "store": store, "model": ScriptedModel(["Done."], repeat=True)}
     yield
     extension.unload(shell)
     InteractiveShell.clear_instance()

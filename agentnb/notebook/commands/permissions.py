@@ -35,8 +35,8 @@ def permissions_command(session: Session, rest: str, variables: Mapping[str, Any
     if verb and not rule:
         raise SettingsError(f"%agent permissions {verb} needs a rule", f"Such as: %agent permissions {verb} bash(git status *)")
     if verb == "allow":
-        own = {name: value for name, value in variables.items() if not name.startswith("_")}
-        session.allow_always(rule, (*tool_names(own), *own.values()))
+        values = [value for name, value in variables.items() if not (name.startswith("_") or isinstance(value, str))]
+        session.allow_always(rule, (*tool_names(variables), *values))
     if verb == "withdraw":
         _withdraw(session, rule)
     return "\n".join(_lines(session))

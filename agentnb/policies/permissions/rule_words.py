@@ -132,7 +132,7 @@ def _within(value: Any, module: str) -> Iterable[Any]:
     if isinstance(value, FunctionTool | AgentTool):
         return (Toolbox([value]),)
     if isinstance(value, list | tuple | dict) and len(value) <= MAX_ITEMS:
-        return value.values() if isinstance(value, dict) else value
+        return [one for one in (value.values() if isinstance(value, dict) else value) if not isinstance(one, str)]
     if isinstance(value, FunctionType | type) and module in ("", value.__module__):
         return vars(value).values() if isinstance(value, type) else _used(value)
     return getattr(value, "rule_scope", ()) if hasattr(type(value), "rule_scope") else ()
