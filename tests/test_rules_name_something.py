@@ -83,6 +83,13 @@ def nested(rule: dict[str, str], folder: Path) -> Any:
     return Agent(ScriptedModel(["Done."]), tools=[clerk]).run_sync("Go.", permissions=rule)
 
 
+def nested_workflow(rule: dict[str, str], folder: Path) -> Any:
+    (folder / "inner.yaml").write_text(STEP)
+    (folder / "outer.yaml").write_text("workflow:\n  - {type: workflow, file: inner.yaml}\n")
+    outer = tool(Workflow.from_yaml(folder / "outer.yaml", tools=[store]), name="outer", description="Do it.")
+    return Agent(ScriptedModel(["Done."]), tools=[outer]).run_sync("Go.", permissions=rule)
+
+
 def by_code(rule: dict[str, str], folder: Path) -> Any:
     """An agent that the function of a tool makes, of tools of this module."""
 
@@ -132,6 +139,7 @@ DOORS: dict[str, Door] = {
     "agent.start": lambda rule, folder: agent().start("Go.", permissions=rule).result(30),
     "agent.run_sync": lambda rule, folder: agent().run_sync("Go.", permissions=rule),
     "an agent as a tool": nested,
+    "a workflow as a tool": nested_workflow,
     "an agent in the code of a tool": by_code,
     "fork": lambda rule, folder: fork_sync(agent().run_sync("Go."), 1, model=ScriptedModel(["Done."]), permissions=rule),
     "recover": recovered,

@@ -28,7 +28,7 @@ from agentnb.tools.builtin.named import KnownSchemas, logged_builtins
 from agentnb.tools.mcp.server import ServerTools, with_given
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.checks.checks import check_made_in_python
-from agentnb.workflow.files.declared_files import mark_typed, model_names, tool_names, without_folders
+from agentnb.workflow.files.declared_files import mark_typed, model_names, tool_names, tool_names_of_files, without_folders
 from agentnb.workflow.files.files import file_text, path_beside
 from agentnb.workflow.files.logged_workflow import keep_workflow, logged_files
 from agentnb.workflow.files.workflow_reader import read_workflow
@@ -304,8 +304,7 @@ class Workflow:
     @property
     def rule_scope(self) -> tuple[Any, ...]:
         """The tools and agents that its steps may call, which rules may name."""
-        declared = [*names_of_tool_steps(self._steps), *[name for agent in self.spec.agents.values() for name in agent.tools]]
-        return (*self.tools, *(self.agents or {}).values(), *declared)
+        return (*self.tools, *(self.agents or {}).values(), *tool_names_of_files(self.declared))
 
     @property
     def tool_offer(self) -> ToolOffer:
