@@ -16,6 +16,7 @@ from agentnb.core.run.approvals import ASKED_BY_RULES, READ_ONLY, arguments_as_j
 from agentnb.detect.so_far import RunSoFar
 from agentnb.policies.gates.verdicts import Ask, AskByRules, AskEachTime, Deny, FirmAsk
 from agentnb.policies.permissions.approval_mode import declared_effects
+from agentnb.policies.permissions.file_rules import hidden_files
 from agentnb.policies.permissions.matching import CallSubject, RuleMatcher
 from agentnb.policies.permissions.permissions import NOT_ALLOWED, Judgement, Permissions, ToolPermissions
 from agentnb.policies.permissions.rules import Rule
@@ -81,7 +82,7 @@ class PermissionGate:
 
     def hidden_files(self) -> re.Pattern[str] | None:
         """Return the absolute paths of files that tools which read whatever is below a path leave out; None if none are."""
-        return self._permissions.hidden_files(self._work_dir)
+        return hidden_files(self._permissions.layers, self._permissions.confirms, self._work_dir)
 
     def _is_granted(self, call: ToolCall, tool: Tool, run: RunSoFar, *, is_own_rule: bool) -> bool:
         """Return whether the person has allowed calls such as this one; ``is_own_rule``: whether a rule asks about it.

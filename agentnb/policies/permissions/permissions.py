@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
@@ -13,7 +12,6 @@ from agentnb.core.run.approvals import RULES
 from agentnb.errors import SettingsError
 from agentnb.policies.permissions.approval_mode import NO_MODE, ApprovalMode
 from agentnb.policies.permissions.approval_mode import SETTING as MODE
-from agentnb.policies.permissions.file_rules import hidden_files
 from agentnb.policies.permissions.matching import CallSubject, RuleMatcher, matchers_of
 from agentnb.policies.permissions.rules import NO_RULES, Rule, RuleList, RuleVerdict
 from agentnb.tools.subject import CallNature, Flag, depends_on_call, flag_of, has_changed, kind_of_subject, nature_of
@@ -106,10 +104,6 @@ class Permissions:
     def confirming(self, more: Iterable[Rule]) -> Permissions:
         """Return the permissions with more calls about which the person is asked each time."""
         return replace(self, confirms=tuple(dict.fromkeys((*self.confirms, *more))))
-
-    def hidden_files(self, work_dir: Path) -> re.Pattern[str] | None:
-        """Return the absolute paths of files that tools which read whatever is below a path leave out; None if none are."""
-        return hidden_files(self.layers, self.confirms, work_dir)
 
     def for_tool(self, name: str, tool: Tool, work_dir: Path) -> ToolPermissions:
         """Return the permissions for the calls of one tool."""
