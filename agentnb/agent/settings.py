@@ -10,7 +10,7 @@ from typing import Any
 from agentnb import settings
 from agentnb.agent.detection import NAME as DETECTION
 from agentnb.agent.detection import detection
-from agentnb.agent.extension import AGENT_SETTINGS, Extension, checked_extensions, context_of, each, extended
+from agentnb.agent.extension import AGENT_SETTINGS, Extension, checked_extensions, context_of, each, extended, merged
 from agentnb.agent.output import Output
 from agentnb.agent.run_context import RunContext
 from agentnb.agent.taken_settings import NoLimit, taken_settings
@@ -26,6 +26,7 @@ from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.gates import Gate, OnCopy
 from agentnb.policies.limits import Limits, OnLimit
 from agentnb.policies.named import PolicySet, rules_of, settings_of
+from agentnb.policies.permissions.rule_words import check_confirms, known_rules
 from agentnb.policies.permissions.rules import RuleList
 from agentnb.runtime.questions.answerers import Approve, check_approve
 from agentnb.runtime.runs.gate_names import name_of_gate
@@ -110,9 +111,10 @@ class AgentSettings:
         of_extensions = each(self.extensions, "tools") if settings.tools_enabled() else ()
         self._set("toolbox", self._in_order(Toolbox((*self.tools, *of_extensions))))
         self._set("rule_list", RuleList.of(self.permissions))
-        self.rule_list.check(self.toolbox)
-        if self.context is not None:
-            RuleList(tuple(self.context.confirms([self.context.name]))).check_brackets(self.toolbox)
+        if not self.toolbox.is_empty:
+            self._set("rule_list", known_rules(self.rule_list, self.rule_scope))
+            if self.context is not None:
+                check_confirms(self.context.confirms([self.context.name]), self.rule_scope)
         self._set("gates", self._checked_gates())
         self._check_names()
         words = find_set(self.guidance)
@@ -158,6 +160,11 @@ class AgentSettings:
         check_approve(self.approve)
         if not isinstance(self.todos, bool) and not is_board(self.todos):
             raise SettingsError(f"todos={self.todos!r} is not a todo board", "Write todos=True, or todos=TodoBoard([...])")
+
+    @property
+    def rule_scope(self) -> Iterable[Any]:
+        """Its tools and the names that its extensions answer: what rules about its runs may name."""
+        return (self.toolbox, *merged(self.extensions, "virtual_tools"))
 
     def _checked_gates(self) -> tuple[Gate, ...]:
         """Return the gates; raise `SettingsError` if one cannot be called."""

@@ -114,6 +114,11 @@ class AgentParts:
         return self.toolbox.servers
 
     @property
+    def rule_scope(self) -> Iterable[Any]:
+        """What rules about its runs may name."""
+        return self.agent.rule_scope
+
+    @property
     def work_dir(self) -> str | Path | None:
         """The folder of its tools, if it names one."""
         return self.agent.work_dir

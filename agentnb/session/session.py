@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 from agentnb.agent.agent import Agent
+from agentnb.core.log.events import RunSuspended
+from agentnb.core.log.work_events import GrantGiven, GrantWithdrawn
 from agentnb.core.request import Request
 from agentnb.core.todos import Todo
 from agentnb.detect.agent_runs import check_of_agent
@@ -22,12 +24,14 @@ from agentnb.guidance import BUILT_IN, GuidanceSet, find_set
 from agentnb.models.registry import check_model
 from agentnb.policies import find_policy
 from agentnb.policies.limits import SESSION_BUDGET as SESSION_BUDGET_LIMIT
-from agentnb.policies.permissions.rules import Rule
+from agentnb.policies.permissions.rule_words import known_rules
+from agentnb.policies.permissions.rules import Rule, RuleList
 from agentnb.runtime.budget import Budget
+from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host.host import Host, current_host, hosted
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
-from agentnb.runtime.questions.grants import SessionGrants
+from agentnb.runtime.questions.grants import SessionGrants, is_copy
 from agentnb.runtime.questions.model_code import check_person
 from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.runtime.servers.servers import Servers
@@ -49,6 +53,8 @@ from agentnb.store.store import Store
 from agentnb.tools.builtin.group import ToolGroup
 from agentnb.tools.todos.board import Board, TodoBoard
 
+MAX_RESUMABLE = 50
+"""Runs of the store that are read for what was allowed always in them, newest first."""
 SWEEP = 2
 """Number of runs from which on the ended ones are forgotten."""
 
@@ -197,6 +203,28 @@ class Session:
         found = list(islice(self.suspended(), 2))
         return found[0] if len(found) == 1 else ""
 
+    def stored_grants(self) -> Iterator[tuple[str, GrantGiven]]:
+        """Yield the grants of runs of the store that no process has and that may be resumed, each with the id of its run."""
+        here = [live.run_id for live in self.running()]
+        each = (one.id for one in self.store.each_summary() if one.can_be_answered or one.can_be_recovered)
+        for run_id in islice((one for one in each if one not in here), MAX_RESUMABLE):
+            with suppress(StoreError, TraceError):  # a torn log, or one of a newer version
+                run = self.store.load(run_id)
+                yield from [(run_id, grant) for grant in run.grants if run.gives_consent and not is_copy(grant)]
+
+    def withdraw_stored(self, run_id: str, grant_id: str) -> None:
+        """Take back a grant of a run of the store, in its log: who resumes it has it no more."""
+        check_person("Taking back a grant")
+        writer, run = self.store.reopen(run_id)
+        try:
+            log, last = EventLog(run_id, parent_id=run.parent_id, run=run), run.events[-1]
+            log.keep_in(writer)
+            log.emit(GrantWithdrawn, grant_id=grant_id)
+            if isinstance(last, RunSuspended):
+                log.emit(RunSuspended, why=last.why)
+        finally:
+            writer.close()
+
     def newest_interrupted(self) -> str:
         """Return the newest interrupted top-level run; nested runs belong to their parent.
 
@@ -237,9 +265,16 @@ class Session:
         ended = [live for live, done in asked if done and live.run.started_at is not None]
         self._live = ended[-1:] + [live for live, done in asked if not done]
 
-    def allow_always(self, rule: str) -> None:
-        """Allow the calls of a rule, such as ``bash(git status *)``, in the session; `SettingsError` for another text."""
+    def allow_always(self, rule: str, variables: Iterable[Any] = ()) -> None:
+        """Allow the calls of a rule, such as ``bash(git status *)``, in the session.
+
+        ``variables``: the tools and agents that it may name besides those of live runs, and the words for them. Raises
+        `SettingsError` for another text, and for a word that names nothing.
+        """
+        check_person("Allowing calls", is_lasting=True)
         found = Rule.read(rule, "allow")
+        of_runs = [spec.name for live in self.running() for spec in live.run.tools]
+        known_rules(RuleList((found,)), (*variables, *of_runs), self.servers.configuration.known)
         self.grants.give(found.tools, rule=found.text if found.pattern else "")
 
     def first_request(self, agent: Agent, prompt: str, continue_from: Run | None) -> Request:

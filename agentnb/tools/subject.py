@@ -13,6 +13,7 @@ from agentnb.errors import InvalidTool, near
 Flag: TypeAlias = Literal["bash", "file_read", "file_write", "git", "github", "network"]
 """The permission that a built-in tool needs; functions have none."""
 FLAGS: tuple[Flag, ...] = ("bash", "file_read", "file_write", "git", "github", "network")
+READ_TOOL, WRITE_TOOL = "read_file", "write_file"
 SubjectKind: TypeAlias = Literal["command", "path", "url"]
 KINDS: tuple[SubjectKind, ...] = ("command", "path", "url")
 CallNature: TypeAlias = Literal["reads", "contained", "changes", "sensitive"]
@@ -104,6 +105,17 @@ def has_changed(tool: Any) -> bool:
 def reads_tree(tool: Any) -> bool:
     """Return whether a call of a tool reads whatever is below its path, and not its path alone."""
     return bool(getattr(tool, "reads_tree", False))
+
+
+def file_tools_of(tool: Any) -> tuple[str, ...]:
+    """Return the tools whose rules in brackets hold for a tool too, as it reads or writes the file at its path."""
+    subject = subject_of(tool)
+    if subject is None or subject.kind != "path" or reads_tree(tool):  # which leaves such files out
+        return ()
+    effects = getattr(tool, "effects", None) or ()
+    reads = "read" in effects or (shows_change(tool) and not subject.content)
+    writes = "write" in effects or subject.content
+    return (*((READ_TOOL,) if reads else ()), *((WRITE_TOOL,) if writes else ()))
 
 
 def depends_on_call(tool: Any) -> bool:

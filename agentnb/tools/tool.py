@@ -117,6 +117,10 @@ class Inside(Protocol):
         """Hold the clock of the run."""
 
 
+def no_files() -> None:
+    """Return no pattern of hidden files: that of a call without rules."""
+
+
 class ToolContext(msgspec.Struct, frozen=True):
     """The context of a tool call. A function tool with a parameter of this type receives it."""
 
@@ -128,6 +132,8 @@ class ToolContext(msgspec.Struct, frozen=True):
     inside: Inside | None = None
     store_folder: Path | None = None
     """The folder of the logs of runs, in which no built-in tool writes; None if the run has no store."""
+    hidden_files: Callable[[], re.Pattern[str] | None] = no_files
+    """Returns the absolute paths of files that rules keep from a tool that reads whatever is below a path; None for none."""
 
     def progress(self, done: float, total: float | None = None, text: str = "") -> None:
         """Say how far the call has come: ``done`` of ``total`` steps (None: unknown), and what it is doing. From any thread.

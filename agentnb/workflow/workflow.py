@@ -28,7 +28,7 @@ from agentnb.tools.builtin.named import KnownSchemas, logged_builtins
 from agentnb.tools.mcp.server import ServerTools, with_given
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.checks.checks import check_made_in_python
-from agentnb.workflow.files.declared_files import mark_typed, model_names, tool_names, without_folders
+from agentnb.workflow.files.declared_files import mark_typed, model_names, tool_names, tool_names_of_files, without_folders
 from agentnb.workflow.files.files import file_text, path_beside
 from agentnb.workflow.files.logged_workflow import keep_workflow, logged_files
 from agentnb.workflow.files.workflow_reader import read_workflow
@@ -272,8 +272,8 @@ class Workflow:
             return WorkflowEngine(lifecycle, elicitation, start)
 
         logged = self._logged(values, rerun_from, of, len(earlier)) | needed_again(**models) | logged_builtins(made.toolbox)
-        named: dict[str, Any] = {"name": self._name, "server_tools": servers, **limits}
-        return Orchestration(make=make, settings={**logged, **(settings or {})}, check=check, begins_with=of, **named)
+        named: dict[str, Any] = {"name": self._name, "settings": {**logged, **(settings or {})}, "begins_with": of, **limits}
+        return Orchestration(make=make, check=check, server_tools=servers, rule_scope=(*made.rule_scope, *inner), **named)
 
     def _price_check(self, made: WorkflowAgents, inner: Iterable[Orchestration]) -> Callable[[Budget], None]:
         """Return what misses prices that a budget needs. ``inner``: the runs of the files that it runs."""
@@ -300,6 +300,11 @@ class Workflow:
     @cached_property
     def _deferred(self) -> dict[str, int]:
         return deferred(self.spec.steps)
+
+    @property
+    def rule_scope(self) -> tuple[Any, ...]:
+        """The tools and agents that its steps may call, which rules may name."""
+        return (*self.tools, *(self.agents or {}).values(), *tool_names_of_files(self.declared))
 
     @property
     def tool_offer(self) -> ToolOffer:

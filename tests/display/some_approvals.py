@@ -79,5 +79,6 @@ CASES = {
         {"command": "ls\n" * 2_000, "a": "b\n" * 900}, command="ls\n" * 2_000, diff=DIFF + "+x\n" * 900, grants=OFFERS
     ),
     "server": approval({"path": "a"}, tool="mcp_fs_read", grants=OF_SERVER, origin=CHANGED),
+    "key file": approval({"path": ".env"}, tool="read_file", grants=(GrantOffer("read_file(/w/.env)"),)),
     "own gate": approval({"path": "a"}, tool="write", approvals=("always",)),
 }

@@ -85,6 +85,11 @@ def test_each_button_says_what_it_allows_and_how_far(subtests: pytest.Subtests) 
             "Always: all tools of the MCP server fs, in this session (until this kernel ends)",
             "Reject",
         ],
+        "key file": [
+            "Approve",
+            "Always: read_file(/w/.env) (this file alone, which may hold keys), in this run",
+            "Reject",
+        ],
         "own gate": ["Approve", "always", "Reject"],
     }
     for name, labels in expected.items():

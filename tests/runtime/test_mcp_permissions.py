@@ -134,6 +134,14 @@ def test_grant_for_a_server_reaches_no_server_whose_name_begins_alike(servers: S
     assert play([[ADD], [other]], servers, tools=tools, permissions={"mcp:bench": "allow"})[1] == ["bench_b_add"]
 
 
+def test_rule_that_nearly_names_a_tool_of_a_server_ends_the_run_before_its_first_round(servers: Servers) -> None:
+    for rule in ("mcp_bench_ad", "mcp:bench/ad"):
+        with pytest.raises(SettingsError, match="mcp_bench_add"):
+            play([[ADD]], servers, permissions={rule: "deny"}, approve="auto")
+    run, _ = play([[ADD]], servers, permissions={"mcp_bench_elsewhere_and_later": "deny"}, approve="auto")
+    assert codes(run) == [None], "a server may offer it later"
+
+
 def test_server_configured_otherwise_asks_again(servers: Servers, snapshot: Snapshot, subtests: pytest.Subtests) -> None:
     session, typed = SessionGrants(), SessionGrants()
     assert play([[ADD]], servers, "always in session", grants=session)[1] == ["bench_add"]

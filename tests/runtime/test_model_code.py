@@ -235,7 +235,7 @@ def test_functions_of_code_belong_to_it_until_its_run_has_ended() -> None:
     for act in (kept["later"], lambda: contextvars.Context().run(kept["later"])):
         with pytest.raises(SettingsError, match="is up to the person"):  # what holds for later runs never is the code's
             act()
-    session.allow_always("write")
+    session.allow_always("write", ["write"])
     assert [grant["tool"] for grant in session.grants.in_force()] == ["write"]
 
 
@@ -244,7 +244,7 @@ def test_a_tool_that_code_calls_may_do_what_it_always_may() -> None:
 
     async def remember() -> str:
         """Allow."""
-        session.allow_always("write")
+        session.allow_always("write", ["write"])
         return "allowed"
 
     run = agent("found = scope.call('remember', {}).value", remember).run_sync("go")

@@ -104,7 +104,8 @@ def test_where_nobody_is_there_code_denies_and_says_why_and_a_store_suspends(des
 
 
 ALWAYS: dict[str, tuple[Any, list[str], int]] = {
-    "this tool in this run": ("always", ["git status -s", "git log", "rm -rf x", "git status -s"], 1),
+    "no word, so the narrowest": ("always", ["git status -s"] * 2, 3),
+    "this tool in this run": ({"always": "bash", "reach": "run"}, ["git status -s", "git log", "rm -rf x", "git status -s"], 1),
     "a pattern in this run": ({"always": "bash(git status *)", "reach": "run"}, ["git status -s"] * 2, 3),
     "a wider pattern, typed": ("always: bash(git *)", ["git status -s", "git log", "git status -s"], 2),
 }
@@ -126,9 +127,9 @@ def test_always_in_the_session_reaches_its_other_runs_until_it_is_taken_back(des
         wait_until(lambda: bool(first.run.waiting))
         offered = first.run.waiting[0].about
         assert offered is not None and [(one.rule, one.reach) for one in offered.grants] == [
-            ("bash", "run"),
             ("bash(git status *)", "run"),
             ("bash(git status *)", "session"),
+            ("bash", "run"),
         ]
         run = answered(first, "always in session")
         assert [(grant.rule, grant.reach) for grant in run.grants] == [("bash(git status *)", "session")]

@@ -18,11 +18,14 @@ from waiting import wait_until
 from agentnb import Agent, Run, RunOptions, Store, ToolCall, load_trace, recover, tool
 from agentnb.core.log import events as e
 from agentnb.core.run.rounds import DENIED
+from agentnb.display.texts.labels import SHORT_ID
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
+from agentnb.notebook.commands.permissions import permissions_command
 from agentnb.policies.gates import Ask, Verdict
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.runs.gate_names import missing_gates
+from agentnb.session.session import Session
 from agentnb.tools.tool import ToolContext
 
 LONG = 30
@@ -304,3 +307,38 @@ def test_who_is_there_is_asked_and_nothing_is_suspended(tmp_path: Path) -> None:
     options = RunOptions(store=desk.store, suspend=True, can_ask=False, approve=lambda call, run: True)
     run = desk.agent([write()], "Done.").start("go", options).result(LONG)
     assert run.status == "completed" and desk.done == ["write a"]
+
+
+def test_a_grant_of_a_suspended_run_is_listed_and_withdrawn_for_its_resumption(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    @tool(effects=["write"])
+    def save(name: str) -> str:
+        return f"saved {name}"
+
+    def agent(*replies: Any) -> Agent:
+        return Agent(ScriptedModel(replies), tools=[*Desk(tmp_path).tools(), save], todos=False, gates=[careful])
+
+    def call(name: str) -> ToolCall:
+        return ToolCall("save", {"name": name}, name)
+
+    for name in ("kept", "withdrawn"):
+        with subtests.test(name):
+            store = Store(tmp_path / name)
+            session = Session(store)
+            live = agent(call("c1"), write("a")).start("go", RunOptions(store=store))
+            wait_until(lambda: live.run.waiting)  # noqa: B023
+            live.answer("always")
+            wait_until(lambda: len(live.run.questions) == 2)  # noqa: B023
+            live.suspend()
+            run = live.result(LONG)
+            assert f"  1  save, in run {run.id[-SHORT_ID:]}" in permissions_command(session, "", {})
+            if name == "withdrawn":
+                assert "Nothing is allowed always." in permissions_command(session, "withdraw 1", {})
+                run = store.load(run.id)
+                assert run.is_suspended and run.waiting and not run.grants and run.gives_consent
+                assert store.summaries()[0].can_be_answered
+            answers = {run.waiting[0].id: "approve"}
+            options: dict[str, Any] = {"store": store, "answers": answers, "suspend": True}
+            after = asyncio.run(recover(run.id, agent=agent(call("c2"), "Done."), **options))
+            assert [one.about.tool for one in after.waiting if one.about] == (["save"] if name == "withdrawn" else [])

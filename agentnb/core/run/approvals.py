@@ -195,22 +195,20 @@ def _grant_schemas(grants: Sequence[GrantOffer]) -> list[dict[str, Any]]:
 def given_grant(question: WaitingOnUser, answer: object) -> GrantOffer | None:
     """Return the grant that an answer to a question gives; None if it gives none.
 
-    An answer that names no calls means those of the tool in the run, or those that are offered for the session.
+    An answer that names no calls means the first that are offered for its reach, which are the narrowest.
     """
     about = question.about
     if question.kind != "approval" or about is None:
         return None
-    if answer == ALWAYS and about.rule == ASKED_BY_RULES:
-        return GrantOffer(about.tool)
     if not about.grants:
-        return None
+        return GrantOffer(about.tool) if answer == ALWAYS and about.rule == ASKED_BY_RULES else None  # of an early version
     if isinstance(answer, dict) and isinstance(rule := answer.get(ALWAYS), str):
         return GrantOffer(rule, answer.get("reach", "run"))
     found = _ALWAYS.fullmatch(answer) if isinstance(answer, str) else None
     if found is None:
         return None
     reach: GrantReach = "session" if found[1] == "session" else "run"
-    usual = next((offer.rule for offer in about.grants if offer.reach == reach == "session"), about.tool)
+    usual = next((offer.rule for offer in about.grants if offer.reach == reach), about.tool)
     return GrantOffer(found[2] or usual, reach)
 
 

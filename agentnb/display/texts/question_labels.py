@@ -28,6 +28,7 @@ from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.display.texts.visible_text import visible, visible_name
 from agentnb.errors import SettingsError
 from agentnb.policies.permissions.permissions import Permissions
+from agentnb.tools.builtin.key_files import is_key_file
 from agentnb.tools.mcp.server import PREFIX
 
 ASKS = {
@@ -189,7 +190,14 @@ def grant_in_words(grant: GrantOffer, tool: str, reaches: Mapping[GrantReach, st
         calls = f"all tools of the MCP server {visible_name(server)}"
     else:
         calls = f"every call of {visible_name(tool)}" if grant.rule == tool else visible(grant.rule)
+        calls += " (this file alone, which may hold keys)" if _is_of_key_file(grant) else ""
     return f"{calls}, {reaches.get(grant.reach, grant.reach)}"
+
+
+def _is_of_key_file(grant: GrantOffer) -> bool:
+    """Return whether the calls of a grant are those about one file that may hold keys by its name."""
+    path = grant.rule.partition("(")[2].removesuffix(")")
+    return bool(path) and "*" not in path and is_key_file(path.rpartition("/")[2])
 
 
 def limits_in_words(field: FormField) -> list[str]:
@@ -214,7 +222,7 @@ def server_of_rule(rule: str) -> str:
 
 def is_fixed(grant: GrantOffer, tool: str) -> bool:
     """Return whether a grant has no pattern that the person may change."""
-    return grant.rule == tool or bool(server_of_rule(grant.rule))
+    return grant.rule == tool or bool(server_of_rule(grant.rule)) or _is_of_key_file(grant)
 
 
 def choices_in_words(question: WaitingOnUser) -> list[str]:

@@ -16,6 +16,8 @@ from agentnb.models.model import Model
 from agentnb.models.seeds import seeded, takes_seed
 from agentnb.policies.limits import LIMITS
 from agentnb.policies.named import PolicySet
+from agentnb.policies.permissions.rule_words import known_rules
+from agentnb.policies.permissions.rules import NO_RULES, RuleList
 from agentnb.tools.builtin.named import tools_of
 from agentnb.workflow.workflow import Workflow
 
@@ -68,13 +70,19 @@ def read_variants(given: Any, base: Any, models: Iterable[str | Model], problems
         return ()
     variants: list[Variant] = []
     first_model = next(iter(models), None)
-    for name, what in named.items():
-        try:
-            variants.append(_variant(str(name), what, base, first_model))
-        except UnknownModel as error:
-            problems.append(str(error))  # of the experiment's models, and so of each variant
-        except (AgentnbError, TypeError) as error:
-            problems.append(f"Variant {name}: {error}")
+    try:
+        base, rules = _with_own_rules(base)
+        for name, what in named.items():
+            try:
+                variants.append(_variant(str(name), what, base, first_model))
+            except UnknownModel as error:
+                problems.append(str(error))  # of the experiment's models, and so of each variant
+            except (AgentnbError, TypeError) as error:
+                problems.append(f"Variant {name}: {error}")
+        if not problems:
+            known_rules(rules, [one.work for one in variants])
+    except SettingsError as error:
+        problems.append(str(error))
     if not named and not problems:
         problems.append('There is no variant. Give some by name: {"without": "off", "with": "matrix"}')
     return tuple(variants)
@@ -110,6 +118,14 @@ def _by_name(given: Any, problems: list[str]) -> dict[str, Any]:
         problems.append(f'variants={given!r} is not a mapping. Give names: {{"without": "off", "with": "matrix"}}')
         return {}
     return {(one if isinstance(one, str) else getattr(one, "name", str(one))): one for one in given}
+
+
+def _with_own_rules(base: Any) -> tuple[Any, RuleList]:
+    """Return the agent or its settings, and its rules, which no variant checks: each may have other tools."""
+    if isinstance(base, Agent):
+        return (replace(base, permissions=base.rule_list.as_checked) if base.rule_list else base), NO_RULES
+    rules = RuleList.of((base or {}).get("permissions"))
+    return ({**base, "permissions": rules.as_checked} if rules else base), rules
 
 
 def _variant(name: str, what: Any, base: Any, model: str | Model | None) -> Variant:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from agentnb.core.run.approvals import RULES
 from agentnb.display.texts.labels import SHORT_ID, clean
 from agentnb.display.texts.question_labels import REACHES, mode_text, rule_lines
 from agentnb.errors import SettingsError, near
+from agentnb.notebook.names import tool_names
 from agentnb.session.session import Session
 from agentnb.settings import agent_mode
 
@@ -25,8 +26,8 @@ class AlwaysAllowed(NamedTuple):
     withdraw: Callable[[], None]
 
 
-def permissions_command(session: Session, rest: str) -> str:
-    """Make the change that the words ask for, and return the list as it is then."""
+def permissions_command(session: Session, rest: str, variables: Mapping[str, Any]) -> str:
+    """Make the change that the words ask for, and return the list as it is then. ``variables``: those of the notebook."""
     verb, _, rule = rest.partition(" ")
     rule = rule.strip().strip("\"'")
     if verb and verb not in VERBS:
@@ -34,30 +35,34 @@ def permissions_command(session: Session, rest: str) -> str:
     if verb and not rule:
         raise SettingsError(f"%agent permissions {verb} needs a rule", f"Such as: %agent permissions {verb} bash(git status *)")
     if verb == "allow":
-        session.allow_always(rule)
+        values = [value for name, value in variables.items() if not (name.startswith("_") or isinstance(value, str))]
+        session.allow_always(rule, (*tool_names(variables), *values))
     if verb == "withdraw":
         _withdraw(session, rule)
     return "\n".join(_lines(session))
 
 
 def always_allowed(session: Session) -> list[AlwaysAllowed]:
-    """Return what was allowed always: in the session, then in its live runs."""
+    """Return what was allowed always: in the session, in its live runs, then in runs that may be resumed."""
     found = [
         AlwaysAllowed(given["rule"] or given["tool"], REACHES["session"], partial(session.grants.withdraw, given["grant_id"]))
         for given in session.grants.in_force()
     ]
-    for live in session.running():
-        for grant in live.run.grants:
-            if grant.reach == "run" and not grant.given_in:
-                reach = f"in run {live.run_id[-SHORT_ID:]}"
-                found.append(AlwaysAllowed(grant.rule or grant.tool, reach, partial(live.withdraw, grant.grant_id)))
+    live = [(one.run_id, grant, one.withdraw) for one in session.running() for grant in one.grants]
+    live += [(run_id, grant, partial(session.withdraw_stored, run_id)) for run_id, grant in session.stored_grants()]
+    for run_id, grant, withdraw in live:
+        only = f" with {grant.arguments}" if grant.arguments else ""
+        reach = f"in run {run_id[-SHORT_ID:]}"
+        found.append(AlwaysAllowed(f"{grant.rule or grant.tool}{only}", reach, partial(withdraw, grant.grant_id)))
     return found
 
 
 def _withdraw(session: Session, rule: str) -> None:
     allowed = always_allowed(session)
     chosen = [one for one in allowed if one.rule == rule]
-    if not chosen and rule.isdecimal() and 1 <= int(rule) <= len(allowed):
+    if rule.isdecimal() and not chosen:
+        if not 1 <= int(rule) <= len(allowed):
+            raise SettingsError(f"There is no {rule} in the list", "%agent permissions shows it")
         chosen = [allowed[int(rule) - 1]]
     if not chosen:
         raise SettingsError(f"{rule!r} is not allowed always", near(rule, [one.rule for one in allowed]))

@@ -1,25 +1,26 @@
-"""Rules about files, for changes that no tool call makes."""
+"""Rules about files, for what no call with a path does: an undo, and tools that read whatever is below a path."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from agentnb.policies.permissions.matching import Reading, RuleMatcher
-from agentnb.policies.permissions.places import resolved_path
+from agentnb.policies.permissions.places import path_glob, resolved_path
 from agentnb.policies.permissions.rules import Rule, RuleList
-from agentnb.tools.subject import Flag
+from agentnb.tools.subject import READ_TOOL, WRITE_TOOL, Flag
 
-WRITE_TOOL = "write_file"
-_FLAG: Flag = "file_write"
+_FLAGS: dict[str, Flag] = {READ_TOOL: "file_read", WRITE_TOOL: "file_write"}
 
 
 def denied_write(layers: Iterable[RuleList], path: Path, work_dir: Path) -> str:
     """Return the rule, or the flag, by which `WRITE_TOOL` may not write a file; empty if it may be asked for, or may."""
+    flag = _FLAGS[WRITE_TOOL]
     for layer in layers:
-        if layer.flags is not None and _FLAG not in layer.flags:
-            return _FLAG
-        denies = [rule for rule in layer.rules if rule.verdict == "deny" and _is_about_writing(rule)]
+        if layer.flags is not None and flag not in layer.flags:
+            return flag
+        denies = [rule for rule in layer.rules if rule.verdict == "deny" and _is_about(rule, WRITE_TOOL)]
         matcher = RuleMatcher.of(enumerate(denies), "path", work_dir)
         real = resolved_path(str(path), work_dir)
         first = matcher.first(Reading(() if real is None else (str(real),)))
@@ -28,5 +29,21 @@ def denied_write(layers: Iterable[RuleList], path: Path, work_dir: Path) -> str:
     return ""
 
 
-def _is_about_writing(rule: Rule) -> bool:
-    return rule.is_about(WRITE_TOOL, None) or rule.tools == _FLAG
+def hidden_files(layers: Sequence[RuleList], confirms: Iterable[Rule], work_dir: Path) -> re.Pattern[str] | None:
+    """Return the absolute paths of the files about which rules in brackets deny or ask `READ_TOOL`; None without such rules."""
+    asks = [rule for rule in confirms if rule.pattern and rule.may_be_about(READ_TOOL, None)]
+    globs = [path_glob(rule.pattern, work_dir, with_inside=True) for rule in asks]
+    for place, layer in enumerate(layers):
+        allowed: list[str] = []
+        for rule in [rule for rule in layer.rules if _is_about(rule, READ_TOOL)]:
+            glob = path_glob(rule.pattern, work_dir, with_inside=rule.verdict != "allow") if rule.pattern else ".*"
+            if rule.verdict == "allow" and place == 0:
+                allowed.append(glob)
+            elif rule.verdict != "allow" and rule.pattern:
+                before = allowed if rule.verdict == "ask" else ()
+                globs.append("".join(f"(?!{one}\\Z)" for one in before) + glob)
+    return re.compile("|".join(f"(?:{glob})" for glob in globs), re.DOTALL) if globs else None
+
+
+def _is_about(rule: Rule, tool: str) -> bool:
+    return rule.is_about(tool, None) or rule.tools == _FLAGS[tool]

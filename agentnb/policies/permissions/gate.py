@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeAlias
@@ -15,6 +16,7 @@ from agentnb.core.run.approvals import ASKED_BY_RULES, READ_ONLY, arguments_as_j
 from agentnb.detect.so_far import RunSoFar
 from agentnb.policies.gates.verdicts import Ask, AskByRules, AskEachTime, Deny, FirmAsk
 from agentnb.policies.permissions.approval_mode import declared_effects
+from agentnb.policies.permissions.file_rules import hidden_files
 from agentnb.policies.permissions.matching import CallSubject, RuleMatcher
 from agentnb.policies.permissions.permissions import NOT_ALLOWED, Judgement, Permissions, ToolPermissions
 from agentnb.policies.permissions.rules import Rule
@@ -77,6 +79,10 @@ class PermissionGate:
         is_shown = kind_of_subject(tool) == "command" or shows_change(tool)  # beside the question
         arguments = "" if is_shown else f" with {shown(call.arguments)}"
         return ask(f"May {call.name} run{arguments}?\n{_why(judged, tool)}", ASKED_BY_RULES)
+
+    def hidden_files(self) -> re.Pattern[str] | None:
+        """Return the absolute paths of files that tools which read whatever is below a path leave out; None if none are."""
+        return hidden_files(self._permissions.layers, self._permissions.confirms, self._work_dir)
 
     def _is_granted(self, call: ToolCall, tool: Tool, run: RunSoFar, *, is_own_rule: bool) -> bool:
         """Return whether the person has allowed calls such as this one; ``is_own_rule``: whether a rule asks about it.

@@ -79,7 +79,7 @@ class RuleMatcher:
         """Return the matcher of rules with their places. Rules after one that is about every call never decide."""
         given = list(placed)
         for_all = next((index for index, (_, rule) in enumerate(given) if not rule.pattern), None)
-        globs = [glob_of(rule.pattern, kind, work_dir) for _, rule in given[:for_all]]
+        globs = [_glob_of(rule, kind, work_dir) for _, rule in given[:for_all]]
         joined = "|".join(f"(?:{glob})()" for glob in globs)
         places, rules = tuple([place for place, _ in given]), tuple([rule for _, rule in given])
         return cls(rules, places, re.compile(joined or NEVER, re.DOTALL), for_all)
@@ -104,10 +104,10 @@ def matchers_of(rules: Sequence[Rule], kind: SubjectKind | None, work_dir: Path)
     return allowing, RuleMatcher.of([one for one in placed if one[1].verdict == "ask"], kind, work_dir)
 
 
-def glob_of(pattern: str, kind: SubjectKind | None, work_dir: Path) -> str:
-    """Return the regular expression of a pattern."""
+def _glob_of(rule: Rule, kind: SubjectKind | None, work_dir: Path) -> str:
+    """Return the regular expression of the pattern of a rule."""
     if kind == "command":
-        return command_glob(pattern)
+        return command_glob(rule.pattern)
     if kind == "path":
-        return path_glob(pattern, work_dir)
-    return (address_glob(pattern) if kind == "url" else None) or NEVER
+        return path_glob(rule.pattern, work_dir, with_inside=rule.verdict != "allow")
+    return (address_glob(rule.pattern) if kind == "url" else None) or NEVER

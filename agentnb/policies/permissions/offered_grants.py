@@ -5,29 +5,38 @@ from __future__ import annotations
 from pathlib import Path
 
 from agentnb.core.messages import ToolCall
-from agentnb.core.questions import GrantOffer
+from agentnb.core.questions import GrantOffer, GrantReach
+from agentnb.policies.permissions.approval_mode import declared_effects
 from agentnb.policies.permissions.commands import offered_pattern
-from agentnb.policies.permissions.places import canonical_address, offered_address, offered_folder, resolved_path
+from agentnb.policies.permissions.places import canonical_address, offered_address, offered_file, offered_folder, resolved_path
 from agentnb.tools.mcp.server import PREFIX
-from agentnb.tools.subject import origin_of, subject_of, value_of_subject
+from agentnb.tools.subject import kind_of_subject, nature_of, origin_of, subject_of, value_of_subject
 from agentnb.tools.tool import Tool
+
+REACHES: tuple[GrantReach, ...] = ("run", "session")
 
 
 def grants_about(call: ToolCall, tool: Tool, work_dir: Path, *, has_session: bool) -> tuple[GrantOffer, ...]:
-    """Return the grants that a question about this call offers. ``has_session``: whether a session can remember one.
+    """Return the grants that a question about this call offers, the narrowest first. ``has_session``: whether a session can
+    remember one.
 
     A tool without a subject is offered whole; one of an MCP server for the run, and for longer all tools of the server. For a
     command or a place of which no pattern would be narrow, the session is not offered: it would allow too much for too long.
+    Of a file that may hold keys, or that is only read, that file alone is offered: ordinary reads do not ask.
     """
-    rule, in_run = _rule(call, tool, work_dir), GrantOffer(call.name)
+    is_sensitive = nature_of(tool, call.arguments, work_dir) == "sensitive"
+    is_one_file = is_sensitive or (kind_of_subject(tool) == "path" and set(declared_effects(tool) or ()) == {"read"})
+    rule = _rule(call, tool, work_dir, is_one_file=is_one_file)
+    grants = [GrantOffer(rule, reach) for reach in REACHES if rule and (has_session or reach == "run")]
     if rule == call.name:
-        return (in_run, GrantOffer(rule, "session")) if has_session else (in_run,)
-    if not rule:
-        return (in_run,)
-    return (in_run, GrantOffer(rule), *([GrantOffer(rule, "session")] if has_session else []))
+        return () if is_sensitive else tuple(grants)
+    if is_one_file:
+        return tuple(grants)
+    in_run = GrantOffer(call.name)
+    return (in_run, *grants) if rule.startswith(PREFIX) else (*grants, in_run)
 
 
-def _rule(call: ToolCall, tool: Tool, work_dir: Path) -> str:
+def _rule(call: ToolCall, tool: Tool, work_dir: Path, *, is_one_file: bool) -> str:
     """Return the rule that a question offers besides the tool: the tool if it has no subject, empty if none is offered."""
     origin = origin_of(tool)
     if origin is not None:
@@ -44,5 +53,5 @@ def _rule(call: ToolCall, tool: Tool, work_dir: Path) -> str:
         pattern = "" if address is None else offered_address(address)
     else:
         path = resolved_path(value, work_dir)
-        pattern = "" if path is None else offered_folder(path, work_dir)
+        pattern = "" if path is None else offered_file(path) if is_one_file else offered_folder(path, work_dir)
     return f"{call.name}({pattern})" if pattern else ""

@@ -117,7 +117,7 @@ class ToolPermissions:
         self.tool = tool
         self._work_dir = work_dir
         kind = kind_of_subject(tool)
-        layers = [[rule for rule in layer.rules if rule.is_about(name, tool)] for layer in permissions.layers]
+        layers = [[rule for rule in layer.rules if rule.holds_for(name, tool)] for layer in permissions.layers]
         confirms = [rule for rule in permissions.confirms if rule.may_be_about(name, tool)]
         for rule in [*confirms, *[rule for layer in layers for rule in layer]]:
             rule.check_for(name, tool)

@@ -31,10 +31,11 @@ def real_path(value: Any, work_dir: str) -> str | None:
         return None
 
 
-def path_glob(pattern: str, work_dir: Path) -> str:
+def path_glob(pattern: str, work_dir: Path, *, with_inside: bool = False) -> str:
     """Return the regular expression of the absolute paths that a pattern means, relative to the folder of the run.
 
-    ``*`` is any text within a name, ``**`` any folders; a folder itself belongs to ``folder/**``.
+    ``*`` is any text within a name, ``**`` any folders; a folder itself belongs to ``folder/**``, and ``folder/`` is the same.
+    ``with_inside``: a pattern without stars, which may be the path of a folder, means all that is below it, too.
     """
     try:
         path = work_dir / Path(pattern).expanduser()
@@ -43,17 +44,23 @@ def path_glob(pattern: str, work_dir: Path) -> str:
     stars = next((at for at, name in enumerate(path.parts) if "*" in name), len(path.parts))
     beginning = Path(*path.parts[:stars])
     root = resolved_path(str(beginning), work_dir) or beginning
-    return re.escape(str(root).rstrip("/")) + names_glob(path.parts[stars:])
+    means_inside = pattern.endswith("/") or (with_inside and stars == len(path.parts))
+    return re.escape(str(root).rstrip("/")) + names_glob([*path.parts[stars:], *(["**"] if means_inside else [])])
 
 
 def offered_folder(path: Path, work_dir: Path) -> str:
     """Return the pattern of the folder of a file that "always" offers; empty if none is offered."""
     folder = path.parent
-    if folder == folder.parent or any(sign in str(folder) for sign in "*()"):
+    shown = "" if folder == folder.parent else offered_file(folder)
+    return shown and f"{shown}/{'*' if folder == work_dir or work_dir.is_relative_to(folder) else '**'}"
+
+
+def offered_file(path: Path) -> str:
+    """Return the pattern of one file that "always" offers; empty if its name would be read as a pattern."""
+    if any(sign in str(path) for sign in "*()"):
         return ""
     home = Path.home()
-    shown = f"~/{folder.relative_to(home)}" if folder.is_relative_to(home) and folder != home else str(folder)
-    return f"{shown}/*" if folder == work_dir or work_dir.is_relative_to(folder) else f"{shown}/**"
+    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) and path != home else str(path)
 
 
 def canonical_address(value: Any) -> str | None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any, Literal, TypeAlias, get_args
 
 from agentnb.advice import Plain
-from agentnb.errors import SettingsError, near, nearest
+from agentnb.errors import SettingsError, near
 from agentnb.policies.permissions.places import address_glob
 from agentnb.tools.mcp.server import PREFIX
-from agentnb.tools.subject import FLAGS, Flag, flag_of, origin_of, subject_of
+from agentnb.tools.subject import FLAGS, Flag, file_tools_of, flag_of, origin_of, subject_of
 from agentnb.tools.tool import Effect, Tool
 
 RuleVerdict: TypeAlias = Literal["allow", "ask", "deny"]
@@ -41,6 +41,8 @@ class Rule:
     tools that write, ``mcp:NAME`` for the tools of an MCP server, or ``mcp:NAME/TOOL``."""
     pattern: str = ""
     """The pattern of the subject of the call, as `tools.subject` has it; empty for all calls."""
+    is_checked: bool = field(default=False, compare=False, repr=False)
+    """Whether its word is known to name something, or comes from a log."""
 
     @classmethod
     def read(cls, text: Any, verdict: Any) -> Rule:
@@ -52,12 +54,10 @@ class Rule:
             raise SettingsError(f"{text!r} is not a rule about tools", EXAMPLE)
         tools, pattern = found[1], found[2] or ""
         effect = tools.removeprefix(EFFECT)
-        if tools != effect and effect not in get_args(Effect):
-            raise SettingsError(f"{text!r}: there is no effect {effect!r}", near(effect, get_args(Effect)))
+        if tools != effect and effect not in EFFECTS:
+            raise SettingsError(f"{text!r}: there is no effect {effect!r}", near(effect, EFFECTS))
         if pattern and _WILDCARDS & set(tools):
             raise SettingsError(f"{text!r}: brackets follow the name of one tool", EXAMPLE)
-        if tools.startswith(EFFECT) and (effect := tools.removeprefix(EFFECT)) not in EFFECTS:
-            raise SettingsError(f"{text!r}: there is no effect {effect!r}", near(effect, EFFECTS))
         return cls(verdict, tools, pattern)
 
     @property
@@ -89,9 +89,17 @@ class Rule:
             return fnmatchcase(name, self.tools)
         return self.tools not in NAMES_ALONE and tool is not None and self.tools == flag_of(tool)
 
+    def holds_for(self, name: str, tool: Tool | None) -> bool:
+        """Return whether it decides about calls of this tool: one about files also asks about or denies what other tools do.
+
+        What such a rule allows, it allows its own tool alone.
+        """
+        about_files = self.verdict != "allow" and self.pattern and self.tools in file_tools_of(tool)
+        return bool(about_files) or self.is_about(name, tool)
+
     def may_be_about(self, name: str, tool: Tool | None) -> bool:
         """Return whether it is about calls of this tool, also in other case, or by the name that its MCP server gives it."""
-        if self.is_about(name, tool):
+        if self.holds_for(name, tool):
             return True
         origin = origin_of(tool)
         names = (name,) if origin is None else (name, origin.tool)
@@ -140,23 +148,6 @@ class RuleList:
                 raise SettingsError(f"There is no flag {flag!r}", near(str(flag), FLAGS))
         return cls(flags=frozenset(flags))
 
-    def check(self, tools: Iterable[Tool]) -> None:
-        """Raise `SettingsError` for brackets that mean nothing, and for a name that is nearly that of one of these tools."""
-        named = {tool.spec.name: tool for tool in tools}
-        self.check_brackets(named.values())
-        for rule in self.rules:
-            known = [*named, *FLAGS]
-            is_name = not (rule.is_pattern or rule.is_of_server or rule.tools.startswith(EFFECT))
-            similar = nearest(rule.tools, known) if is_name and rule.tools not in known else ()
-            if similar:
-                raise SettingsError(f"The rule {rule.text!r} is about no tool of this agent", similar)
-
-    def check_brackets(self, tools: Iterable[Tool]) -> None:
-        """Raise `SettingsError` for brackets that mean nothing for one of these tools."""
-        for tool in tools:
-            for rule in self.rules:
-                rule.check_for(tool.spec.name, tool)
-
     def __bool__(self) -> bool:
         return bool(self.rules) or self.flags is not None
 
@@ -177,9 +168,14 @@ class RuleList:
         try:
             flags = data.get("flags")
             rules = tuple([Rule.read(text, verdict) for text, verdict in data.get("rules", ())])
-            return cls(rules, None if flags is None else frozenset(flag for flag in FLAGS if flag in flags))
+            return cls(rules, None if flags is None else frozenset(flag for flag in FLAGS if flag in flags)).as_checked
         except (SettingsError, AttributeError, TypeError, ValueError):
             return cls(flags=frozenset())
+
+    @property
+    def as_checked(self) -> RuleList:
+        """The rules with their words known to name something."""
+        return replace(self, rules=tuple([replace(rule, is_checked=True) for rule in self.rules]))
 
     @property
     def as_logged(self) -> dict[str, Any]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentnb.core.log.work_events import ServerStarted
 from agentnb.core.messages import encodable, visible
-from agentnb.errors import ServerFailed, SettingsError, UnknownTool, nearest
+from agentnb.errors import ServerFailed, SettingsError, UnknownTool, near, nearest
+from agentnb.policies.permissions.rules import Rule
 from agentnb.runtime.calls.run_tools import RunTools
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.servers.servers import Servers
@@ -19,7 +21,7 @@ from agentnb.tools.mcp.logged import logged_servers
 from agentnb.tools.mcp.resources import resource_tools
 from agentnb.tools.mcp.server import ServerTools
 from agentnb.tools.mcp.server_tool import MCPTool, problem_of
-from agentnb.tools.mcp.wire_names import WireNames, wire_name
+from agentnb.tools.mcp.wire_names import WireNames, may_be_of, tool_of_word, wire_name
 
 if TYPE_CHECKING:
     from mcp import types as t
@@ -28,8 +30,18 @@ if TYPE_CHECKING:
 class RunServers:
     """The servers that a run names."""
 
-    def __init__(self, log: EventLog, items: Sequence[ServerTools], servers: Servers, work_dir: Path, *, owns: bool) -> None:
-        """``owns``: whether the connections end with the run."""
+    def __init__(
+        self,
+        log: EventLog,
+        items: Sequence[ServerTools],
+        servers: Servers,
+        work_dir: Path,
+        rules: Iterable[Rule] = (),
+        *,
+        owns: bool,
+    ) -> None:
+        """``rules``: those that the person gives the run; ``owns``: whether the connections end with the run."""
+        self._rules = rules
         self._log = log
         self._items = items
         self._servers = servers
@@ -76,6 +88,7 @@ class RunServers:
                 self._log.emit(ServerStarted, server=live.server.name, target=encodable(live.server.target))
         await asyncio.gather(*[live.start() for live in each])
         await self._offer(each)
+        self._check_rules(each)
 
     async def update(self) -> None:
         """Ask servers whose tools have changed for their tools, and offer these with the next request.
@@ -108,6 +121,17 @@ class RunServers:
         for run_tools in self._run_tools:
             run_tools.take_server_tools(every, named)
         self._sightings.report(every)
+
+    def _check_rules(self, servers: Iterable[LiveServer]) -> None:
+        """Raise `SettingsError` for a rule whose name is nearly that of a tool of a server. Others may be offered later."""
+        listed = [wire_name(live.server.name, tool.name) for live in servers for tool in live.tools]
+        names = [*listed, *[tool.spec.name for tools in self._tools().values() for tool in tools]]
+        for rule, item in product(self._rules, self._items):
+            word, prefix = tool_of_word(rule.tools), wire_name(item.name, "")
+            if rule.is_pattern or word in names or not may_be_of(item.name, word):
+                continue
+            if nearest(word.removeprefix(prefix), [name.removeprefix(prefix) for name in names]):
+                raise SettingsError(f"The rule {rule.text!r} names no tool of its MCP server", near(word, names))
 
     def _tools(self) -> dict[LiveServer, list[MCPTool]]:
         """Return the tools that the run names, by server: first those that servers list, which may have any name."""
@@ -144,5 +168,5 @@ def _is_of(item: ServerTools, tool: str) -> bool:
 def _check_has(item: ServerTools, known: Sequence[str]) -> None:
     """Raise `UnknownTool` if a server has no tool of the name in an item."""
     if item.tool and not any(_is_of(item, name) for name in known):
-        near = nearest(item.tool, known) or nearest(item.tool, [wire_name(item.name, name) for name in known])
-        raise UnknownTool(f"The MCP server {item.name} has no tool {item.tool}", near)
+        similar = nearest(item.tool, known) or nearest(item.tool, [wire_name(item.name, name) for name in known])
+        raise UnknownTool(f"The MCP server {item.name} has no tool {item.tool}", similar)

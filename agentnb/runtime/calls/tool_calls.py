@@ -23,6 +23,7 @@ from agentnb.core.schema.nesting import text_is_too_deep
 from agentnb.core.todos import TODO_TOOL
 from agentnb.policies.gates import Ask, Block, Gate, denied, judge
 from agentnb.policies.gates.verdicts import AskByRules
+from agentnb.policies.permissions.gate import PermissionGate
 from agentnb.runtime.calls.approval import (
     KEEPS_CHANGING,
     Approval,
@@ -59,7 +60,7 @@ class CallServices:
     work_dir: Path
     """The folder that tools work in."""
     gates: Sequence[Gate] = ()
-    permission_gate: Gate | None = None
+    permission_gate: PermissionGate | None = None
     """That of the permissions, which is the last of the gates."""
     todos: TodoSync | None = None
     start_run: StartRun = cannot_start

@@ -12,12 +12,13 @@ import msgspec
 
 from agentnb.core.messages import ToolCall
 from agentnb.errors import NestedTooDeep, NotAnswered, ToolFailed
+from agentnb.policies.permissions.gate import PermissionGate
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.questions.elicitation import CallElicitor, Elicitation
 from agentnb.runtime.threads import is_running, time_limit
 from agentnb.tools import tool_errors
 from agentnb.tools.agent_tool import AgentTool
-from agentnb.tools.tool import CallSync, Inside, Tool, ToolContext, ToolOutcome
+from agentnb.tools.tool import CallSync, Inside, Tool, ToolContext, ToolOutcome, no_files
 
 
 class ToolRun(msgspec.Struct, frozen=True):
@@ -46,6 +47,10 @@ class RunnerServices(Protocol):
         """The folder that tools work in."""
 
     @property
+    def permission_gate(self) -> PermissionGate | None:
+        """The gate of its permissions."""
+
+    @property
     def tool_seconds(self) -> float | None:
         """The time limit of tools without one of their own."""
 
@@ -60,6 +65,8 @@ class ToolRunner:
         self._elicitation = services.elicitation
         self._tool_seconds = services.tool_seconds
         self._inside = inside
+        gate = services.permission_gate
+        self._hidden_files = no_files if gate is None else gate.hidden_files
         self._askers: dict[str, CallElicitor] = {}
         """By the id of a call, until it has ended."""
 
@@ -78,7 +85,9 @@ class ToolRunner:
         asker.inside = self._inside
         asker.tool = tool
         store = getattr(self._log.store, "folder", None)
-        context = ToolContext(self._log.id, call.id, self._work_dir, self._call_sync, asker, self._inside, store)
+        context = ToolContext(
+            self._log.id, call.id, self._work_dir, self._call_sync, asker, self._inside, store, self._hidden_files
+        )
         traceback, own_task = "", asyncio.current_task()
         arguments = {} if call.arguments is None else call.arguments  # some models send null for no arguments
         started = perf_counter()

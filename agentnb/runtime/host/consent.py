@@ -76,7 +76,7 @@ def with_permissions_of(of: Run, options: RunOptions, *, counts: bool, whole: bo
     ``counts`` and ``whole`` as for `logged_permissions`.
     """
     found = logged_permissions(of, options, counts=counts, whole=whole)
-    first = RuleList(found.confirms).then(options.permissions or NO_RULES)
+    first = RuleList(found.confirms).as_checked.then(options.permissions or NO_RULES)
     rules = reduce(RuleList.then, found.layers, first) or None
     if not counts:
         return replace(options, permissions=rules, least_mode=least_mode(found))

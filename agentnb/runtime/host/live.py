@@ -11,11 +11,13 @@ from weakref import WeakSet
 from agentnb.advice import Advised, AnswerRun
 from agentnb.core.forks import after_fork
 from agentnb.core.inbox import Inbox
+from agentnb.core.log.work_events import GrantGiven
 from agentnb.core.questions import Answer, Answerer, NoAnswer, WaitingOnUser, answer_in_words, answer_of, checked_answer
 from agentnb.core.run.approvals import waiting_for_approval
 from agentnb.detect.agent_runs import how_to_continue, works_in_steps
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
+from agentnb.runtime.questions.grants import is_copy
 from agentnb.runtime.questions.model_code import check_person
 from agentnb.runtime.threads import AwakeForInterrupts
 from agentnb.runtime.workers.foreground import Foreground
@@ -50,6 +52,7 @@ class LiveRun:
         self._foreground = foreground
         self._is_kept = is_kept
         self._answered: set[str] = set()
+        self._withdrawn: set[str] = set()
         _live_runs.add(self)
 
     @property
@@ -138,11 +141,16 @@ class LiveRun:
         Raises `SettingsError` if there is no such grant, or if it was given for the session or in the run around this one.
         """
         check_person("Taking back a grant")
-        grant = next((one for one in self.run.grants if one.grant_id == grant_id), None)
-        if grant is None or grant.reach == "session" or grant.given_in:
-            own = ", ".join(one.grant_id for one in self.run.grants if one.reach == "run" and not one.given_in) or "none"
-            raise SettingsError(f"Run {self.run_id} has given no grant {grant_id!r}", f"Its grants: {own}")
+        own = [grant.grant_id for grant in self.grants]
+        if grant_id not in own:
+            raise SettingsError(f"Run {self.run_id} has given no grant {grant_id!r}", f"Its grants: {', '.join(own) or 'none'}")
+        self._withdrawn.add(grant_id)
         self._put("withdraw", grant_id)
+
+    @property
+    def grants(self) -> list[GrantGiven]:
+        """The grants that were given in this run, without those that are being taken back."""
+        return [grant for grant in self.run.grants if not is_copy(grant) and grant.grant_id not in self._withdrawn]
 
     def result(self, timeout: float | None = None) -> Run:
         """Block until the run has ended and return it; raises TimeoutError after ``timeout`` seconds."""

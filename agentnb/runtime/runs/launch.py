@@ -29,6 +29,7 @@ from agentnb.policies.permissions.approval_mode import SETTING as MODE
 from agentnb.policies.permissions.gate import Confirms, confirms_nothing
 from agentnb.policies.permissions.permissions import SETTING as PERMISSIONS
 from agentnb.policies.permissions.permissions import Permissions
+from agentnb.policies.permissions.rule_words import known_rules
 from agentnb.policies.permissions.rules import NO_RULES, RuleList
 from agentnb.runtime.budget import OWN, Budget, current_budget, nested_levels
 from agentnb.runtime.calls.approval import answering
@@ -128,6 +129,10 @@ class RunParts(Protocol):
         """The tools of MCP servers that it names."""
 
     @property
+    def rule_scope(self) -> Iterable[Any]:
+        """The toolboxes, agents and names that rules may name."""
+
+    @property
     def work_dir(self) -> str | Path | None:
         """The folder of its tools where its options name none; None: the current one."""
 
@@ -219,6 +224,7 @@ class PendingRun(Generic[PartsT]):
     def _assembled(self) -> tuple[Lifecycle, Orchestrator, AnyEvent]:
         """Assemble lifecycle, orchestrator and first event. Raises `SettingsError` if the budget is spent or cannot work."""
         self._check_left()
+        known_rules(self.options.permissions or NO_RULES, self.parts.rule_scope, self._configured_servers)
         self.parts.check(self)
         clock = self._clock()
         elicitation = self._elicitation(clock)
@@ -245,7 +251,14 @@ class PendingRun(Generic[PartsT]):
         servers = self.budget.servers = shared or Servers()
         items = resolved(servers, self.parts.server_tools, self.recovered)
         folder = folder_of(self.parts.work_dir if chosen is None else chosen) if items else Path()
-        return RunServers(self.log, items, servers, folder, owns=shared is None)
+        given = (*(self.options.permissions or NO_RULES).rules, *self.parts.rule_list.rules)
+        return RunServers(self.log, items, servers, folder, given, owns=shared is None)
+
+    @property
+    def _configured_servers(self) -> Iterable[str]:
+        """The names of the MCP servers of its session."""
+        servers = current_host.get().servers
+        return () if servers is None else servers.configuration.known
 
     def _all_warnings(self) -> tuple[tuple[str, Advised], ...]:
         """Return the warnings at the beginning of the run, that of servers that are other ones now included."""

@@ -57,6 +57,8 @@ class Orchestration:
     """Names of the limits that only a file sets: they loosen no budget of the person."""
     server_tools: tuple[ServerTools, ...] = ()
     """The tools of MCP servers that its steps may call."""
+    rule_scope: tuple[Any, ...] = ()
+    """The toolboxes and agents of its steps, which rules may name; without any, those that the code of ``make`` names."""
     check: Callable[[Budget], None] | None = None
     """Called before a new run begins, with what it may spend; raises `SettingsError` for what cannot work then."""
     begins_with: Run | None = None
@@ -151,6 +153,7 @@ class _Parts:
         self.limits_of_file = orchestration.limits_of_file
         self.answers = answers or {}
         self.server_tools = orchestration.server_tools
+        self.rule_scope = (*orchestration.server_tools, *(orchestration.rule_scope or (orchestration.make,)))
 
     def prepare(self) -> None:
         """Do nothing: steps make what they need."""

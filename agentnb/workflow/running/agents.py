@@ -16,6 +16,8 @@ from agentnb.errors import MissingKey, SettingsError, UnknownTool
 from agentnb.models.model import Model
 from agentnb.models.registry import make_model
 from agentnb.models.scripted import ScriptedModel
+from agentnb.policies.permissions.rule_words import known_rules
+from agentnb.policies.permissions.rules import RuleList
 from agentnb.runtime.budget import OWN, Budget
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.steps.step_failures import error_for
@@ -57,6 +59,10 @@ class WorkflowAgents:
         self._replies = {} if replies is None else replies
         self._is_scripted = replies is not None
         self._settings = dict(settings or {})
+        self.rule_scope = (self.toolbox, *given.values())
+        """What rules for all agents of the file may name: the tools of any of them."""
+        if "permissions" in self._settings:
+            self._settings["permissions"] = known_rules(RuleList.of(self._settings["permissions"]), self.rule_scope)
         self.gates = tuple(gates_of(self._settings))
         """The gates of these settings, for the calls of steps."""
         self._made: dict[str, Agent] = {}

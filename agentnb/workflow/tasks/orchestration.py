@@ -66,7 +66,8 @@ def task_orchestration(
     }
     limits = file.limits if limits is None else limits
     check = _price_check(models or {}) if plans else None
-    return Orchestration(make=make, name=name, settings=logged, check=check, server_tools=table.tools.servers, **limits)
+    named: dict[str, Any] = {"name": name, "rule_scope": (table.tools,), "server_tools": table.tools.servers, **limits}
+    return Orchestration(make=make, settings=logged, check=check, **named)
 
 
 def _price_check(models: Mapping[str, Any]) -> Callable[[Budget], None] | None:

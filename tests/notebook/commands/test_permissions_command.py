@@ -48,6 +48,8 @@ def test_what_was_allowed_always_is_listed_and_taken_back(kernel: Any) -> None:
     kernel.run("%agent permissions withdraw bash(git log *)")
     for line, words in (
         ("withdraw bash", "'bash' is not allowed always"),
+        ("withdraw 9", "There is no 9 in the list"),
+        ("allow bsah(git *)", "Did you mean bash?"),
         ("permit bash", "has no command 'permit'"),
         ("allow", "needs a rule"),
         ("allow bash(", "is not a rule about tools"),
@@ -63,9 +65,9 @@ def test_the_rules_and_grants_of_a_live_run_are_listed_and_a_grant_of_it_is_take
     kernel.run("%agent answer always")
     kernel.wait_for("len(run.questions) == 2")
     listed = kernel.run("%agent permissions").printed
-    for words in ("mode auto", "ask: bash(git status *)", "ask: measure", "1  bash, in run"):
+    for words in ("mode auto", "ask: bash(git status *)", "ask: measure", "1  bash(git status *), in run"):
         assert words in listed
-    kernel.run("%agent permissions withdraw 1")
+    assert "Nothing is allowed always." in kernel.run("%agent permissions withdraw 1").printed
     kernel.wait_for("not run.grants")
     kernel.run("%agent answer deny")
     kernel.wait_for("not run.should_continue")

@@ -9,6 +9,8 @@ import pytest
 from agentnb import ToolCall
 from agentnb.policies.permissions.gate import is_allowed_by
 from agentnb.policies.permissions.offered_grants import grants_about
+from agentnb.tools.builtin.files.group import Files
+from agentnb.tools.builtin.git.group import Git
 from agentnb.tools.function import FunctionTool
 
 
@@ -46,7 +48,36 @@ def test_each_grant_that_is_offered_allows_the_call_and_says_its_reach(subtests:
                 rules = {} if rule is None else dict.fromkeys([(rule, "run"), *([(rule, "session")] if has_session else [])])
                 assert {(one.rule, one.reach) for one in grants} == {(name, "run"), *rules}
                 assert all(is_allowed_by(one.rule, call, tool, work) for one in grants)
-                assert grants[0] == grants_about(call, tool, work, has_session=False)[0]
+                assert grants[-1].rule == name, "the widest is the last"
+
+
+def test_of_a_file_that_may_hold_keys_or_is_only_read_that_file_alone_is_offered(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    work = (tmp_path / "desk").resolve()
+    (work / "conf").mkdir(parents=True)
+    (work / "conf" / "link").symlink_to(".env")
+    tools = {tool.spec.name: tool for group in (Files(), Git()) for tool in group.tools}
+    for name, arguments, path in (
+        ("read_file", {"path": "conf/.env"}, "conf/.env"),
+        ("read_file", {"path": "conf/link"}, "conf/.env"),
+        ("read_file", {"path": "conf/[a]?.pem"}, "conf/[a]?.pem"),
+        ("read_file", {"path": "conf/*.pem"}, ""),
+        ("read_file", {"path": "conf/(a).pem"}, ""),
+        ("read_file", {"path": "notes.txt"}, "notes.txt"),
+        ("write_file", {"path": "conf/id_rsa", "content": "x"}, "conf/id_rsa"),
+        ("edit_file", {"path": "conf/.env", "old": "a", "new": "b"}, "conf/.env"),
+        ("list_files", {"path": "conf"}, "conf"),
+        ("git_add", {"paths": ["conf/.env"]}, ""),
+    ):
+        with subtests.test(f"{name} {arguments}"):
+            call, tool = ToolCall(name, arguments), tools[name]
+            grants = grants_about(call, tool, work, has_session=True)
+            rule = f"{name}({work / path})"
+            assert [(one.rule, one.reach) for one in grants] == ([(rule, "run"), (rule, "session")] if path else [])
+            assert all(is_allowed_by(one.rule, call, tool, work) for one in grants)
+            other = ToolCall(name, {**arguments, "path": "conf/prod.pem"})
+            assert not any(is_allowed_by(one.rule, other, tool, work) for one in grants)
 
 
 def test_no_session_is_offered_for_all_calls_of_a_tool_with_a_subject(tmp_path: Path) -> None:

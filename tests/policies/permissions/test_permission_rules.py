@@ -98,12 +98,14 @@ def test_brackets_that_mean_nothing_and_names_that_are_nearly_right_are_errors_o
 
     for given, words in (
         ({"plain(x)": "deny"}, "has brackets, and plain has no subject"),
-        ({"sav": "deny"}, "is about no tool of this agent.*save"),
+        ({"sav": "deny"}, "names no tool, flag or MCP server of this run.*save"),
         ({"web_fetch(docs.example.org)": "allow"}, "not about an address"),
     ):
         with pytest.raises(SettingsError, match=words):
             Agent(ScriptedModel([]), tools=[save, plain, FETCH], permissions=given)
-    assert Agent(ScriptedModel([]), tools=[save, plain], permissions={"mcp_any": "ask", "save(data/**)": "allow"}).rule_list
+    assert Agent(
+        ScriptedModel([]), tools=[save, plain], permissions={"mcp_*": "ask", "bash": "ask", "save(data/**)": "allow"}
+    ).rule_list
 
 
 def test_two_lists_follow_each_other_and_a_flag_must_be_permitted_by_both() -> None:

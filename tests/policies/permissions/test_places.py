@@ -32,6 +32,8 @@ def test_a_pattern_of_a_path_meets_the_resolved_path(subtests: pytest.Subtests, 
         ("data/**", "database/a.txt", False),
         ("data/**", str(folder / "data" / "a.txt"), True),
         ("data/*", "data/deep/a.txt", False),
+        ("data/", "data/deep/a.txt", True),
+        ("data", "data/a.txt", False),
         ("*.txt", "a.txt", True),
         ("*.txt", "data/a.txt", False),
         ("**", "../secret", False),
@@ -45,6 +47,8 @@ def test_a_pattern_of_a_path_meets_the_resolved_path(subtests: pytest.Subtests, 
         with subtests.test(f"{pattern} {path!r}"):
             found = resolved_path(path, folder)
             assert (None if found is None else re.fullmatch(path_glob(pattern, folder), str(found)) is not None) == matches
+    for pattern, path, matches in (("data", "data/deep/a", True), ("data", "database", False), ("data/*", "data/d/a", False)):
+        assert bool(re.fullmatch(path_glob(pattern, folder, with_inside=True), str(folder / path))) == matches, pattern
     home = path_glob("~/notes/**", folder)
     assert re.fullmatch(home, str(Path.home() / "notes" / "a"))
 

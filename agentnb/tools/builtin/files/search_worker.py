@@ -42,9 +42,12 @@ class Search:
         self.glob = re.compile(glob_pattern(request["glob"]), re.DOTALL) if request["glob"] else None
         self.glob_has_folders = "/" in request["glob"].strip("/")
         self.is_key_name = re.compile(request["key_names"], re.IGNORECASE | re.DOTALL).match
+        self.folder, hidden = request["folder"], request["hidden_by_rules"]
+        self.is_hidden_by_rules = re.compile(hidden or "(?!)", re.DOTALL).fullmatch
         self.left_out = frozenset(request["left_out"])
         self.hidden = request["hidden"]
-        self.report: dict[str, Any] = {"matches": [], "files": 0, "seen": 0, "keys": [], "folders": [], "stopped": "", "at": ""}
+        self.report: dict[str, Any] = {"matches": [], "files": 0, "seen": 0, "stopped": "", "at": ""}
+        self.report |= {"keys": [], "rules": [], "folders": []}
         self.report |= dict.fromkeys(("not_text", "too_large", "links", "special", "unreadable", "long_lines", "too_deep"), 0)
 
     def run(self, folder: int) -> None:
@@ -94,6 +97,9 @@ class Search:
             return
         if self.is_key_name(name):
             self._note("keys", path)
+            return
+        if self.is_hidden_by_rules(self.folder + path):
+            self._note("rules", path)
             return
         self.report["files"] += 1
         if self.pattern is None:

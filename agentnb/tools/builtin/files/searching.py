@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import stat
 import sys
 from contextlib import ExitStack, suppress
@@ -19,6 +20,7 @@ from agentnb.tools.builtin.files.confined import MAX_BYTES, Place, opened_folder
 from agentnb.tools.builtin.files.reading import shown_name
 from agentnb.tools.builtin.files.refusals import FileRefused
 from agentnb.tools.builtin.key_files import PATTERN
+from agentnb.tools.subject import READ_TOOL
 from agentnb.tools.tool import ToolContext, ToolOutcome, failure
 
 LEFT_OUT = (".git", ".agentnb", ".venv", "node_modules", "__pycache__", ".ipynb_checkpoints")
@@ -60,7 +62,8 @@ async def search_files(context: ToolContext, pattern: str = "", glob: str = "", 
         with ExitStack() as opened:
             with refusals.refusing(path):
                 folder, only = _opened(opened, place)
-            report = await _report(folder, _request(pattern, glob, only))
+            inside = place._replace(names=place.names[:-1]) if only else place
+            report = await _report(folder, _request(pattern, glob, only, context.hidden_files(), inside.real))
     except FileRefused as refused:
         return refused.outcome
     if "wrong" in report:
@@ -68,9 +71,7 @@ async def search_files(context: ToolContext, pattern: str = "", glob: str = "", 
         return failure(
             "invalid_pattern", problem, "Correct it. In a pattern, a backslash before ( ) [ ] . * + ? finds the sign itself."
         )
-    parts = place.names[:-1] if only else place.names
-    before = "".join(f"{name}/" for name in parts)
-    return _worded(report, pattern, before)
+    return _worded(report, pattern, "".join(f"{name}/" for name in inside.names))
 
 
 def _opened(opened: ExitStack, place: Place) -> tuple[int, str]:
@@ -87,10 +88,12 @@ def _opened(opened: ExitStack, place: Place) -> tuple[int, str]:
     return opened.enter_context(opened_folder(place, depth)), ""
 
 
-def _request(pattern: str, glob: str, only: str) -> bytes:
+def _request(pattern: str, glob: str, only: str, hidden: re.Pattern[str] | None, folder: str) -> bytes:
+    """Return the request to the process. ``hidden``: absolute paths that rules hide; ``folder``: the one to search."""
     keys = sorted(settings.secrets(), key=len, reverse=True)
     request = {"pattern": pattern, "glob": glob, "only": only, "keys": keys, "mask": MASK, "key_names": PATTERN}
-    return json.dumps({**request, "left_out": LEFT_OUT, "hidden": BEFORE_IMAGES, "limits": LIMITS._asdict()}).encode()
+    rules = {"folder": f"{folder.rstrip('/')}/", "hidden_by_rules": None if hidden is None else hidden.pattern}
+    return json.dumps({**request, **rules, "left_out": LEFT_OUT, "hidden": BEFORE_IMAGES, "limits": LIMITS._asdict()}).encode()
 
 
 async def _report(folder: int, request: bytes) -> dict[str, Any]:
@@ -145,6 +148,7 @@ def _notes(report: dict[str, Any], before: str) -> list[str]:
     }
     notes = [stops[report["stopped"]]] if report["stopped"] else []
     notes += [f"Left out, as the name says that it may hold keys: {_first(report['keys'], before)}"] if report["keys"] else []
+    notes += [f"Left out by the rules about {READ_TOOL}: {_first(report['rules'], before)}"] if report["rules"] else []
     notes += [f"Left out: {_first(report['folders'], before)}"] if report["folders"] else []
     notes += [f"Left out: {report[name]:,} {words}" for name, words in counted.items() if report[name]]
     long_lines = report["long_lines"]

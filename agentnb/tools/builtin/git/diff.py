@@ -7,13 +7,14 @@ import shutil
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from agentnb.tools.builtin.git.filters import filters_of
-from agentnb.tools.builtin.git.names import confined_path, may_hold_keys
-from agentnb.tools.builtin.git.omissions import filters_note, key_files_note, with_notes
+from agentnb.tools.builtin.git.names import confined_path, is_hidden, may_hold_keys
+from agentnb.tools.builtin.git.omissions import filters_note, hidden_note, key_files_note, with_notes
 from agentnb.tools.builtin.git.process import Bounds, CapturedOutput
 from agentnb.tools.builtin.git.refusal import GitRefused, returns_refusals
 from agentnb.tools.builtin.git.repository import Repository, check_result, open_repository
@@ -38,14 +39,18 @@ async def git_diff(context: ToolContext, staged: bool = False, path: str | msgsp
     async with _index_copy(repository) as index:
         variables = {"GIT_INDEX_FILE": str(index)}
         names = await _changed_names(repository, options, place, variables)
-        excluded = [group for group in names if any(map(may_hold_keys, group))]
+        hidden = partial(is_hidden, context.hidden_files(), str(repository.top))
+        by_rules = [group for group in names if any(map(hidden, group))]
+        keys = [group for group in names if group not in by_rules and any(map(may_hold_keys, group))]
+        excluded = [*keys, *by_rules]
         shown = [group for group in names if group not in excluded]
-        note = key_files_note([repository.shown(name) for group in excluded for name in group])
+        left_out = [[repository.shown(name) for group in groups for name in group] for groups in (keys, by_rules)]
+        notes = (key_files_note(left_out[0]), hidden_note(left_out[1]))
         if not shown:
-            return with_notes(f"No {'staged' if staged else 'unstaged'} changes{' to show' if excluded else ''}.", note)
+            return with_notes(f"No {'staged' if staged else 'unstaged'} changes{' to show' if excluded else ''}.", *notes)
         output = await _diff(repository, options, place, [name for group in excluded for name in group], variables)
     filters = await filters_of(repository, [repository.below(name) for group in shown for name in group])
-    return with_notes(_shown(output), note, filters_note(filters))
+    return with_notes(_shown(output), *notes, filters_note(filters))
 
 
 @asynccontextmanager
@@ -71,9 +76,7 @@ async def _diff(
     repository: Repository, options: tuple[str, ...], place: bytes, excluded: list[bytes], variables: dict[str, str]
 ) -> CapturedOutput:
     if len(excluded) > MAX_EXCLUDED:
-        raise GitRefused(
-            "too_much", f"{len(excluded):,} changed files may hold keys by their name.", "Give the path of one file."
-        )
+        raise GitRefused("too_much", f"{len(excluded):,} changed files are left out.", "Give the path of one file.")
     # As long as nothing is excluded, paths are literal by the environment.
     places = [place]
     if excluded:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from agentnb.tools.builtin.git.refusal import GitRefused
@@ -62,6 +63,11 @@ def exists(folder: Path, path: bytes) -> bool:
 def may_hold_keys(path: bytes) -> bool:
     """Return whether a file may hold keys, by its name."""
     return is_key_file(os.fsdecode(path.rpartition(b"/")[2]))
+
+
+def is_hidden(hidden: re.Pattern[str] | None, top: str, path: bytes) -> bool:
+    """Return whether rules hide a file. ``hidden``: the absolute paths that they do; ``top``: the folder that it is below."""
+    return hidden is not None and hidden.fullmatch(f"{top}/{os.fsdecode(path)}") is not None
 
 
 def listed(names: list[str], most: int = 20) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from agentnb.tools.builtin.git.names import listed, shown_name
 from agentnb.tools.builtin.git.repository import Repository
+from agentnb.tools.subject import READ_TOOL
 
 INDEX_HOOKS = ("post-index-change",)
 BRANCH_HOOKS = ("reference-transaction",)
@@ -32,6 +33,11 @@ def signing_note(repository: Repository) -> str:
 def key_files_note(names: list[str]) -> str:
     """Return which files were left out because of their names; empty if none."""
     return f"Left out, as they may hold keys by their name: {listed(names)}." if names else ""
+
+
+def hidden_note(names: list[str]) -> str:
+    """Return which files were left out because of rules; empty if none."""
+    return f"Left out by the rules about {READ_TOOL}: {listed(names)}." if names else ""
 
 
 def filters_note(filters: dict[bytes, str]) -> str:

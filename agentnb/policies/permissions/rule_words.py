@@ -1,0 +1,153 @@
+"""The words of rules, checked against everything that calls of a run may reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from fnmatch import fnmatchcase
+from types import CodeType, FunctionType, MethodType
+from typing import Any, NamedTuple
+
+from agentnb.core.todos import TODO_TOOL
+from agentnb.errors import SettingsError, near, nearest
+from agentnb.policies.permissions.rules import EFFECT, Rule, RuleList
+from agentnb.tools.agent_tool import AgentTool
+from agentnb.tools.builtin.named import ASK_PERSON, GROUP_OF
+from agentnb.tools.function import MARK, FunctionTool
+from agentnb.tools.mcp.server import PREFIX, ServerTools, server_tools
+from agentnb.tools.mcp.wire_names import FIND_TOOLS, may_be_of, wire_name
+from agentnb.tools.read_result import READ_TOOL
+from agentnb.tools.subject import FLAGS
+from agentnb.tools.tool import Tool
+from agentnb.tools.toolbox import Toolbox
+
+_EVERY_SERVER = "mcp_"
+"""Begins the names of tools of all servers: ``mcp_*`` is about them even where no server is named."""
+MAX_ITEMS = 100
+"""Items of a list or a dict among which tools are looked for."""
+ALWAYS_KNOWN = (*GROUP_OF, ASK_PERSON, TODO_TOOL, READ_TOOL, FIND_TOOLS, *FLAGS)
+"""The words that rules may use wherever they are given."""
+
+
+class _Scope(NamedTuple):
+    """Everything that calls of a run may reach."""
+
+    tools: tuple[Tool, ...]
+    names: tuple[str, ...]
+    servers: tuple[str, ...]
+
+    @classmethod
+    def of(cls, values: Iterable[Any]) -> _Scope:
+        """Return the scope of toolboxes, tools, agents, functions and names."""
+        tools, names, servers = list[Tool](), list[str](), list[str]()
+        for value in _reachable(values):
+            if isinstance(value, ServerTools):
+                servers.append(value.name)
+            elif isinstance(value, str):
+                names.append(value)
+            else:
+                tools.append(value)
+        return cls(tuple(tools), (*[tool.spec.name for tool in tools], *names), tuple(servers))
+
+    def check_brackets(self, rules: Iterable[Rule]) -> None:
+        """Raise `SettingsError` for brackets that mean nothing for one of the tools."""
+        for rule in rules:
+            for tool in self.tools:
+                rule.check_for(tool.spec.name, tool)
+
+
+def known_rules(rules: RuleList, values: Iterable[Any], servers: Iterable[str] = ()) -> RuleList:
+    """Return the rules as checked; raise `SettingsError` for a word that names nothing, and for brackets that mean nothing.
+
+    ``values``: the toolboxes, tools, agents, functions and names that calls may reach; ``servers``: names of more MCP servers.
+    """
+    unchecked = [rule for rule in rules.rules if not rule.is_checked]
+    if not unchecked:
+        return rules
+    scope = _Scope.of(values)
+    scope.check_brackets(unchecked)
+    names, every = (*scope.names, *ALWAYS_KNOWN), (*scope.servers, *servers)
+    for rule in unchecked:
+        if not _is_known(rule.tools, names, every):
+            words = [*names, *[PREFIX + name for name in every]]
+            what = f"The rule {rule.text!r} names no tool, flag or MCP server of this run"
+            raise SettingsError(what, near(rule.tools, words))
+    return rules.as_checked
+
+
+def check_confirms(rules: Iterable[Rule], values: Iterable[Any]) -> None:
+    """Raise `SettingsError` for a call that a context confirms by a name that is nearly that of a tool.
+
+    Other names may be those of tools that only other agents in this context have. ``values`` as for `known_rules`.
+    """
+    scope, confirms = _Scope.of(values), [*rules]
+    scope.check_brackets(confirms)
+    for rule in confirms:
+        is_known = any(rule.may_be_about(tool.spec.name, tool) for tool in scope.tools)
+        if is_known or rule.is_pattern or ":" in rule.tools or scope.servers:  # whose tools may have any name
+            continue
+        if similar := nearest(rule.tools, scope.names):
+            raise SettingsError(f"The context confirms {rule.text!r}, which names no tool of this agent", similar)
+
+
+def _is_known(word: str, names: Iterable[str], servers: Iterable[str]) -> bool:
+    if word.startswith(EFFECT):
+        return True
+    if word.startswith(PREFIX):
+        return word.removeprefix(PREFIX).partition("/")[0] in servers
+    beginning = word.partition("*")[0].partition("?")[0].partition("[")[0]
+    if beginning == word:
+        return word in names or any(may_be_of(server, word) for server in servers)
+    of_servers = [wire_name(server, "") for server in servers]  # of the tools only this is known before they are listed
+    return any(fnmatchcase(name, word) for name in (*names, _EVERY_SERVER)) or any(
+        name.startswith(beginning) or beginning.startswith(name) for name in of_servers
+    )
+
+
+def _reachable(scope: Iterable[Any]) -> Iterator[Tool | ServerTools | str]:
+    """Yield tools, servers and names: those of agents that are tools, or that the code of a tool uses, included."""
+    left, seen = [(value, "") for value in scope], dict[int, Any]()
+    while left:
+        value, module = left.pop()
+        if id(value) in seen:
+            continue
+        seen[id(value)] = value
+        if isinstance(value, Toolbox):
+            yield from value
+        elif (item := server_tools(value)) is not None:
+            yield item
+        elif isinstance(value, str):
+            yield value
+        function = value.__func__ if isinstance(value, MethodType) else value
+        if isinstance(function, FunctionType):
+            yield function.__dict__[MARK].spec.name if MARK in function.__dict__ else function.__name__
+        used_in = function.__module__ if isinstance(function, FunctionType | type) else module
+        left += [(inner, used_in) for inner in _within(function, module)]
+
+
+def _within(value: Any, module: str) -> Iterable[Any]:
+    """Return what a value leads to; ``module``: the one whose code led to it, as the code of libraries leads everywhere."""
+    if isinstance(value, Toolbox):
+        return [*value.servers, *[getattr(tool, "function", getattr(tool, "agent", None)) for tool in value]]
+    if isinstance(value, FunctionTool | AgentTool):
+        return (Toolbox([value]),)
+    if isinstance(value, list | tuple | dict) and len(value) <= MAX_ITEMS:
+        return [one for one in (value.values() if isinstance(value, dict) else value) if not isinstance(one, str)]
+    if isinstance(value, FunctionType | type) and module in ("", value.__module__):
+        return vars(value).values() if isinstance(value, type) else _used(value)
+    return getattr(value, "rule_scope", ()) if hasattr(type(value), "rule_scope") else ()
+
+
+def _used(function: FunctionType) -> Iterator[Any]:
+    """Yield the values that a function uses by global names and from functions around it, and the names of those within it."""
+    codes, cells = [function.__code__], []
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # not filled yet
+            cells.append(cell.cell_contents)
+    while codes:
+        code = codes.pop()
+        cells += [function.__globals__.get(name) for name in code.co_names]
+        inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+        codes += inner
+        yield from [one.co_name for one in inner]
+    yield from [value for value in cells if not isinstance(value, str)]
