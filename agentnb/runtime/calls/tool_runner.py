@@ -80,7 +80,7 @@ class ToolRunner:
         store = getattr(self._log.store, "folder", None)
         context = ToolContext(self._log.id, call.id, self._work_dir, self._call_sync, asker, self._inside, store)
         traceback, own_task = "", asyncio.current_task()
-        arguments = {} if call.arguments is None else call.arguments  # some models send null for no arguments
+        arguments = given_arguments(call)
         started = perf_counter()
         with asker:
             try:
@@ -116,6 +116,11 @@ class ToolRunner:
         if tool.timeout is not None or isinstance(tool, AgentTool):
             return tool.timeout
         return self._tool_seconds
+
+
+def given_arguments(call: ToolCall) -> Any:
+    """Return the arguments as a tool takes them: some models send null for none."""
+    return {} if call.arguments is None else call.arguments
 
 
 async def _within(
