@@ -137,14 +137,15 @@ class ToolCalls:
         ``earlier``: what a process that died had logged of it.
         """
         asked = None if earlier is None or not earlier.is_judged else earlier.question
-        verdict: Ask | Block | None = None
+        verdict: Ask | None = None
         if asked is None or not is_of_this_tool(asked, tool):
             asked, was_judged = None, earlier is not None and earlier.is_judged
             # The verdict of other gates stands: they may count calls. What is permitted may have changed.
-            verdict = self._permitted(call) if was_judged else self._judge(call)
-            if isinstance(verdict, Block):
-                self._block(call, verdict)
+            judged = self._permitted(call) if was_judged else self._judge(call)
+            if isinstance(judged, Block):
+                self._block(call, judged)
                 return None, False
+            verdict = judged
         question, is_asked = asked, asked is not None or verdict is not None
         refusal = self._refusal(call, tool, checks=is_asked)
         if refusal is not None or (asked is None and (is_asked or earlier is not None)):
