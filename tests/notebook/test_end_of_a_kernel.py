@@ -29,6 +29,8 @@ async def work() -> str:
         await asyncio.sleep(60)
     return "worked"
 """
+AWAITED = """from agentnb import Agent, Store
+await Agent("simulated:disciplined", tools={tools}, gates={gates}).run("{text}", store=Store(".agentnb/runs"))"""
 ADD, WORK = "- add `add(1)`", "- work `work()`"
 
 
@@ -65,10 +67,16 @@ def test_a_run_is_taken_up_after_a_restart_as_after_the_death_of_its_kernel(tmp_
         "it asks in its cell": (f"%%agent -t add --gate asks\n{ADD}", "waiting_on_user"),
         "it asks in the background": (f"%%agent --background -t add --gate asks\n{ADD}", "waiting_on_user"),
         "it works in its cell": (f"%%agent -t work\n{WORK}", "interrupted"),
+        "it asks, and its cell awaits it": (AWAITED.format(tools="[add]", gates="[asks]", text=ADD), "waiting_on_user"),
+        "it works, and its cell awaits it": (AWAITED.format(tools="[work]", gates="[]", text=WORK), "interrupted"),
         "it works in the background": (f"%%agent --background -t work\n{WORK}", "interrupted"),
     }
     try:
         assert kernel.run(SETUP).status == "ok"
+        with subtests.test("an interrupt alone stops it"):
+            run_id = begun(kernel, cases["it asks in its cell"][0])
+            kernel.manager.interrupt_kernel()
+            wait_until(lambda: load(kernel, run_id).status == "cancelled")
         for name, (cell, status) in cases.items():
             with subtests.test(name):
                 run_id = begun(kernel, cell)

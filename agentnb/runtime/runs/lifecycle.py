@@ -17,6 +17,7 @@ from agentnb.core.log.stores import Writer
 from agentnb.core.log.work_events import OutcomeGiven
 from agentnb.core.messages import encodable
 from agentnb.core.redaction import redact_error
+from agentnb.core.run.approvals import waiting_for_approval
 from agentnb.core.run.rounds import FINAL_ANSWER
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, ServerFailed, StoreError
@@ -114,7 +115,7 @@ class Lifecycle:
         """Set when the caller gets the run or its error, also if something ignores its cancellation."""
         self._own_cancellations = 0
         self._is_interrupted = False
-        """Whether an interrupt stopped it."""
+        """Whether an interrupt stopped it, as far as is known of a cancellation."""
         self._log_failure: StoreError | None = None  # kept where it could not be raised
         self._over = False
         self._started = perf_counter()
@@ -142,7 +143,9 @@ class Lifecycle:
             try:
                 await self._ended.wait()
             except asyncio.CancelledError as error:
-                cancelled = error
+                cancelled, self._is_interrupted = error, True
+                if self.log.store and waiting_for_approval(self.log.run):
+                    await process_end.follows()  # which suspends it
                 self._cancel(own=False)
             except BaseException:  # nobody waits any more, perhaps in another thread
                 with suppress(RuntimeError):  # the loop is closed
