@@ -12,6 +12,9 @@ from agentnb.core.questions import Answer
 
 CommandName: TypeAlias = Literal["stop", "pause", "resume", "suspend", "say", "answer", "withdraw"]
 
+INTERRUPTED = "interrupted"
+"""The reason of a stop by an interrupt of the person, or of what ends their kernel."""
+
 
 class Command(NamedTuple):
     """One command. ``text``: the message, the reason to stop, or the id of a grant to take back; ``answer``: to a question."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,7 @@ from agentnb.rerun.diff import RunDiff
 from agentnb.rerun.replay_result import Replay
 from agentnb.runtime.host.host import Host, current_host
 from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.process_end import process_end
 from agentnb.session.session import Session
 from agentnb.tools.builtin.notebook import cell_outputs
 from agentnb.workflow.plan import Plan
@@ -133,8 +135,17 @@ def load(shell: InteractiveShell) -> None:
     setattr(shell, _HOOKS, hooks)
     if getattr(shell, "kernel", None) is not None:
         runs.begin_cell()  # the cell that loads the extension
+        process_end.is_watched = True
+        shell.observe(_leave_runs, "exit_now")
     setattr(AgentnbError, RENDERER, lambda error: lines_without_our_frames(shell, error))
     _register_views(shell, runs)
+
+
+def _leave_runs(change: Any) -> None:
+    """Leave the runs of a kernel that ends. On its control thread."""
+    if change["new"]:
+        session_of(change["owner"]).leave()
+        process_end.announce()
 
 
 def _register_views(shell: InteractiveShell, runs: CellRuns) -> None:
@@ -208,6 +219,8 @@ def unload(shell: InteractiveShell) -> None:
     for event, hook in getattr(shell, _HOOKS, {}).items():
         shell.events.unregister(event, hook)
     setattr(shell, _HOOKS, {})
+    with suppress(ValueError):  # it was not observed
+        shell.unobserve(_leave_runs, "exit_now")
     current_host.set(Host())
     replay_buttons().close()
     call_streams.uninstall()

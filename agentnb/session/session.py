@@ -344,6 +344,12 @@ class Session:
             raise SettingsError("Nothing is running", "%agent history lists past runs")
         return running[-1]
 
+    def leave(self) -> None:
+        """Suspend the runs that wait for an approval: this kernel ends, and another takes them up."""
+        for live in self.running():
+            with suppress(SettingsError):  # it waits for none, or its log is in memory only
+                live.suspend(nobody_here=True)
+
     def stop(self, chosen: list[LiveRun], seconds: float) -> None:
         """Stop these runs, and wait so long, together, for the ends of those that a cell started.
 

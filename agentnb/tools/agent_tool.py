@@ -104,8 +104,8 @@ class AgentTool:
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
         """Check the prompt, begin a nested run with it, wait for its end, and return its answer."""
         name = self.spec.name
-        if not (isinstance(arguments, dict) and arguments.keys() == {PROMPT} and isinstance(arguments[PROMPT], str)):
-            return refused_arguments(name, arguments, SCHEMA)
+        if (refused := self.refusal(arguments)) is not None:
+            return refused
         try:
             run: RunFacts = await context.start_run(self.agent, arguments[PROMPT])
         except NestedTooDeep:
@@ -117,6 +117,11 @@ class AgentTool:
                 raise
             run = error.run
         return _answer(run) if run.status == "completed" else tool_errors.run_not_completed(name, run)
+
+    def refusal(self, arguments: Any) -> ToolOutcome | None:
+        """Return the error result of `run` for arguments that are not one text as ``prompt``; None for others."""
+        fits = isinstance(arguments, dict) and arguments.keys() == {PROMPT} and isinstance(arguments[PROMPT], str)
+        return None if fits else refused_arguments(self.spec.name, arguments, SCHEMA)
 
     def __repr__(self) -> str:
         return f"<tool {self.spec.name}>"

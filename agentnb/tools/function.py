@@ -92,7 +92,7 @@ class FunctionTool:
         try:
             positional, keywords = self.signature.bind(arguments, context)
         except ArgumentsRefused as refused:
-            return refused_arguments(self.spec.name, arguments, self.signature.schema, str(refused))
+            return self._refused(arguments, refused)
         before = open_figures()
         if self._is_async:
             value = await self.function(*positional, **keywords)
@@ -104,6 +104,17 @@ class FunctionTool:
         if isinstance(value, SHOWN_AT_ONCE):
             return success(value)
         return await asyncio.to_thread(_drawn, value, before)  # drawing a figure or formatting a table takes time
+
+    def refusal(self, arguments: Any) -> ToolOutcome | None:
+        """Return the error result of `run` for arguments that do not fit; None for others."""
+        try:
+            self.signature.check(arguments)
+        except ArgumentsRefused as refused:
+            return self._refused(arguments, refused)
+        return None
+
+    def _refused(self, arguments: Any, refused: ArgumentsRefused) -> ToolOutcome:
+        return refused_arguments(self.spec.name, arguments, self.signature.schema, str(refused))
 
     def _call(self, positional: list[Any], keywords: dict[str, Any]) -> ToolOutcome | Awaitable[Any]:
         """Call a plain function and convert its value here, where that may take its time.

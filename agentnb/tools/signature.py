@@ -53,7 +53,7 @@ class Signature:
 
     def bind(self, arguments: Any, context: ToolContext) -> tuple[list[Any], dict[str, Any]]:
         """Return the positional and keyword arguments of the call. Raises `ArgumentsRefused`."""
-        values = self._converted(arguments)
+        values = self.check(arguments)
         keywords = msgspec.structs.asdict(values)
         if len(arguments) < len(keywords):  # the function's own defaults apply to the others
             keywords = {name: keywords[name] for name in arguments}
@@ -61,7 +61,8 @@ class Signature:
             keywords[self.context_name] = context
         return self._positional(keywords) if self.positional else [], keywords
 
-    def _converted(self, arguments: Any) -> msgspec.Struct:
+    def check(self, arguments: Any) -> msgspec.Struct:
+        """Return the arguments as the types of the function. Raises `ArgumentsRefused`."""
         try:
             return msgspec.convert(arguments, self.struct, dec_hook=_as_path)
         except msgspec.ValidationError as error:

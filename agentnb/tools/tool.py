@@ -275,7 +275,11 @@ def asker_name(tool: Tool) -> str:
 
 
 class Tool(Protocol):
-    """Something a model may call."""
+    """Something a model may call.
+
+    It may have a method ``refusal(arguments)``: the error result of `run` for arguments that cannot fit, else None. That is
+    asked before the person is, who need not decide about a call that cannot run.
+    """
 
     @property
     def spec(self) -> ToolSpec:

@@ -92,6 +92,19 @@ def test_ctrl_d_leaves_the_question_open_and_it_can_be_answered_later(cli: Call)
     assert cli("answer", run.id, "approve", *given[2:4]).code == 0
 
 
+@pytest.mark.slow("a program of its own that is ended")
+def test_program_that_is_ended_while_it_asks_leaves_what_an_answer_resumes(cli: Call) -> None:
+    given = exec_of(WORKER, "--approve", "ask")
+    with Terminal(*given) as terminal:
+        assert "May write run with" in terminal.asked()
+        terminal.process.terminate()
+        terminal.ended()
+    run = last_run()
+    assert run.status == "interrupted" and [one.kind for one in run.waiting] == ["approval"]
+    assert cli("answer", run.id, "approve", *given[2:4]).code == 0
+    assert last_run().status == "completed"
+
+
 @pytest.mark.slow("a program of its own that is interrupted")
 def test_ctrl_c_while_it_asks_ends_the_run() -> None:
     with Terminal(*exec_of('workflow:\n  - {id: sure, type: human, ask: "Publish it?", confirm: true}\n')) as terminal:

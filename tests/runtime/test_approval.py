@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from marked_logs import cut_log, own_run
@@ -19,6 +19,7 @@ from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 from agentnb.policies.gates import Allow, Ask, Deny, Verdict
 from agentnb.runtime.host.live import LiveRun
+from agentnb.tools.tool import ToolContext
 
 
 def asks(call: ToolCall, run: Run) -> Verdict:
@@ -169,9 +170,64 @@ def test_with_nobody_to_ask_a_question_is_a_denial_that_says_so() -> None:
     assert not of_kind(run, e.QuestionAsked)
 
 
-def test_nobody_is_asked_about_a_call_that_cannot_run() -> None:
-    run = agent(Written(), ToolCall("wrote")).run_sync("go")
-    assert codes(run) == ["unknown_tool"]
+def test_nobody_is_asked_about_a_call_that_cannot_run(subtests: pytest.Subtests) -> None:
+    def count(number: int, kind: Literal["a", "b"] = "a") -> int:
+        """Counts."""
+        return number
+
+    async def outer(context: ToolContext) -> str:
+        """Makes a call that cannot fit."""
+        return (await context.call("count", {"number": "many"})).text
+
+    tools = [count, outer, tool(Agent(ScriptedModel(["Found."])), name="inner")]
+    unfit: list[tuple[str, Any]] = [
+        ("count", {}),
+        ("count", {"number": "many"}),
+        ("count", {"number": 1.5}),
+        ("count", {"number": 1, "kind": "c"}),
+        ("count", {"number": 1, "colour": "red"}),
+        ("count", '{"number": 1'),
+        ("count", None),
+        ("inner", {"prompt": 1}),
+    ]
+    cases = [("counts", {}, "unknown_tool"), *[(*one, "invalid_arguments") for one in unfit]]
+    for name, arguments, code in cases:
+        with subtests.test(name, arguments=arguments):
+            made = ToolCall(name, arguments)
+            made_agent = Agent(ScriptedModel([[made], "Done."]), tools=tools, todos=False, gates=[asks])
+            asked: list[ToolCall] = []
+            run = checked(made_agent.run_sync("go", approve=lambda call, _, asked=asked: bool(asked.append(call))))
+            assert (codes(run), asked, of_kind(run, e.QuestionAsked)) == ([code], [], [])
+            unasked = Agent(ScriptedModel([[made], "Done."]), tools=tools, todos=False).run_sync("go")
+            assert results(run)[0].text == results(unasked)[0].text
+    with subtests.test("the call of a tool"):
+        made_agent = Agent(ScriptedModel([[ToolCall("outer")], "Done."]), tools=tools, todos=False, gates=[asks])
+        run = made_agent.run_sync("go", approve=lambda call, _: call.name == "outer")
+        assert "The arguments do not fit count" in results(run)[0].text and len(of_kind(run, e.QuestionAsked)) == 1
+    with subtests.test("1.0 for an integer, and other arguments of the person"):
+        for edit, expected in ((None, "1"), ({"number": 2}, "2")):
+            made_agent = Agent(
+                ScriptedModel([[ToolCall("count", {"number": 1.0})], "Done."]), tools=tools, todos=False, gates=[asks]
+            )
+            run = made_agent.run_sync("go", approve=lambda call, _, edit=edit: edit or True)
+            assert len(of_kind(run, e.QuestionAsked)) == 1 and expected in results(run)[0].text
+
+
+def test_arguments_that_ceased_to_fit_while_a_run_was_suspended_close_its_question(tmp_path: Any) -> None:
+    store = Store(tmp_path)
+    run = agent(Written(), write()).run_sync("go", store=store, suspend=True)
+    assert run.is_suspended and len(run.waiting) == 1
+
+    def write_(folder: str) -> str:
+        """Takes another argument now."""
+        return folder
+
+    now = [tool(name="write")(write_), *Written().tools()[1:]]
+    answers = {run.waiting[0].id: "approve"}
+    again = checked(
+        asyncio.run(recover(run, tools=now, gates=[asks], model=ScriptedModel(["Done."]), store=store, answers=answers))
+    )
+    assert codes(again) == ["invalid_arguments"] and again.waiting == ()
 
 
 @pytest.mark.req("KX.5")

@@ -101,6 +101,25 @@ def test_tool_that_says_it_only_reads_is_asked_about(servers: Servers, snapshot:
         assert codes(run) == expected and bool(asked) == (mode == "ask"), mode
 
 
+def test_nobody_is_asked_about_a_call_that_the_schema_of_its_server_forbids(
+    servers: Servers, subtests: pytest.Subtests
+) -> None:
+    cases: list[tuple[str, Any, bool]] = [
+        ("add", {"a": 1}, False),
+        ("add", {"a": 1, "b": "two"}, False),
+        ("add", {"a": 1, "b": [2]}, False),
+        ("add", "a", False),
+        ("stats", {"xs": [1, "two"]}, False),
+        ("add", {"a": "1", "b": 2.0}, True),
+        ("stats", {"xs": ["1.5", 2]}, True),
+        ("stats", {"xs": "[1.5, 2]"}, True),
+    ]
+    for name, arguments, fits in cases:
+        with subtests.test(name, arguments=arguments):
+            run, asked = play([[ToolCall(f"mcp_bench_{name}", arguments)]], servers)
+            assert codes(run) == [None if fits else "invalid_arguments"] and len(asked) == fits
+
+
 def test_each_answer_reaches_as_far_as_it_says(servers: Servers, subtests: pytest.Subtests) -> None:
     calls, later = [[ADD], [ADD], [STATS]], [[ADD], [STATS]]
     tool, every = ["bench_add", "bench_stats"], ["bench_add"]

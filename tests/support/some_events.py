@@ -223,7 +223,7 @@ of_kind: dict[type[e.Event], st.SearchStrategy[Any]] = {
     w.PlanProposed: _of_kind(w.PlanProposed, plan_id=names, plan=json_objects, call_id=words),
     w.PlanEdited: _of_kind(w.PlanEdited, plan_id=names, plan=json_objects, by=words),
     w.PlanApproved: _of_kind(w.PlanApproved, plan_id=names, by=words),
-    w.PlanRejected: _of_kind(w.PlanRejected, plan_id=names, by=words, reason=words),
+    w.PlanRejected: _of_kind(w.PlanRejected, plan_id=names, by=words, reason=words, words=words),
     w.PlanReviewed: _of_kind(w.PlanReviewed, plan_id=names, verdict=words, notes=words),
     w.ModelCalled: _of_kind(
         w.ModelCalled,

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import structs
 
 from agentnb.chat.logged_context import rules_of_run
+from agentnb.chat.plans.drafts.clear_words import clear_word
 from agentnb.chat.plans.drafts.known_drafts import Draft, drafts_of, spec_of
 from agentnb.chat.plans.plan_execution import PlanExecution, is_approved, plan_specs
 from agentnb.chat.plans.plan_outcome import not_run, pending
@@ -135,11 +136,11 @@ class PlanTool:
             there = f"There is {', '.join(known)}." if known else "There is none in this conversation."
             return failure(UNKNOWN_PLAN, f"There is no draft {asked.plan_id}. {there}", "Make a plan first.")
         if not is_approved(run, asked.plan_id, call_id):  # in a process that died
-            if (refusal := _refusal(asked.plan_id, draft)) is not None:
-                return refusal
-            if asked.plan_id not in run.plans:
+            if draft.status == "open" and asked.plan_id not in run.plans:  # so that the person is asked about it
                 plan = _draft(draft.plan, asked._replace(mode=DRAFT), run)
                 inside.record(PlanProposed, plan_id=asked.plan_id, plan=plan, call_id=call_id)
+            if (refusal := _refusal(asked.plan_id, draft)) is not None:
+                return refusal
         words, is_edited = draft.words, draft.is_edited
         result = await self._execution.run(draft.plan, inside, by="person", call_id=call_id, words=words, is_edited=is_edited)
         return _success(result)
@@ -152,9 +153,9 @@ def _refusal(plan_id: str, draft: Draft) -> ToolOutcome | None:
         return failure(DECLINED_PLAN, f"The draft {plan_id} was declined and stays closed.{why}", "Make another plan, or ask.")
     if draft.status == "approved":
         return failure(ALREADY_EXECUTED, f"The draft {plan_id} has run: a draft runs once.", "Make a new plan.")
-    if not draft.words:
-        what = f"The draft {plan_id} is not approved: only the person can approve it, not you."
-        return failure(NOT_APPROVED, what, "Show it to the person, and wait for the answer.")
+    if clear_word(draft.words) != "yes":
+        what = f"The draft {plan_id} is not approved: only a clear yes of the person approves it, and you have none."
+        return failure(NOT_APPROVED, what, "Say what it would do, and end your turn: the person is asked then.")
     return None
 
 

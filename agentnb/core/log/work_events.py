@@ -124,6 +124,8 @@ class PlanRejected(Event, frozen=True, kw_only=True, tag="plan_rejected", gc=Fal
     plan_id: str
     by: str = "person"
     reason: str = ""
+    words: str = ""
+    """The words of the person that declined it, if words did; the planner reads them as their message."""
 
 
 class PlanReviewed(Event, frozen=True, kw_only=True, tag="plan_reviewed", gc=False):

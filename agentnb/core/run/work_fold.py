@@ -118,7 +118,7 @@ def _plan_approved(run: RunFacts, event: w.PlanApproved) -> None:
 
 
 def _plan_rejected(run: RunFacts, event: w.PlanRejected) -> None:
-    run._plans[event.plan_id] = replace(_plan(run, event.plan_id), status="rejected", by=event.by)
+    run._plans[event.plan_id] = replace(_plan(run, event.plan_id), status="rejected", by=event.by, words=event.words)
 
 
 def _plan_reviewed(run: RunFacts, event: w.PlanReviewed) -> None:

@@ -72,7 +72,7 @@ class PlanRecord(msgspec.Struct, frozen=True, gc=False):
     """proposed, edited, approved or rejected."""
     by: str = ""
     words: str = ""
-    """The words of the person that approved it, if words did."""
+    """The words of the person that approved or rejected it, if words did."""
     call_id: str = ""
     """The tool call that asked for it, if one did."""
     reviews: tuple[PlanReviewed, ...] = ()

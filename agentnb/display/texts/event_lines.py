@@ -119,6 +119,10 @@ class AlsoHappened:
         return [*lines, f"and {counted(more, 'more event')}: tables.events has them all"] if more else lines
 
 
+def _decided(event: w.PlanApproved | w.PlanRejected, names: WorkNames, how: str, why: str) -> str:
+    return f"{names.of_plan(event.plan_id)} {how} by {event.by}{_because(why)}"
+
+
 def _because(reason: str) -> str:
     return f": {reason}" if reason else ""
 
@@ -258,8 +262,8 @@ _OF_WORK: dict[type[Event], Callable[[Any, WorkNames], str]] = {
     w.BranchTaken: lambda event, names: f"step {event.step} continues with {event.to}{_because(event.reason)}",
     w.PlanProposed: _plan_proposed,
     w.PlanEdited: lambda event, names: f"{names.of_plan(event.plan_id)} edited by {event.by}",
-    w.PlanApproved: lambda event, names: f"{names.of_plan(event.plan_id)} approved by {event.by}{_because(event.words)}",
-    w.PlanRejected: lambda event, names: f"{names.of_plan(event.plan_id)} rejected by {event.by}{_because(event.reason)}",
+    w.PlanApproved: lambda event, names: _decided(event, names, "approved", event.words),
+    w.PlanRejected: lambda event, names: _decided(event, names, "rejected", event.reason or event.words),
     w.PlanReviewed: lambda event, names: f"{names.of_plan(event.plan_id)} reviewed: {event.verdict}{_because(event.notes)}",
 }
 """The lines about steps and plans."""

@@ -103,9 +103,9 @@ class Dispatch:
             return check_stop
 
         def check() -> None:
-            check_stop()
             if self._calls.waits_for_person or self.suspending:
                 raise Suspended(self.suspending or "nobody_here")
+            check_stop()
 
         return check
 

@@ -16,6 +16,7 @@ from agentnb.core.log.events import CallBlocked, ToolAdmitted, ToolFinished, Too
 from agentnb.core.log.work_events import ContextShifted
 from agentnb.core.messages import ToolCall, encodable
 from agentnb.core.questions import WaitingOnUser
+from agentnb.core.redaction import redact
 from agentnb.core.run.approvals import Decision
 from agentnb.core.run.inner_calls import count_of, with_inner
 from agentnb.core.run.rounds import CallRecord
@@ -37,7 +38,7 @@ from agentnb.runtime.calls.context_shift import ContextShift, shift_of
 from agentnb.runtime.calls.open_calls import MODEL, NO_PLACE, Begun, Caller, EarlierCall, PlacedCall
 from agentnb.runtime.calls.run_tools import RunTools
 from agentnb.runtime.calls.todo_sync import TodoSync
-from agentnb.runtime.calls.tool_runner import ToolRun, ToolRunner
+from agentnb.runtime.calls.tool_runner import ToolRun, ToolRunner, given_arguments
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.questions.elicitation import Elicitation
 from agentnb.runtime.replies.side_calls import SideModels
@@ -137,21 +138,22 @@ class ToolCalls:
         ``earlier``: what a process that died had logged of it.
         """
         asked = None if earlier is None or not earlier.is_judged else earlier.question
-        if asked is not None and is_of_this_tool(asked, tool):
-            question: WaitingOnUser | None = asked
-        else:
-            was_judged = earlier is not None and earlier.is_judged
+        verdict: Ask | None = None
+        if asked is None or not is_of_this_tool(asked, tool):
+            asked, was_judged = None, earlier is not None and earlier.is_judged
             # The verdict of other gates stands: they may count calls. What is permitted may have changed.
-            verdict = self._permitted(call) if was_judged else self._judge(call)
-            if isinstance(verdict, Block):
-                self._block(call, verdict)
+            judged = self._permitted(call) if was_judged else self._judge(call)
+            if isinstance(judged, Block):
+                self._block(call, judged)
                 return None, False
-            question = None
-            if verdict is not None or earlier is not None:
-                question = self._question(call, tool, verdict)
+            verdict = judged
+        question, is_asked = asked, asked is not None or verdict is not None
+        refusal = self._refusal(call, tool, checks=is_asked)
+        if refusal is not None or (asked is None and (is_asked or earlier is not None)):
+            question = self._question(call, tool, verdict if refusal is None else None)
         self._unanswered.add(call.id)
         start = None if earlier is None else earlier.start
-        if question is not None:
+        if question is not None and tool is not None:
             return self._run_if_approved(call, tool, question, start), True
         if start is None:
             # A tool gets the arguments as logged, redacted.
@@ -159,10 +161,10 @@ class ToolCalls:
             seq, at, run_id, parent_id = self._log.head()
             started = ToolStarted(seq, at, run_id, parent_id, call=call, parent_call=parent_call, step=step)
             start = self._log.append(started).call
-            if (refusal := self._refusal(call, tool)) is not None:
-                self.finish(start, ToolRun(refusal))
-                return None, False
-        return self._run(start, tool), tool is not None and tool.blocking
+        if tool is None or refusal is not None:
+            self.finish(start, ToolRun(refusal or self.tools.not_found(call.name)))
+            return None, False
+        return self._run(start, tool), tool.blocking
 
     async def call(self, call: ToolCall, caller: Caller, earlier: EarlierCall | None = None) -> PlacedCall:
         """Run a call that no model made to its end. ``earlier``: what a process that died had logged of it.
@@ -294,7 +296,7 @@ class ToolCalls:
     def _question(self, call: ToolCall, tool: Tool | None, verdict: Ask | None) -> WaitingOnUser | None:
         """Return the question of a gate about a call, if one asks; log that the call waits, unless it was asked before."""
         question = None
-        if verdict is not None and tool is not None and not self._refusal(call, tool):
+        if verdict is not None and tool is not None:
             known = {"has_session": self._grants.has_session, "keeps_files": self._log.keeps_files}
             question = approval_question(verdict, call, tool, self._work_dir, **known)
         book = self._elicitation.book
@@ -305,23 +307,25 @@ class ToolCalls:
                 self._log.emit(ToolAdmitted, call=call, reason=_rule_of(question), parent_call=parent_call, step=step)
         return question
 
-    def _refusal(self, call: ToolCall, tool: Tool | None) -> ToolOutcome | None:
-        """Return the result of a call that cannot be run at all."""
+    def _refusal(self, call: ToolCall, tool: Tool | None, *, checks: bool) -> ToolOutcome | None:
+        """Return the result of a call that cannot be run at all.
+
+        ``checks``: with a check of the arguments, before the person is asked about them; without a question the tool makes it.
+        """
         if tool is None:
             return self.tools.not_found(call.name)
         if type(call.arguments) is str and text_is_too_deep(call.arguments):
             return tool_errors.too_deep(call.name)
-        return None
+        check = getattr(tool, "refusal", None) if checks else None
+        return None if check is None else check(given_arguments(redact(call)))
 
-    async def _run_if_approved(
-        self, call: ToolCall, tool: Tool | None, question: WaitingOnUser, start: ToolCall | None
-    ) -> None:
+    async def _run_if_approved(self, call: ToolCall, tool: Tool, question: WaitingOnUser, start: ToolCall | None) -> None:
         # A question from inside a tool cannot wait so long.
         suspends = self._suspends and self._caller_of(call).kind != "call"
         decision = await self._approval.ask(call, question, suspends=suspends)
         for _ in range(MAX_CHANGES):
             is_made = decision is not None and decision.approved
-            if not is_made or tool is None or not is_outdated(question, call, tool, self._work_dir):
+            if not is_made or not is_outdated(question, call, tool, self._work_dir):
                 break
             question = asked_anew(question, call, tool, self._work_dir, keeps_files=self._log.keeps_files)
             decision = await self._approval.ask(call, question, suspends=suspends)
@@ -352,10 +356,7 @@ class ToolCalls:
         parent_call, step = self._ended(call, ToolOutcome(False, result.parts, error_code=result.error_code), block).place
         self._log.emit(CallBlocked, call=call, result=result, rule=block.rule, parent_call=parent_call, step=step)
 
-    async def _run(self, call: ToolCall, tool: Tool | None) -> None:
-        if tool is None:  # it was there when the call was begun, in the process that died
-            self.finish(call, ToolRun(self.tools.not_found(call.name)))
-            return
+    async def _run(self, call: ToolCall, tool: Tool) -> None:
         # The call of a step is made again when the run is resumed, if its server says that it may be.
         may_wait = self._suspends and self._caller_of(call).kind == "step" and getattr(tool, "may_repeat", False)
         run = await self._runner.run(call, tool, may_wait=may_wait)

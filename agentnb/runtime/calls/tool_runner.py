@@ -89,7 +89,7 @@ class ToolRunner:
             self._log.id, call.id, self._work_dir, self._call_sync, asker, self._inside, store, self._hidden_files
         )
         traceback, own_task = "", asyncio.current_task()
-        arguments = {} if call.arguments is None else call.arguments  # some models send null for no arguments
+        arguments = given_arguments(call)
         started = perf_counter()
         with asker:
             try:
@@ -125,6 +125,11 @@ class ToolRunner:
         if tool.timeout is not None or isinstance(tool, AgentTool):
             return tool.timeout
         return self._tool_seconds
+
+
+def given_arguments(call: ToolCall) -> Any:
+    """Return the arguments as a tool takes them: some models send null for none."""
+    return {} if call.arguments is None else call.arguments
 
 
 async def _within(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Generator
 from concurrent.futures import Future
 from typing import Any
@@ -10,13 +11,14 @@ from weakref import WeakSet
 
 from agentnb.advice import Advised, AnswerRun
 from agentnb.core.forks import after_fork
-from agentnb.core.inbox import Inbox
+from agentnb.core.inbox import INTERRUPTED, Inbox
 from agentnb.core.log.work_events import GrantGiven
 from agentnb.core.questions import Answer, Answerer, NoAnswer, WaitingOnUser, answer_in_words, answer_of, checked_answer
 from agentnb.core.run.approvals import waiting_for_approval
 from agentnb.detect.agent_runs import how_to_continue, works_in_steps
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
+from agentnb.runtime.host.process_end import NOTICE, process_end
 from agentnb.runtime.questions.grants import is_copy
 from agentnb.runtime.questions.model_code import check_person
 from agentnb.runtime.threads import AwakeForInterrupts
@@ -162,7 +164,16 @@ class LiveRun:
         An interrupt stops the run and, when its log is closed, raises `RunInterrupted`, a KeyboardInterrupt.
         """
         assert self._foreground is not None, "the run was started with a foreground"
-        return self._foreground.wait(self._future, lambda: self._inbox.put("stop", "interrupted"))
+        return self._foreground.wait(self._future, self._interrupt)
+
+    def _interrupt(self) -> None:
+        """Stop the run; one that waits for an approval a little later, as the end of its kernel would suspend it meanwhile."""
+        if process_end.is_watched and self._is_kept and waiting_for_approval(self.run):
+            later = threading.Timer(NOTICE, self._inbox.put, ("stop", INTERRUPTED))
+            later.daemon = True
+            later.start()
+        else:
+            self._inbox.put("stop", INTERRUPTED)
 
     def __await__(self) -> Generator[Any, None, Run]:
         return self._wait().__await__()

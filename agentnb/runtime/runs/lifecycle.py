@@ -11,12 +11,13 @@ from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
 from agentnb.advice import Advised
-from agentnb.core.inbox import Command, Inbox, current_inbox
+from agentnb.core.inbox import INTERRUPTED, Command, Inbox, current_inbox
 from agentnb.core.log import events as e
 from agentnb.core.log.stores import Writer
 from agentnb.core.log.work_events import OutcomeGiven
 from agentnb.core.messages import encodable
 from agentnb.core.redaction import redact_error
+from agentnb.core.run.approvals import waiting_for_approval
 from agentnb.core.run.rounds import FINAL_ANSWER
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, ServerFailed, StoreError
@@ -29,6 +30,7 @@ from agentnb.runtime.clock import Clock
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.failure_place import LOOP, WORKFLOW, failure_place
 from agentnb.runtime.host.host import plain_tools
+from agentnb.runtime.host.process_end import process_end
 from agentnb.runtime.questions.elicitation import Elicitation
 from agentnb.runtime.run_end import Suspended, check_within_limits, log_stop, run_error
 from agentnb.runtime.runs.assessing import assessments_at
@@ -112,6 +114,8 @@ class Lifecycle:
         self._ended = asyncio.Event()
         """Set when the caller gets the run or its error, also if something ignores its cancellation."""
         self._own_cancellations = 0
+        self._is_interrupted = False
+        """Whether an interrupt stopped it, as far as is known of a cancellation."""
         self._log_failure: StoreError | None = None  # kept where it could not be raised
         self._over = False
         self._started = perf_counter()
@@ -139,7 +143,9 @@ class Lifecycle:
             try:
                 await self._ended.wait()
             except asyncio.CancelledError as error:
-                cancelled = error
+                cancelled, self._is_interrupted = error, True
+                if self.log.store and waiting_for_approval(self.log.run):
+                    await process_end.follows()  # which suspends it
                 self._cancel(own=False)
             except BaseException:  # nobody waits any more, perhaps in another thread
                 with suppress(RuntimeError):  # the loop is closed
@@ -230,9 +236,18 @@ class Lifecycle:
         except (asyncio.CancelledError, KeyboardInterrupt) as error:
             if not self.log.run.events:
                 self.log.begin(first)
-            self._close("cancelled", "cancelled")
+            if not await self._is_left():
+                self._close("cancelled", "cancelled")
             if isinstance(error, KeyboardInterrupt) or self._cancelled_by_others():
                 raise
+
+    async def _is_left(self) -> bool:
+        """Return whether the run stays without an end, for `recover`: its process was interrupted because it ends."""
+        if not (self._is_interrupted and self.log.store):
+            return False
+        if self._abandoning is not None:
+            self._abandoning.cancel()
+        return await process_end.follows()
 
     async def _verdict(self, orchestrator: Orchestrator) -> Stop:
         """Work until a policy or the time limit stops the run, and return that verdict."""
@@ -337,6 +352,7 @@ class Lifecycle:
             elif command.name == "withdraw" and not self._over:
                 self.services.elicitation.grants.update()
             elif command.name == "stop" and not self._over:
+                self._is_interrupted = command.text == INTERRUPTED
                 self._cancel()
             elif command.name == "suspend" and self._orchestrator is not None:
                 self._orchestrator.suspend(command.text)

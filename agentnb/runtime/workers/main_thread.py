@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from agentnb.core.inbox import current_inbox
+from agentnb.core.inbox import INTERRUPTED, current_inbox
 from agentnb.errors import ToolFailed
 from agentnb.runtime.threads import TICK, PendingOutcome
 from agentnb.runtime.workers.foreground import Foreground
@@ -32,7 +32,7 @@ async def call_on_main_thread(function: Callable[[], Any], schedule: Schedule, *
 
     def stop() -> None:
         if inbox is not None:
-            inbox.put("stop", "interrupted")
+            inbox.put("stop", INTERRUPTED)
 
     if threading.current_thread() is threading.main_thread():  # whose event loop is that of the run
         outcome = foreground.run_here(function, lambda: None)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -11,12 +12,14 @@ from msgspec.structs import replace
 from agentnb.core.messages import Text, visible
 from agentnb.core.questions import ToolOrigin
 from agentnb.core.request import ToolRole, ToolSpec
+from agentnb.core.schema.json_schema import UnusableSchema, schema_errors
 from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
 from agentnb.tools.mcp.connections.catalogue import CONNECTION_CLOSED
 from agentnb.tools.mcp.connections.live_server import LiveServer, leaves, reason
 from agentnb.tools.mcp.questions import CallQuestions
 from agentnb.tools.mcp.results import outcome_of
 from agentnb.tools.mcp.server import digest
+from agentnb.tools.signature import refused_arguments
 from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, failure
 
 if TYPE_CHECKING:
@@ -98,7 +101,7 @@ class MCPTool:
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
         """Call the tool at its server, which is told when the call is given up."""
         if not isinstance(arguments, Mapping):
-            return failure("invalid_arguments", f"The arguments of {self.spec.name} must be an object.")
+            return refused_arguments(self.spec.name, arguments, self.spec.input_schema)
         questions = CallQuestions(context, self.live.work_dir)
 
         async def progress(done: float, total: float | None, message: str | None) -> None:
@@ -118,6 +121,19 @@ class MCPTool:
                     continue  # the question died with the server, and is asked again
                 return self._failed(raised)
         raise AssertionError("the second attempt has returned")
+
+    def refusal(self, arguments: Any) -> ToolOutcome | None:
+        """Return the error result for arguments that its schema forbids in every reading; None for others.
+
+        Many servers take a text such as ``"5"`` for a number.
+        """
+        schema = self.spec.input_schema
+        try:
+            wrong = [one.where for one in schema_errors(schema, arguments) if one.keyword == "type"]
+            fits = not schema_errors(schema, _with_texts_read(arguments, wrong))
+        except UnusableSchema:  # only the server knows what it takes
+            return None
+        return None if fits else refused_arguments(self.spec.name, arguments, schema)
 
     async def _made(self, client: Client, arguments: dict[str, Any], questions: CallQuestions, progress: Any) -> ToolOutcome:
         """Make the request of a call. On the event loop of the connections."""
@@ -144,6 +160,18 @@ def problem_of(tool: t.Tool) -> str:
     except (TypeError, ValueError, RecursionError):
         return "its schema cannot be sent"
     return f"its schema has {size:,} bytes" if size > MAX_SCHEMA_BYTES else ""
+
+
+def _with_texts_read(value: Any, places: Collection[tuple[str | int, ...]], at: tuple[str | int, ...] = ()) -> Any:
+    """Return plain data with the texts at these places read as JSON, where they are JSON."""
+    if isinstance(value, dict):
+        return {key: _with_texts_read(item, places, (*at, key)) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_texts_read(item, places, (*at, place)) for place, item in enumerate(value)]
+    if at in places and isinstance(value, str):
+        with suppress(msgspec.DecodeError, RecursionError):
+            return msgspec.json.decode(value)
+    return value
 
 
 def _noted(outcome: ToolOutcome, questions: CallQuestions) -> ToolOutcome:

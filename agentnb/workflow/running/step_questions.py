@@ -5,11 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from agentnb.core.questions import QuestionKind, new_question
+from agentnb.errors import NobodyToAsk
 from agentnb.runtime.questions.answerers import QuestionSuspended
 from agentnb.runtime.questions.question_book import since_start
 from agentnb.runtime.run_end import Suspended
 from agentnb.runtime.steps.attempt import Attempt
 from agentnb.runtime.steps.step_runner import StepRunner
+
+HOW_TO_ANSWER = (
+    "Give answer=FUNCTION, or store=Store(FOLDER) with suspend=True: then the run waits for recover(run, answers=...)"
+)
 
 
 class StepQuestions:
@@ -21,7 +26,8 @@ class StepQuestions:
     async def ask(self, attempt: Attempt, question: str, schema: dict[str, Any], kind: QuestionKind = "human_step") -> Any:
         """Return the answer, also one that the process that died had taken; raise `Declined` if there is none.
 
-        Where nobody is here to answer, the run is suspended with the question open, if it can be; else raises `NobodyToAsk`.
+        Where nobody is here to answer, the run is suspended with the question open, if it can be: one that a plan asks, as soon
+        as a store keeps its log. Else raises `NobodyToAsk`.
         """
         elicitation, path = self._steps.elicitation, attempt.place.path
         book, new = elicitation.book, new_question(kind, question, schema, path, asked_by=path)
@@ -31,8 +37,12 @@ class StepQuestions:
         earlier = book.expected(new)
         # A run that waited for this answer goes on waiting.
         waits = earlier is not None and (earlier.outcome == "open" or earlier.question.id in book.handed_in)
+        # A plan is a model's: who runs its planner cannot know that it asks, nor give what answers.
+        waits |= kind == "elicitation" and elicitation.around is None and self._steps.log.store is not None
         with self._steps.nested.asker(attempt) as asker:
             try:
                 return await asker.ask_question(new, may_wait=elicitation.suspends or waits)
             except QuestionSuspended:
                 raise Suspended("nobody_here") from None
+            except NobodyToAsk as error:
+                raise NobodyToAsk(error.what, HOW_TO_ANSWER) from None

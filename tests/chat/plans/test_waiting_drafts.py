@@ -11,11 +11,12 @@ from draft_turns import DRAFT, answered, drafting, kinds, named, steps_of, waiti
 from plan_turns import TWO, agent, call, error_of, result_of, step
 from waiting import PATIENCE, wait_until
 
-from agentnb import ToolCall, tool
+from agentnb import RunOptions, ToolCall, tool
 from agentnb.core.log.work_events import PlanApproved, PlanRejected
 from agentnb.core.questions import NoAnswer
 from agentnb.errors import SettingsError
 from agentnb.models.scripted import ScriptedModel
+from agentnb.runtime.host.live import LiveRun
 from agentnb.tools.tool import ToolContext
 
 
@@ -106,6 +107,63 @@ def test_words_in_place_of_an_answer_go_to_the_model_which_may_then_run_the_draf
     assert asked_again.run.text == "What do you mean?" and asked_again.run.waiting[0].kind == "plan_review"
     asked_again.answer("deny")
     assert asked_again.result(PATIENCE).status == "completed"
+
+
+def test_words_that_are_no_clear_yes_approve_no_draft_and_are_asked_about_once(subtests: pytest.Subtests) -> None:
+    run_it: Callable[[Any], Any] = lambda request: call("call_2", plan_id=named(request))  # noqa: E731
+    for words in ("no problem, run it", "Looks right to me, but leave out step 2", "What does it cost?"):
+        with subtests.test("in the run", words=words):
+            live = waiting(drafting(run_it, "It waits for you.", "High together."))
+            live.say(words)
+            wait_until(lambda: len(live.run.questions) == 2)  # noqa: B023  # called at once
+            assert error_of(live.run)[0] == "not_approved" and kinds(live.run) == ["PlanProposed"]
+            run = answered(live, "approve")
+            (approved,) = [event for event in run.events if isinstance(event, PlanApproved)]
+            assert (approved.words, approved.by, len(run.questions), run.text) == ("", "person", 2, "High together.")
+        with subtests.test("in the next run", words=words):
+            drafted = agent(DRAFT, TWO, "Shall it run?").run_sync("Draft it")
+            name = result_of(drafted)["plan_id"]
+            again = agent(call("call_2", plan_id=name), "It waits for you.", "High together.")
+            live = again.start(words, RunOptions(continue_from=drafted))
+            run = answered(live, "approve")
+            assert kinds(run) == ["PlanProposed", "PlanApproved"] and run.text == "High together."
+            assert len(run.questions) == 1 and not [one for one in run.events if isinstance(one, PlanApproved) and one.words]
+
+
+def test_a_clear_no_closes_a_draft_and_the_model_cannot_run_it(subtests: pytest.Subtests) -> None:
+    run_it: Callable[[Any], Any] = lambda request: call("call_2", plan_id=named(request))  # noqa: E731
+    no = "No! Do not run it."
+    with subtests.test("in the run"):
+        live = waiting(drafting(run_it, "It stays closed."))
+        live.say(no)
+        run = live.result(PATIENCE)
+        (rejected,) = [event for event in run.events if isinstance(event, PlanRejected)]
+        assert (rejected.by, rejected.words, rejected.reason) == ("person", no, "")
+        assert error_of(run)[0] == "declined" and no in error_of(run)[1]
+        assert (run.text, run.status, len(run.questions)) == ("It stays closed.", "completed", 1)
+    with subtests.test("before the question"):
+        lives: list[LiveRun] = []
+
+        def look(station: str) -> str:
+            """Hear the person, and look at the tide."""
+            wait_until(lambda: lives)
+            lives[0].say(no)
+            return "05:10"
+
+        made = agent(
+            DRAFT, TWO, ToolCall("look", {"station": "brest"}, "call_2"), "Shall it run?", tools=[*agent().tools, look]
+        )
+        lives.append(made.start("Draft it"))
+        run = lives[0].result(PATIENCE)
+        assert kinds(run) == ["PlanProposed", "PlanRejected"] and not run.questions and run.status == "completed"
+    with subtests.test("in the next run, and for good"):
+        for says in ((no,), (no, "Yes, run it")):
+            before = agent(DRAFT, TWO, "Shall it run?").run_sync("Draft it")
+            name = result_of(before)["plan_id"]
+            for words in says[:-1]:
+                before = agent("As you like.").run_sync(words, continue_from=before)
+            run = agent(call("call_2", plan_id=name), "It stays closed.").run_sync(says[-1], continue_from=before)
+            assert error_of(run)[0] == "declined" and no in error_of(run)[1] and not run.step_records
 
 
 def test_an_answer_to_another_question_approves_no_draft() -> None:

@@ -196,7 +196,7 @@ def test_run_is_suspended_and_goes_on_with_the_answer(tmp_path: Path) -> None:
         return station
 
     replies = [steps(fetch("brest"), asks, fetch("cork")), DONE]
-    run, model = planned(replies, [tides_fetch], store, suspend=True)
+    run, model = planned(replies, [tides_fetch], store)
     assert run.status == "waiting_on_user" and calls == ["brest"]
     (question,) = run.waiting
     what = Workflow.planner([tides_fetch]).orchestration(model=ScriptedModel(replies[1:]), inputs={"query": "Which tides?"})
@@ -204,7 +204,7 @@ def test_run_is_suspended_and_goes_on_with_the_answer(tmp_path: Path) -> None:
     assert (again.status, again.text, calls) == ("completed", DONE, ["brest"])
     assert len(model.requests) == 1
     nobody, _ = planned(replies, [tides_fetch])
-    assert nobody.status == "failed" and "nobody to ask" in str(nobody.error)
+    assert nobody.status == "failed" and "nobody to ask" in str(nobody.error) and "answer=FUNCTION" in str(nobody.error)
 
 
 @pytest.mark.req("R1.29", "R1.50")

@@ -50,10 +50,13 @@ class DraftTurn:
         """Ask about a draft until it is approved or declined, or has changed; run what was approved."""
         run: Run = inside.run
         draft, problem = drafts_of(run)[plan_id], ""
+        if _is_closed_by_words(plan_id, inside):
+            return
         while draft.status == "open":
             specs = plan_specs(inside)
             answer = await ask(draft_question(draft.plan, reach_of(draft.plan, specs), problem))
             if answer is None:  # what the person has written decides
+                _is_closed_by_words(plan_id, inside)
                 return
             made = read_answer(answer)
             by = _who_answered(run)
@@ -81,6 +84,16 @@ class DraftTurn:
                 if inside.run.step_records.get(draft.plan.id or "") is None:
                     reason = error.what if isinstance(error, AgentnbError) else str(error)
                     inside.record(PlanRejected, plan_id=draft.plan.id, by="agentnb", reason=reason)
+
+
+def _is_closed_by_words(plan_id: str, inside: Inside) -> bool:
+    """Return whether a clear no of the person has closed a draft, and log that."""
+    run: Run = inside.run
+    draft = drafts_of(run)[plan_id]
+    is_closed = draft.status == "declined" and run.plans[plan_id].is_open
+    if is_closed:
+        inside.record(PlanRejected, plan_id=plan_id, words=draft.reason)
+    return is_closed
 
 
 def kept_plans(run: RunSoFar) -> str:

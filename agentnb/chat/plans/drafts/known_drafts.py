@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from agentnb.agent.extension import logged_extensions
+from agentnb.chat.plans.drafts.clear_words import clear_word
 from agentnb.chat.plans.plan_request import DRAFT
 from agentnb.core.log.events import CommandReceived, QuestionAsked, RoundStarted, RunRecovered
 from agentnb.core.log.work_events import PlanApproved, PlanEdited, PlanProposed, PlanRejected
@@ -46,14 +47,14 @@ class Draft(NamedTuple):
 
 def drafts_of(run: Run) -> dict[str, Draft]:
     """Return the drafts by id, oldest first: of the runs that this one continues, then its own."""
-    found = {name: draft._replace(words=run.prompt) for name, draft in _carried(run).items()}
+    found = {name: _after(draft, run.prompt) for name, draft in _carried(run).items()}
     seen = {*found}
     for event in run.events:
         if isinstance(event, RoundStarted | QuestionAsked):  # words that come earlier were written without a look at it
             seen.update(found)
         elif isinstance(event, CommandReceived):
             if event.command == "say":
-                found.update({name: found[name]._replace(words=event.text) for name in seen})
+                found.update({name: _after(found[name], event.text) for name in seen})
         elif isinstance(event, PlanProposed):
             if event.plan_id not in found and (plan := _readable(event.plan)) and event.plan.get("execution_mode") == DRAFT:
                 found[event.plan_id] = Draft(plan)
@@ -109,8 +110,14 @@ def _changed(draft: Draft, event: PlanEdited | PlanApproved | PlanRejected) -> D
     if isinstance(event, PlanEdited):
         return draft._replace(plan=spec_of({**event.plan, "id": event.plan_id}), is_edited=True)
     if isinstance(event, PlanRejected):
-        return draft._replace(status="declined", reason=event.reason)
+        return draft._replace(status="declined", reason=event.reason or event.words)
     return draft._replace(status="approved", words=event.words)
+
+
+def _after(draft: Draft, words: str) -> Draft:
+    """Return a draft after words of the person: a clear no closes it."""
+    is_declined = draft.status == "open" and clear_word(words) == "no"
+    return draft._replace(status="declined", words=words, reason=words) if is_declined else draft._replace(words=words)
 
 
 def _without_consent(draft: Draft, run: Run) -> Draft:

@@ -16,6 +16,7 @@ from agentnb.core.request import ToolSpec
 from agentnb.core.run.agent_state import PLAN_TOOL
 from agentnb.core.run.approvals import APPROVE, DENY, decision, is_edit
 from agentnb.core.run.rounds import CallRecord
+from agentnb.core.run.work_records import PlanRecord
 from agentnb.detect.run import Run
 from agentnb.display.form import Form
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
@@ -32,7 +33,8 @@ DRAFT, STEP_FORM = "draft", "step"
 MAX_FORMS = 40
 """Steps of a draft that have a form; all are listed whole, as all may run."""
 MAX_OF_REASONING, MAX_OF_WORDS = 4_000, 400
-WORDS = "Approved by your words: "
+WORDS = {"approved": "Approved by your words: ", "rejected": "Declined by your words: "}
+"""What words of the person did to a draft, by its status."""
 
 
 def draft_html(asked: AskedQuestion, run: Run, form: Form) -> Html:
@@ -52,7 +54,7 @@ def draft_html(asked: AskedQuestion, run: Run, form: Form) -> Html:
     head = tag("div", "asked" if is_open else "quiet", title["plan_review"], *_edits(run, plan))
     table = _table(plan, specs, editable=is_asked)
     if not is_open:
-        told = tag("div", "said", words(_told(asked)))
+        told = tag("div", "said", words(_by_words(record) or _told(asked)))
         nested = form.nested(asked.question.call_id, form.folds)
         return tag("div", "question-closed", head, table, told, nested, role="group", aria_label="A draft of a plan")
     reach = reach_of(plan, specs)
@@ -64,15 +66,20 @@ def draft_html(asked: AskedQuestion, run: Run, form: Form) -> Html:
 
 
 def plan_notes(record: CallRecord, run: Run | None) -> Html:
-    """Return the review of the plan that a call made, and which words of the person approved it; nothing for other calls."""
+    """Return the review of the plan that a call made, and the words of the person that decided; nothing for other calls."""
     if run is None or record.call.name != PLAN_TOOL:
         return NOTHING
     plan = next((one for one in run.plans.values() if one.call_id == record.call.id), None)
     reviews = [f"Reviewed: {one.verdict.replace('_', ' ')}. {one.notes}" for one in (plan.reviews if plan else ())]
     arguments = record.call.arguments if isinstance(record.call.arguments, dict) else {}
-    approved = run.plans.get(str(arguments.get("plan_id") or ""))
-    told = [f"{WORDS}“{approved.words}”"] if approved is not None and approved.words else []
-    return joined(*[tag("div", "quiet", words(visible(one), MAX_OF_WORDS)) for one in (*reviews, *told)])
+    decided = run.plans.get(str(arguments.get("plan_id") or ""))
+    told = "" if decided is None else _by_words(decided)
+    return joined(*[tag("div", "quiet", words(visible(one), MAX_OF_WORDS)) for one in (*reviews, told) if one])
+
+
+def _by_words(plan: PlanRecord) -> str:
+    """Return what words of the person decided about a plan; empty if none did."""
+    return f"{WORDS[plan.status]}“{plan.words}”" if plan.words and plan.status in WORDS else ""
 
 
 def _edits(run: Run, plan: PlanSpec) -> list[Html]:
