@@ -22,7 +22,7 @@ def test_who_has_paused_a_run_and_who_is_asked_are_told_apart() -> None:
 
 @pytest.mark.req("KX.5")
 def test_the_text_of_a_run_that_waits_says_what_it_asks_and_how_to_answer() -> None:
-    assert run_text(run_of(asked())).splitlines()[-2:] == ["It asks: Which?", "Answer it: %agent answer TEXT"]
+    assert run_text(run_of(asked())).splitlines()[-2:] == ["It asks: Which?", "Answer it: %agent answer r-1 TEXT"]
     assert "asks" not in run_text(run_of(asked(), (e.QuestionAnswered, {"question_id": "q1", "answer": "this"})))
 
 

@@ -29,6 +29,7 @@ from agentnb.display.parts.step_list import (
     tracebacks_of_steps,
 )
 from agentnb.display.texts.labels import clean, first_line
+from agentnb.display.texts.states import is_going_on
 from agentnb.workflow.files.logged_workflow import logged_workflow
 from agentnb.workflow.graph.declared_graph import declared_graph
 from agentnb.workflow.graph.graph import Graph
@@ -61,7 +62,7 @@ def steps_html(run: Run, form: Form) -> Html:
 
     plans = PlanPieces(run.events)
     drawn = step_pieces(run, draw, plans.history.children)
-    pieces = with_questions(run, drawn, form, closed_only=True, others=plans.history.questions)
+    pieces = with_questions(run, drawn, form, closed_only=not is_going_on(run), others=plans.history.questions)
     return tag("div", "steps", *plans.add_to(pieces, run, form).values())
 
 

@@ -137,10 +137,11 @@ def question_lines(run: Run) -> list[str]:
     asks = "had asked" if run.status == "interrupted" else "asks"
     lines = []
     for one in run.waiting:
-        lines.append(f"{asker_in_words(one) or 'It'} {asks}: {clean(question_text(one))}{_choices(one)}")
+        which = f"{one.id}: " if len(run.waiting) > 1 else ""
+        lines.append(f"{which}{asker_in_words(one) or 'It'} {asks}: {clean(question_text(one))}{_choices(one)}")
         lines += address_lines(one)
         if call := call_text(one):
-            lines += ["About this call:", cut(call, MAX_OF_A_CALL)]
+            lines += [*(["About this call:"] if one.about else []), cut(call, MAX_OF_A_CALL)]
     return lines
 
 
