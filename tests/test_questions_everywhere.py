@@ -1,4 +1,4 @@
-"""Questions of all kinds from all places: each surface shows the call, its arguments, and what answers it, or where to answer."""
+"""Questions of all kinds from all places: each surface shows the call, its arguments, and its controls or where to answer."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ from agentnb.policies.gates import Ask
 from agentnb.runtime.host.host import Host, hosted
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.servers.servers import Servers
+from agentnb.tools.builtin.files.group import Files
 from agentnb.tools.tool import ToolContext
 
 __all__ = ["servers"]
@@ -61,7 +63,14 @@ async def visit(to: str, context: ToolContext) -> str:
     return "visited"
 
 
-TOOLS = [find, send, seat, visit, ask_person]
+@tool(effects={"write"})
+def run_code(code: str, name: str) -> str:
+    """Run code."""
+    return "ran"
+
+
+FILES = [one for one in Files().tools if one.spec.name == "edit_file"]
+TOOLS = [find, send, seat, visit, run_code, ask_person, *FILES]
 
 
 class Asked(NamedTuple):
@@ -86,12 +95,14 @@ class Asked(NamedTuple):
         """What each surface has: the tool and the arguments, of the agent's own question its message."""
         if self.tool == "ask_person":
             return [question.message]
-        return [self.tool, *[str(value) for value in self.arguments.values()]]
+        return [self.tool, *[line for value in self.arguments.values() for line in str(value).split("\n") if line]]
 
 
 APPROVAL = Asked("send", {"to": FOUND, "text": "the-tail"}, ("Approve", "Always", "Reject", "Edit the arguments"))
 KINDS = {
     "approval": APPROVAL,
+    "approval of code": APPROVAL._replace(tool="run_code", arguments={"code": "print(1)\nprint(2)\n", "name": FOUND}),
+    "approval with a change": APPROVAL._replace(tool="edit_file", arguments={"path": FOUND, "old": "two", "new": "2"}),
     "form of a tool": Asked("seat", {"to": FOUND, "text": "the-tail"}, ('name="0"', ">seats<", ">why<", "Decline", "Cancel")),
     "form of a server": Asked(
         "mcp_bench_book", {"train": FOUND}, ('name="0"', ">seats<", ">place<", "Decline", "Cancel"), approve="auto"
@@ -168,17 +179,20 @@ def in_step(asked: Asked) -> Start:
 
 def in_agent_step(asked: Asked) -> Start:
     text = "workflow:\n  - {id: second, type: agent, name: worker}\n"
-    return Workflow.from_yaml(text, agents={"worker": agent(asked, asked.call)}).start
-
-
-def in_task(asked: Asked) -> Start:
-    tasks = {"first": {"action": "find", "input": {"station": "brest"}}, "second": {"action": asked.tool}}
-    tasks["second"] |= {"input": asked.given("${first}")}
-    workflow = Workflow.from_yaml(json.dumps({"stage": tasks}), tools=[*TOOLS, bench()])
+    workflow = Workflow.from_yaml(text, agents={"worker": agent(asked, asked.call)})
     return lambda prompt, options: workflow.start(prompt, options, approve=asked.approve)
 
 
-PLACES = (in_loop, in_nested_run, in_inner_call, in_draft, in_agent_of_draft, in_plan, in_planner, in_step, in_agent_step, in_task)
+def in_task(asked: Asked) -> Start:
+    first = {"action": "find", "input": {"station": "brest"}, "post": {"found": "${result}"}}
+    second = {"action": asked.tool, "input": asked.given("${found}")}
+    workflow = Workflow.from_yaml(json.dumps({"stage": {"first": first, "second": second}}), tools=[*TOOLS, bench()])
+    return lambda prompt, options: workflow.start(prompt, options, approve=asked.approve)
+
+
+MAY_WAIT = (in_loop, in_plan, in_planner, in_step, in_agent_step, in_task)
+"""Places whose calls stay open if nobody answers: elsewhere they are denied, or nobody has approved them."""
+PLACES = (*MAY_WAIT, in_nested_run, in_inner_call, in_draft, in_agent_of_draft)
 
 
 class Seen:
@@ -240,10 +254,11 @@ def check(seen: Seen, wanted: list[str], answers: tuple[str, ...]) -> None:
         assert not [one for one in [*wanted, where] if one not in text], f"{name}: {text}"
 
 
-@pytest.mark.slow("sixty runs, each of which asks, and is shown on nine surfaces")
+@pytest.mark.slow("eighty runs, each of which asks, and is shown on nine surfaces")
 def test_each_kind_of_question_shows_its_call_and_is_answered_wherever_it_comes_from(
     servers: Servers, subtests: pytest.Subtests
 ) -> None:
+    Path(FOUND).write_text("one\ntwo\n")
     for kind, asked in KINDS.items():
         for place in PLACES:
             with subtests.test(kind=kind, place=place.__name__):
@@ -253,3 +268,72 @@ def test_each_kind_of_question_shows_its_call_and_is_answered_wherever_it_comes_
                     check(seen, asked.words(seen.question), asked.answers)
                 finally:
                     seen.end()
+
+
+SEND = {"tools": ["send"], "args": APPROVAL.arguments}
+DAY = {"type": "object", "properties": {"day": {"type": "string"}}, "required": ["day"]}
+ASKS_DAY = {"type": "elicitation", "elicitation": {"message": f"Which day in {FOUND}?", "requestedSchema": DAY}}
+
+
+def human(**fields: Any) -> Start:
+    """A step that the person does."""
+    step = {"id": "sign", "type": "human", "ask": f"Publish {FOUND}?", **fields}
+    return Workflow.from_yaml(json.dumps({"workflow": [step]})).start
+
+
+def planned(*steps: dict[str, Any]) -> Start:
+    """A plan of these steps."""
+    plan = Plan.read({"steps": [*steps]})
+    return lambda prompt, options: plan.start(options, tools=TOOLS, approve="auto")
+
+
+def gated() -> Start:
+    """A call about which a gate asks in words of its own."""
+
+    def gate(call: ToolCall, run: Any) -> Ask | None:
+        return Ask("Shall it?") if call.name == "send" else None
+
+    return agent(APPROVAL, APPROVAL.call, approve="auto", gates=[gate]).start
+
+
+OTHERS: dict[str, tuple[Callable[[], Start], list[str], tuple[str, ...]]] = {
+    "gate": (gated, ["Shall it?", "send", FOUND, "the-tail"], ("Approve", "Reject", "Edit the arguments")),
+    "draft": (lambda: drafted(APPROVAL, SEND), ["send", FOUND, "the-tail"], ("Approve", "Reject", "Edit step 1")),
+    "human": (human, ["sign", f"Publish {FOUND}?"], ("<textarea",)),
+    "human confirms": (lambda: human(confirm=True), ["sign", f"Publish {FOUND}?"], (">Yes<", ">No<")),
+    "human chooses": (lambda: human(choices=["now", "later"]), ["sign", f"Publish {FOUND}?"], (">now<", ">later<")),
+    "human fills a form": (lambda: human(form=FORM), ["sign", f"Publish {FOUND}?"], (">seats<", ">why<")),
+    "plan": (lambda: planned(ASKS_DAY), [f"Which day in {FOUND}?"], (">day<", "Decline", "Cancel")),
+    "lacking arguments": (
+        lambda: planned({"type": "tool", "name": "send", "args": {"to": FOUND}}),
+        ["send", FOUND],
+        (">text<", "Decline", "Cancel"),
+    ),
+}
+"""Other questions: who asks, what each surface shows, and what answers them in a live card."""
+
+
+def test_gates_drafts_people_and_plans_ask_on_every_surface(servers: Servers, subtests: pytest.Subtests) -> None:
+    for name, (start, wanted, answers) in OTHERS.items():
+        with subtests.test(name):
+            seen = Seen(start(), servers, of_draft=True)
+            try:
+                check(seen, wanted, answers)
+            finally:
+                seen.end()
+
+
+def test_suspended_run_shows_its_question_and_the_command_that_answers_it(servers: Servers, subtests: pytest.Subtests) -> None:
+    starts: dict[str, tuple[Callable[[], Start], list[str]]] = {
+        place.__name__: (partial(place, APPROVAL), ["send", FOUND, "the-tail"]) for place in MAY_WAIT
+    }
+    starts |= {name: (start, wanted) for name, (start, wanted, _) in OTHERS.items()}
+    for name, (start, wanted) in starts.items():
+        with subtests.test(name), hosted(Host(servers=servers)):
+            store = Store(Path("suspended"))
+            run_id = start()("Go", RunOptions(store=store, suspend=True, can_ask=False)).result(PATIENCE).id
+            run = store.load(run_id)
+            assert run.is_suspended
+            shown = {"%agent": read(run_html(run)) + run_text(run), "agentnb": run_text(run, commands=SHELL)}
+            for program, text in shown.items():
+                assert not [one for one in [*wanted, f"{program} answer {run.id[-8:]}"] if one not in text], text

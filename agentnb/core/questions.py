@@ -163,7 +163,7 @@ class WaitingOnUser(msgspec.Struct, frozen=True, omit_defaults=True):
     problem: str = ""
     """Why the last answer, an edit of a plan, was refused; the message begins with it."""
     caller: JudgedCall | None = None
-    """The call during which a tool or a server asks; None for other questions, for `ASK_PERSON`, and in older logs."""
+    """The call for which a tool, a server or a plan asks; None for other questions, for `ASK_PERSON`, and in older logs."""
 
 
 Outcome: TypeAlias = Literal["open", "answered", "declined", "cancelled", "withdrawn"]

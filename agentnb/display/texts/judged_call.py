@@ -19,7 +19,7 @@ MAX_WITH_CALL = 600
 MAX_INDENT = 40
 """Spaces at the beginning of a line of a file that are left as they are."""
 CANNOT_UNDO = "This change cannot be undone: the file has a key in it, and agentnb keeps no copies of keys."
-ASKED_DURING = "Asked during this call"
+ASKED_FOR = "Asked for this call"
 CallPartKind: TypeAlias = Literal["command", "diff", "arguments", "news", "description"]
 
 
@@ -50,7 +50,7 @@ def call_parts(question: WaitingOnUser) -> list[CallPart]:
     command = CallPart("command", f"{tool} runs this command", visible(about.command))
     diff = CallPart("diff", f"{tool} changes a file", "\n".join(map(diff_line, about.diff.rstrip("\n").split("\n"))))
     is_in_question = about.arguments in question.message and len(question.message) <= MAX_WITH_CALL
-    title = "" if question.about else ASKED_DURING
+    title = "" if question.about else ASKED_FOR
     arguments = CallPart("arguments", title, "" if is_in_question else _arguments(about))
     return [part for part in (command, diff, arguments, *_origin_parts(tool, about.origin)) if part.text]
 
