@@ -18,7 +18,6 @@ from waiting import PATIENCE, wait_until
 from agentnb import Agent, ContextType, Plan, Plans, Run, RunOptions, Store, ToolCall, Workflow, ask_person, tool
 from agentnb.cli.shell_commands import SHELL
 from agentnb.cli.terminal.dialogue import dialogue
-from agentnb.core.questions import WaitingOnUser
 from agentnb.display.card.html import run_html, running_html
 from agentnb.display.card.live_card import LiveCard
 from agentnb.display.card.page import page_html
@@ -91,11 +90,12 @@ class Asked(NamedTuple):
     def call(self) -> ToolCall:
         return ToolCall(self.tool, self.arguments)
 
-    def words(self, question: WaitingOnUser) -> list[str]:
-        """What each surface has: the tool and the arguments, of the agent's own question its message."""
+    def words(self) -> list[str]:
+        """What each surface has besides the question: the tool and the arguments, with code in lines below their name."""
         if self.tool == "ask_person":
-            return [question.message]
-        return [self.tool, *[line for value in self.arguments.values() for line in str(value).split("\n") if line]]
+            return []
+        lines = [line for value in self.arguments.values() for line in str(value).split("\n") if line]
+        return [self.tool, *lines, *[f"{name}:" for name, value in self.arguments.items() if "\n" in str(value)]]
 
 
 APPROVAL = Asked("send", {"to": FOUND, "text": "the-tail"}, ("Approve", "Always", "Reject", "Edit the arguments"))
@@ -247,6 +247,7 @@ def read(found: str) -> str:
 
 def check(seen: Seen, wanted: list[str], answers: tuple[str, ...]) -> None:
     """The live card answers the question and shows its call; the others show the call, and say where to answer."""
+    wanted = [*wanted, seen.question.message.split("\n")[0]]
     live = seen.live_question()
     assert not [one for one in answers if one not in live], live
     assert not [one for one in wanted if one not in read(live)], read(live)
@@ -265,7 +266,7 @@ def test_each_kind_of_question_shows_its_call_and_is_answered_wherever_it_comes_
                 seen = Seen(place(asked), servers)
                 try:
                     assert not seen.question.about or seen.question.about.tool == asked.tool
-                    check(seen, asked.words(seen.question), asked.answers)
+                    check(seen, asked.words(), asked.answers)
                 finally:
                     seen.end()
 
@@ -297,13 +298,13 @@ def gated() -> Start:
 
 
 OTHERS: dict[str, tuple[Callable[[], Start], list[str], tuple[str, ...]]] = {
-    "gate": (gated, ["Shall it?", "send", FOUND, "the-tail"], ("Approve", "Reject", "Edit the arguments")),
+    "gate": (gated, ["send", FOUND, "the-tail"], ("Approve", "Reject", "Edit the arguments")),
     "draft": (lambda: drafted(APPROVAL, SEND), ["send", FOUND, "the-tail"], ("Approve", "Reject", "Edit step 1")),
-    "human": (human, ["sign", f"Publish {FOUND}?"], ("<textarea",)),
-    "human confirms": (lambda: human(confirm=True), ["sign", f"Publish {FOUND}?"], (">Yes<", ">No<")),
-    "human chooses": (lambda: human(choices=["now", "later"]), ["sign", f"Publish {FOUND}?"], (">now<", ">later<")),
-    "human fills a form": (lambda: human(form=FORM), ["sign", f"Publish {FOUND}?"], (">seats<", ">why<")),
-    "plan": (lambda: planned(ASKS_DAY), [f"Which day in {FOUND}?"], (">day<", "Decline", "Cancel")),
+    "human": (human, ["sign"], ("<textarea",)),
+    "human confirms": (lambda: human(confirm=True), ["sign"], (">Yes<", ">No<")),
+    "human chooses": (lambda: human(choices=["now", "later"]), ["sign"], (">now<", ">later<")),
+    "human fills a form": (lambda: human(form=FORM), ["sign"], (">seats<", ">why<")),
+    "plan": (lambda: planned(ASKS_DAY), [], (">day<", "Decline", "Cancel")),
     "lacking arguments": (
         lambda: planned({"type": "tool", "name": "send", "args": {"to": FOUND}}),
         ["send", FOUND],

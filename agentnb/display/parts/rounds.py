@@ -160,4 +160,4 @@ def call_html(one: WorkflowRound, place: int, record: CallRecord, form: Form, qu
 def _question(asked: AskedQuestion, form: Form, *, may_wait: bool = False) -> Html:
     if form.run is not None and is_of_draft(form.run, asked.question):
         return draft_html(asked, form.run, form)
-    return question_html(asked, live=form.live, over=form.over, whole=form.whole, may_wait=may_wait)
+    return question_html(asked, form, may_wait=may_wait)
