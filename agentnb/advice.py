@@ -99,6 +99,8 @@ class AnswerRun(Advice, frozen=True, tag="answer_run"):
     by: Invocation | None = None
     text: str = ""
     """An answer that fits; empty if the person writes it."""
+    is_live: bool = False
+    """Whether the run goes on in its process, and is answered there."""
 
 
 class StopRun(Advice, frozen=True, tag="stop_run"):

@@ -18,7 +18,7 @@ def _needed(tools: Iterable[str] = (), gates: Iterable[str] = (), by: a.Invocati
 
 
 def _answer(advice: a.AnswerRun) -> str | a.Plain:
-    if not advice.run:
+    if advice.is_live or not advice.run:
         return a.Plain("Answer it where it runs")
     question = f" --question {advice.question}" if advice.question else ""
     text = shlex.quote(advice.text) if advice.text else "TEXT"

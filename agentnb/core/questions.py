@@ -107,13 +107,13 @@ class ToolOrigin(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class JudgedCall(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The whole tool call that a gate asks about: what the person approves, and what makes two such questions the same."""
+    """A whole tool call. If a gate asks about it: what the person approves, and what makes two such questions the same."""
 
     tool: str
     arguments: str
     """All of them, as JSON."""
     rule: str
-    """The reason of the gate that asks."""
+    """The reason of the gate that asks; empty if none does."""
     effects: str | None = None
     """The effects that its tool declares; empty if it declares none, None in logs before schema 6."""
     command: str = ""
@@ -162,6 +162,8 @@ class WaitingOnUser(msgspec.Struct, frozen=True, omit_defaults=True):
     """The address that the person is asked to open, to answer there; empty for a question that is answered here."""
     problem: str = ""
     """Why the last answer, an edit of a plan, was refused; the message begins with it."""
+    caller: JudgedCall | None = None
+    """The call for which a tool, a server or a plan asks; None for other questions, for `ASK_PERSON`, and in older logs."""
 
 
 Outcome: TypeAlias = Literal["open", "answered", "declined", "cancelled", "withdrawn"]
@@ -257,6 +259,7 @@ def new_question(
     *,
     asked_by: str = "",
     url: str = "",
+    caller: JudgedCall | None = None,
 ) -> WaitingOnUser:
     """Return a question that has no id yet; raise `SettingsError` if it cannot be asked.
 
@@ -268,7 +271,7 @@ def new_question(
         raise SettingsError(f"{kind!r} is not a kind of question", near(str(kind), KINDS))
     plain = checked_schema(DONE if url else schema)
     opened = web_address(url).url if url else ""
-    return WaitingOnUser(kind, encodable(message), plain, "", call_id, about, encodable(asked_by), opened)
+    return WaitingOnUser(kind, encodable(message), plain, "", call_id, about, encodable(asked_by), opened, caller=caller)
 
 
 def checked_schema(schema: Any) -> dict[str, Any]:

@@ -14,11 +14,12 @@ from some_questions import run_of
 from agentnb.core.log import events as e
 from agentnb.core.questions import AskedQuestion, GrantOffer, checked_answer
 from agentnb.display.card.text import run_text
+from agentnb.display.form import Form
 from agentnb.display.parts.questions.call_view import call_part_html
 from agentnb.display.parts.questions.question import question_html
 from agentnb.display.parts.questions.schema_form import HIDDEN_KEY, form_html
 from agentnb.display.texts.judged_call import call_text
-from agentnb.display.texts.question_labels import answer_told, choices_in_words, typed_answers
+from agentnb.display.texts.question_labels import answer_told, listed_choices, typed_answers
 
 
 def words(html: str) -> str:
@@ -30,15 +31,15 @@ def buttons(html: str) -> list[str]:
 
 
 def test_command_is_a_block_and_other_arguments_follow() -> None:
-    html = question_html(CASES["command"], live=True)
+    html = question_html(CASES["command"], Form(live=True))
     blocks = [words(one) for one in re.findall("<pre.*?</pre>", html, re.DOTALL)]
     assert blocks == ["git status··-s", "bash timeout: 5"] and "bash runs this command" in words(html)
-    alone = question_html(approval({"command": "ls"}, command="ls"), live=True)
+    alone = question_html(approval({"command": "ls"}, command="ls"), Form(live=True))
     assert len(re.findall("<pre", alone)) == 1, "a command that is the only argument is shown once"
 
 
 def test_diff_is_coloured_by_line_and_keeps_its_signs() -> None:
-    html = question_html(CASES["diff"], live=True)
+    html = question_html(CASES["diff"], Form(live=True))
     lines = [(kind, unescape(line)) for kind, line in re.findall(r'<span class="agentnb-(line-\w+)">(.*?)\n</span>', html)]
     assert lines == [
         ("line-place", "--- a/note.py"),
@@ -56,9 +57,9 @@ def test_change_that_cannot_be_undone_is_said_before_the_change(snapshot: Snapsh
     note, *rest = call_text(lasting.question).split("\n")
     assert note == snapshot and "\n".join(rest) == call_text(other.question)
     for live in (True, False):
-        html = words(question_html(lasting, live=live))
+        html = words(question_html(lasting, Form(live=live)))
         assert html.index(note) < html.index("write changes a file")
-        assert "undone" not in words(question_html(other, live=live))
+        assert "undone" not in words(question_html(other, Form(live=live)))
 
 
 def test_argument_that_the_diff_holds_is_not_repeated() -> None:
@@ -94,21 +95,21 @@ def test_each_button_says_what_it_allows_and_how_far(subtests: pytest.Subtests) 
     }
     for name, labels in expected.items():
         with subtests.test(name):
-            html = question_html(CASES[name], live=True)
+            html = question_html(CASES[name], Form(live=True))
             assert buttons(html) == labels and "Edit the arguments" in words(html)
     with subtests.test("values"):
-        html = question_html(CASES["command"], live=True)
+        html = question_html(CASES["command"], Form(live=True))
         values = [unescape(one) for one in re.findall('data-value="([^"]*)"', html)]
         assert values == ['"approve"', '{"always":"bash","reach":"run"}']
         assert re.findall('name="rule"[^>]* value="([^"]*)"', html) == ["bash(git status *)"]
         assert re.findall('data-reach="([^"]*)"', html) == ["run", "session"]
     with subtests.test("later"):
-        assert "Later" in buttons(question_html(CASES["command"], live=True, may_wait=True))
+        assert "Later" in buttons(question_html(CASES["command"], Form(live=True), may_wait=True))
 
 
 def test_long_parts_are_folded_each_with_its_note(snapshot: Snapshot) -> None:
     case = CASES["long"]
-    html = question_html(case, live=True)
+    html = question_html(case, Form(live=True))
     keys = re.findall('<details class="agentnb-question-rest[^>]*data-fold="([^"]*)"', html)
     assert keys == ["question:q1:command", "question:q1:diff", "question:q1"] and len(html) < 12_000
     assert buttons(html)[0] == snapshot
@@ -117,10 +118,11 @@ def test_long_parts_are_folded_each_with_its_note(snapshot: Snapshot) -> None:
 
 
 def test_saved_question_says_what_was_offered(snapshot: Snapshot) -> None:
-    html = question_html(CASES["command"], live=False)
+    html = question_html(CASES["command"], Form())
     assert not re.search("<(button|form|select|textarea|input)", html)
-    assert choices_in_words(CASES["command"].question) == snapshot
-    assert "; ".join(choices_in_words(CASES["command"].question)) in words(html)
+    listed = listed_choices(CASES["command"].question)
+    assert listed == snapshot
+    assert listed in words(html)
 
 
 def test_answers_that_are_shown_as_lines_to_type_fit() -> None:
@@ -147,7 +149,7 @@ def test_answered_question_says_what_was_allowed(subtests: pytest.Subtests) -> N
     for answer, told in cases:
         with subtests.test(str(answer)):
             asked = AskedQuestion(question=CASES["command"].question, round=0, outcome="answered", answer=answer)
-            assert answer_told(asked) == told and told in words(question_html(asked, live=False))
+            assert answer_told(asked) == told and told in words(question_html(asked, Form()))
 
 
 def test_answer_for_a_server_says_its_reach(snapshot: Snapshot) -> None:
@@ -158,7 +160,7 @@ def test_answer_for_a_server_says_its_reach(snapshot: Snapshot) -> None:
 
 def test_words_of_a_server_are_marked_as_such_and_stay_text(snapshot: Snapshot) -> None:
     case = CASES["server"]
-    html = question_html(case, live=True)
+    html = question_html(case, Form(live=True))
     check_is_harmless(html)
     assert [words(one) for one in re.findall('<div class="agentnb-quiet">(.*?)</div>', html)] == snapshot("titles")
     assert words(re.findall('<div class="agentnb-question-text">(.*?)</div>', html)[1]) == snapshot("note")
@@ -185,12 +187,12 @@ def test_nothing_of_a_call_or_its_schema_becomes_markup(subtests: pytest.Subtest
             schema = {"type": "object", "properties": {text[:90] or "a": field, "b": {"type": "string"}}}
             grants = (GrantOffer(text or "a"), GrantOffer(f"a({text})"))
             case = approval({"b": text}, tool=text or "a", command=text, diff=f"+{text}", grants=grants)
-            check_is_harmless(question_html(case, live=True))
+            check_is_harmless(question_html(case, Form(live=True)))
             check_is_harmless(form_html(approval({"b": text}, schema=schema).question))
 
 
 def test_diff_of_a_hostile_file_cannot_pretend_other_lines() -> None:
-    html = question_html(approval({}, tool="write", diff=f"{DIFF}+a\u2028-b\r+c\x1b[2J"), live=True)
+    html = question_html(approval({}, tool="write", diff=f"{DIFF}+a\u2028-b\r+c\x1b[2J"), Form(live=True))
     assert "+a⟨U+2028⟩-b⟨U+000D⟩+c⟨U+001B⟩[2J" in html
 
 

@@ -13,6 +13,7 @@ from some_questions import CANCELLED, PERSON, answered, asked, run_of
 
 from agentnb.core.questions import DONE, AskedQuestion, WaitingOnUser
 from agentnb.display.card.text import run_text
+from agentnb.display.form import Form
 from agentnb.display.parts.questions.question import question_html
 from agentnb.display.parts.questions.schema_form import form_html
 
@@ -32,7 +33,7 @@ def question(schema: dict[str, Any], kind: Any = "elicitation", **fields: str) -
 
 
 def shown(question: WaitingOnUser, *, live: bool = True) -> str:
-    return question_html(AskedQuestion(question=question, round=0), live=live)
+    return question_html(AskedQuestion(question=question, round=0), Form(live=live))
 
 
 def test_form_has_a_field_of_each_kind_with_its_label_default_and_limits(snapshot: Snapshot) -> None:
@@ -82,7 +83,7 @@ def test_title_names_who_asks(subtests: pytest.Subtests) -> None:
             fact = asked(kind=kind, asked_by=name)
             assert words(shown(fact[1]["question"])).startswith(open_title)
             closed = AskedQuestion(question=fact[1]["question"], round=0, outcome="cancelled")
-            assert words(question_html(closed, live=False)).startswith(closed_title)
+            assert words(question_html(closed, Form())).startswith(closed_title)
             assert line in run_text(run_of(fact))
 
 
@@ -98,7 +99,7 @@ def test_address_is_shown_as_text_and_opened_only_by_a_click(subtests: pytest.Su
         assert "Host: accounts.example.org" in text and f"Address: {URL}" in text
     for outcome, live in (("open", False), ("answered", True), ("declined", True)):
         with subtests.test(outcome, live=live):
-            whole = question_html(AskedQuestion(question=question(DONE, url=URL), round=0, outcome=outcome), live=live)  # type: ignore[arg-type]
+            whole = question_html(AskedQuestion(question=question(DONE, url=URL), round=0, outcome=outcome), Form(live=live))  # type: ignore[arg-type]
             assert URL in words(whole) and "accounts.example.org " in words(whole) and "href" not in whole
 
 

@@ -13,8 +13,11 @@ from run_builder import Fact
 from agentnb import Run
 from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
+from agentnb.core.questions import JudgedCall, WaitingOnUser
+from agentnb.core.run.approvals import approval_schema
 from agentnb.core.run.rounds import CallRecord
 from agentnb.display.card.html import run_html
+from agentnb.display.card.live_card import LiveCard
 from agentnb.display.form import Form
 from agentnb.display.parts.questions.draft_view import MAX_FORMS, draft_html, plan_notes
 from agentnb.display.texts.states import chip
@@ -124,3 +127,15 @@ def test_a_draft_that_cannot_be_read_is_not_shown_and_no_less_than_nothing_is_le
     foreign = (w.PlanEdited, {"plan_id": "p-1", "plan": {"steps": [{"knots": 1}]}})
     assert shown(drafted(foreign)) == ""
     assert "$0.00 of the budget of $0.01 is left" in words(shown(drafted(settings={"budget": 0.01})))
+
+
+def test_question_about_a_call_of_an_approved_draft_stands_below_the_draft_with_its_own_call() -> None:
+    about = JudgedCall("fetch", '{"station":"cork"}', "ask")
+    inner = WaitingOnUser("approval", "May it?", approval_schema(), "p-1/q1", "p-1", about)
+    run = drafted(answer("approve"), (e.QuestionAsked, {"question": inner}))
+    card = LiveCard()
+    for event in run.events:
+        card.take(event)
+    pieces = {key: words(piece) for one in card.whole()["rounds"] for key, piece in one["html"].items() if "question:" in key}
+    assert "You approved it." in pieces["question:q1"] and "Fetch Brest" in pieces["question:q1"]
+    assert "cork" in pieces["question:p-1/q1"] and "Fetch Brest" not in pieces["question:p-1/q1"]

@@ -20,6 +20,7 @@ from agentnb.display.card.html import run_html, running_html
 from agentnb.display.card.live_card import LiveCard
 from agentnb.display.card.page import page_html
 from agentnb.display.card.text import run_text
+from agentnb.display.form import Form
 from agentnb.display.parts.questions.call_view import MAX_OF_A_QUESTION, MAX_UNFOLDED_LINES, call_part_html
 from agentnb.display.parts.questions.question import question_html
 from agentnb.display.texts.question_labels import ASKS, HAD_ASKED
@@ -39,13 +40,13 @@ def approval(arguments: Any, message: str = "May shell run?") -> AskedQuestion:
 
 
 def test_short_call_is_shown_whole_and_its_button_says_nothing() -> None:
-    html = question_html(approval({"command": f"ls{' ' * 320}; rm"}), live=True)
+    html = question_html(approval({"command": f"ls{' ' * 320}; rm"}), Form(live=True))
     assert "ls⟨320 spaces⟩; rm" in words(html) and "question-rest" not in html and "not opened" not in html
 
 
 def test_long_call_is_folded_and_approving_counts_its_rest() -> None:
     asks = approval({"command": "ls\n" + "<b>echo</b>  \x1b[2J\n" * 2_500 + "rm -rf /"})
-    html, whole = question_html(asks, live=True), call_part_html(asks.question, "arguments")
+    html, whole = question_html(asks, Form(live=True)), call_part_html(asks.question, "arguments")
     count = len(words_kept(whole))
     assert count > 50_000 and len(html) < 4_000, "the card keeps its size"
     fold = re.search(r'<details[^>]*data-fold="question:q1"[^>]*data-ask="question"[^>]*data-round="3"', html)
@@ -59,9 +60,9 @@ def test_long_call_is_folded_and_approving_counts_its_rest() -> None:
 
 
 def test_saved_card_holds_a_long_call_up_to_its_bound() -> None:
-    html = question_html(approval({"command": "x" * 50_000}), live=False)
+    html = question_html(approval({"command": "x" * 50_000}), Form())
     assert "<details" in html and len(html) < 2 * MAX_OF_A_QUESTION and "more characters" in html
-    assert len(question_html(approval({"command": "x" * 50_000}), live=False, whole=True)) > 50_000
+    assert len(question_html(approval({"command": "x" * 50_000}), Form(whole=True))) > 50_000
 
 
 def words_kept(html: str) -> str:
@@ -81,16 +82,16 @@ def question(schema: dict[str, Any]) -> AskedQuestion:
 
 @pytest.mark.req("KX.5")
 def test_few_choices_are_buttons() -> None:
-    html = question_html(question({"enum": FEW}), live=True)
+    html = question_html(question({"enum": FEW}), Form(live=True))
     assert [unescape(one) for one in re.findall('data-value="([^"]*)"', html)] == ['"red"', "1", "null"]
     assert "<select" not in html and "<textarea" not in html
-    of_two = question_html(question({"type": "boolean"}), live=True)
+    of_two = question_html(question({"type": "boolean"}), Form(live=True))
     assert [words(one) for one in re.findall("<button.*?</button>", of_two)] == ["Yes", "No", "Decline", "Cancel"]
 
 
 @pytest.mark.req("KX.5")
 def test_of_many_choices_one_is_selected_and_what_is_sent_is_read_as_it() -> None:
-    html = question_html(question({"enum": MANY}), live=True)
+    html = question_html(question({"enum": MANY}), Form(live=True))
     assert re.search('<form [^>]*data-do="answer" data-id="q1"><select [^>]*name="text"', html) and "<textarea" not in html
     options = re.findall('<option value="([^"]*)">(.*?)</option>', html, re.DOTALL)
     assert options[0] == ("", "Choose an answer")  # nothing is sent before the person has chosen
@@ -100,9 +101,9 @@ def test_of_many_choices_one_is_selected_and_what_is_sent_is_read_as_it() -> Non
 
 @pytest.mark.req("KX.5")
 def test_without_choices_there_is_a_field() -> None:
-    assert 'aria-label="Your answer"' in question_html(question({"type": "string"}), live=True)
-    assert 'aria-label="Your answer, as JSON"' in question_html(question({"type": "object"}), live=True)
-    assert 'aria-label="Your answer"' in question_html(question({"enum": "none"}), live=True)
+    assert 'aria-label="Your answer"' in question_html(question({"type": "string"}), Form(live=True))
+    assert 'aria-label="Your answer, as JSON"' in question_html(question({"type": "object"}), Form(live=True))
+    assert 'aria-label="Your answer"' in question_html(question({"enum": "none"}), Form(live=True))
 
 
 @pytest.mark.req("KX.5")
@@ -114,18 +115,18 @@ def test_a_number_has_a_number_field_with_its_limits(subtests: pytest.Subtests) 
         ({"type": "integer", "minimum": "<b>", "maximum": True}, 'placeholder="Your answer, a whole number">'),
     ):
         with subtests.test(schema=schema):
-            html = question_html(question(schema), live=True)
+            html = question_html(question(schema), Form(live=True))
             assert 'type="number"' in html and attributes in html and "<textarea" not in html
     for schema in ({"type": ["integer", "null"]}, {"type": "integer", "enum": list(range(20))}):
         with subtests.test(schema=schema):
-            assert 'type="number"' not in question_html(question(schema), live=True)
+            assert 'type="number"' not in question_html(question(schema), Form(live=True))
 
 
 @pytest.mark.parametrize("choices", [FEW, MANY])
 def test_a_saved_card_tells_the_choices_in_words(choices: list[Any]) -> None:
-    told = words(question_html(question({"enum": choices}), live=False))
+    told = words(question_html(question({"enum": choices}), Form()))
     assert told.startswith(f"The agent asks you Which? To choose from: {choices[0]}, ") and ", null" in told
-    assert not re.search("<(button|form|select|textarea)", question_html(question({"enum": choices}), live=False))
+    assert not re.search("<(button|form|select|textarea)", question_html(question({"enum": choices}), Form()))
 
 
 def test_a_run_that_is_over_had_asked(subtests: pytest.Subtests) -> None:
@@ -255,9 +256,9 @@ def test_each_kind_of_question_has_its_title_open_left_open_and_closed(subtests:
         with subtests.test(kind):
             (waits,), (closed,) = run_of(asked(kind=kind)).questions, run_of(asked(kind=kind), answered("yes")).questions
             forms = [
-                question_html(waits, live=False),
-                question_html(waits, live=False, over=True),
-                question_html(closed, live=False),
+                question_html(waits, Form()),
+                question_html(waits, Form(over=True)),
+                question_html(closed, Form()),
             ]
             for html, title in zip(forms, titles, strict=True):
                 assert words(html).startswith(f"{title} Which?")

@@ -130,12 +130,13 @@ def pieces() -> Iterator[str]:
     yield run_html(Agent(ScriptedModel(["Done."]), extensions=[expectations_extension(["rounds == 1"])]).run_sync("Go."))
     about = judged_call(ToolCall("shell", {"command": "x" * 2_000_001}), "ask")
     yield question_html(
-        AskedQuestion(question=WaitingOnUser("approval", "Well?", approval_schema(), "q1", "c1", about), round=0), live=True
+        AskedQuestion(question=WaitingOnUser("approval", "Well?", approval_schema(), "q1", "c1", about), round=0),
+        Form(live=True),
     )
     for fields in ({"schema": PERSON}, {"schema": DONE, "url": "https://example.org"}):
         asked = WaitingOnUser("elicitation", "Well?", id="q1", asked_by="book", **fields)  # type: ignore[arg-type]
-        yield question_html(AskedQuestion(question=asked, round=0), live=True)
-    yield from (piece for case in CASES.values() for piece in (question_html(case, live=True), form_html(case.question)))
+        yield question_html(AskedQuestion(question=asked, round=0), Form(live=True))
+    yield from (piece for case in CASES.values() for piece in (question_html(case, Form(live=True)), form_html(case.question)))
     waiting = drafted()
     yield draft_html(waiting.questions[0], waiting, Form(live=True)) + run_html(drafted(answer("approve")))
     yield tool_card_html(CallRecord(TOOL, printed="a line\n"), live=True)

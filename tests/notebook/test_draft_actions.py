@@ -29,15 +29,16 @@ def step(number: int, station: str, *depends: int) -> dict[str, Any]:
 
 PLAN = json.dumps({"steps": [step(1, "brest"), step(2, "cork"), step(3, "galway", 2)]})
 DRAFT = ToolCall("agent_create_plan", {"objective": "Compare the tides", "execution_mode": "draft_only"}, "call_1")
+ASK = {"tides_fetch": "ask"}
 RULE = {"tools": ["tides_fetch"], "required": True, "most": 3}
 
 
 @pytest.fixture
 def live() -> Iterator[LiveRun]:
-    """A run whose draft waits, in a context that wants three calls at most."""
+    """A run whose draft waits, in a context that wants three calls at most; a rule asks about each."""
     model = ScriptedModel([DRAFT, PLAN, "Shall it run?", "They are high."])
     context = ContextType("harbours", intent="Compare tides.", plan_rules=[RULE])
-    agent = Agent(model, tools=[tides_fetch], extensions=[Plans()], todos=True, instructions=False)
+    agent = Agent(model, tools=[tides_fetch], extensions=[Plans()], todos=True, instructions=False, permissions=ASK)
     started = context.apply(agent).start("Draft it")
     wait_until(lambda: started.run.waiting or started.done)
     yield started
@@ -60,6 +61,12 @@ def test_steps_of_a_draft_that_waits_are_moved_removed_added_and_written(live: L
     assert do(live, "draft", op="add", place=2) == ["Fetch cork", "Fetch brest", "New step"]
     assert do(live, "step", place=2, fields=[["0", "Compare them"]]) == ["Fetch cork", "Fetch brest", "Compare them"]
     live.answer("approve")
+    plan_id = next(iter(live.run.plans))
+    for question_id in (f"{plan_id}/q1", f"{plan_id}/q2"):
+        wait_until(lambda: any(one.id == question_id for one in live.run.waiting) or live.done)  # noqa: B023  # called at once
+        with pytest.raises(SettingsError, match="not wait"):  # the question about its call is no draft
+            ACTIONS["draft"](live, {"key": plan_id, "op": "add", "place": 0})
+        live.answer("approve", question_id)
     run = live.result(PATIENCE)
     (record,) = run.step_records.values()
     assert [one["description"] for one in record.output["plan"]["steps"]] == ["Fetch cork", "Fetch brest", "Compare them"]

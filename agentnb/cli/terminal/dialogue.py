@@ -44,7 +44,8 @@ def dialogue(question: WaitingOnUser) -> Dialogue:
     head = "".join(f"{line}\n" for line in ["", *lines, *instead])
     form = None if question.kind == "approval" else question_form(question)
     if form is not None and divided_fields(form):
-        return (yield from form_dialogue(f"{head}{BY_FIELD}\n", form, may_leave=True))
+        call = "".join(f"{line}\n" for line in call_text(question).splitlines())
+        return (yield from form_dialogue(f"{head}{call}{BY_FIELD}\n", form, may_leave=True))
     if advice := accept_advice(question):
         head = f"{head}{in_words(advice, SHELL)}\n"
     page, rest = _page(call_text(question))

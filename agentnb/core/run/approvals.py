@@ -49,16 +49,16 @@ def waiting_for_approval(run: RunFacts) -> list[WaitingOnUser]:
     """
     current = run.open_round
     held = {record.call.id for record in current.records if record.waits} if current is not None else set()
-    return [one for one in run.waiting if (one.kind == "approval" and one.call_id in held) or _is_of_draft(run, one)]
+    return [one for one in run.waiting if (one.kind == "approval" and one.call_id in held) or is_of_draft(run, one)]
 
 
 def waits_for_drafts(run: RunFacts) -> bool:
     """Return whether it is suspended and waits for nothing but its drafts: a message of the person may continue it."""
-    return run.is_suspended and bool(run.waiting) and all(_is_of_draft(run, question) for question in run.waiting)
+    return run.is_suspended and bool(run.waiting) and all(is_of_draft(run, question) for question in run.waiting)
 
 
-def _is_of_draft(run: RunFacts, question: WaitingOnUser) -> bool:
-    """Return whether it asks about a draft of this run, not about one of a run that is nested in it."""
+def is_of_draft(run: RunFacts, question: WaitingOnUser) -> bool:
+    """Return whether it asks about a draft of this run: neither about a call of its plan, nor about a draft of a nested run."""
     return question.kind == "plan_review" and question.call_id in run.plans
 
 

@@ -49,7 +49,8 @@ def result_html(run: Run) -> Html:
     kind = "why why-bad" if run.status == "failed" else "why"
     boxes = [tag("div", kind, reason, _traceback(run))] if reason else []
     boxes += [tag("div", "why", pieces_html(note)) for note in notes_in_pieces(run)]
-    asked = [question_html(one, live=False, over=not run.should_continue) for one in run.questions if one.outcome == "open"]
+    form = Form(over=not run.should_continue)
+    asked = [question_html(one, form) for one in run.questions if one.outcome == "open"]
     open_questions = tag("div", "list", *asked) if asked else NOTHING
     return joined(answer_html(answer) if answer else NOTHING, *boxes, open_questions)
 

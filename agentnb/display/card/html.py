@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from agentnb.advice import pieces
 from agentnb.core.questions import AskedQuestion
 from agentnb.core.run.rounds import WorkflowRound
 from agentnb.detect.run import Run
@@ -29,7 +30,8 @@ from agentnb.display.style import inlined, kept
 from agentnb.display.texts.event_lines import AlsoHappened, without_steps
 from agentnb.display.texts.figures import asked
 from agentnb.display.texts.labels import counted
-from agentnb.display.texts.states import as_left, is_foreign, told_in_pieces
+from agentnb.display.texts.notebook_commands import NOTEBOOK
+from agentnb.display.texts.states import as_left, is_foreign, live_answer, told_in_pieces
 from agentnb.display.texts.user_messages import USER, UserMessages
 
 _PLAIN = Form()
@@ -116,7 +118,9 @@ def running_html(
     hinted = tag("div", "list quiet", hint) if hint else NOTHING
     user_messages = NOTHING if run.rounds else _user_messages(run, form)
     work = [user_messages, workflow_html(run), steps_html(run, form), todos, earlier, *rounds, text]
-    return kept(tag("div", "run", head_html(run, Totals(run.rounds)), hinted, *work, notes_html(run)))
+    step = live_answer(run)
+    answer = NOTHING if step is None else tag("div", "why", pieces_html(pieces("", [step], NOTEBOOK)))
+    return kept(tag("div", "run", head_html(run, Totals(run.rounds)), hinted, *work, notes_html(run), answer))
 
 
 def _drawn(one: WorkflowRound, drawn: dict[int, Html], form: Form, questions: Sequence[AskedQuestion]) -> Html:

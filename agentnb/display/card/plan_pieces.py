@@ -21,8 +21,9 @@ from agentnb.display.parts.plan_list import (
     plan_step_html,
     shown_rows,
 )
-from agentnb.display.parts.questions.question import question_html
+from agentnb.display.parts.questions.question import question_html, question_pieces
 from agentnb.display.texts.labels import counted
+from agentnb.display.texts.states import is_going_on
 
 Pieces = dict[str, Html]
 Drawn = dict[str, tuple[tuple[object, ...], Html]]
@@ -70,7 +71,8 @@ class PlanPieces:
         """
         if not self.history.plans:
             return pieces
-        self._asked = {one.question.id: one for one in run.questions if one.question.id in self.history.questions}
+        shown = run.questions if form.live or is_going_on(run) else [one for one in run.questions if one.outcome != "open"]
+        self._asked = {one.question.id: one for one in shown if one.question.id in self.history.questions}
         plans = self._plans(run, form, last_line, nested_changes)
         records = run.step_records
         keys = [f"step:{path}" for path, one in records.items() if one.agent in (PLANNING, EXECUTION)]
@@ -139,13 +141,10 @@ class PlanPieces:
         return plan_step_html(found, row, form, self._closed(row[0].questions, form))
 
     def _closed(self, ids: Iterable[str], form: Form) -> Html:
-        asked = [one for each in ids if (one := self._asked.get(each)) is not None and one.outcome != "open"]
-        return joined(*[question_html(one, live=False, over=form.over, whole=form.whole) for one in asked])
+        return joined(*[question_html(one, form) for one in self._questions(ids) if one.outcome != "open"])
 
     def _open_questions(self, ids: Iterable[str], form: Form) -> Pieces:
-        asked = [one for each in ids if (one := self._asked.get(each)) is not None and one.outcome == "open"]
-        return {
-            f"question:{one.question.id}": question_html(one, live=form.live, over=form.over, whole=form.whole)
-            for one in asked
-            if form.live
-        }
+        return question_pieces([one for one in self._questions(ids) if one.outcome == "open"], form)
+
+    def _questions(self, ids: Iterable[str]) -> list[AskedQuestion]:
+        return [self._asked[one] for one in ids if one in self._asked]

@@ -68,9 +68,8 @@ def run_text(run: Run, *, streaming: str = "", commands: Commands = NOTEBOOK) ->
         lines.append(f"     {labels.first_line(labels.clean(streaming[:MAX_READ]), LINE)}")
     lines += [f"  {line}" for line in todo_labels.todo_lines(run)]
     lines += question_lines(run)
-    if run.waiting and states.is_going_on(run):
-        lines.append(in_words([AnswerRun(lead="Answer it")], commands))
-        lines += _ready_answers(run, AnswerRun(), commands)
+    if (step := states.live_answer(run)) is not None:
+        lines += [in_words([step], commands), *_ready_answers(run, step, commands)]
     lines += [f"Note: {note}" for note in states.notes(run, commands)]
     if filled := states.filled(run):
         lines.append(f"Note: {filled}")

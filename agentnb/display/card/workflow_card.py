@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import chain
 
 from agentnb.core.log.events import AnyEvent, RunStarted
@@ -18,7 +18,7 @@ from agentnb.display.graph.workflow_text import graph_lines
 from agentnb.display.markup import NOTHING, Html, tag
 from agentnb.display.parts.begun_runs import begun_lines
 from agentnb.display.parts.plan_list import plan_lines, work_lines
-from agentnb.display.parts.questions.question import question_html
+from agentnb.display.parts.questions.question import question_pieces
 from agentnb.display.parts.step_list import (
     begun_by_steps,
     has_steps,
@@ -29,6 +29,7 @@ from agentnb.display.parts.step_list import (
     tracebacks_of_steps,
 )
 from agentnb.display.texts.labels import clean, first_line
+from agentnb.display.texts.states import is_going_on
 from agentnb.workflow.files.logged_workflow import logged_workflow
 from agentnb.workflow.graph.declared_graph import declared_graph
 from agentnb.workflow.graph.graph import Graph
@@ -61,7 +62,7 @@ def steps_html(run: Run, form: Form) -> Html:
 
     plans = PlanPieces(run.events)
     drawn = step_pieces(run, draw, plans.history.children)
-    pieces = with_questions(run, drawn, form, closed_only=True, others=plans.history.questions)
+    pieces = with_questions(run, drawn, form, closed_only=not is_going_on(run), others=plans.history.questions)
     return tag("div", "steps", *plans.add_to(pieces, run, form).values())
 
 
@@ -98,15 +99,9 @@ def with_questions(
     found: dict[str, Html] = {}
     for key, piece in pieces.items():
         found[key] = piece
-        found |= _questions(asked.pop(key, ()), form)
+        found |= question_pieces(asked.pop(key, ()), form)
     rest = [one for questions in asked.values() for one in questions if one.outcome == "open"]
-    return found | _questions(rest, form)
-
-
-def _questions(asked: Iterable[AskedQuestion], form: Form) -> dict[str, Html]:
-    return {
-        f"question:{one.question.id}": question_html(one, live=form.live, over=form.over, whole=form.whole) for one in asked
-    }
+    return found | question_pieces(rest, form)
 
 
 class LiveSteps:

@@ -7,6 +7,7 @@ from itertools import chain
 
 from agentnb.core.messages import Thinking
 from agentnb.core.questions import AskedQuestion, by_call
+from agentnb.core.run.approvals import is_of_draft
 from agentnb.core.run.rounds import CallRecord, WorkflowRound
 from agentnb.display.form import Form
 from agentnb.display.markdown.markdown import markdown_html
@@ -157,6 +158,6 @@ def call_html(one: WorkflowRound, place: int, record: CallRecord, form: Form, qu
 
 
 def _question(asked: AskedQuestion, form: Form, *, may_wait: bool = False) -> Html:
-    if form.run is not None and asked.question.call_id in form.run.plans:
+    if form.run is not None and is_of_draft(form.run, asked.question):
         return draft_html(asked, form.run, form)
-    return question_html(asked, live=form.live, over=form.over, whole=form.whole, may_wait=may_wait)
+    return question_html(asked, form, may_wait=may_wait)

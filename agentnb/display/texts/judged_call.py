@@ -19,6 +19,7 @@ MAX_WITH_CALL = 600
 MAX_INDENT = 40
 """Spaces at the beginning of a line of a file that are left as they are."""
 CANNOT_UNDO = "This change cannot be undone: the file has a key in it, and agentnb keeps no copies of keys."
+ASKED_FOR = "Asked for this call"
 CallPartKind: TypeAlias = Literal["command", "diff", "arguments", "news", "description"]
 
 
@@ -27,7 +28,7 @@ class CallPart(NamedTuple):
 
     kind: CallPartKind
     title: str
-    """What it is; empty for the arguments, which begin with the name of the tool."""
+    """What it is; empty for the arguments of a call that a gate asks about: they begin with the name of the tool."""
     text: str
 
 
@@ -37,19 +38,20 @@ def question_text(question: WaitingOnUser) -> str:
 
 
 def call_parts(question: WaitingOnUser) -> list[CallPart]:
-    """Return the parts of the call that a question is about: the command, the change of a file, and the other arguments.
+    """Return the parts of the call that a question is about, or that asks it: command, change of a file, other arguments.
 
     Of a tool of an MCP server also what has changed of it, and what the server says of it. Arguments that the question itself,
     the command or the change holds in full are left out.
     """
-    about = question.about
+    about = question.about or question.caller
     if about is None:
         return []
     tool = visible_name(about.tool)
     command = CallPart("command", f"{tool} runs this command", visible(about.command))
     diff = CallPart("diff", f"{tool} changes a file", "\n".join(map(diff_line, about.diff.rstrip("\n").split("\n"))))
     is_in_question = about.arguments in question.message and len(question.message) <= MAX_WITH_CALL
-    arguments = CallPart("arguments", "", "" if is_in_question else _arguments(about))
+    title = "" if question.about else ASKED_FOR
+    arguments = CallPart("arguments", title, "" if is_in_question else _arguments(about))
     return [part for part in (command, diff, arguments, *_origin_parts(tool, about.origin)) if part.text]
 
 

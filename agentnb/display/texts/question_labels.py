@@ -138,10 +138,11 @@ def question_lines(run: Run) -> list[str]:
     asks = "had asked" if run.status == "interrupted" else "asks"
     lines = []
     for one in run.waiting:
-        lines.append(f"{asker_in_words(one) or 'It'} {asks}: {clean(question_text(one))}{_choices(one)}")
+        which = f"{one.id}: " if len(run.waiting) > 1 else ""
+        lines.append(f"{which}{asker_in_words(one) or 'It'} {asks}: {clean(question_text(one))}{_choices(one)}")
         lines += address_lines(one)
         if call := call_text(one):
-            lines += ["About this call:", cut(call, MAX_OF_A_CALL)]
+            lines += [*(["About this call:"] if one.about else []), cut(call, MAX_OF_A_CALL)]
     return lines
 
 
@@ -225,13 +226,13 @@ def is_fixed(grant: GrantOffer, tool: str) -> bool:
     return grant.rule == tool or bool(server_of_rule(grant.rule)) or _is_of_key_file(grant)
 
 
-def choices_in_words(question: WaitingOnUser) -> list[str]:
-    """Return the choices of a question as the person reads them, with the grants that are offered."""
+def listed_choices(question: WaitingOnUser) -> str:
+    """Return the choices of a question as the person reads them, with the grants that are offered; empty without any."""
     about = question.about
     if about is None or not about.grants:
-        return [choice_in_words(choice) for choice in answer_form(question.schema).choices]
+        return ", ".join(choice_in_words(choice) for choice in answer_form(question.schema).choices)
     offered = [f"{ALWAYS}: {grant_in_words(offer, about.tool)}" for offer in about.grants]
-    return [*approving_choices(question), *offered, DENY]
+    return "; ".join([*approving_choices(question), *offered, DENY])
 
 
 def approving_choices(question: WaitingOnUser) -> list[str]:
@@ -260,9 +261,8 @@ def author(asked: AskedQuestion) -> str:
 
 
 def _choices(question: WaitingOnUser) -> str:
-    choices = choices_in_words(question)
-    separator = "; " if question.about is not None and question.about.grants else ", "
-    return clean(f" ({first_line(separator.join(choices), MAX_LISTED)})") if choices else ""
+    choices = listed_choices(question)
+    return clean(f" ({first_line(choices, MAX_LISTED)})") if choices else ""
 
 
 def mode_text(words: str) -> str:

@@ -395,9 +395,20 @@ def _next_step(run: Run) -> AnyAdvice | None:
     if run.status == "interrupted":
         return RecoverRun(clean(short_id(run.id)), tools, gates, _invocation(run), lead="Recover")
     if run.is_suspended:
-        which = clean(run.waiting[0].id) if len(run.waiting) > 1 else ""
-        return AnswerRun(clean(short_id(run.id)), which, tools, gates, _invocation(run), lead="Answer")
+        return AnswerRun(clean(short_id(run.id)), _first_of_several(run), tools, gates, _invocation(run), lead="Answer")
     return None
+
+
+def live_answer(run: Run) -> AnswerRun | None:
+    """Return how the first open question of a run in progress is answered where its card has no buttons; None without any."""
+    if not (run.waiting and is_going_on(run)):
+        return None
+    return AnswerRun(clean(short_id(run.id)), _first_of_several(run), is_live=True, lead="Answer it")
+
+
+def _first_of_several(run: Run) -> str:
+    """Return the id of the first open question; empty if it is the only one."""
+    return clean(run.waiting[0].id) if len(run.waiting) > 1 else ""
 
 
 def _invocation(run: Run) -> Invocation | None:

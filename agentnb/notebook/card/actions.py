@@ -22,7 +22,7 @@ from agentnb.chat.plans.plan_execution import specs_of_plans
 from agentnb.context.request_history import sent_request
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.request import ToolSpec
-from agentnb.core.run.approvals import ALWAYS, DENY
+from agentnb.core.run.approvals import ALWAYS, DENY, is_of_draft
 from agentnb.detect.run import Run
 from agentnb.display.card.request_view import request_view_html
 from agentnb.display.markup import NOTHING, Html
@@ -120,7 +120,7 @@ def _save_step(live: LiveRun, message: Message) -> None:
 def _answer_with(live: LiveRun, message: Message, change: Callable[[PlanSpec, list[ToolSpec]], PlanSpec]) -> None:
     """Answer the question about a draft with the steps as they are after a change, which is checked first."""
     plan_id, run = str(message["key"]), live.run
-    question = next((one for one in run.waiting if one.call_id == plan_id), None)
+    question = next((one for one in run.waiting if is_of_draft(run, one) and one.call_id == plan_id), None)
     if question is None:
         raise SettingsError("The draft does not wait for you any more")
     specs = specs_of_plans(run.tools)

@@ -80,7 +80,8 @@ def approve_command(session: Session, shell: InteractiveShell, rest: str) -> Ans
 
 
 def _is_meant(word: str, run_id: str, question: WaitingOnUser) -> bool:
-    return word in (question.id, question.call_id) or _is_part(bare_id(word), run_id)
+    """Return whether a word names a question, its draft, or its run. The id of a draft names no call of its plan."""
+    return word == question.id or (question.kind == DRAFT and word == question.call_id) or _is_part(bare_id(word), run_id)
 
 
 def offered(session: Session) -> list[str]:

@@ -129,12 +129,12 @@ def is_allowed_by(rule_text: str, call: ToolCall, tool: Tool, work_dir: Path) ->
 
 
 def shown(arguments: object) -> str:
-    """Return the arguments of a call for a question: whole, or only their length, as a part would look like the whole.
+    """Return the arguments of a call for a question: whole, or only the length of long ones and of those with several lines.
 
     The question holds all of them besides (`core.questions.JudgedCall`).
     """
     text = arguments_as_json(arguments)
-    return text if len(text) <= MAX_SHOWN else f"arguments of {len(text):,} characters"
+    return text if len(text) <= MAX_SHOWN and "\\n" not in text else f"arguments of {len(text):,} characters"
 
 
 def _denial(judged: Judgement, tool: Tool) -> Deny:

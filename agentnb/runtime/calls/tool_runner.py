@@ -83,7 +83,7 @@ class ToolRunner:
         asker = self._askers[call.id] = self._elicitation.asker(call.id)
         asker.may_wait = may_wait
         asker.inside = self._inside
-        asker.tool = tool
+        asker.tool, asker.call = tool, call
         store = getattr(self._log.store, "folder", None)
         context = ToolContext(
             self._log.id, call.id, self._work_dir, self._call_sync, asker, self._inside, store, self._hidden_files

@@ -13,8 +13,9 @@ from msgspec.structs import replace
 
 from agentnb.core.forks import after_fork
 from agentnb.core.log.events import Warned
-from agentnb.core.messages import encodable
-from agentnb.core.questions import Answer, QuestionKind, WaitingOnUser, answer_of, checked_answer, new_question
+from agentnb.core.messages import ToolCall, encodable
+from agentnb.core.questions import ASK_PERSON, Answer, QuestionKind, WaitingOnUser, answer_of, checked_answer, new_question
+from agentnb.core.run.approvals import judged_call
 from agentnb.errors import Declined, NobodyToAsk, QuestionCancelled, SettingsError, StoreError
 from agentnb.policies.permissions.gate import Confirms, confirms_nothing
 from agentnb.policies.permissions.permissions import Permissions
@@ -268,6 +269,8 @@ class CallElicitor(CallClock):
     """Takes what the call prints; None if it is no call of a tool."""
     tool: Tool | None = None
     """The tool of the call, if it is one of a tool."""
+    call: ToolCall | None = None
+    """The call, if it is one of a tool."""
     asked_by: str = ""
     """Who asks, as the person is told; empty for the tool of the call, or what that speaks for."""
     names: str = ""
@@ -410,7 +413,8 @@ class CallElicitor(CallClock):
 
     async def _ask(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind, url: str) -> Any:
         asked_by = self.asked_by or ("" if self.tool is None else asker_name(self.tool))
-        question = new_question(kind, message, schema, self._call_id, asked_by=asked_by, url=url)
+        call = None if self.call is None or self.call.name == ASK_PERSON else judged_call(self.call, "")
+        question = new_question(kind, message, schema, self._call_id, asked_by=asked_by, url=url, caller=call)
         try:
             return await self.ask_question(question, may_wait=self.may_wait)
         except QuestionSuspended:

@@ -131,12 +131,12 @@ class _Execution:
         problem = step.problem or ("" if step.type == TOOL else f"there is no type {step.type}, only {', '.join(TYPES)}")
         return await (self._fail(step, index, problem) if problem else self._call_tool(step, index))
 
-    async def ask(self, key: str, step: str, question: PlanQuestion) -> None:
-        """Ask the person, and take what they did as a result."""
+    async def ask(self, key: str, step: str, question: PlanQuestion, call: ToolCall | None = None) -> None:
+        """Ask the person, also for arguments that a call lacks, and take what they did as a result."""
         if problem := problem_of(question):
             self.results.append(step_result(step, ELICITATION, {"message": question.data["message"]}, None, problem))
             return
-        answer = await self._call.ask(f"{ASKING}{key}", question.data["message"], question.asked_schema)
+        answer = await self._call.ask(f"{ASKING}{key}", question.data["message"], question.asked_schema, call)
         self.results.append(answer_result(step, question, answer))
 
     async def _call_tool(self, step: PlanStep, index: int) -> bool:
@@ -152,7 +152,7 @@ class _Execution:
             return await self._fail(step, index, f"{error.what}. {error.hint}" if error.hint else error.what)
         if missing := _missing(tool.spec.input_schema, call.arguments):
             message = f'Tool "{step.name}" requires additional parameters.'
-            await self.ask(str(index), self._id(step, index), PlanQuestion(message=message, schema=missing))
+            await self.ask(str(index), self._id(step, index), PlanQuestion(message=message, schema=missing), call)
             return _STOP
         return await self._make(step, index, call, is_repeatable=getattr(tool, "repeatable", False))
 

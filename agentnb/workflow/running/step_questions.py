@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from agentnb.core.messages import ToolCall
 from agentnb.core.questions import QuestionKind, new_question
+from agentnb.core.run.approvals import judged_call
 from agentnb.errors import NobodyToAsk
 from agentnb.runtime.questions.answerers import QuestionSuspended
 from agentnb.runtime.questions.question_book import since_start
@@ -23,14 +25,23 @@ class StepQuestions:
     def __init__(self, steps: StepRunner) -> None:
         self._steps = steps
 
-    async def ask(self, attempt: Attempt, question: str, schema: dict[str, Any], kind: QuestionKind = "human_step") -> Any:
+    async def ask(
+        self,
+        attempt: Attempt,
+        question: str,
+        schema: dict[str, Any],
+        kind: QuestionKind = "human_step",
+        call: ToolCall | None = None,
+    ) -> Any:
         """Return the answer, also one that the process that died had taken; raise `Declined` if there is none.
 
+        ``call``: the call whose missing arguments are asked for.
         Where nobody is here to answer, the run is suspended with the question open, if it can be: one that a plan asks, as soon
         as a store keeps its log. Else raises `NobodyToAsk`.
         """
         elicitation, path = self._steps.elicitation, attempt.place.path
-        book, new = elicitation.book, new_question(kind, question, schema, path, asked_by=path)
+        caller = None if call is None else judged_call(call, "")
+        book, new = elicitation.book, new_question(kind, question, schema, path, asked_by=path, caller=caller)
         book.drop(path)
         if not attempt.is_new:
             book.recall(since_start(self._steps.log.run.events, path), path, by_kind=True)

@@ -58,9 +58,9 @@ class ActionCall:
     run: Callable[..., Awaitable[Run]]
     """``await call.run(key, what, prompt)``: run an agent as a nested run, and return that, however it ended."""
     ask: Callable[..., Awaitable[dict[str, Any]]]
-    """``await call.ask(key, message, schema=None)``: ask the person; returns ``{"action": "accept", "content": ANSWER}``, or
-    ``decline`` or ``cancel`` without content. Where nobody is here to answer, the run is suspended, if it can be; else it
-    raises."""
+    """``await call.ask(key, message, schema=None, call=None)``: ask the person, also for a call, which they see. Returns
+    ``{"action": "accept", "content": ANSWER}``, or ``decline`` or ``cancel`` without content. Where nobody is here to answer,
+    the run is suspended, if it can be; else it raises."""
     ask_model: Callable[..., Awaitable[ModelAnswer]]
     """``await call.ask_model(key, request, operation, model=None)``: call a model beside all conversations, as a step of its
     own. ``model``: its name, by default the model of the run."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from agentnb.advice import Plain, advised
 from agentnb.core.log.work_events import PlanProposed, StepSkipped, StepStarted
+from agentnb.core.messages import ToolCall
 from agentnb.core.questions import TEXT, NoAnswer
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.core.step_retry import ONCE, Retry
@@ -125,12 +126,14 @@ class Calls:
         step, place = call_step(around, key)
         return await self._steps.nested_run(step, place, runnable, prompt)
 
-    async def _ask(self, around: Place, key: str, message: str, schema: dict[str, Any] | None = None) -> dict[str, Any]:
+    async def _ask(
+        self, around: Place, key: str, message: str, schema: dict[str, Any] | None = None, call: ToolCall | None = None
+    ) -> dict[str, Any]:
         step, place = call_step(around, key)
 
         async def work(attempt: Attempt) -> dict[str, Any]:
             try:
-                answer = await self._questions.ask(attempt, message, schema or TEXT, "elicitation")
+                answer = await self._questions.ask(attempt, message, schema or TEXT, "elicitation", call)
             except QuestionCancelled:
                 return {"action": NoAnswer.CANCEL.value, "content": None}
             except Declined:

@@ -170,6 +170,15 @@ def test_a_denied_tool_raises_and_nobody_there_is_a_denial(kernel: Kernel) -> No
     assert result.text == "nobody_to_ask"
 
 
+def test_call_in_code_is_asked_about_with_its_own_arguments(kernel: Kernel) -> None:
+    kernel.run("from agentnb.display.card.html import running_html\nfrom agentnb.display.card.text import run_text\nshown = []")
+    kernel.run("def see(call, run):\n    shown.extend([run_text(run), running_html(run)])\n    return True")
+    options = "tools=[write], permissions={'run_python': 'allow', 'write': 'ask'}, approve=see"
+    assert ran(kernel, "text = 'the' + '-text'\nwrite(text)", options).text == "wrote the-text"
+    wanted = "('May write run', 'the-text', '%agent answer')"
+    assert kernel.value(f"len(shown), [one for one in {wanted} for text in shown if one not in text]") == "(2, [])"
+
+
 @pytest.mark.slow("draws with matplotlib in a kernel")
 def test_figures_are_pictures_shown_once_and_not_below_the_cell(kernel: Kernel, subtests: pytest.Subtests) -> None:
     plot = "import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nax.plot([1, 2])\n"

@@ -77,6 +77,11 @@ def test_nothing_is_approved_where_none_or_several_wait(approved: list[str], sub
     cases: dict[str, tuple[Any, str, list[str]]] = {
         "another question": (session({"run-1": [OTHER]}), "", ["Nothing waits"]),
         "an unknown id": (session(LIVE), "plan-70", ["plan-70"]),
+        "a call of the plan": (
+            session({"run-1": [WaitingOnUser("approval", "May it?", {}, "q1", "plan-1")]}),
+            "plan-1",
+            ["plan-1"],
+        ),
         "several drafts": (session(**SEVERAL), "", ["plan-1", "plan-3"]),
         "several calls": (session(suspended=calls), "", ["run-a", "run-b"]),
     }

@@ -14,7 +14,7 @@ from agentnb.core.log.work_events import PlanEdited
 from agentnb.core.questions import AskedQuestion
 from agentnb.core.request import ToolSpec
 from agentnb.core.run.agent_state import PLAN_TOOL
-from agentnb.core.run.approvals import APPROVE, DENY, decision, is_edit
+from agentnb.core.run.approvals import APPROVE, DENY, decision, is_edit, is_of_draft
 from agentnb.core.run.rounds import CallRecord
 from agentnb.core.run.work_records import PlanRecord
 from agentnb.detect.run import Run
@@ -40,7 +40,7 @@ WORDS = {"approved": "Approved by your words: ", "rejected": "Declined by your w
 def draft_html(asked: AskedQuestion, run: Run, form: Form) -> Html:
     """Return the question about a draft: while it is open with the table of its steps and what answers it."""
     record = run.plans[asked.question.call_id]
-    about = [one for one in run.questions if one.question.call_id == record.id]
+    about = [one for one in run.questions if one.question.call_id == record.id and is_of_draft(run, one.question)]
     if about[-1].question.id != asked.question.id or (asked.outcome == "answered" and is_edit(asked.answer)):
         return NOTHING  # the last question has the draft as it is now
     try:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from agentnb.core.questions import AskedQuestion, WaitingOnUser
+from agentnb.display.form import Form
 from agentnb.display.markup import NOTHING, Html, tag, words
 from agentnb.display.parts.questions.answer_controls import answer_controls
 from agentnb.display.parts.questions.call_view import MAX_OF_A_QUESTION, call_html
@@ -14,8 +17,8 @@ from agentnb.display.texts.question_labels import (
     address_of,
     answer_parts,
     answer_told,
-    choices_in_words,
     host_in_words,
+    listed_choices,
     titled,
 )
 from agentnb.display.texts.visible_text import visible
@@ -27,21 +30,25 @@ MAX_OF_A_CLOSED_ONE = 2_000
 MAX_LISTED_OF_A_CLOSED_ONE = 300
 
 
-def question_html(asked: AskedQuestion, *, live: bool, over: bool = False, whole: bool = False, may_wait: bool = False) -> Html:
+def question_html(asked: AskedQuestion, form: Form, *, may_wait: bool = False) -> Html:
     """Return the question: while it is open with what answers it, buttons, a form or a field; else with its answer.
 
-    A saved card has only the question, with the choices in words. ``over``: the run has ended and no longer awaits an answer;
-    ``whole``: nothing of a closed question is cut; ``may_wait``: the run can be suspended until there is an answer.
+    A saved card has only the question, with the choices in words. ``may_wait``: the run can wait for the answer suspended.
     """
     if asked.outcome != "open":
-        return _closed(asked, None if whole else MAX_OF_A_CLOSED_ONE)
+        return _closed(asked, None if form.whole else MAX_OF_A_CLOSED_ONE)
     question = asked.question
-    head = tag("div", "asked", titled(question, HAD_ASKED if over else ASKS))
+    head = tag("div", "asked", titled(question, HAD_ASKED if form.over else ASKS))
     body = tag("div", "question-text", words(question_text(question), MAX_OF_A_QUESTION))
-    call = call_html(question, asked.round, live=live and not over, whole=whole)
-    is_asked = live and not over
+    is_asked = form.live and not form.over
+    call = call_html(question, asked.round, live=is_asked, whole=form.whole)
     answers = answer_controls(question, may_wait=may_wait) if is_asked else [_listed(question, MAX_LISTED)]
     return tag("div", "question", head, body, _address(question), *call, *answers, role="group", aria_label="A question to you")
+
+
+def question_pieces(asked: Iterable[AskedQuestion], form: Form) -> dict[str, Html]:
+    """Return the questions as pieces of a card, by their keys."""
+    return {f"question:{one.question.id}": question_html(one, form) for one in asked}
 
 
 def _closed(asked: AskedQuestion, most: int | None) -> Html:
@@ -71,8 +78,5 @@ def _address(question: WaitingOnUser) -> Html:
 
 
 def _listed(question: WaitingOnUser, most: int) -> Html:
-    choices = choices_in_words(question)
-    if not choices:
-        return NOTHING
-    separator = "; " if question.about is not None and question.about.grants else ", "
-    return tag("div", "quiet", "To choose from: ", words(separator.join(choices), most))
+    choices = listed_choices(question)
+    return tag("div", "quiet", "To choose from: ", words(choices, most)) if choices else NOTHING
