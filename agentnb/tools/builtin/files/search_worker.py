@@ -12,13 +12,16 @@ import re
 import signal
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
 MAX_DEPTH = 60
 MAX_ENTRIES = 100_000
+MAX_KEY_FILES_FROM = 20_000
+"""Files among which those of keys are looked for."""
 FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 GLOB_TOKEN = re.compile(r"\*\*/|/\*\*\Z|\*\*|\[(?:[!^][^/]|[^/!^])[^]/]*\]|\{[^{}]*\}|.", re.DOTALL)
 GLOB_MEANING = {"**/": "(?:[^/]+/)*", "/**": "/.+", "**": ".*", "*": "[^/]*", "?": "[^/]"}
@@ -44,6 +47,7 @@ class Search:
         self.is_key_name = re.compile(request["key_names"], re.IGNORECASE | re.DOTALL).match
         self.left_out = frozenset(request["left_out"])
         self.hidden = request["hidden"]
+        self.forbidden = {(device, inode) for device, inode in request["forbidden"]}
         self.report: dict[str, Any] = {"matches": [], "files": 0, "seen": 0, "keys": [], "folders": [], "stopped": "", "at": ""}
         self.report |= dict.fromkeys(("not_text", "too_large", "links", "special", "unreadable", "long_lines", "too_deep"), 0)
 
@@ -81,6 +85,9 @@ class Search:
             self.report["unreadable"] += 1
             return
         try:
+            if _identity(os.fstat(inner)) in self.forbidden:
+                self._note("folders", path)
+                return
             yield from self.walk(inner, path, depth)
         finally:
             os.close(inner)
@@ -119,6 +126,9 @@ class Search:
             if not stat.S_ISREG(status.st_mode):
                 self.report["special"] += 1
                 return None
+            if status.st_nlink > 1 and _identity(status) in self.forbidden | self.keys:
+                self._note("keys", self.report["at"])
+                return None
             data = opened.read(self.limits["bytes"] + 1) if status.st_size <= self.limits["bytes"] else None
         if data is None or len(data) > self.limits["bytes"]:
             self.report["too_large"] += 1
@@ -131,6 +141,11 @@ class Search:
         for key in self.request["keys"]:  # else an expression could ask for a key letter by letter
             text = text.replace(key, self.request["mask"])
         return text
+
+    @cached_property
+    def keys(self) -> set[tuple[int, int]]:
+        """The identities of the files of keys: hard links to them have other names."""
+        return key_identities(self.request["root"], self.is_key_name)
 
     def _cut(self, line: str) -> str:
         if len(line) <= self.limits["line"]:
@@ -146,6 +161,21 @@ class Search:
         if len(self.report["matches"]) >= self.limits["matches"]:
             raise Full("matches")
         self.report["matches"].append(match)
+
+
+def key_identities(root: str, is_key_name: Callable[[str], object]) -> set[tuple[int, int]]:
+    """Return the device and inode of the files of keys below a folder, as far as they are among `MAX_KEY_FILES_FROM` files."""
+    names = ((at, name) for at, _, files in os.walk(root) for name in files)
+    found = set()
+    for at, name in islice(names, MAX_KEY_FILES_FROM):
+        if is_key_name(name):
+            with suppress(OSError):
+                found.add(_identity(os.stat(os.path.join(at, name))))  # noqa: PTH116, PTH118
+    return found
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
 
 
 def glob_pattern(glob: str) -> str:

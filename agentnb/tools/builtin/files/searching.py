@@ -16,6 +16,8 @@ from agentnb.core.log.stores import BEFORE_IMAGES
 from agentnb.core.redaction import MASK
 from agentnb.tools.builtin.files import refusals, search_worker
 from agentnb.tools.builtin.files.confined import MAX_BYTES, Place, opened_folder, place_of
+from agentnb.tools.builtin.files.nature import personal_keys
+from agentnb.tools.builtin.files.personal_folder import personal_identities
 from agentnb.tools.builtin.files.reading import shown_name
 from agentnb.tools.builtin.files.refusals import FileRefused
 from agentnb.tools.builtin.key_files import PATTERN
@@ -60,7 +62,7 @@ async def search_files(context: ToolContext, pattern: str = "", glob: str = "", 
         with ExitStack() as opened:
             with refusals.refusing(path):
                 folder, only = _opened(opened, place)
-            report = await _report(folder, _request(pattern, glob, only))
+            report = await _report(folder, _request(pattern, glob, only, place.root))
     except FileRefused as refused:
         return refused.outcome
     if "wrong" in report:
@@ -87,9 +89,10 @@ def _opened(opened: ExitStack, place: Place) -> tuple[int, str]:
     return opened.enter_context(opened_folder(place, depth)), ""
 
 
-def _request(pattern: str, glob: str, only: str) -> bytes:
+def _request(pattern: str, glob: str, only: str, root: str) -> bytes:
     keys = sorted(settings.secrets(), key=len, reverse=True)
     request = {"pattern": pattern, "glob": glob, "only": only, "keys": keys, "mask": MASK, "key_names": PATTERN}
+    request |= {"root": root, "forbidden": [*personal_identities(), *personal_keys()]}
     return json.dumps({**request, "left_out": LEFT_OUT, "hidden": BEFORE_IMAGES, "limits": LIMITS._asdict()}).encode()
 
 

@@ -38,7 +38,7 @@ async def git_diff(context: ToolContext, staged: bool = False, path: str | msgsp
     async with _index_copy(repository) as index:
         variables = {"GIT_INDEX_FILE": str(index)}
         names = await _changed_names(repository, options, place, variables)
-        excluded = [group for group in names if any(map(may_hold_keys, group))]
+        excluded = [group for group in names if any(may_hold_keys(name, repository.top) for name in group)]
         shown = [group for group in names if group not in excluded]
         note = key_files_note([repository.shown(name) for group in excluded for name in group])
         if not shown:
