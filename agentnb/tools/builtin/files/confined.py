@@ -10,9 +10,11 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from agentnb import settings
 from agentnb.core.log.stores import BEFORE_IMAGES
 from agentnb.errors import SettingsError
 from agentnb.tools.builtin.files import refusals
@@ -151,13 +153,22 @@ def _check_regular(mode: int, place: Place) -> None:
         raise refusals.not_regular(mode, place.shown)
 
 
+@lru_cache(maxsize=8)
+def _works_in_personal(work_dir: Path, _personal: Path) -> bool:
+    return is_personal(os.path.realpath(work_dir))
+
+
 def small_file(path: str, work_dir: Path, most: int) -> bytes | None:
     """Return the bytes of a file of at most ``most``, if no link is on the way to it; None for all else, whatever it is.
 
     Nearly all files that are read are such: to open name by name confines them, without a look at each name before.
     """
     names = path.split("/")
-    if not _DOTS.isdisjoint(names) or BEFORE_IMAGES in path.casefold():
+    if (
+        not _DOTS.isdisjoint(names)
+        or BEFORE_IMAGES in path.casefold()
+        or _works_in_personal(work_dir, settings.personal_folder())
+    ):
         return None
     folder = file = -1
     personal = personal_identity()
