@@ -73,7 +73,7 @@ def folder_check(place: Place) -> Visit:
     def check(folder: int, depth: int) -> None:
         added = _plain(place.names[depth]) if depth < len(place.names) else ""
         if is_git_dir(lambda name: name.casefold() == added or _has(folder, name)):
-            raise _refusal(place, "/".join(place.names[:depth]) or ".")
+            raise _refusal(place, "/".join(place.names[:depth]) or ".", "is a git directory, or would become one")
         target = _git_link(folder, os.path.join(place.root, *place.names[:depth]))  # noqa: PTH118  # a Path takes long
         if target is not None and (place.real + "/").startswith(target + "/"):
             raise _refusal(place, os.path.relpath(target, place.root))
@@ -144,6 +144,6 @@ def _git_link(folder: int, path: str) -> str | None:
         return None
 
 
-def _refusal(place: Place, part: str) -> FileRefused:
-    problem = f"{place.shown} was not written: {part} belongs to git or to the store of runs"
+def _refusal(place: Place, part: str, why: str = "belongs to git or to the store of runs") -> FileRefused:
+    problem = f"{place.shown} was not written: {part} {why}"
     return FileRefused("protected_path", problem, "Write to another place. Git itself is changed with git commands only.")

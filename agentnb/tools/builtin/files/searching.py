@@ -91,9 +91,10 @@ def _opened(opened: ExitStack, place: Place) -> tuple[int, str]:
 
 def _request(pattern: str, glob: str, only: str, root: str) -> bytes:
     keys = sorted(settings.secrets(), key=len, reverse=True)
-    request = {"pattern": pattern, "glob": glob, "only": only, "keys": keys, "mask": MASK, "key_names": PATTERN}
-    request |= {"root": root, "forbidden": [*personal_identities(), *personal_keys()]}
-    return json.dumps({**request, "left_out": LEFT_OUT, "hidden": BEFORE_IMAGES, "limits": LIMITS._asdict()}).encode()
+    request = {"pattern": pattern, "glob": glob, "only": only, "keys": keys, "mask": MASK, "key_names": PATTERN, "root": root}
+    request |= {"hidden": BEFORE_IMAGES}
+    forbidden = [*personal_identities(), *personal_keys()]
+    return json.dumps({**request, "forbidden": forbidden, "left_out": LEFT_OUT, "limits": LIMITS._asdict()}).encode()
 
 
 async def _report(folder: int, request: bytes) -> dict[str, Any]:
