@@ -18,7 +18,8 @@ from agentnb import settings
 from agentnb.core.log.stores import BEFORE_IMAGES
 from agentnb.errors import SettingsError
 from agentnb.tools.builtin.files import refusals
-from agentnb.tools.builtin.files.personal_folder import identity_of, is_personal, is_personal_file, personal_identity
+from agentnb.tools.builtin.files.personal_folder import is_personal, is_personal_file, personal_identity
+from agentnb.tools.builtin.files.search_worker import identity_of
 
 MAX_BYTES = 10_000_000
 """The largest file that is read whole."""

@@ -10,8 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from agentnb.tools.builtin.files.personal_folder import Identity, identity_of
-from agentnb.tools.builtin.files.search_worker import key_identities
+from agentnb.tools.builtin.files.search_worker import Identity, identity_of, key_identities
 from agentnb.tools.builtin.key_files import is_key_file
 from agentnb.tools.subject import CallNature
 
@@ -47,14 +46,12 @@ def may_hold_keys(path: str, work_dir: Path) -> bool:
             return False  # as nearly always, at the price of a single look: this runs for each call
     with suppress(OSError, ValueError):
         real = os.path.realpath(whole)
-        return is_key_file(real.rpartition("/")[2]) or _is_linked(Path(real).stat(), work_dir)
+        if is_key_file(real.rpartition("/")[2]):
+            return True
+        status = Path(real).stat()
+        is_linked = status.st_nlink > 1 and stat.S_ISREG(status.st_mode)
+        return is_linked and _has_key_name(identity_of(status), status.st_ctime_ns, work_dir)
     return False
-
-
-def _is_linked(status: os.stat_result, work_dir: Path) -> bool:
-    if status.st_nlink == 1 or not stat.S_ISREG(status.st_mode):
-        return False
-    return _has_key_name(identity_of(status), status.st_ctime_ns, work_dir)
 
 
 @lru_cache(maxsize=1_000)

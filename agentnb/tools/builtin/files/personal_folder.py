@@ -8,16 +8,10 @@ from contextlib import suppress
 from itertools import islice
 
 from agentnb import settings
+from agentnb.tools.builtin.files.search_worker import Identity, identity_of
 
-Identity = tuple[int, int]
-"""The device and the inode of a file or folder, the same under all of its names."""
 MAX_ENTRIES = 2_000
 """Files of the folder that a file with several names is compared with."""
-
-
-def identity_of(status: os.stat_result) -> Identity:
-    """Return the identity of a file or folder."""
-    return status.st_dev, status.st_ino
 
 
 def personal_identity() -> Identity:

@@ -99,12 +99,11 @@ def forbidden_paths(top: Path, paths: Iterable[str]) -> list[str]:
     added: dict[str, set[str]] = {}
     found = []
     for path in paths:
-        *folders, name = path.split("/")
-        if is_personal(os.path.realpath(top / path)) or any(map(is_protected_name, (*folders, name))):
+        names = path.split("/")
+        if is_personal(os.path.realpath(top / path)) or any(map(is_protected_name, names)):
             found.append(path)
-        for depth, part in enumerate((*folders, name)):
-            if _plain(part) in GIT_PARTS:
-                added.setdefault("/".join(folders[:depth]), set()).add(_plain(part))
+        for depth, name in enumerate(map(_plain, names)):
+            added.setdefault("/".join(names[:depth]), set()).add(name)
     return found + [folder or "." for folder, names in added.items() if _is_completed(top / folder, names)]
 
 

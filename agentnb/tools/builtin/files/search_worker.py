@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cached_property
 from itertools import islice
-from typing import Any
+from typing import Any, TypeAlias
 
 MAX_DEPTH = 60
 MAX_ENTRIES = 100_000
@@ -26,6 +26,9 @@ FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW",
 GLOB_TOKEN = re.compile(r"\*\*/|/\*\*\Z|\*\*|\[(?:[!^][^/]|[^/!^])[^]/]*\]|\{[^{}]*\}|.", re.DOTALL)
 GLOB_MEANING = {"**/": "(?:[^/]+/)*", "/**": "/.+", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 FILE = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+
+Identity: TypeAlias = tuple[int, int]
+"""The device and the inode of a file or folder, the same under all of its names."""
 
 
 class TimeUp(BaseException):
@@ -85,7 +88,7 @@ class Search:
             self.report["unreadable"] += 1
             return
         try:
-            if _identity(os.fstat(inner)) in self.forbidden:
+            if identity_of(os.fstat(inner)) in self.forbidden:
                 self._note("folders", path)
                 return
             yield from self.walk(inner, path, depth)
@@ -126,7 +129,7 @@ class Search:
             if not stat.S_ISREG(status.st_mode):
                 self.report["special"] += 1
                 return None
-            if status.st_nlink > 1 and _identity(status) in self.forbidden | self.keys:
+            if status.st_nlink > 1 and identity_of(status) in self.forbidden | self.keys:
                 self._note("keys", self.report["at"])
                 return None
             data = opened.read(self.limits["bytes"] + 1) if status.st_size <= self.limits["bytes"] else None
@@ -143,7 +146,7 @@ class Search:
         return text
 
     @cached_property
-    def keys(self) -> set[tuple[int, int]]:
+    def keys(self) -> set[Identity]:
         """The identities of the files of keys: hard links to them have other names."""
         return key_identities(self.request["root"], self.is_key_name)
 
@@ -163,18 +166,19 @@ class Search:
         self.report["matches"].append(match)
 
 
-def key_identities(root: str, is_key_name: Callable[[str], object]) -> set[tuple[int, int]]:
-    """Return the device and inode of the files of keys below a folder, as far as they are among `MAX_KEY_FILES_FROM` files."""
+def key_identities(root: str, is_key_name: Callable[[str], object]) -> set[Identity]:
+    """Return the identities of the files of keys below a folder, as far as they are among `MAX_KEY_FILES_FROM` files."""
     names = ((at, name) for at, _, files in os.walk(root) for name in files)
     found = set()
     for at, name in islice(names, MAX_KEY_FILES_FROM):
         if is_key_name(name):
             with suppress(OSError):
-                found.add(_identity(os.stat(os.path.join(at, name))))  # noqa: PTH116, PTH118
+                found.add(identity_of(os.stat(os.path.join(at, name))))  # noqa: PTH116, PTH118
     return found
 
 
-def _identity(status: os.stat_result) -> tuple[int, int]:
+def identity_of(status: os.stat_result) -> Identity:
+    """Return the identity of a file or folder."""
     return status.st_dev, status.st_ino
 
 
