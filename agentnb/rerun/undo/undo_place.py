@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from agentnb import settings
 from agentnb.store.before_images.images import digest
 from agentnb.store.before_images.records import ABSENT
 from agentnb.tools.builtin.files import confined
-from agentnb.tools.builtin.files.personal_folder import is_personal
+from agentnb.tools.builtin.files.personal_folder import is_within
 from agentnb.tools.builtin.files.protected import folder_check, is_protected_name, one_part_at_a_time
 from agentnb.tools.builtin.files.refusals import FileRefused
-from agentnb.tools.builtin.files.replacing import NEW, is_read_only
+from agentnb.tools.builtin.files.replacing import is_read_only, written_beside
 
 PROTECTED, SWAPPED = "it belongs to git or to agentnb", "a link or a file is in place of its folder"
 WHY = {"protected_path": PROTECTED, "link_changed": SWAPPED, "not_a_directory": SWAPPED}
@@ -58,19 +58,9 @@ class Place(NamedTuple):
 
     def put(self, data: bytes, mode: int | None) -> None:
         """Write the file, whole or not at all. ``mode``: its permissions before, of which it keeps those that it still has."""
-        temporary = f".{secrets.token_hex(8)}.tmp"
         now = os.stat(self.name, dir_fd=self.folder, follow_symlinks=False).st_mode
-        mode = now if mode is None else mode & now
-        descriptor = os.open(temporary, NEW, 0o600, dir_fd=self.folder)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-                os.fchmod(descriptor, mode & 0o777)
-            os.replace(temporary, self.name, src_dir_fd=self.folder, dst_dir_fd=self.folder)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(temporary, dir_fd=self.folder)
-            raise
+        with written_beside(self.folder, self.name, data, now if mode is None else mode & now):
+            pass
 
     def remove(self) -> None:
         """Delete the file."""
@@ -103,6 +93,8 @@ def _names_within(path: Path, work_dir: Path, store: Path) -> tuple[str, ...]:
         raise NotAllowed("it is not in the folder that the run worked in")
     if Path(os.path.realpath(work_dir)) != work_dir:
         raise NotAllowed("the folder that the run worked in is elsewhere now")
-    if path.is_relative_to(os.path.realpath(store)) or is_personal(str(path)) or any(map(is_protected_name, path.parts)):
+    if any(is_within(str(path), folder) for folder in (store, settings.personal_folder())) or any(
+        map(is_protected_name, path.parts)
+    ):
         raise NotAllowed(PROTECTED)
     return path.relative_to(work_dir).parts

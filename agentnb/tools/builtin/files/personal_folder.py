@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
+from pathlib import Path
 
 from agentnb import settings
 from agentnb.tools.builtin.files.search_worker import Identity, identity_of
@@ -24,8 +25,12 @@ def personal_identity() -> Identity:
 
 def is_personal(path: str) -> bool:
     """Return whether a path, links followed, leads into the folder, which may not exist yet."""
-    personal = os.path.realpath(settings.personal_folder())
-    return f"{path}/".casefold().startswith(f"{personal}/".casefold())
+    return is_within(path, settings.personal_folder())
+
+
+def is_within(path: str, folder: Path) -> bool:
+    """Return whether a path, links followed, leads into a folder, on a file system that ignores letter case."""
+    return f"{path}/".casefold().startswith(f"{os.path.realpath(folder)}/".casefold())
 
 
 def is_personal_file(status: os.stat_result) -> bool:

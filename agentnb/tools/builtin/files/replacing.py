@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import NamedTuple
@@ -67,19 +67,29 @@ def is_read_only(folder: int, name: str, status: os.stat_result) -> bool:
 
 
 def _put(context: ToolContext, folder: int, place: Place, old: _Old | None, data: bytes) -> None:
-    name, temporary = place.names[-1], f".{token_hex(8)}.tmp"
-    file = os.open(temporary, NEW, 0o666 if old is None else 0o600, dir_fd=folder)
+    with written_beside(folder, place.names[-1], data, None if old is None else old.status.st_mode):
+        context.keep_before(Path(place.real), None if old is None else old.data, data)
+        _check_unchanged(folder, place, old)
+
+
+@contextmanager
+def written_beside(folder: int, name: str, data: bytes, mode: int | None) -> Iterator[None]:
+    """Write a file beside the one of this name in an open folder, whose place it takes in the end, or nothing does.
+
+    ``mode``: its permissions, None for the usual ones. Nothing that is written here gets the rights of another user.
+    """
+    temporary = f".{token_hex(8)}.tmp"
+    file = os.open(temporary, NEW, 0o666 if mode is None else 0o600, dir_fd=folder)
     try:
         try:
             rest = memoryview(data)
             while rest:
                 rest = rest[os.write(file, rest) :]
-            if old is not None:
-                os.fchmod(file, old.status.st_mode & 0o777)  # a text of the model's never gets the rights of another user
+            if mode is not None:
+                os.fchmod(file, mode & 0o777)
         finally:
             os.close(file)
-        context.keep_before(Path(place.real), None if old is None else old.data, data)
-        _check_unchanged(folder, place, old)
+        yield
         os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         with suppress(OSError):
