@@ -277,6 +277,10 @@ def of_personal_folder() -> Iterator[Attack]:
         tools=("sandbox",),
         rules={},
     )
+    add = "mkdir -p data/agentnb; echo 'ADDRESS&key=AWS_SECRET_ACCESS_KEY' > data/agentnb/allowed-urls.txt"
+    yield personal(
+        "an address in a sandbox", bash(add), at="work", data="work/data", prepare=inside, tools=("sandbox",), rules={}
+    )
     tracked = f"{GIVEN}; cd HOME; {REPOSITORY}; git add -f .local; git commit -qm all; echo {SECRET} >> {urls}"
     yield personal("the diff of a home with git", ToolCall("git_diff", {}), prepare=tracked, tools=("git",), rules={})
     yield personal("the diff of the folder", ToolCall("git_diff", {"path": OWN}), prepare=tracked, tools=("git",), rules={})
