@@ -40,6 +40,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import SplitResult, urlsplit
@@ -171,6 +172,11 @@ if hasattr(os, "register_at_fork"):
 
 def personal_folder() -> Path:
     """Return the folder of the person's own agentnb files, outside every project. It may not exist yet."""
+    return _data_folder(_environment("XDG_DATA_HOME"), _environment("HOME"))
+
+
+@lru_cache(maxsize=8)
+def _data_folder(*_variables: str) -> Path:
     return platformdirs.user_data_path("agentnb")
 
 

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from agentnb import settings
 from agentnb.store.before_images.images import digest
 from agentnb.store.before_images.records import ABSENT
 from agentnb.tools.builtin.files import confined
-from agentnb.tools.builtin.files.protected import folder_check, is_protected_name
+from agentnb.tools.builtin.files.personal_folder import is_within
+from agentnb.tools.builtin.files.protected import folder_check, is_protected_name, one_part_at_a_time
 from agentnb.tools.builtin.files.refusals import FileRefused
-from agentnb.tools.builtin.files.replacing import NEW
+from agentnb.tools.builtin.files.replacing import is_read_only, written_beside
 
-OF_GIT = "it belongs to git or to the store of runs"
+PROTECTED, SWAPPED = "it belongs to git or to agentnb", "a link or a file is in place of its folder"
+WHY = {"protected_path": PROTECTED, "link_changed": SWAPPED, "not_a_directory": SWAPPED}
+"""The reasons for refusals of folders, by their error codes."""
 
 
 class NotAllowed(Exception):
@@ -46,28 +49,18 @@ class Place(NamedTuple):
                 raise NotAllowed("a link is in its place") from None
             raise
         with os.fdopen(descriptor, "rb") as file:
-            mode = os.fstat(descriptor).st_mode
-            if not stat.S_ISREG(mode):
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
                 raise NotAllowed("it is no longer a file")
-            if not mode & 0o222:
+            if is_read_only(self.folder, self.name, status):
                 raise NotAllowed("it is read-only")
             return digest(file.read())
 
     def put(self, data: bytes, mode: int | None) -> None:
-        """Write the file, whole or not at all. ``mode``: its permissions; None for those that it has."""
-        temporary = f".{secrets.token_hex(8)}.tmp"
-        if mode is None:
-            mode = os.stat(self.name, dir_fd=self.folder, follow_symlinks=False).st_mode
-        descriptor = os.open(temporary, NEW, 0o600, dir_fd=self.folder)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-                os.fchmod(descriptor, mode & 0o777)
-            os.replace(temporary, self.name, src_dir_fd=self.folder, dst_dir_fd=self.folder)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(temporary, dir_fd=self.folder)
-            raise
+        """Write the file, whole or not at all. ``mode``: its permissions before, of which it keeps those that it still has."""
+        now = os.stat(self.name, dir_fd=self.folder, follow_symlinks=False).st_mode
+        with written_beside(self.folder, self.name, data, now if mode is None else mode & now):
+            pass
 
     def remove(self) -> None:
         """Delete the file."""
@@ -77,37 +70,19 @@ class Place(NamedTuple):
 @contextmanager
 def opened_place(path: Path, work_dir: Path, store: Path) -> Iterator[Place]:
     """Open the folder of a file. Raises `NotAllowed` unless it may be written: in ``work_dir``, and not in the ``store``."""
-    names = _names_within(path, work_dir, store)
-    check = folder_check(confined.Place(str(work_dir), names, str(path)))
-    descriptor = -1
+    place = confined.Place(str(work_dir), _names_within(path, work_dir, store), str(path))
+    name = place.names[-1]
     try:
-        for depth in range(len(names)):
-            inner = _opened(names[depth - 1] if depth else str(work_dir), descriptor if depth else None)
-            if inner is None:
-                yield Place(names[-1], -1, exists=False)
-                return
-            if depth:
-                os.close(descriptor)
-            descriptor = inner
-            check(descriptor, depth)
-        yield Place(names[-1], descriptor)
-    except FileRefused:
-        raise NotAllowed(OF_GIT) from None
-    finally:
-        if descriptor >= 0:
-            os.close(descriptor)
-
-
-def _opened(name: str, within: int | None) -> int | None:
-    """Open a folder; None if there is none."""
-    try:
-        return os.open(name, confined.FOLDER, dir_fd=within)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR):
-            raise NotAllowed("a link or a file is in place of its folder") from None
-        raise
+        with (
+            one_part_at_a_time(place),
+            confined.opened_folder(place, len(place.names) - 1, visit=folder_check(place)) as folder,
+        ):
+            yield Place(name, folder)
+    except FileRefused as refused:
+        code = refused.outcome.error_code
+        if code != "not_found" and not isinstance(refused.__cause__, FileNotFoundError):
+            raise NotAllowed(WHY.get(code or "", str(refused))) from None
+        yield Place(name, -1, exists=False)
 
 
 def _names_within(path: Path, work_dir: Path, store: Path) -> tuple[str, ...]:
@@ -118,6 +93,8 @@ def _names_within(path: Path, work_dir: Path, store: Path) -> tuple[str, ...]:
         raise NotAllowed("it is not in the folder that the run worked in")
     if Path(os.path.realpath(work_dir)) != work_dir:
         raise NotAllowed("the folder that the run worked in is elsewhere now")
-    if path.is_relative_to(os.path.realpath(store)) or any(map(is_protected_name, path.parts)):
-        raise NotAllowed(OF_GIT)
+    if any(is_within(str(path), folder) for folder in (store, settings.personal_folder())) or any(
+        map(is_protected_name, path.parts)
+    ):
+        raise NotAllowed(PROTECTED)
     return path.relative_to(work_dir).parts

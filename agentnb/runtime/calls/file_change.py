@@ -14,8 +14,8 @@ from agentnb.core.log.stores import MAX_KEPT_FILE_BYTES
 from agentnb.core.redaction import holds_key
 from agentnb.core.run.approvals import arguments_as_json
 from agentnb.tools.builtin.files.confined import Place, first_bytes, opened_file, opened_folder, place_of
+from agentnb.tools.builtin.files.nature import may_hold_keys
 from agentnb.tools.builtin.files.refusals import FileRefused
-from agentnb.tools.builtin.key_files import is_key_file
 from agentnb.tools.subject import flag_of, kind_of_subject, shows_change, text_after, value_of_subject
 from agentnb.tools.tool import Tool
 
@@ -47,7 +47,7 @@ def file_change(tool: Tool | None, arguments: Any, work_dir: Path) -> FileChange
     if place is None:
         return NO_CHANGE
     data, before = _read(place)
-    if is_key_file(place.names[-1]) or is_key_file(os.path.basename(place.shown)):  # noqa: PTH119
+    if may_hold_keys(place.shown, work_dir):
         return FileChange(before=before, may_hold_keys=True)
     if data is not None and len(data) > MAX_BYTES:
         return FileChange(before=before)

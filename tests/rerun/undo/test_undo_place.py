@@ -116,9 +116,15 @@ def test_file_swapped_for_a_link_while_open_is_replaced_itself(work: Path) -> No
 def test_file_gets_its_bytes_and_permissions_and_nothing_else_stays(work: Path, subtests: pytest.Subtests) -> None:
     path = work / "data" / "run.sh"
     path.write_text("new")
-    path.chmod(0o700)
-    for mode, expected in {0o754: 0o754, 0o4777: 0o777, None: 0o777}.items():
-        with subtests.test(mode=mode), opened_place(path, work, work / "runs") as place:
+    for mode, now, expected in (
+        (0o754, 0o777, 0o754),
+        (0o4777, 0o4777, 0o777),
+        (None, 0o700, 0o700),
+        (0o644, 0o600, 0o600),
+        (0o666, 0o640, 0o640),
+    ):
+        path.chmod(now)
+        with subtests.test(f"{mode} {now}"), opened_place(path, work, work / "runs") as place:
             place.put(b"\x00\xff\r\n", mode)
             assert path.read_bytes() == b"\x00\xff\r\n" and stat.S_IMODE(path.stat().st_mode) == expected
     assert [file.name for file in (work / "data").iterdir()] == ["run.sh"]
@@ -134,9 +140,10 @@ def test_failed_write_leaves_the_file_as_it_was(work: Path) -> None:
 
 def test_read_only_file_is_left_alone(work: Path) -> None:
     (work / "a.txt").write_text("new")
-    (work / "a.txt").chmod(0o444)
-    with opened_place(work / "a.txt", work, work / "runs") as place, pytest.raises(NotAllowed):
-        place.digest()
+    for mode in (0o444, 0o464):
+        (work / "a.txt").chmod(mode)
+        with opened_place(work / "a.txt", work, work / "runs") as place, pytest.raises(NotAllowed):
+            place.digest()
 
 
 def test_missing_folder_means_missing_file(work: Path, subtests: pytest.Subtests) -> None:

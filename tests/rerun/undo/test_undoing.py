@@ -56,7 +56,7 @@ def test_files_go_back_to_their_bytes_and_permissions(desk: Desk, snapshot: Snap
     report = undo(desk, run)
     assert outcomes(report) == {"new/b.txt": ("delete", None), "data/a.bin": ("restore", None)}
     file = desk.folder / "data" / "a.bin"
-    assert file.read_bytes() == before and stat.S_IMODE(file.stat().st_mode) == 0o750
+    assert file.read_bytes() == before and stat.S_IMODE(file.stat().st_mode) == 0o600
     assert not (desk.folder / "new" / "b.txt").exists() and (desk.folder / "new").is_dir()
     assert undo_text(report) == snapshot(RUN=run.id)
 

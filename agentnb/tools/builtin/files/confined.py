@@ -10,12 +10,16 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from agentnb import settings
 from agentnb.core.log.stores import BEFORE_IMAGES
 from agentnb.errors import SettingsError
 from agentnb.tools.builtin.files import refusals
+from agentnb.tools.builtin.files.personal_folder import is_personal, is_personal_file, personal_identity
+from agentnb.tools.builtin.files.search_worker import identity_of
 
 MAX_BYTES = 10_000_000
 """The largest file that is read whole."""
@@ -66,6 +70,8 @@ def place_of(path: str, work_dir: Path | str) -> Place:
         real.encode()
     except (OSError, ValueError) as error:  # a name too long, a zero character, half a character
         raise refusals.invalid_path(path) from error
+    if is_personal(real):
+        raise refusals.personal(path)
     if real == root:
         return Place(root, (), path)
     prefix = root if root.endswith("/") else f"{root}/"
@@ -88,15 +94,17 @@ def opened_folder(place: Place, depth: int, *, create: bool = False, visit: Visi
         folder = os.open(place.root, FOLDER)
     except OSError as error:
         raise refusals.no_work_dir(f"{place.root}: {error.strerror}") from error
+    personal = personal_identity()
     try:
-        for count in range(depth):
+        for count in range(depth + 1):
+            if count:
+                inner = _opened_within(folder, place, count - 1, create=create)
+                os.close(folder)
+                folder = inner
+            if identity_of(os.fstat(folder)) == personal:
+                raise refusals.personal(place.shown)
             if visit is not None:
                 visit(folder, count)
-            inner = _opened_within(folder, place, count, create=create)
-            os.close(folder)
-            folder = inner
-        if visit is not None:
-            visit(folder, depth)
         yield folder
     finally:
         os.close(folder)
@@ -132,6 +140,8 @@ def opened_file(folder: int, place: Place) -> Iterator[tuple[int, os.stat_result
     try:
         status = os.fstat(file)
         _check_regular(status.st_mode, place)
+        if is_personal_file(status):
+            raise refusals.personal(place.shown)
         yield file, status
     finally:
         os.close(file)
@@ -144,26 +154,38 @@ def _check_regular(mode: int, place: Place) -> None:
         raise refusals.not_regular(mode, place.shown)
 
 
+@lru_cache(maxsize=8)
+def _works_in_personal(work_dir: Path, _personal: Path) -> bool:
+    return is_personal(os.path.realpath(work_dir))
+
+
 def small_file(path: str, work_dir: Path, most: int) -> bytes | None:
     """Return the bytes of a file of at most ``most``, if no link is on the way to it; None for all else, whatever it is.
 
     Nearly all files that are read are such: to open name by name confines them, without a look at each name before.
     """
     names = path.split("/")
-    if not _DOTS.isdisjoint(names) or BEFORE_IMAGES in path.casefold():
+    if (
+        not _DOTS.isdisjoint(names)
+        or BEFORE_IMAGES in path.casefold()
+        or _works_in_personal(work_dir, settings.personal_folder())
+    ):
         return None
     folder = file = -1
+    personal = personal_identity()
     try:
         folder = os.open(work_dir, ROOT)
         for name in names[:-1]:
             inner = os.open(name, FOLDER, dir_fd=folder)
             os.close(folder)
             folder = inner
+            if identity_of(os.fstat(folder)) == personal:
+                return None
         if not stat.S_ISREG(os.stat(names[-1], dir_fd=folder, follow_symlinks=False).st_mode):
             return None
         file = os.open(names[-1], FILE, dir_fd=folder)
         status = os.fstat(file)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > most:
+        if not stat.S_ISREG(status.st_mode) or status.st_size > most or status.st_nlink > 1:
             return None
         data = os.read(file, most + 1)
         return data if len(data) == status.st_size else None

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from agentnb.tools.builtin.files.search_worker import Identity, identity_of, key_identities
 from agentnb.tools.builtin.key_files import is_key_file
 from agentnb.tools.subject import CallNature
+
+PERSONAL_KEYS = (".ssh/id_*", ".aws/credentials", ".netrc", ".git-credentials", ".npmrc", ".pypirc", ".pgpass", ".env")
+"""Files of keys in the home of the person, with which files that have several names are compared."""
 
 
 def nature_of_reading(arguments: Any, work_dir: Path) -> CallNature:
@@ -24,18 +31,38 @@ def nature_of_writing(arguments: Any, work_dir: Path) -> CallNature:
 def _names_key_file(arguments: Any, work_dir: Path) -> bool:
     """Return whether the path of a call, links followed, ends in the name of a file that may hold keys."""
     path = arguments.get("path") if isinstance(arguments, dict) else None
-    if not isinstance(path, str):
-        return False
+    return isinstance(path, str) and may_hold_keys(path, work_dir)
+
+
+def may_hold_keys(path: str, work_dir: Path) -> bool:
+    """Return whether a path, links followed, ends in the name of a file that may hold keys, or a hard link to one."""
     name = path.rpartition("/")[2]
     if is_key_file(name):
         return True
     whole = f"{work_dir}/{path}" if path[:1] != "/" else path
-    try:
-        if not stat.S_ISLNK(os.lstat(whole).st_mode):
+    with suppress(OSError, ValueError):
+        status = os.lstat(whole)
+        if status.st_nlink == 1 and stat.S_ISREG(status.st_mode):
             return False  # as nearly always, at the price of a single look: this runs for each call
-    except (OSError, ValueError):
-        pass
-    try:
-        return is_key_file(os.path.realpath(whole).rpartition("/")[2])
-    except (OSError, ValueError):
-        return False
+    with suppress(OSError, ValueError):
+        real = os.path.realpath(whole)
+        if is_key_file(real.rpartition("/")[2]):
+            return True
+        status = Path(real).stat()
+        is_linked = status.st_nlink > 1 and stat.S_ISREG(status.st_mode)
+        return is_linked and _has_key_name(identity_of(status), status.st_ctime_ns, work_dir)
+    return False
+
+
+@lru_cache(maxsize=1_000)
+def _has_key_name(identity: Identity, _changed: int, work_dir: Path) -> bool:
+    """Return whether a file has a name of a file of keys, too. ``_changed``: the time at which it last got or lost a name."""
+    return identity in {*personal_keys()} or identity in key_identities(str(work_dir), is_key_file)
+
+
+def personal_keys() -> Iterator[Identity]:
+    """Yield the identities of `PERSONAL_KEYS`."""
+    for pattern in PERSONAL_KEYS:
+        for path in Path.home().glob(pattern):
+            with suppress(OSError):
+                yield identity_of(path.stat())

@@ -5,12 +5,20 @@ from __future__ import annotations
 import os
 import re
 import stat
+import threading
+from collections.abc import Callable, Container, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path, PurePosixPath
 
+from agentnb.core.forks import after_fork
 from agentnb.tools.builtin.files.confined import Place, Visit
+from agentnb.tools.builtin.files.personal_folder import is_personal, is_within
 from agentnb.tools.builtin.files.refusals import FileRefused
 
 NAMES = frozenset({".git", ".agentnb"})
+GIT_PARTS = frozenset({"head", "objects", "refs", "commondir"})
+"""Names that together make a folder a git directory."""
+
 SHORT_NAME = re.compile(r"(?:git|agentn)~\d+")
 """Names that Windows makes for these, as ``GIT~1``."""
 IGNORED = dict.fromkeys([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
@@ -19,10 +27,28 @@ MAX_LINK_BYTES = 4_096
 """The longest ``.git`` file that is read."""
 
 
+class _Completing:
+    """Holds the lock for writes of parts of git directories."""
+
+    lock = threading.Lock()
+
+    @classmethod
+    def begin_anew(cls) -> None:
+        cls.lock = threading.Lock()
+
+
+after_fork(_Completing.begin_anew)
+
+
 def is_protected_name(name: str) -> bool:
     """Return whether any file system may read a name as ``.git`` or ``.agentnb``."""
-    plain = name.translate(IGNORED).casefold().partition(":")[0].rstrip(" .")
+    plain = _plain(name)
     return plain in NAMES or SHORT_NAME.fullmatch(plain) is not None
+
+
+def _plain(name: str) -> str:
+    """Return a name as the most lenient file system reads it."""
+    return name.translate(IGNORED).casefold().partition(":")[0].rstrip(" .")
 
 
 def check_names(place: Place) -> None:
@@ -34,16 +60,20 @@ def check_names(place: Place) -> None:
 
 def check_store(place: Place, store: Path | None) -> None:
     """Raise `FileRefused` for a place in the folder of the logs of runs."""
-    if store is not None and f"{place.real}/".casefold().startswith(f"{os.path.realpath(store)}/".casefold()):
+    if store is not None and is_within(place.real, store):
         raise _refusal(place, store.name)
 
 
 def folder_check(place: Place) -> Visit:
-    """Return what looks at each folder on the way to a place: raises `FileRefused` in a git directory, whatever its name."""
+    """Return what looks at each folder on the way to a place: raises `FileRefused` in a git directory, whatever its name.
+
+    A folder that the next name would make a git directory is one already: git would run what its configuration names.
+    """
 
     def check(folder: int, depth: int) -> None:
-        if _is_git_dir(folder):
-            raise _refusal(place, "/".join(place.names[:depth]) or ".")
+        added = _plain(place.names[depth]) if depth < len(place.names) else ""
+        if is_git_dir(lambda name: name.casefold() == added or _has(folder, name)):
+            raise _refusal(place, "/".join(place.names[:depth]) or ".", "is a git directory, or would become one")
         target = _git_link(folder, os.path.join(place.root, *place.names[:depth]))  # noqa: PTH118  # a Path takes long
         if target is not None and (place.real + "/").startswith(target + "/"):
             raise _refusal(place, os.path.relpath(target, place.root))
@@ -51,11 +81,39 @@ def folder_check(place: Place) -> Visit:
     return check
 
 
-def _is_git_dir(folder: int) -> bool:
-    """Return whether an open folder has the layout of a git directory, as a bare repository or a worktree's."""
-    if not _has(folder, "HEAD"):
-        return False
-    return _has(folder, "commondir") or (_has(folder, "objects") and _has(folder, "refs"))
+def one_part_at_a_time(place: Place) -> AbstractContextManager[object]:
+    """Hold off other writes of parts of git directories while this one is checked and made, if it is of a part."""
+    return nullcontext() if GIT_PARTS.isdisjoint(map(_plain, place.names)) else _Completing.lock
+
+
+def is_git_dir(has: Callable[[str], bool]) -> bool:
+    """Return whether a folder has the layout of a git directory, as a bare repository or a worktree's.
+
+    ``has``: whether a name is in the folder.
+    """
+    return has("HEAD") and (has("commondir") or (has("objects") and has("refs")))
+
+
+def forbidden_paths(top: Path, paths: Iterable[str]) -> list[str]:
+    """Return the paths from a folder that must not be written together: for agentnb, or as parts of a new git directory."""
+    added: dict[str, set[str]] = {}
+    found = []
+    for path in paths:
+        names = path.split("/")
+        if is_personal(os.path.realpath(top / path)) or any(map(is_protected_name, names)):
+            found.append(path)
+        for depth, name in enumerate(map(_plain, names)):
+            added.setdefault("/".join(names[:depth]), set()).add(name)
+    return found + [folder or "." for folder, names in added.items() if _is_completed(top / folder, names)]
+
+
+def _is_completed(folder: Path, added: Container[str]) -> bool:
+    """Return whether a folder becomes a git directory with these names."""
+
+    def has(name: str) -> bool:
+        return os.path.lexists(folder / name)
+
+    return not is_git_dir(has) and is_git_dir(lambda name: name.casefold() in added or has(name))
 
 
 def _has(folder: int, name: str) -> bool:
@@ -85,6 +143,6 @@ def _git_link(folder: int, path: str) -> str | None:
         return None
 
 
-def _refusal(place: Place, part: str) -> FileRefused:
-    problem = f"{place.shown} was not written: {part} belongs to git or to the store of runs"
+def _refusal(place: Place, part: str, why: str = "belongs to git or to the store of runs") -> FileRefused:
+    problem = f"{place.shown} was not written: {part} {why}"
     return FileRefused("protected_path", problem, "Write to another place. Git itself is changed with git commands only.")

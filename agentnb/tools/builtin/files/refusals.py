@@ -58,6 +58,12 @@ def before_images(shown: str) -> FileRefused:
     )
 
 
+def personal(shown: str) -> FileRefused:
+    """Return the refusal of a path in the person's folder of agentnb."""
+    advice = "Work without it. Only the person decides what agentnb is allowed to do."
+    return FileRefused("protected_path", f"{shown} is in the folder where agentnb keeps what the person has allowed", advice)
+
+
 def no_work_dir(why: str) -> FileRefused:
     """Return the refusal of all paths of a run whose working directory cannot be opened."""
     advice = "File tools cannot work in this run. Tell the person: work_dir= has to name a directory that exists."

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from agentnb.core.redaction import MASK, redact
 from agentnb.tools.builtin.files import refusals
 from agentnb.tools.builtin.files.confined import Place, all_bytes, opened_file, opened_folder
-from agentnb.tools.builtin.files.protected import check_names, check_store, folder_check
+from agentnb.tools.builtin.files.protected import check_names, check_store, folder_check, one_part_at_a_time
 from agentnb.tools.builtin.files.refusals import FileRefused
 from agentnb.tools.tool import ToolContext
 
@@ -41,6 +41,7 @@ def replace_file(
     depth = len(place.names) - 1
     with (
         refusals.refusing(place.shown),
+        one_part_at_a_time(place),
         opened_folder(place, depth, create=create, visit=folder_check(place)) as folder,
     ):
         old = _old_file(folder, place, create=create)
@@ -54,26 +55,41 @@ def _old_file(folder: int, place: Place, *, create: bool) -> _Old | None:
     if create and _status(folder, place) is None:
         return None
     with opened_file(folder, place) as (file, status):
-        if not status.st_mode & 0o222 or not os.access(place.names[-1], os.W_OK, dir_fd=folder):
+        if is_read_only(folder, place.names[-1], status):
             advice = "Leave it as it is, or write to another path; the person can make it writable."
             raise FileRefused("read_only", f"{place.shown} is read-only", advice)
         return _Old(all_bytes(file, status, place), status)
 
 
+def is_read_only(folder: int, name: str, status: os.stat_result) -> bool:
+    """Return whether a file in an open folder may not be written, also where the system lets its superuser write it."""
+    return not status.st_mode & stat.S_IWUSR or not os.access(name, os.W_OK, dir_fd=folder)
+
+
 def _put(context: ToolContext, folder: int, place: Place, old: _Old | None, data: bytes) -> None:
-    name, temporary = place.names[-1], f".{token_hex(8)}.tmp"
-    file = os.open(temporary, NEW, 0o666 if old is None else 0o600, dir_fd=folder)
+    with written_beside(folder, place.names[-1], data, None if old is None else old.status.st_mode):
+        context.keep_before(Path(place.real), None if old is None else old.data, data)
+        _check_unchanged(folder, place, old)
+
+
+@contextmanager
+def written_beside(folder: int, name: str, data: bytes, mode: int | None) -> Iterator[None]:
+    """Write a file beside the one of this name in an open folder, whose place it takes in the end, or nothing does.
+
+    ``mode``: its permissions, None for the usual ones. Nothing that is written here gets the rights of another user.
+    """
+    temporary = f".{token_hex(8)}.tmp"
+    file = os.open(temporary, NEW, 0o666 if mode is None else 0o600, dir_fd=folder)
     try:
         try:
             rest = memoryview(data)
             while rest:
                 rest = rest[os.write(file, rest) :]
-            if old is not None:
-                os.fchmod(file, stat.S_IMODE(old.status.st_mode))
+            if mode is not None:
+                os.fchmod(file, mode & 0o777)
         finally:
             os.close(file)
-        context.keep_before(Path(place.real), None if old is None else old.data, data)
-        _check_unchanged(folder, place, old)
+        yield
         os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         with suppress(OSError):

@@ -12,17 +12,23 @@ import re
 import signal
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cached_property
 from itertools import islice
-from typing import Any
+from typing import Any, TypeAlias
 
 MAX_DEPTH = 60
 MAX_ENTRIES = 100_000
+MAX_KEY_FILES_FROM = 20_000
+"""Files among which those of keys are looked for."""
 FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 GLOB_TOKEN = re.compile(r"\*\*/|/\*\*\Z|\*\*|\[(?:[!^][^/]|[^/!^])[^]/]*\]|\{[^{}]*\}|.", re.DOTALL)
 GLOB_MEANING = {"**/": "(?:[^/]+/)*", "/**": "/.+", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 FILE = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+
+Identity: TypeAlias = tuple[int, int]
+"""The device and the inode of a file or folder, the same under all of its names."""
 
 
 class TimeUp(BaseException):
@@ -46,6 +52,7 @@ class Search:
         self.is_hidden_by_rules = re.compile(hidden or "(?!)", re.DOTALL).fullmatch
         self.left_out = frozenset(request["left_out"])
         self.hidden = request["hidden"]
+        self.forbidden = {(device, inode) for device, inode in request["forbidden"]}
         self.report: dict[str, Any] = {"matches": [], "files": 0, "seen": 0, "stopped": "", "at": ""}
         self.report |= {"keys": [], "rules": [], "folders": []}
         self.report |= dict.fromkeys(("not_text", "too_large", "links", "special", "unreadable", "long_lines", "too_deep"), 0)
@@ -84,6 +91,9 @@ class Search:
             self.report["unreadable"] += 1
             return
         try:
+            if identity_of(os.fstat(inner)) in self.forbidden:
+                self._note("folders", path)
+                return
             yield from self.walk(inner, path, depth)
         finally:
             os.close(inner)
@@ -125,6 +135,9 @@ class Search:
             if not stat.S_ISREG(status.st_mode):
                 self.report["special"] += 1
                 return None
+            if status.st_nlink > 1 and identity_of(status) in self.forbidden | self.keys:
+                self._note("keys", self.report["at"])
+                return None
             data = opened.read(self.limits["bytes"] + 1) if status.st_size <= self.limits["bytes"] else None
         if data is None or len(data) > self.limits["bytes"]:
             self.report["too_large"] += 1
@@ -137,6 +150,11 @@ class Search:
         for key in self.request["keys"]:  # else an expression could ask for a key letter by letter
             text = text.replace(key, self.request["mask"])
         return text
+
+    @cached_property
+    def keys(self) -> set[Identity]:
+        """The identities of the files of keys: hard links to them have other names."""
+        return key_identities(self.request["root"], self.is_key_name)
 
     def _cut(self, line: str) -> str:
         if len(line) <= self.limits["line"]:
@@ -152,6 +170,22 @@ class Search:
         if len(self.report["matches"]) >= self.limits["matches"]:
             raise Full("matches")
         self.report["matches"].append(match)
+
+
+def key_identities(root: str, is_key_name: Callable[[str], object]) -> set[Identity]:
+    """Return the identities of the files of keys below a folder, as far as they are among `MAX_KEY_FILES_FROM` files."""
+    names = ((at, name) for at, _, files in os.walk(root) for name in files)
+    found = set()
+    for at, name in islice(names, MAX_KEY_FILES_FROM):
+        if is_key_name(name):
+            with suppress(OSError):
+                found.add(identity_of(os.stat(os.path.join(at, name))))  # noqa: PTH116, PTH118
+    return found
+
+
+def identity_of(status: os.stat_result) -> Identity:
+    """Return the identity of a file or folder."""
+    return status.st_dev, status.st_ino
 
 
 def glob_pattern(glob: str) -> str:

@@ -17,6 +17,8 @@ from agentnb.core.log.stores import BEFORE_IMAGES
 from agentnb.core.redaction import MASK
 from agentnb.tools.builtin.files import refusals, search_worker
 from agentnb.tools.builtin.files.confined import MAX_BYTES, Place, opened_folder, place_of
+from agentnb.tools.builtin.files.nature import personal_keys
+from agentnb.tools.builtin.files.personal_folder import personal_identities
 from agentnb.tools.builtin.files.reading import shown_name
 from agentnb.tools.builtin.files.refusals import FileRefused
 from agentnb.tools.builtin.key_files import PATTERN
@@ -63,7 +65,7 @@ async def search_files(context: ToolContext, pattern: str = "", glob: str = "", 
             with refusals.refusing(path):
                 folder, only = _opened(opened, place)
             inside = place._replace(names=place.names[:-1]) if only else place
-            report = await _report(folder, _request(pattern, glob, only, context.hidden_files(), inside.real))
+            report = await _report(folder, _request(pattern, glob, only, context.hidden_files(), inside))
     except FileRefused as refused:
         return refused.outcome
     if "wrong" in report:
@@ -88,12 +90,13 @@ def _opened(opened: ExitStack, place: Place) -> tuple[int, str]:
     return opened.enter_context(opened_folder(place, depth)), ""
 
 
-def _request(pattern: str, glob: str, only: str, hidden: re.Pattern[str] | None, folder: str) -> bytes:
+def _request(pattern: str, glob: str, only: str, hidden: re.Pattern[str] | None, folder: Place) -> bytes:
     """Return the request to the process. ``hidden``: absolute paths that rules hide; ``folder``: the one to search."""
     keys = sorted(settings.secrets(), key=len, reverse=True)
     request = {"pattern": pattern, "glob": glob, "only": only, "keys": keys, "mask": MASK, "key_names": PATTERN}
-    rules = {"folder": f"{folder.rstrip('/')}/", "hidden_by_rules": None if hidden is None else hidden.pattern}
-    return json.dumps({**request, **rules, "left_out": LEFT_OUT, "hidden": BEFORE_IMAGES, "limits": LIMITS._asdict()}).encode()
+    request |= {"folder": f"{folder.real.rstrip('/')}/", "hidden_by_rules": None if hidden is None else hidden.pattern}
+    request |= {"root": folder.root, "hidden": BEFORE_IMAGES, "left_out": LEFT_OUT, "limits": LIMITS._asdict()}
+    return json.dumps({**request, "forbidden": [*personal_identities(), *personal_keys()]}).encode()
 
 
 async def _report(folder: int, request: bytes) -> dict[str, Any]:

@@ -38,7 +38,7 @@ async def git_add(context: ToolContext, paths: Annotated[list[str], msgspec.Meta
     if refused := sorted(set(named) & set(filters)):
         kind, names = filters[refused[0]], listed([shown_name(name) for name in refused])
         raise GitRefused("filtered", f"Not staged: {names} would pass a filter ({kind}), which is not run here.", BY_HAND)
-    key_files = [path for path in changes if path not in named and may_hold_keys(path)]
+    key_files = [path for path in changes if path not in named and may_hold_keys(path, repository.work_dir)]
     repositories = [path for path, change in changes.items() if change.is_repository]
     left_out = {*filters, *key_files, *repositories}
     staged = {path: change for path, change in changes.items() if path not in left_out}

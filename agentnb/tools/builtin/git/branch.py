@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
+from agentnb.tools.builtin.files.protected import forbidden_paths
 from agentnb.tools.builtin.git.changes import read_status
 from agentnb.tools.builtin.git.filters import filters_at, filters_of
 from agentnb.tools.builtin.git.names import listed, shown_name
@@ -113,6 +115,9 @@ async def _check_switch(repository: Repository, name: str, target: str) -> None:
         count = f"{len(outside):,} {'file' if len(outside) == 1 else 'files'}"
         problem = f"Not switched: {count} outside of the working directory would change."
         raise GitRefused("outside_work_dir", problem, by_hand)
+    if protected := forbidden_paths(repository.top, map(os.fsdecode, differing)):
+        problem = f"Not switched: {listed(protected)} would be written, which would belong to git or to agentnb."
+        raise GitRefused("protected_path", problem, by_hand)
     inside = [repository.below(path) for path in differing]
     filters = await filters_at(repository, target, inside) | await filters_of(repository, inside)
     if filters:

@@ -6,6 +6,7 @@ import os
 import re
 from pathlib import Path
 
+from agentnb.tools.builtin.files.personal_folder import is_personal
 from agentnb.tools.builtin.git.refusal import GitRefused
 from agentnb.tools.builtin.key_files import is_key_file
 
@@ -45,6 +46,8 @@ def confined_path(text: str, work_dir: Path) -> bytes:
             "outside_work_dir", f"path is outside working directory: {text}", "Give a path below the working directory."
         )
     relative = resolved.relative_to(work_dir)
+    if is_personal(str(resolved)):
+        raise GitRefused("outside_work_dir", f"{text} is in the person's folder of agentnb.", "Give a path of the project.")
     if any(part.lower() == ".git" for part in relative.parts):
         raise GitRefused("outside_work_dir", f"{text} is in .git, which belongs to git.", "Give a path of the project.")
     return os.fsencode(relative)
@@ -60,9 +63,10 @@ def exists(folder: Path, path: bytes) -> bool:
     return os.path.lexists(folder / os.fsdecode(path))
 
 
-def may_hold_keys(path: bytes) -> bool:
-    """Return whether a file may hold keys, by its name."""
-    return is_key_file(os.fsdecode(path.rpartition(b"/")[2]))
+def may_hold_keys(path: bytes, folder: Path) -> bool:
+    """Return whether a file may hold keys, by its name, or is in the person's folder of agentnb. ``folder``: holds the path."""
+    text = os.fsdecode(path)
+    return is_key_file(text.rpartition("/")[2]) or is_personal(os.path.realpath(folder / text))
 
 
 def is_hidden(hidden: re.Pattern[str] | None, top: str, path: bytes) -> bool:

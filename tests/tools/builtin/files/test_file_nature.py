@@ -38,3 +38,24 @@ def test_key_files_are_sensitive_by_whatever_path(subtests: pytest.Subtests, des
         for arguments in (None, {}, {"path": 3}, "x"):
             assert nature_of(desk.tools[name], arguments, desk.folder) == nature
     assert nature_of(desk.tools["list_files"], {}, desk.folder) is None
+
+
+def test_hard_link_to_a_key_file_is_sensitive_from_when_it_is_made(
+    subtests: pytest.Subtests, desk: FileDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(desk.outside))
+    desk.put({"sub/prod.pem": "key\n", "plain.txt": "", "notes.txt": ""})
+    (desk.outside / ".ssh").mkdir()
+    (desk.outside / ".ssh" / "id_rsa").write_text("key\n")
+    (desk.folder / "other.txt").hardlink_to(desk.folder / "plain.txt")
+    (desk.folder / "a.txt").hardlink_to(desk.folder / "sub" / "prod.pem")
+    (desk.folder / "b.txt").hardlink_to(desk.outside / ".ssh" / "id_rsa")
+    (desk.folder / "to_a").symlink_to("a.txt")
+    for expected, paths in {"sensitive": ("a.txt", "b.txt", "to_a"), "reads": ("plain.txt", "other.txt", "notes.txt")}.items():
+        for path in paths:
+            with subtests.test(path):
+                assert nature_of(desk.tools["read_file"], {"path": path}, desk.folder) == expected
+    (desk.folder / "late.key").hardlink_to(desk.folder / "other.txt")
+    assert nature_of(desk.tools["read_file"], {"path": "other.txt"}, desk.folder) == "sensitive"
+    found = desk.text("search_files", pattern="key")
+    assert ":1: key" not in found and "a.txt" in found

@@ -11,6 +11,8 @@ from asserted_sentences import Snapshot
 from file_desk import FileDesk
 from msgspec.structs import replace
 
+from agentnb import settings
+from agentnb.tools.builtin.files import protected
 from agentnb.tools.builtin.files.protected import is_protected_name
 from agentnb.tools.tool import ToolContext
 
@@ -118,6 +120,61 @@ def test_real_git_directory_under_another_name_is_not_written(desk: FileDesk, ki
     desk.text("write_file", path="other/HEAD", content="a word")
     desk.text("write_file", path="other/objects/x", content="a word")
     desk.text("write_file", path="free.txt", content="x")
+
+
+def test_what_completes_a_git_directory_is_not_written(subtests: pytest.Subtests, desk: FileDesk, snapshot: Snapshot) -> None:
+    text = "ref: refs/heads/main\n"
+    for last, before in {
+        "HEAD": ("objects/x", "refs/x"),
+        "refs/x": ("HEAD", "objects/x"),
+        "objects/x/y": ("HEAD", "refs/x"),
+        "commondir": ("HEAD",),
+        "head": ("commondir",),
+    }.items():
+        with subtests.test(last):
+            folder = f"a/in-{last.replace('/', '-')}"
+            desk.put({f"{folder}/{path}": text for path in before})
+            assert desk.code("write_file", path=f"{folder}/{last}", content=text) == "protected_path"
+            assert not (desk.folder / folder / last.partition("/")[0]).exists()
+            desk.text("write_file", path=f"{folder}/x", content=text)
+    assert desk.call("write_file", path="a/in-HEAD/HEAD", content=text).text == snapshot
+
+
+def test_parts_of_git_directories_are_written_one_at_a_time(desk: FileDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = []
+    monkeypatch.setattr(desk.services, "keep_before", lambda *_: held.append(protected._Completing.lock.locked()))
+    for path in ("x/HEAD", "x/Refs/y", "x/y"):
+        desk.text("write_file", path=path, content="x")
+    assert held == [True, True, False]
+
+
+def test_the_persons_folder_is_neither_read_nor_written(
+    subtests: pytest.Subtests, desk: FileDesk, monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot
+) -> None:
+    own = desk.folder / "share" / "agentnb"
+    monkeypatch.setattr(settings, "personal_folder", lambda: own)
+    assert desk.code("write_file", path="share/agentnb/new.txt", content="x") == "protected_path", "before it exists"
+    desk.put({"share/agentnb/secret": "of the person\n", "share/agentnb2/a.txt": "a person\n"})
+    (desk.folder / "hard").hardlink_to(own / "secret")
+    (desk.folder / "link").symlink_to(own)
+    for path in ("share/agentnb/secret", "share/AGENTNB/secret", "link/secret", "hard", "share/x/../agentnb/secret"):
+        for name, arguments in {
+            "read_file": {},
+            "write_file": {"content": "x"},
+            "edit_file": {"old": "of", "new": "x"},
+            "search_files": {"pattern": "of"},
+        }.items():
+            if (path, name) == ("hard", "search_files") or not (desk.folder / path).exists():
+                continue
+            with subtests.test(f"{name} {path}"):
+                assert desk.code(name, path=path, **arguments) == "protected_path"
+    assert desk.call("read_file", path="link/secret").text == snapshot
+    assert desk.code("list_files", path="link") == "protected_path"
+    found = desk.text("search_files", pattern="person")
+    assert "agentnb2/a.txt:1:" in found and ":1: of the" not in found
+    desk.context = replace(desk.context, work_dir=own)
+    assert desk.code("read_file", path="secret") == "protected_path"
+    assert own.joinpath("secret").read_text() == "of the person\n"
 
 
 def test_odd_git_files_hold_up_nothing(subtests: pytest.Subtests, desk: FileDesk) -> None:

@@ -39,9 +39,9 @@ def test_what_was_written_is_read(tmp_path_factory: pytest.TempPathFactory, text
     assert desk.text("read_file", path="a.txt") == text
 
 
-def test_file_keeps_its_mode_and_a_link_stays_a_link(desk: FileDesk) -> None:
+def test_file_keeps_its_mode_without_special_rights_and_a_link_stays_a_link(desk: FileDesk) -> None:
     desk.put({"run.sh": "old", "plain.txt": "old"})
-    (desk.folder / "run.sh").chmod(0o750)
+    (desk.folder / "run.sh").chmod(0o7750)
     (desk.folder / "to_run").symlink_to("run.sh")
     (desk.folder / "to_new").symlink_to("new.txt")
     desk.text("write_file", path="to_run", content="new")
@@ -62,7 +62,7 @@ def test_hard_link_to_a_file_outside_is_taken_apart(desk: FileDesk) -> None:
 
 def test_what_cannot_be_replaced_is_refused(subtests: pytest.Subtests, desk: FileDesk, snapshot: Snapshot) -> None:
     desk.put({"read.txt": "kept\n", "sub/x.txt": "x\n"})
-    (desk.folder / "read.txt").chmod(0o444)
+    (desk.folder / "read.txt").chmod(0o464)
     os.mkfifo(desk.folder / "pipe")
     codes = {
         "read.txt": "read_only",

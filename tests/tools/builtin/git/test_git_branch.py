@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 from asserted_sentences import Snapshot
 from git_repositories import GitRepository, call_tool
+
+from agentnb import settings
 
 
 @pytest.fixture
@@ -105,6 +108,31 @@ def test_a_switch_that_needs_a_filter_is_refused(repository: GitRepository, snap
     assert repository.refusal("git_branch", action="switch", name="two") == "filtered"
     repository.write(".gitattributes", "c.txt filter=x\n")
     assert repository.call("git_branch", action="switch", name="two").ok
+
+
+def test_a_switch_plants_no_repository_and_nothing_of_agentnb(
+    repository: GitRepository, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot
+) -> None:
+    monkeypatch.setattr(settings, "personal_folder", lambda: repository.folder / "own")
+    cases = {"a HEAD": ("x/HEAD",), "objects and refs": ("x/objects/a", "x/refs/a"), "own": ("own/allowed-urls.txt",)}
+    cases |= {"runs": (".agentnb/runs/a.jsonl",), "all": ("y/HEAD", "y/objects/a", "y/refs/a")}
+    for name, paths in cases.items():
+        repository.git("switch", "--quiet", "--create", name.replace(" ", "-"))
+        for path in paths:
+            repository.write(path, "ref: refs/heads/main\n")
+        repository.git("add", "--all", "--force")
+        repository.git("commit", "--quiet", "--message", name)
+        repository.git("switch", "--quiet", "main")
+    for name in cases:
+        parts = ("objects/b", "refs/b") if name == "a HEAD" else ("HEAD",)
+        shutil.rmtree(repository.folder / "x", ignore_errors=True)
+        for part in parts:
+            repository.write(f"x/{part}", "ref: refs/heads/main\n")
+        with subtests.test(name):
+            assert repository.refusal("git_branch", action="switch", name=name.replace(" ", "-")) == "protected_path"
+    assert repository.call("git_branch", action="switch", name="all").text == snapshot
+    repository.git("switch", "--quiet", "all")
+    assert repository.call("git_branch", action="switch", name="main").ok, "the person's own goes away again"
 
 
 def test_a_branch_without_commits_is_left() -> None:

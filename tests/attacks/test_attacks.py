@@ -1,0 +1,75 @@
+"""No attack of the table comes to anything, and each would where nothing held it off."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from attack_rows import ATTACKS, Attack
+from bash_calls import sandbox_problem
+from scene import Scene
+
+from agentnb.testing import LoopbackServer
+
+NOT_YET = (
+    r"command under a deny: ('true ?&|'>x|.PS4|.git (fetch|archive)|.make)"
+    r"|wide always: (.git (log|diff|show)|.git archive HEAD., then .git archive -o|.tar xf|.sort big., then .sort big)"
+    r"|wide always: a read of .env, then prod"
+    r"|sandboxed git: "
+)
+"""The beginnings of the attacks that still succeed, as an expression."""
+
+
+@pytest.fixture
+def server() -> Iterator[LoopbackServer]:
+    """A server that answers whoever sends a key."""
+    with LoopbackServer(lambda body: "Hi.") as server:
+        yield server
+
+
+def missing(attack: Attack) -> str:
+    """Return what this machine lacks for an attack; empty if nothing."""
+    absent = [program for program in attack.needs if shutil.which(program) is None]
+    return f"no {absent[0]} here" if absent else sandbox_problem().partition("\n")[0] if "sandbox" in attack.tools else ""
+
+
+@pytest.mark.slow("160 attacks, each with a run, git and a home of its own")
+def test_no_attack_comes_to_anything(
+    subtests: pytest.Subtests, tmp_path: Path, server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for attack in ATTACKS:
+        if problem := missing(attack):
+            print(f"{attack.kind}, {attack.name}: not tried, {problem}")
+            continue
+        with subtests.test(f"{attack.kind}: {attack.name}"):
+            scene = Scene(attack, tmp_path, server, monkeypatch)
+            scene.run()
+            harms = [*scene.harms()]
+            if re.match(NOT_YET, f"{attack.kind}: {attack.name}"):
+                print(f"{attack.kind}, {attack.name}: {', '.join(harms) or 'held off'}")
+            else:
+                assert not harms
+
+
+@pytest.mark.nightly("by day the same attacks, held off")
+def test_each_attack_succeeds_where_nothing_holds_it_off(
+    subtests: pytest.Subtests, tmp_path: Path, server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for attack in ATTACKS:
+        if missing(attack):
+            continue
+        with subtests.test(f"{attack.kind}: {attack.name}"):
+            scene = Scene(attack, tmp_path, server, monkeypatch)
+            scene.act()
+            assert [*scene.harms()]
+
+
+def test_the_table_has_many_attacks_of_each_kind() -> None:
+    kinds = Counter(attack.kind for attack in ATTACKS)
+    print(f"{len(ATTACKS)} attacks: {dict(kinds)}")
+    assert len({(attack.kind, attack.name) for attack in ATTACKS}) == len(ATTACKS)
+    assert len(ATTACKS) >= 60 and kinds["planted repository"] + kinds["personal folder"] >= 25
