@@ -41,7 +41,9 @@ async def git_diff(context: ToolContext, staged: bool = False, path: str | msgsp
         names = await _changed_names(repository, options, place, variables)
         hidden = partial(is_hidden, context.hidden_files(), str(repository.top))
         by_rules = [group for group in names if any(map(hidden, group))]
-        keys = [group for group in names if group not in by_rules and any(may_hold_keys(name, repository.top) for name in group)]
+        keys = [
+            group for group in names if group not in by_rules and any(may_hold_keys(name, repository.top) for name in group)
+        ]
         excluded = [*keys, *by_rules]
         shown = [group for group in names if group not in excluded]
         left_out = [[repository.shown(name) for group in groups for name in group] for groups in (keys, by_rules)]
