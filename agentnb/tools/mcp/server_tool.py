@@ -99,7 +99,7 @@ class MCPTool:
         """Call the tool at its server, which is told when the call is given up."""
         if not isinstance(arguments, Mapping):
             return failure("invalid_arguments", f"The arguments of {self.spec.name} must be an object.")
-        questions = CallQuestions(context, self.live.work_dir)
+        questions = CallQuestions(context, self.live.server)
 
         async def progress(done: float, total: float | None, message: str | None) -> None:
             context.progress(done, total, visible(message or ""))

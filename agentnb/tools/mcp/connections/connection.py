@@ -36,7 +36,7 @@ class Connection:
         """``server``: with the values of its variables. ``changed`` is called when the server says that its tools changed."""
         self.server = server
         self.work_dir = work_dir
-        """The folder that the server is told of as its root."""
+        """The folder that a program starts in, unless it has one of its own."""
         self.tools: tuple[t.Tool, ...] = ()
         self.catalogue = Catalogue()
         """The first page of its resources and prompts, as of when its tools were listed."""
@@ -113,7 +113,7 @@ class Connection:
             mode="auto",
             cache=None,
             elicitation_callback=self._on_elicit,
-            list_roots_callback=self._on_roots,
+            list_roots_callback=self._on_roots if self.server.roots else None,
             message_handler=self._on_message,
         )
         await stack.enter_async_context(client)
@@ -188,21 +188,20 @@ class Connection:
         return await self._elicit(params)
 
     async def _on_roots(self, context: Any) -> Any:
-        from mcp.types import ListRootsResult
-
-        return ListRootsResult(roots=[root_of(self.work_dir)])
+        return listed_roots(self.server)
 
 
 async def _unchecked(name: str, result: t.CallToolResult) -> None:
     """Take a result without a look at its schema."""
 
 
-def root_of(folder: Path) -> t.Root:
-    """Return the root that a server is told: the folder that the tools of a run work in."""
-    from mcp.types import Root
+def listed_roots(server: MCPServer) -> t.ListRootsResult:
+    """Return the folders that the person has given a server to work in."""
+    from mcp.types import ListRootsResult, Root
     from pydantic import FileUrl
 
-    return Root(uri=FileUrl(folder.resolve().as_uri()), name=folder.name)
+    folders = [Path(root).resolve() for root in server.roots]
+    return ListRootsResult(roots=[Root(uri=FileUrl(folder.as_uri()), name=folder.name) for folder in folders])
 
 
 class _EndNoticed:
