@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from agentnb.core.schema.nesting import MAX_DEPTH, cut_deep
 from agentnb.tools.mcp.connections.catalogue import Catalogue, ServerFacts, catalogue_of, facts_of, tools_of
 from agentnb.tools.mcp.connections.stderr_tail import StderrTail
 from agentnb.tools.mcp.server import MCPServer
@@ -21,6 +22,8 @@ CONNECT_SECONDS = 30.0
 """Seconds to reach a server at an address; how long a call takes is limited by its tool."""
 CLOSE_SECONDS = 9.0
 """Seconds that a server has to end: a program is killed before; a server at an address may never answer the farewell."""
+MAX_LEVELS = MAX_DEPTH + 20
+"""Levels of a message that are read, fewer than the client's: a schema in it that was cut off is still too deep to be used."""
 SESSION_HEADER = "mcp-session-id"
 NOT_FOUND = 404
 """The status of a response to a request of a session that the server does not know; the older protocol has sessions."""
@@ -204,6 +207,20 @@ def listed_roots(server: MCPServer) -> t.ListRootsResult:
     return ListRootsResult(roots=[Root(uri=FileUrl(folder.as_uri()), name=folder.name) for folder in folders])
 
 
+def _readable(message: Any) -> Any:
+    """Return a message that is nested too deep for the client cut off below, so that its request has an answer."""
+    from mcp.shared.message import SessionMessage
+    from mcp.types import jsonrpc_message_adapter
+    from pydantic import ValidationError
+
+    line = message.errors()[0]["input"] if isinstance(message, ValidationError) else None
+    if isinstance(line, str | bytes):
+        text = line if isinstance(line, str) else line.decode(errors="replace")
+        with suppress(ValidationError):
+            return SessionMessage(jsonrpc_message_adapter.validate_json(cut_deep(text, MAX_LEVELS), by_name=False))
+    return message
+
+
 class _EndNoticed:
     """A stream of messages that tells when it has ended."""
 
@@ -222,7 +239,7 @@ class _EndNoticed:
 
     async def __anext__(self) -> Any:
         try:
-            return await self._stream.__anext__()
+            return _readable(await self._stream.__anext__())
         except BaseException:
             self._note_end()
             raise
