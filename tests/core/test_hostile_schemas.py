@@ -59,6 +59,7 @@ ENDLESS = {
     "by anchor": (fan("allOf", refer="#d{}"), "a"),
     "by an escaped pointer": (fan("allOf", refer="#/%24defs/d{}"), "a"),
     "by its own address": ({"$id": "https://x.org/s", **fan("allOf", refer="https://x.org/s#/$defs/d{}")}, "a"),
+    "by another address": ({"allOf": [{"$id": "https://x.org/s", **fan("allOf", refer="s#/$defs/d{}")}]}, "a"),
     "properties": (TWICE, nested(60)),
     "items": (ITEMS, [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1.0]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]),
 }

@@ -64,10 +64,10 @@ def _by_name(part: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def _referred(reference: Any, root: Any) -> Any:
-    """Return the part of a schema that a reference names; one with an address may name any part, and so the whole."""
+    """Return the part of a schema that a reference names; with another address it counts as one without an end."""
     address, _, fragment = str(reference).partition("#")
-    if address:
-        return True if _METASCHEMA.match(address) else root
+    if address and not (isinstance(root, dict) and address == root.get("$id")):
+        return True if _METASCHEMA.match(address) else {"allOf": [root, root], "$ref": reference}
     first, *steps = unquote(fragment).split("/")
     found = _anchored(root, first) if first else root
     for step in steps:
