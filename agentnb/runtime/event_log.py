@@ -6,9 +6,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from agentnb.advice import Advised, FreeDisk, advised
+from agentnb.core.log.event_bounds import EventTooLarge, cut_event
 from agentnb.core.log.events import (
     AnyEvent,
     Delta,
@@ -159,7 +160,7 @@ class EventLog:
         self.append(first)
 
     def append(self, event: Logged) -> Logged:
-        """Redact, store and fold the event, and send it to the watchers; return it redacted.
+        """Redact, store and fold the event, and send it to the watchers; return it redacted, and cut if the log has no room.
 
         If it cannot be stored, the run in memory still takes it in, nothing more is stored, and `StoreError` is raised: once.
         Watchers get that event with the next one, when it is known that the log has failed.
@@ -172,7 +173,7 @@ class EventLog:
         if texts:
             event = redact(event, texts)
         if self._writer is not None:
-            self._store(event, self._writer)
+            event = self._store(event, self._writer)
         self._seq += 1
         self.run.apply(event)
         if self._watchers:
@@ -232,13 +233,17 @@ class EventLog:
         if untold is not None:
             self.tell(untold)
 
-    def _store(self, event: AnyEvent, writer: Writer) -> None:
-        """Store the event; if that fails, fold it all the same, and raise `StoreError`.
+    def _store(self, event: Logged, writer: Writer) -> Logged:
+        """Store the event and return it as stored; if that fails, fold it all the same, and raise `StoreError`.
 
         An end that could not be stored is not taken in: the run then ends as failed.
         """
         try:
-            writer.append(event)
+            try:
+                writer.append(event)
+            except EventTooLarge as error:
+                event = cast("Logged", cut_event(event, error.most))
+                writer.append(event)
         except OSError as error:
             writer.close()
             self._writer = None
@@ -248,6 +253,7 @@ class EventLog:
                 self._untold = event
             what, hint = f"The run log could not be written: {error}", ROOM if error.filename is None else LEFT_ALONE
             raise StoreError(what, hint, run=self.run) from error
+        return event
 
 
 def _could_show_a_key(event: Any) -> bool:

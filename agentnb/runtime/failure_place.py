@@ -28,7 +28,7 @@ class FailurePlace(TypedDict):
 
 def failure_place(run: Run, component: str) -> FailurePlace:
     """Return the place of an error while the run works; a field is empty where the log does not say it."""
-    names = {record.call.name for record in _open_calls(run)}
+    names = {record.call.name for record in open_calls(run)}
     if names:
         return {"component": component, "stage": TOOL_CALL, "tool": names.pop() if len(names) == 1 else ""}
     step = None if run.rounds else _failed_step(run) or _open_step(run)
@@ -45,7 +45,7 @@ def place_of_verdict(run: Run, component: str) -> FailurePlace:
     return {"component": component, "stage": STEP, "tool": ""} if step is None else _of_step(run, step, component)
 
 
-def _open_calls(run: Run) -> list[CallRecord]:
+def open_calls(run: Run) -> list[CallRecord]:
     """Return the calls that run: those of steps, or else those of the model, in one of which the steps may run."""
     current = run.open_round
     for records in ([call.record for call in run.step_calls], current.records if current is not None else ()):

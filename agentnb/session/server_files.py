@@ -80,7 +80,7 @@ def _confirm(name: str, servers: Sequence[MCPServer], ask: Callable[[str], str] 
 def _line(path: Path, servers: Sequence[MCPServer]) -> str:
     """Return the line of a file: the digest of what it names, values included, and its path."""
     named = [
-        [one.name, one.command_or_url, one.args, one.env, one.headers, None if one.cwd is None else str(one.cwd), one.timeout]
+        [one.name, one.command_or_url, one.args, one.env, one.headers, one.cwd and str(one.cwd), one.timeout, *one.roots]
         for one in servers
     ]
     return f"{sha256(msgspec.json.encode(named, order='sorted')).hexdigest()} {_as_written(path)}"

@@ -5,6 +5,10 @@ What Python makes of JSON may be forty times as large as its text: its bytes are
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from typing import BinaryIO
+
 from agentnb.errors import TraceError
 
 MAX_FILE_BYTES = 1_000_000_000
@@ -29,6 +33,9 @@ MAX_RECORDS = 5_000_000
 """Lines of a file, or parts of a document."""
 MAX_PROBLEMS = 1_000
 """Parts of a file left out that are listed; the rest is counted."""
+SURELY_FEW_VALUES = 10_000
+"""Values of JSON up to which commas in its texts are counted as values, too."""
+_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _TOO_MUCH = "Split it, or leave out what you do not need"
 MAX_EXPANSION = 200
 """Maximum expanded bytes of a compressed file, in multiples of its size, over all the times that a reader unpacks it."""
@@ -103,11 +110,31 @@ class HeldData:
         if self._bytes <= UNCOUNTED_BYTES:
             return
         check_bytes(self._bytes, MAX_HELD_BYTES, self._source)
-        self._values += data.count(b",") + data.count(b"[") + data.count(b"{")
+        self._values += _count_values(data)
         if self._values > MAX_HELD_VALUES:
             raise BoundExceeded(
                 f"{self._source} holds more than {MAX_HELD_VALUES:,} values of JSON, the most that is read", _TOO_MUCH
             )
+
+
+def _count_values(data: bytes) -> int:
+    count = sum(map(data.count, (b",", b"[", b"{")))
+    return sum(map(_TEXT.sub(b"", data).count, (b",", b"[", b"{"))) if count > SURELY_FEW_VALUES else count
+
+
+def checked_lines(file: BinaryIO, source: str) -> Iterator[bytes]:
+    """Yield the lines of a log of any size. Raises `BoundExceeded` for a line, or values in all, that are not held at once."""
+    values = count = 0
+    while line := file.readline(2 * MAX_HELD_BYTES):
+        if len(line) == 2 * MAX_HELD_BYTES:
+            raise BoundExceeded(f"{source} has a line of more than {len(line) / 1e6:,.0f} MB", _TOO_MUCH)
+        values, count = values + _count_values(line), count + 1
+        if values > MAX_HELD_VALUES:
+            raise BoundExceeded(
+                f"{source} holds more than {MAX_HELD_VALUES:,} values of JSON, the most that is read", _TOO_MUCH
+            )
+        check_events(count, source)
+        yield line
 
 
 def check_log(data: bytes, source: str) -> None:

@@ -13,6 +13,7 @@ from typing import BinaryIO
 from weakref import WeakSet, WeakValueDictionary
 
 from agentnb.core.forks import after_fork
+from agentnb.core.log.event_bounds import check_event
 from agentnb.core.log.events import AnyEvent, RoundFinished, RunFinished, RunRecovered, RunSuspended
 from agentnb.core.log.stores import FileBefore
 from agentnb.core.log.wire import decode_lines, encode
@@ -220,7 +221,10 @@ class RunFile:
         return self._size
 
     def append(self, event: AnyEvent) -> None:
-        """Write the event. If that fails, the file ends with the previous event, and OSError is raised."""
+        """Write the event. If that fails, the file ends with the previous event, and OSError is raised.
+
+        Raises `EventTooLarge` for one that must be cut first.
+        """
         if not self._open:  # its descriptor may belong to another file by now
             raise OSError(errno.EBADF, f"{self.path} was closed")
         if not self.is_locked:
@@ -261,10 +265,11 @@ def write_event(
 ) -> int:
     """Append the event to a log of ``size`` bytes and return its length; if that fails, the log stays as it was.
 
-    Raises OSError if the log was deleted. At the end of a round, also if it is no longer what was written; and forces it to
-    the disk if asked.
+    Raises `EventTooLarge`, and OSError if the log was deleted; at the end of a round, also if it is no longer what was written.
+    Forces that to the disk if asked.
     """
     data = encode(event)
+    check_event(event, len(data), size)
     state = b""
     if marks is not None:
         data, state = marks.marked(data)

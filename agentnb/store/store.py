@@ -15,21 +15,22 @@ from typing import BinaryIO, Literal, Protocol, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 from agentnb.advice import Advised, ListRuns, Plain
+from agentnb.core.log.event_bounds import cut_event, max_event_bytes
 from agentnb.core.log.events import AnyEvent
 from agentnb.core.log.outcome import deciding
 from agentnb.core.log.well_formed import check_events
-from agentnb.core.log.wire import TooDeep, decode_log
+from agentnb.core.log.wire import TooDeep, decode_lines, decode_log
 from agentnb.detect.agent_runs import how_to_continue
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError, TraceError, near
 from agentnb.store.before_images.images import folder_of_run
-from agentnb.store.bounds import MAX_HELD_BYTES, MAX_STREAMED_BYTES, check_log
+from agentnb.store.bounds import MAX_HELD_BYTES, MAX_STREAMED_BYTES, check_log, checked_lines
 from agentnb.store.folder_cache import stamp_of
 from agentnb.store.known_summaries import KnownSummaries
 from agentnb.store.labels import assessments_in
 from agentnb.store.nested_file import Holders, NestedFile
 from agentnb.store.own_logs import is_own
-from agentnb.store.regular_files import check_file, opened
+from agentnb.store.regular_files import opened
 from agentnb.store.run_file import RunFile, delete_log, is_being_written
 from agentnb.store.summaries import RunSummary, log_summary
 
@@ -165,7 +166,7 @@ class Store:
     def has(self, run_id: str) -> bool:
         """Return whether there is a log of this run that holds its first event; a process may die before that is written."""
         try:
-            with opened(self.path(run_id), MAX_HELD_BYTES) as file:
+            with opened(self.path(run_id), MAX_STREAMED_BYTES) as file:
                 return file.readline().endswith(b"\n")
         except (OSError, TraceError):  # or what is there is no log
             return False
@@ -283,7 +284,7 @@ def _checked_folder(folder: str | Path) -> Path:
 
 
 def _summary(path: str | Path) -> RunSummary:
-    with opened(path, MAX_HELD_BYTES) as file:
+    with opened(path, MAX_STREAMED_BYTES) as file:
         return log_summary(file, is_being_written)
 
 
@@ -343,7 +344,7 @@ def unreadable(path: Path, error: OSError) -> StoreError:
 def load_file(path: Path) -> Run:
     """Return the run of a log file; raises `StoreError` if it cannot be read, `TraceError` if it is not a log."""
     try:
-        with opened(path, MAX_HELD_BYTES) as file:
+        with opened(path, MAX_STREAMED_BYTES) as file:
             return _load(file, path, Run.from_events)
     except OSError as error:
         raise unreadable(path, error) from None
@@ -358,7 +359,6 @@ def load_if_log(path: Path, fold: Fold[AnyRun]) -> AnyRun | None:
         with opened(path, MAX_STREAMED_BYTES) as file:
             if file.read(len(LOG_BEGINS)) != LOG_BEGINS:
                 return None
-            check_file(os.fstat(file.fileno()), path, MAX_HELD_BYTES)
             file.seek(0)
             return _load(file, path, fold)
     except (OSError, TraceError):
@@ -382,6 +382,21 @@ def _load(file: BinaryIO, path: Path, fold: Fold[AnyRun]) -> AnyRun:
 
 
 def _events_in(file: BinaryIO, source: str) -> list[AnyEvent]:
+    if os.fstat(file.fileno()).st_size > MAX_HELD_BYTES:
+        return _events_of_large(file, source)
     data = file.read()
     check_log(data, source)
     return decode_log(data, source)
+
+
+def _events_of_large(file: BinaryIO, source: str) -> list[AnyEvent]:
+    """Return the events of a log that earlier versions let grow past what is held at once: cut, as it is cut today."""
+    size = 0
+
+    def keep(event: AnyEvent, line: bytes) -> AnyEvent:
+        nonlocal size
+        most = max_event_bytes(size)
+        size += min(len(line), most)
+        return event if len(line) <= most else cut_event(event, most)
+
+    return decode_lines(checked_lines(file, source), source, keep)

@@ -194,6 +194,12 @@ def test_server_starts_in_its_own_folder_or_that_of_the_run(servers: Servers, tm
         assert told.rpartition(" ")[0] == str(folder)
 
 
+def test_server_is_told_the_roots_that_a_person_gave_and_no_other_folder(servers: Servers, tmp_path: Path) -> None:
+    (tmp_path / "given").mkdir()
+    run = played([calls(("roots", {}))], [bench(roots=[tmp_path / "given"])], servers, work_dir=tmp_path)
+    assert texts(run) == [(tmp_path / "given").as_uri()]
+
+
 def test_value_of_a_variable_in_the_arguments_is_in_no_log(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BENCH_TOKEN", "tide-9c41d7e2b5")
     run = played([calls(("fail", {"why": "wrong: tide-9c41d7e2b5"}))], [bench("${BENCH_TOKEN}")], servers)
@@ -253,7 +259,7 @@ def test_server_sees_its_own_variables_and_the_folder_but_no_key_and_no_model(
     assert '"PLANTED": ""' in seen
     assert '"LEVEL": "warning"' in seen
     assert '"TAKEN": "[key]"' in seen, "it has the value, and the log does not"
-    assert tmp_path.as_uri() in roots
+    assert "did not declare the roots" in roots
     assert results(run)[2].is_error, essay
     assert "another planted value 42" not in str(run.events)
     assert capfd.readouterr() == ("", ""), "neither junk on its output nor its standard error lands in the cell"

@@ -65,6 +65,30 @@ def test_server_that_changes_its_tools_and_lists_none_does_not_hang_the_run(
     assert any("bench" in str(warning) for warning in run.warnings)
 
 
+def test_tool_with_a_hostile_schema_hangs_and_fails_no_run(servers: Servers) -> None:
+    schemas = """
+deep = {"type": "string"}
+for _ in range(400): deep = {"type": "object", "properties": {"a": deep}}
+odd = {"q": {"type": "string", "pattern": "^[\\\\w-.]+$"}, "n": {"minimum": 0, "exclusiveMinimum": True}}
+tools += [{"name": "deep", "inputSchema": deep}, {"name": "odd", "inputSchema": {"type": "object", "properties": odd}}]
+"""
+    asked: list[Any] = []
+    server = hostile()
+    (program,) = [arg for arg in server.args if "tools = " in arg]
+    program = program.replace("lists = 0", f"{schemas}lists = 0")
+    named = MCPServer("bench", server.command_or_url, args=["-c", program], timeout=20)
+    run = played(
+        [calls(("odd", {"q": "a.b", "n": 1})), calls(("go", {}))],
+        [named],
+        servers,
+        approve=None,
+        answer=lambda question: asked.append(question) or "approve",
+    )
+    assert texts(run) == ["went", "went"] and len(asked) == 2
+    assert [tool.name for tool in run.tools] == ["mcp_bench_go", "mcp_bench_odd"]
+    assert any("'deep'" in str(warning) for warning in run.warnings)
+
+
 class Forgetful(LoopbackThread):
     """An MCP server over HTTP that can forget its sessions, and that may never answer a farewell."""
 

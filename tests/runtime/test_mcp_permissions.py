@@ -179,6 +179,9 @@ def test_server_configured_otherwise_asks_again(servers: Servers, snapshot: Snap
             assert [one.is_other for one in run.events if isinstance(one, ServerChanged)] == [True]
     message = run.questions[0].question.message
     assert message.replace(PROGRAM, "PROGRAM").replace(bench().command_or_url, "PYTHON") == snapshot
+    with subtests.test("roots"):
+        run, asked = play([[ADD]], servers, tools=[bench(roots=["/"])], permissions=RULES)
+        assert asked == ["bench_add"] and "(roots: /)" in run.questions[0].question.message
     with subtests.test("denials count always"):
         run, asked = play([[ADD]], servers, tools=[OTHER], permissions={"mcp_bench_add": "deny"})
         assert (codes(run), asked) == ([DENIED], [])
@@ -335,8 +338,8 @@ def test_resumed_run_asks_again_for_what_changed_since_its_log(
 def test_resumed_run_asks_again_for_a_server_that_is_another(servers: Servers, tmp_path: Path) -> None:
     other_value = ToolCall("mcp_bench_add", {"a": 3, "b": 4})
     for name, answer, options in (("rule", "approve", {"permissions": RULES}), ("grant", {"always": "mcp:bench"}, {})):
-        for server in (bench(), OTHER):
-            store = Store(tmp_path / f"{name}{len(tuple(server.args))}")
+        for server in (bench(), OTHER, bench(roots=["/"])):
+            store = Store(tmp_path / f"{name}{server.identity}")
             run, _ = play([[ADD]], servers, answer, store=store, **options)
             cut_log(store.path(run.id), "tool_finished")
             shutil.rmtree(settings.personal_folder() / FOLDER)  # only the log knows how the server was
@@ -345,7 +348,7 @@ def test_resumed_run_asks_again_for_a_server_that_is_another(servers: Servers, t
             agent = Agent(ScriptedModel([[other_value], "Done."]), tools=[server], todos=False, **options)
             with hosted(Host(servers=servers, grants=SessionGrants())):
                 resumed = asyncio.run(recover(run.id, agent=agent, store=store, answer=asked))
-            assert (set(codes(resumed)), len(asked.questions)) == ({None}, 1 if server is OTHER else 0), name
+            assert (set(codes(resumed)), len(asked.questions)) == ({None}, 0 if server == bench() else 1), name
 
 
 def test_run_whose_calls_a_grant_for_the_server_allowed_is_reproduced(servers: Servers) -> None:

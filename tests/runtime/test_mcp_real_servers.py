@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,7 @@ def test_git_server(servers: Servers, tmp_path: Path) -> None:
 
 
 def test_everything_server_of_the_older_protocol(servers: Servers, tmp_path: Path) -> None:
-    everything = of_node("everything")
+    everything = replace(of_node("everything"), roots=[tmp_path])
     calls = [
         ("get-sum", {"a": 2, "b": 3}),
         ("get-tiny-image", {}),
@@ -79,15 +80,26 @@ def test_everything_server_of_the_older_protocol(servers: Servers, tmp_path: Pat
     assert not any("sampling" in tool.name for tool in run.tools), "sampling is off"
 
 
-def test_filesystem_server_works_in_the_folder_of_the_run(servers: Servers, tmp_path: Path) -> None:
-    filesystem = of_node("filesystem")
-    (tmp_path / "data.txt").write_text("12 rows")
-    look = [ToolCall("mcp_filesystem_list_allowed_directories", {})]
-    while str(tmp_path) not in texts(played([look], [filesystem], servers, work_dir=tmp_path))[0]:
-        pass  # the server asks for the folder when it has started, and takes calls meanwhile
-    read = [
-        ToolCall("mcp_filesystem_read_text_file", {"path": str(path)}) for path in (tmp_path / "data.txt", Path("/etc/passwd"))
+@pytest.mark.req("R2.24")
+def test_filesystem_server_keeps_the_folder_that_a_person_gave(servers: Servers, tmp_path: Path) -> None:
+    for name in ("given", "notebook"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "data.txt").write_text(f"12 rows of {name}")
+    calls = [
+        ToolCall("mcp_filesystem_read_text_file", {"path": str(tmp_path / name / "data.txt")}) for name in ("given", "notebook")
     ]
-    run = played([read], [filesystem], servers, work_dir=tmp_path)
-    assert dict(zip([result.is_error for result in results(run)], texts(run), strict=True))[False] == "12 rows"
-    assert sorted(result.is_error for result in results(run)) == [False, True]
+    allowed = ToolCall("mcp_filesystem_list_allowed_directories", {})
+
+    def outcome(**settings: list[Path]) -> dict[str, bool]:
+        filesystem = replace(of_node("filesystem", str(tmp_path / "given")), **settings)
+        while True:
+            run = played([[call] for call in (allowed, *calls)], [filesystem], servers, work_dir=tmp_path / "notebook")
+            named, *read = texts(run)
+            if all(str(root) in named for root in settings.get("roots", ())):
+                return dict(zip(("given", "notebook"), ["12 rows" in text for text in read], strict=True))
+            # the server asks for its roots when it has started, and takes calls meanwhile
+
+    assert outcome() == {"given": True, "notebook": False}
+    assert outcome(roots=[tmp_path / "notebook"]) == {"given": False, "notebook": True}, (
+        "the roots win, where a person named them"
+    )

@@ -67,6 +67,7 @@ def test_file_is_asked_about_first_and_after_each_change(personal: Path, subtest
         ("program", {"command": "other"}, True),
         ("value of a variable", {"env": {"LOG_LEVEL": "debug"}}, True),
         ("folder", {"cwd": "/srv"}, True),
+        ("roots", {"roots": ["/srv"]}, True),
         ("time-out", {"timeout": 5}, True),
         ("address", {**HARBOUR, "command": None, "args": [], "env": {}}, True),
     ):
@@ -104,7 +105,12 @@ def test_what_is_confirmed_holds_for_that_file_only(personal: Path) -> None:
 def test_question_shows_what_would_be_started_and_no_values(personal: Path, snapshot: Snapshot) -> None:
     written(
         clock={**CLOCK, "cwd": "/srv/tides", "env": {"LOG_LEVEL": SECRET, "ZONE": "${MY_ZONE}"}},
-        fs={"command": "npx", "args": ["-y", "a b", "", "${FOLDER}", "\x1b[2J\u202e"], "timeout": 600},
+        fs={
+            "command": "npx",
+            "args": ["-y", "a b", "", "${FOLDER}", "\x1b[2J\u202e"],
+            "timeout": 600,
+            "roots": ["/srv", "/x\ny"],
+        },
         harbour={
             "url": "http://localhost:${PORT}/mcp",
             "headers": {"Authorization": "Bearer ${HARBOUR_TOKEN}", "X-Key": SECRET},

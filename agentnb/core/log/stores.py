@@ -40,7 +40,7 @@ class Writer(Protocol):
     """
 
     def append(self, event: AnyEvent) -> None:
-        """Store the event durably before returning; raise OSError if that fails."""
+        """Store the event durably before returning; raise OSError if that fails, `EventTooLarge` for one to be cut first."""
 
     def close(self) -> None:
         """Close the storage: no more events will come."""

@@ -7,7 +7,7 @@ read, once for all readers: a file may hold keys that its writer did not know.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any, cast
 
@@ -148,10 +148,13 @@ def _schema_of(first: AnyEvent) -> int:
     return first.schema if type(first) is RunStarted else SCHEMA + 1
 
 
-def decode_lines(lines: Iterable[bytes], source: str) -> list[AnyEvent]:
+def decode_lines(
+    lines: Iterable[bytes], source: str, keep: Callable[[AnyEvent, bytes], AnyEvent] = lambda event, line: event
+) -> list[AnyEvent]:
     """Return all events of a log. A last line that was cut off (no line end, or no whole JSON) is left out.
 
-    Raise `TraceError` with ``source`` and the line number for anything else.
+    ``keep`` returns what is kept of an event, which is in this line. Raise `TraceError` with ``source`` and the line number
+    for anything else.
     """
     events: list[AnyEvent] = []
     rest = iter(lines)
@@ -170,7 +173,7 @@ def decode_lines(lines: Iterable[bytes], source: str) -> list[AnyEvent]:
             raise TraceError(f"{source}, line {number}: {error.what}") from error
         if isinstance(event, RunRecovered):
             schema = _checked_schema(event.schema, source)  # another version may have continued the log
-        events.append(brought_up(event, schema) if schema < SCHEMA else event)
+        events.append(keep(brought_up(event, schema) if schema < SCHEMA else event, line))
     if not events:
         raise TraceError(f"{source} holds no whole event", "The run was cut off before it began: nothing is lost")
     return events

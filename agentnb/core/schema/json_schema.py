@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import re
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +17,7 @@ import msgspec
 
 from agentnb.core.messages import encodable, encodable_data
 from agentnb.core.schema.addresses import is_email, is_uri
+from agentnb.core.schema.check_steps import MAX_STEPS_OF_VALUE, takes_too_long
 from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
 from agentnb.errors import SettingsError
 
@@ -27,6 +28,13 @@ MAX_OF_A_PROBLEM = 300
 """Maximum characters of one sentence about a value."""
 MAX_BACKTRACKS = 100_000
 """Maximum backtracking steps of a pattern with lookarounds or backreferences; all others take linear time."""
+MAX_PATTERN_BYTES = 300_000
+"""Maximum memory of a compiled pattern in a schema of somebody else; it takes about 3 ms."""
+MAX_REPAIRS = 20
+"""Maximum keywords of a schema of somebody else that are translated or left out."""
+_LIMITS = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
+_RANGE_OF_CLASS = re.compile(r"(\\[dDsSwW])-(?!\])")
+"""A class as the begin of a range, as in ``[\\w-.]``: there JavaScript reads a hyphen, and the validator nothing."""
 _FORMATS = {
     "date": datetime.date,
     "date-time": datetime.datetime,
@@ -81,7 +89,7 @@ def checked_schema(schema: Any, what: str, example: str) -> dict[str, Any]:
     """
     plain: dict[str, Any] = plain_data(schema)
     try:
-        _validator(plain)
+        _checker(plain)
     except ValueError as error:
         if missing := _missing_reference(error):
             raise SettingsError(f"{what} refers to {missing}, which is not in it", "Put it below $defs") from error
@@ -96,12 +104,78 @@ def schema_errors(schema: dict[str, Any], value: Any, *, formats: bool = False) 
     ``formats``: check dates, times, UUIDs, and e-mail and web addresses.
     """
     try:
-        return [_told(_nearest(error)) for error in _validator(schema, formats=formats).iter_errors(value)]
+        if not is_affordable(schema, value):
+            raise UnusableSchema("its schema takes too many steps to check this")
+        return [_told(_nearest(error)) for error in _checker(schema, formats=formats).validator.iter_errors(value)]
     except (ValueError, TypeError) as error:  # a log from elsewhere may hold anything as its schema
-        if missing := _missing_reference(error):
-            raise UnusableSchema(f"its schema refers to {missing}, which is not in it") from error
-        words = cut(f"{type(error).__name__}: {getattr(error, 'message', error)}")
-        raise UnusableSchema(f"its schema cannot be used ({words})") from error
+        raise _unusable(error) from error
+
+
+def is_affordable(schema: dict[str, Any], value: Any) -> bool:
+    """Return whether a value is checked in a bounded number of steps. Raises ValueError for what is not a schema."""
+    return _checker(schema).is_quick or not takes_too_long(schema, value, MAX_STEPS_OF_VALUE)
+
+
+def usable_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema of somebody else as the validator reads it: earlier drafts translated, unreadable keywords left out.
+
+    Raises `UnusableSchema`.
+    """
+    from jsonschema_rs import FancyRegexOptions, ValidationError
+
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(schema))
+    options = FancyRegexOptions(size_limit=MAX_PATTERN_BYTES)
+    for _ in range(MAX_REPAIRS):
+        try:
+            _made(plain, pattern_options=options)
+            return plain
+        except ValidationError as error:
+            missing = _missing_reference(error)
+            for place in _references(plain, missing) if missing else [error.instance_path]:
+                _repair(plain, place)
+        except ValueError as error:
+            raise _unusable(error) from error
+    raise UnusableSchema("its schema has too many keywords that cannot be read")
+
+
+def _references(value: Any, reference: str, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    """Return the paths of the keywords that refer to this."""
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    below = [found for key, part in parts for found in _references(part, reference, (*path, key))]
+    return [*below, *([(*path, "$ref")] if isinstance(value, dict) and value.get("$ref") == reference else [])]
+
+
+def _repair(schema: Any, path: Sequence[str | int]) -> None:
+    """Translate the keyword at this path, or leave it out."""
+    if not path:
+        raise UnusableSchema("its schema is not an object")
+    *above, keyword = path
+    for step in above:
+        schema = schema[_key(schema, step)]
+    value = schema.pop(_key(schema, keyword))
+    limit = _LIMITS.get(str(keyword))
+    if value is True and limit in schema:
+        schema[keyword] = schema.pop(limit)
+    elif keyword == "items" and isinstance(value, list):
+        schema["prefixItems"] = value
+        schema.update({"items": schema.pop("additionalItems")} if "additionalItems" in schema else {})
+    elif keyword == "pattern" and isinstance(value, str):
+        readable = _RANGE_OF_CLASS.sub(r"\1\-", value)
+        schema.update({"pattern": readable} if readable != value else {})
+
+
+def _key(within: Any, step: str | int) -> str | int:
+    """Return the key or place that a step of a path stands for: the library takes names of digits for places."""
+    return str(step) if isinstance(within, dict) else step
+
+
+def _unusable(error: Exception) -> UnusableSchema:
+    if isinstance(error, UnusableSchema):
+        return error
+    if missing := _missing_reference(error):
+        return UnusableSchema(f"its schema refers to {missing}, which is not in it")
+    words = cut(f"{type(error).__name__}: {getattr(error, 'message', error)}")
+    return UnusableSchema(f"its schema cannot be used ({words})")
 
 
 def schema_problems(schema: dict[str, Any], value: Any, *, formats: bool = False) -> Iterator[str]:
@@ -134,23 +208,31 @@ def matches(pattern: str, text: str) -> bool:
     return bool(_pattern(pattern).is_valid(encodable(text)))
 
 
-def _validator(schema: dict[str, Any], *, formats: bool = False) -> Draft202012Validator:
+class _Checker(NamedTuple):
+    validator: Draft202012Validator
+    is_quick: bool
+    """Whether the steps of checking a value are bounded whatever it is."""
+
+
+def _checker(schema: dict[str, Any], *, formats: bool = False) -> _Checker:
     try:
         text = msgspec.json.encode(schema)
     except (TypeError, ValueError, RecursionError):
-        return _made(schema, formats=formats)
-    return _validator_of(text, formats=formats)
+        return _Checker(_made(schema, formats=formats), False)
+    return _checker_of(text, formats=formats)
 
 
 @lru_cache(maxsize=64)
-def _validator_of(schema: bytes, *, formats: bool) -> Draft202012Validator:
-    return _made(msgspec.json.decode(schema), formats=formats)
+def _checker_of(text: bytes, *, formats: bool) -> _Checker:
+    schema = msgspec.json.decode(text)
+    return _Checker(_made(schema, formats=formats), not takes_too_long(schema))
 
 
-def _made(schema: Any, *, formats: bool) -> Draft202012Validator:
+def _made(schema: Any, *, formats: bool = False, **options: Any) -> Draft202012Validator:
     from jsonschema_rs import Draft202012Validator
 
-    return Draft202012Validator(schema, offline=True, validate_formats=formats, formats=_formats() if formats else None)
+    known = _formats() if formats else None
+    return Draft202012Validator(schema, offline=True, validate_formats=formats, formats=known, **options)
 
 
 def _missing_reference(error: Exception) -> str:

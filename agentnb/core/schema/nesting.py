@@ -23,6 +23,7 @@ _CONTAINERS = (dict, list, tuple)
 _FLAT = frozenset({str, int, float, bool, type(None)})
 """The types of nearly all that containers hold: to look one up takes half the time of asking whether it is a container."""
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_TOKEN = re.compile(rf"{_QUOTED.pattern}|[\[{{\]}}]", re.DOTALL)
 _BRACKET = re.compile(r"[\[{\]}]")
 
 
@@ -62,6 +63,22 @@ def text_is_too_deep(text: str) -> bool:
         if depth > MAX_DEPTH:
             return True
     return False
+
+
+def cut_deep(text: str, most: int) -> str:
+    """Return a text, read as JSON, with nothing in the objects and lists that are nested deeper than ``most``."""
+    kept, depth, begin = list[str](), 0, 0
+    for token in _TOKEN.finditer(text):
+        is_end = token[0] in ("]", "}")
+        if token[0] in ("[", "{"):
+            depth += 1
+        if depth == most + 1 and is_end:
+            begin = token.start()
+        elif depth == most + 1 and token[0] in ("[", "{"):
+            kept.append(text[begin : token.end()])
+            begin = len(text)
+        depth -= is_end
+    return "".join([*kept, text[begin:]])
 
 
 def bounded(message: Message) -> Message:

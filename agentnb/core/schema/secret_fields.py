@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections import deque
 from typing import Any
 
 MAX_LEVELS = 12
+_LISTS, _SINGLE = ("allOf", "anyOf", "oneOf", "prefixItems"), ("items", "additionalProperties", "then", "else")
 _WORDS = re.compile(r"[A-ZÀ-Þ]+(?=[A-ZÀ-Þ][a-zß-ÿ])|[A-ZÀ-Þ]?[a-zß-ÿ]+|[A-ZÀ-Þ]+|[^\W\d_]|\d+|[^\w\s'-]")
 """Words of a name or sentence: also those within camelCase, and each punctuation mark."""
 _SECRETS = frozenset(
@@ -47,23 +48,21 @@ def secret_fields(schema: Any) -> list[str]:
     A field counts by its name, title, description or ``format: password``. Fields whose answer is yes or no or one of several
     choices never count.
     """
-    return list(dict.fromkeys(_fields(schema, schema, "", ())))
-
-
-def _fields(schema: Any, root: Any, path: str, around: tuple[int, ...]) -> Iterator[str]:
-    schema = _resolved(schema, root)
-    if not isinstance(schema, dict) or id(schema) in around or len(around) > MAX_LEVELS:
-        return
-    around = (*around, id(schema))
-    properties = schema.get("properties")
-    for name, one in properties.items() if isinstance(properties, dict) else ():
-        place = f"{path}.{name}" if path else str(name)
-        if _is_secret(str(name), one, root):
-            yield place
-        yield from _fields(one, root, place, around)
-    parts = [one for key in ("allOf", "anyOf", "oneOf", "prefixItems") for one in _listed(schema.get(key))]
-    for part in (*parts, *(schema[key] for key in ("items", "additionalProperties", "then", "else") if key in schema)):
-        yield from _fields(part, root, path, around)
+    found, seen, todo = list[str](), set[int](), deque([(schema, "", 0)])
+    while todo:
+        given, path, level = todo.popleft()
+        part = _resolved(given, schema)
+        if not isinstance(part, dict) or id(part) in seen or level > MAX_LEVELS:
+            continue
+        seen.add(id(part))
+        properties = part.get("properties")
+        for name, one in properties.items() if isinstance(properties, dict) else ():
+            place = f"{path}.{name}" if path else str(name)
+            found += [place] if _is_secret(str(name), one, schema) else []
+            todo.append((one, place, level + 1))
+        todo += [(one, path, level + 1) for key in _LISTS for one in _listed(part.get(key))]
+        todo += [(part[key], path, level + 1) for key in _SINGLE if key in part]
+    return list(dict.fromkeys(found))
 
 
 def _listed(value: Any) -> list[Any]:

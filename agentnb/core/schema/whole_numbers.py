@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentnb.core.schema.json_schema import UnusableSchema, schema_errors
+from agentnb.core.schema.json_schema import UnusableSchema, is_affordable, schema_errors
 
 _MAX_REFERENCES = 100
 """References in a row; a schema that refers to itself only has no more to say."""
@@ -15,7 +15,10 @@ def whole_numbers(schema: Any, value: Any) -> Any:
 
     The very same object is returned if nothing changes.
     """
-    return _whole(schema, value, schema)
+    try:
+        return _whole(schema, value, schema) if is_affordable(schema, value) else value
+    except ValueError:  # no schema
+        return value
 
 
 def _whole(schema: Any, value: Any, root: Any) -> Any:

@@ -50,12 +50,12 @@ def _row(name: str, kind: str | None, about: str | None) -> tuple[str, str, str]
 
 
 def facts_told(row: ListedServer) -> str:
-    """Return what the server calls itself, the protocol, and the folder that it was told of."""
+    """Return what the server calls itself, the protocol, and its roots."""
     if row.live is None or row.live.facts is None:
         return ""
     facts = row.live.facts
-    folder = f"folder {told(row.live.work_dir, MAX_TARGET)}"
-    return ", ".join(filter(None, (told(facts.software, MAX_NAME), f"protocol {told(facts.protocol, MAX_NAME)}", folder)))
+    roots = [f"root {told(root, MAX_TARGET)}" for root in row.server.roots] or ["no roots"]
+    return ", ".join(filter(None, (told(facts.software, MAX_NAME), f"protocol {told(facts.protocol, MAX_NAME)}", *roots)))
 
 
 def instructions_of(row: ListedServer) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from agentnb.runtime.questions.model_code import check_person
 from agentnb.runtime.servers.first_seen import first_seen
 from agentnb.tools.mcp.connections.live_server import LiveServer
-from agentnb.tools.mcp.server_tool import MCPTool
+from agentnb.tools.mcp.server_tool import MCPTool, problem_of
 from agentnb.tools.mcp.wire_names import wire_name
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ ACCEPTING = "Accepting an MCP server as it is now"
 
 def compared_tools(live: LiveServer, tools: Iterable[t.Tool]) -> list[MCPTool]:
     """Return the tools of a server with what has changed of them since they were first seen, if they were."""
-    found = [MCPTool(live, tool, wire_name(live.server.name, tool.name)) for tool in tools]
+    found = [MCPTool(live, tool, wire_name(live.server.name, tool.name)) for tool in tools if not problem_of(tool)]
     first_seen.note(found)
     for tool in found:
         tool.change_since_seen = partial(first_seen.change, tool)

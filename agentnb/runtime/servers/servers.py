@@ -77,7 +77,7 @@ class Servers:
     def live(self, item: ServerTools, work_dir: Path) -> LiveServer:
         """Return the server of an item, to be started when it is used. Raises `SettingsError` if it is not configured.
 
-        Runs that work in different folders have a connection each: a server is told one folder.
+        Runs that work in different folders have a connection each: a program starts in one.
         """
         server = item.server or self.configuration.server(item.name)
         with self._lock:

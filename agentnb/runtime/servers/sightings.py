@@ -7,14 +7,13 @@ from functools import partial
 
 from agentnb.core.log.events import RunStarted
 from agentnb.core.log.work_events import ServerChanged, ToolsChanged
-from agentnb.core.messages import encodable
 from agentnb.core.questions import ToolOrigin
 from agentnb.core.redaction import redact
 from agentnb.core.request import ToolSpec
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.servers.first_seen import FirstSeen, diff, first_seen, text_of
-from agentnb.tools.mcp.logged import SERVERS
-from agentnb.tools.mcp.server import MCPServer
+from agentnb.tools.mcp.logged import SERVERS, logged_servers, servers_of_log
+from agentnb.tools.mcp.server import MCPServer, ServerTools
 from agentnb.tools.mcp.server_tool import NO_CHANGE, MCPTool, ToolChange
 
 
@@ -76,12 +75,11 @@ class Sightings:
 def _server_change(server: MCPServer, logged: object) -> ToolChange:
     """Return the change of a server since the settings of a log named it; none if they do not."""
     before = logged.get(server.name) if isinstance(logged, dict) else None
-    if not isinstance(before, dict) or not isinstance(before.get("args", []), list):
+    now = redact(logged_servers([ServerTools(server.name, server=server)])[SERVERS][server.name])
+    if not isinstance(before, dict) or {**before, "tools": None} == {**now, "tools": None}:
         return NO_CHANGE
-    target = [before.get("command_or_url"), *before.get("args", [])]
-    if target == redact([encodable(text) for text in (server.command_or_url, *server.args)]):
-        return NO_CHANGE
-    return ToolChange(("server",), " ".join(map(str, target)))
+    shown = servers_of_log({SERVERS: {server.name: before}}).get(server.name)
+    return ToolChange(("server",), "" if shown is None else shown.target)
 
 
 def _first_specs(log: EventLog) -> dict[str, ToolSpec]:

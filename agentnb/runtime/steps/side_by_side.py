@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Sequence
+import inspect
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -22,7 +23,9 @@ NOT_NEEDED = "it was not needed any more"
 class SideBySide:
     """The tasks of one run that were cancelled, each with the reason."""
 
-    def __init__(self) -> None:
+    def __init__(self, note_left: Callable[[], None]) -> None:
+        """``note_left`` is called when tasks are left behind that ignore their cancellation."""
+        self._note_left = note_left
         self._reasons: WeakKeyDictionary[Running, str] = WeakKeyDictionary()
 
     @property
@@ -36,13 +39,15 @@ class SideBySide:
         return SIBLING_FAILED if isinstance(error, FailedStep) else self.reason
 
     async def cancel(self, tasks: Iterable[Running], reason: str) -> None:
-        """Cancel tasks, and wait until they have ended."""
+        """Cancel tasks, and give them a moment to end; one that ignores it is left behind, and holds no run."""
         known = tuple(tasks)
         for task in known:
             if reason:
                 self._reasons[task] = reason
             task.cancel()
-        await asyncio.gather(*known, return_exceptions=True)
+            task.add_done_callback(_retrieve)
+        if known and (await asyncio.wait(known, timeout=PATIENCE_WITH_PART))[1]:
+            self._note_left()
 
     async def within(self, limit: asyncio.Timeout, work: Coroutine[Any, Any, Any]) -> Any:
         """Return the output of work within its time limit, which stands still while a plain function waits for its turn.
@@ -89,7 +94,8 @@ class SideBySide:
         finally:
             await self.cancel(tasks, reason)
             for one in work:
-                one.close()  # of those that never had their turn
+                if inspect.getcoroutinestate(one) == inspect.CORO_CREATED:  # it never had its turn
+                    one.close()
         if suspended is not None:
             raise suspended
 

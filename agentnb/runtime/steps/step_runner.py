@@ -21,6 +21,7 @@ from agentnb.core.step_retry import Retry
 from agentnb.detect.run import Run
 from agentnb.errors import StoreError
 from agentnb.runtime.calls.tool_calls import ToolCalls
+from agentnb.runtime.failure_place import open_calls
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.questions.elicitation import Elicitation
 from agentnb.runtime.run_end import Suspended
@@ -93,7 +94,7 @@ class StepRunner:
         self.servers = lifecycle.services.servers
         self.nested = NestedRuns(self.log, elicitation, self.work_dir)
         self.journal = StepJournal(self.log.run.events)
-        self.side_by_side = SideBySide()
+        self.side_by_side = SideBySide(self._note_left)
         self.calls: ToolCalls | None = None
         """The tool calls of the steps, if they make any."""
         self.on_end: Callable[[w.StepFinished], None] = _nothing
@@ -223,6 +224,11 @@ class StepRunner:
     def cancel(self, path: str, **fields: Any) -> None:
         """Log the end of a step whose task is being cancelled, and why."""
         self._finish(path, "cancelled", reason=self.side_by_side.reason, **fields)
+
+    def _note_left(self) -> None:
+        """Warn of the tools that are left behind."""
+        names = ", ".join(dict.fromkeys(record.call.name for record in open_calls(self.log.run)))
+        self.log.warn_once(f"{names or 'A step'} did not end when it was cancelled, and may still work")
 
     # One step
 

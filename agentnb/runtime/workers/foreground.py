@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from agentnb.runtime.budget import Budget, current_budget
 from agentnb.runtime.questions.elicitation import CallElicitor, current_call
 from agentnb.runtime.threads import TICK, Outcome, PendingOutcome, attempt, in_worker, time_limit
+from agentnb.runtime.workers.nested_loops import call_nested
 from agentnb.runtime.workers.worker_calls import call_in_thread, worker_call
 
 T = TypeVar("T")
@@ -232,10 +233,8 @@ class Foreground:
         if self._interrupted:
             raise KeyboardInterrupt
         worker = worker_call()
-        if worker is None:
-            return function()
-        with worker.held(False):
-            return function()
+        with nullcontext() if worker is None else worker.held(False):
+            return call_nested(function)
 
     @contextmanager
     def own_interrupts(self) -> Iterator[None]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agentnb.errors import SettingsError
-from agentnb.tools.mcp.server import MCPServer, is_address
+from agentnb.tools.mcp.server import MCPServer, home_expanded, is_address
 
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _NO_VARIABLE = re.compile(r"\$\{(?![A-Za-z_][A-Za-z0-9_]*\})")
@@ -36,6 +36,10 @@ def expanded(server: MCPServer, environment: Mapping[str, str]) -> MCPServer:
     if server.is_remote and not is_address(address):
         raise SettingsError(f"The address of the MCP server {server.name} does not begin with http:// or https://")
     headers = {name: fill(value) for name, value in server.headers.items()}
+    cwd = None if server.cwd is None else home_expanded(server.cwd)
+    for folder, purpose in ((cwd, "to start in"), *[(Path(root), "to have the root") for root in server.roots]):
+        if folder is not None and not folder.is_dir():
+            raise SettingsError(f"The MCP server {server.name} is {purpose} {folder}, which is not a folder")
     for name, value in headers.items():
         if not value.isprintable():  # the error of the client would repeat it
             raise SettingsError(f"The header {name} of the MCP server {server.name} has a line break or control character")
@@ -45,19 +49,8 @@ def expanded(server: MCPServer, environment: Mapping[str, str]) -> MCPServer:
         args=tuple(map(fill, server.args)),
         env={name: fill(value) for name, value in server.env.items()},
         headers=headers,
-        cwd=None if server.cwd is None else _folder(server),
+        cwd=cwd,
     )
-
-
-def _folder(server: MCPServer) -> Path:
-    """Return the folder that the server starts in."""
-    try:
-        folder = Path(server.cwd or ".").expanduser()
-    except RuntimeError:  # no home folder of that user
-        folder = Path(server.cwd or ".")
-    if not folder.is_dir():
-        raise SettingsError(f"The MCP server {server.name} is to start in {server.cwd}, which is not a folder")
-    return folder
 
 
 def check_variables(texts: Iterable[str], *, is_program_text: bool = False) -> str:

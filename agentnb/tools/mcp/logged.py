@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentnb.core.messages import encodable
-from agentnb.tools.mcp.server import ServerTools, is_name
+from agentnb.tools.mcp.server import ServerTools, is_name, target_text
 from agentnb.tools.mcp.wire_names import FIND_TOOLS, may_be_of
 
 SERVERS = "mcp_servers"
@@ -24,7 +24,7 @@ class LoggedServer:
 
     name: str
     target: str
-    """Its command with arguments, or its address: a text to show."""
+    """Its command with arguments, or its address, and its roots: a text to show."""
     tools: tuple[str, ...] = ()
     """The tools that the run named singly; empty for all."""
 
@@ -61,8 +61,8 @@ def servers_of_log(settings: Mapping[str, Any]) -> dict[str, LoggedServer]:
     for name, entry in logged.items() if isinstance(logged, dict) else ():
         target = entry.get("command_or_url") if isinstance(entry, dict) else None
         if isinstance(target, str) and is_name(name):
-            args, tools = _texts(entry.get("args")), _texts(entry.get("tools"))
-            found[name] = LoggedServer(name, " ".join((target, *args)), tools)
+            args, roots, tools = (_texts(entry.get(key)) for key in ("args", "roots", "tools"))
+            found[name] = LoggedServer(name, target_text(target, args, roots), tools)
     return found
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentnb.core.messages import visible
 from agentnb.core.questions import INPUT_REQUIRED
 from agentnb.core.schema.secret_fields import secret_fields
 from agentnb.errors import Declined, NotAnswered, QuestionCancelled, SettingsError
-from agentnb.tools.mcp.connections.connection import root_of
+from agentnb.tools.mcp.connections.connection import listed_roots
+from agentnb.tools.mcp.server import MCPServer
 from agentnb.tools.tool import ToolContext
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ MAX_MESSAGE_CHARACTERS = 2_000
 class CallQuestions:
     """The questions of one call. On the event loop of the connections."""
 
-    def __init__(self, context: ToolContext, work_dir: Path) -> None:
+    def __init__(self, context: ToolContext, server: MCPServer) -> None:
         self._context = context
-        self._work_dir = work_dir
+        self._server = server
         self._asked = 0
         self.unanswered: NotAnswered | None = None
         """Why a question could not be asked: there is nobody to ask."""
@@ -106,10 +106,8 @@ class CallQuestions:
         return ""
 
     async def _response(self, asked: Any) -> Any:
-        from mcp.types import ListRootsResult
-
         if asked.method == "elicitation/create":
             return await self.elicit(asked.params)
         if asked.method == "roots/list":
-            return ListRootsResult(roots=[root_of(self._work_dir)])
+            return listed_roots(self._server)
         raise RuntimeError("it asked for a model's reply, which agentnb does not give to servers")

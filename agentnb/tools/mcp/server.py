@@ -30,6 +30,7 @@ class MCPServer:
     ``command_or_url``: the program that agentnb starts (stdio), or the address of a running server (streamable HTTP).
     ``args``: the arguments of the program. ``env``: environment variables that it gets besides PATH, HOME and the like.
     ``headers``: HTTP headers of each request. ``cwd``: the folder it starts in, by default that of the first run.
+    ``roots``: the folders that it is told to work in; without any it is told of none.
     ``timeout``: seconds that a call may take, None for no limit. ``${NAME}`` in args, env, headers and the address stands for
     an environment variable. Values of env and headers never enter a log. Raises `SettingsError` for what cannot be a server.
     """
@@ -41,6 +42,7 @@ class MCPServer:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
     cwd: str | Path | None = None
     timeout: float | None = DEFAULT_TIMEOUT
+    roots: Iterable[str | Path] = ()
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -49,6 +51,9 @@ class MCPServer:
         if isinstance(self.args, str) or not all(isinstance(arg, str) for arg in self.args):
             raise SettingsError(f"args of the MCP server {self.name} are not a list of texts", _EXAMPLE)
         object.__setattr__(self, "args", tuple(self.args))
+        if isinstance(self.roots, str) or not all(isinstance(root, str | Path) and str(root).strip() for root in self.roots):
+            raise SettingsError(f"roots of the MCP server {self.name} are not a list of folders", _EXAMPLE)
+        object.__setattr__(self, "roots", tuple([str(home_expanded(root).absolute()) for root in self.roots]))
         for setting in ("env", "headers"):
             given = getattr(self, setting)
             if not isinstance(given, Mapping) or not all(isinstance(one, str) for pair in given.items() for one in pair):
@@ -72,18 +77,20 @@ class MCPServer:
 
     @property
     def target(self) -> str:
-        """Its command with arguments, or its address, as configured: ``${NAME}`` is not replaced."""
-        return " ".join((self.command_or_url, *self.args))
+        """Its command with arguments, or its address, and its roots, as configured: ``${NAME}`` is not replaced."""
+        return target_text(self.command_or_url, self.args, self.roots)
 
     @cached_property
     def identity(self) -> str:
-        """The digest of command, arguments, folder and address as configured, to which permissions belong."""
-        return digest([self.command_or_url, *self.args, *([] if self.cwd is None else [{"cwd": str(self.cwd)}])])
+        """The digest of command, arguments, folders and address as configured, to which permissions belong."""
+        folders = [*([] if self.cwd is None else [{"cwd": str(self.cwd)}]), *([{"roots": self.roots}] if self.roots else [])]
+        return digest([self.command_or_url, *self.args, *folders])
 
     @property
     def as_logged(self) -> dict[str, Any]:
-        """Command and arguments, or the address, for the settings of a log."""
-        return {"command_or_url": self.command_or_url, **({"args": list(self.args)} if self.args else {})}
+        """Command and arguments, or the address, and the roots, for the settings of a log."""
+        lists = {"args": list(self.args), "roots": list(self.roots)}
+        return {"command_or_url": self.command_or_url, **{key: texts for key, texts in lists.items() if texts}}
 
 
 @dataclass(frozen=True)
@@ -140,6 +147,20 @@ def with_given(items: Iterable[ServerTools]) -> tuple[ServerTools, ...]:
             both = known.target if known.target == item.server.target else f"{known.target} and {item.server.target}"
             raise InvalidTool(f"Two MCP servers have the name {item.name}: {both}", "Give one of them another name")
     return tuple(dict.fromkeys([replace(item, server=given.get(item.name)) for item in found]))
+
+
+def target_text(command_or_url: str, args: Iterable[str], roots: Iterable[str | Path]) -> str:
+    """Return command, arguments and roots of a server, or its address and roots, as a text for the person."""
+    shown = ", ".join(map(str, roots))
+    return " ".join((command_or_url, *args, *([f"(roots: {shown})"] if shown else [])))
+
+
+def home_expanded(path: str | Path) -> Path:
+    """Return a path with the home folder for ``~``."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:  # no home folder of that user
+        return Path(path)
 
 
 def is_address(text: str) -> bool:

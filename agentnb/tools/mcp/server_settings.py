@@ -16,7 +16,21 @@ from agentnb.tools.mcp.server import DEFAULT_TIMEOUT, MCPServer, check_name
 
 OBJECTS = ("mcpServers", "servers")
 """The keys under which files have their servers by name: that of most programs, and that of VS Code."""
-KEYS = ("command", "args", "env", "url", "headers", "cwd", "workDir", "type", "transport", "timeout", "disabled", "name")
+KEYS = (
+    "command",
+    "args",
+    "env",
+    "url",
+    "headers",
+    "cwd",
+    "workDir",
+    "roots",
+    "type",
+    "transport",
+    "timeout",
+    "disabled",
+    "name",
+)
 PERMITTING = ("alwaysAllow", "autoApprove", "autoAllow", "trust", "allowedTools")
 """Keys with which other programs allow calls: a file permits nothing here."""
 UNUSED = ("description", "id", "icon", "gallery", "version", "dev")
@@ -150,9 +164,9 @@ class _Entry:
             raise self.error("url" if url else "", what, f"Write {_FORM}")
         self._check_type(is_remote=bool(url))
         args, env, headers = self._texts("args"), self._by_name("env"), self._by_name("headers")
-        cwd, timeout = self._cwd(), self._timeout()
+        cwd, timeout, roots = self._cwd(), self._timeout(), [self._place(root) for root in self._texts("roots")]
         try:
-            server = MCPServer(self._name, command or url, args=args, env=env, headers=headers, cwd=cwd, timeout=timeout)
+            server = MCPServer(self._name, command or url, args, env, headers, cwd, timeout, roots)
         except SettingsError as error:  # its advice is for Python
             raise self.error("", error.what) from None
         if server.is_remote != bool(url):
@@ -213,9 +227,11 @@ class _Entry:
         if all(both) and both[0] != both[1]:
             raise self.error("workDir", "cwd and workDir name different folders", "Keep one of them")
         cwd = both[0] or both[1]
-        if self._folder is None or not cwd or cwd.startswith("~"):
-            return cwd or None
-        return str(self._folder / cwd)
+        return self._place(cwd) if cwd else None
+
+    def _place(self, path: str) -> str:
+        """Return a path that begins at the folder of the file."""
+        return path if self._folder is None or path.startswith("~") else str(self._folder / path)
 
     def _timeout(self) -> float | None:
         value = self._fields.get("timeout", DEFAULT_TIMEOUT)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from agentnb.core.messages import Text, visible
 from agentnb.core.questions import ToolOrigin
 from agentnb.core.request import ToolRole, ToolSpec
-from agentnb.core.schema.json_schema import UnusableSchema, schema_errors
+from agentnb.core.schema.json_schema import UnusableSchema, schema_errors, usable_schema
 from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
 from agentnb.tools.mcp.connections.catalogue import CONNECTION_CLOSED
 from agentnb.tools.mcp.connections.live_server import LiveServer, leaves, reason
@@ -65,7 +65,7 @@ class MCPTool:
         """The tool as the server names it."""
         self.title: str = visible(tool.title or "")[:MAX_DESCRIPTION_CHARACTERS]
         description = visible(tool.description or tool.title or "")[:MAX_DESCRIPTION_CHARACTERS]
-        self.spec = ToolSpec(name, description, _schema(tool.input_schema), effects=tuple(sorted(self.effects)))
+        self.spec = ToolSpec(name, description, _object_schema(tool.input_schema), effects=tuple(sorted(self.effects)))
         hints = tool.annotations
         self.parallel_safe = bool(hints and hints.read_only_hint)
         self.may_repeat = bool(hints and (hints.read_only_hint or hints.idempotent_hint))
@@ -102,7 +102,7 @@ class MCPTool:
         """Call the tool at its server, which is told when the call is given up."""
         if not isinstance(arguments, Mapping):
             return refused_arguments(self.spec.name, arguments, self.spec.input_schema)
-        questions = CallQuestions(context, self.live.work_dir)
+        questions = CallQuestions(context, self.live.server)
 
         async def progress(done: float, total: float | None, message: str | None) -> None:
             context.progress(done, total, visible(message or ""))
@@ -157,9 +157,14 @@ def problem_of(tool: t.Tool) -> str:
         return f"its schema is nested deeper than {MAX_DEPTH} levels"
     try:
         size = len(msgspec.json.encode(tool.input_schema))
+        if size > MAX_SCHEMA_BYTES:
+            return f"its schema has {size:,} bytes"
+        usable_schema(tool.input_schema)
+    except UnusableSchema as error:
+        return str(error)
     except (TypeError, ValueError, RecursionError):
         return "its schema cannot be sent"
-    return f"its schema has {size:,} bytes" if size > MAX_SCHEMA_BYTES else ""
+    return ""
 
 
 def _with_texts_read(value: Any, places: Collection[tuple[str | int, ...]], at: tuple[str | int, ...] = ()) -> Any:
@@ -184,7 +189,7 @@ def _noted(outcome: ToolOutcome, questions: CallQuestions) -> ToolOutcome:
     return replace(outcome, parts=(*outcome.parts, Text(note)))
 
 
-def _schema(schema: Any) -> dict[str, Any]:
-    """Return the schema of the arguments; providers want an object with properties."""
-    found = dict(schema) if isinstance(schema, Mapping) else {}
+def _object_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of the arguments as it is sent; providers want an object with properties."""
+    found = usable_schema(schema)
     return {**found, "type": "object", "properties": found.get("properties") or {}}

@@ -35,7 +35,7 @@ async def wait_for(tasks: Iterable[Running], mode: Mode, side_by_side: SideBySid
     finally:
         await side_by_side.cancel((task for task in known if task in left), reason)  # in their order
     for task in known:
-        failure = None if task.cancelled() else task.exception()
+        failure = task.exception() if task.done() and not task.cancelled() else None
         if failure is not None:
             raise failure
 
@@ -46,8 +46,8 @@ def has_ended(task: Running) -> bool:
 
 
 def result_of(task: Running) -> Any:
-    """Return the result of a task; None of one that failed or was cancelled."""
-    return None if task.cancelled() or task.exception() is not None else task.result()
+    """Return the result of a task; None of one that failed, was cancelled, or was left behind."""
+    return None if not task.done() or task.cancelled() or task.exception() is not None else task.result()
 
 
 def _raise_at_once(task: Running, mode: Mode) -> None:

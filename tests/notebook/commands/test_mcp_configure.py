@@ -54,6 +54,7 @@ def test_added_servers_are_as_typed(subtests: pytest.Subtests) -> None:
         "clock npx -y -- 'a b'": MCPServer("clock", "npx", ["-y", "--", "a b"]),
         "--env A=b=c --env TOKEN clock x": MCPServer("clock", "x", env={"A": "b=c", "TOKEN": "${TOKEN}"}),
         "clock --env=A=${B} --cwd /srv --timeout 5 x": MCPServer("clock", "x", env={"A": "${B}"}, cwd="/srv", timeout=5),
+        "--roots /srv --roots=data clock x": MCPServer("clock", "x", roots=["/srv", Path.cwd() / "data"]),
         "clock x $HOME {a} ${HOME}": MCPServer("clock", "x", ["$HOME", "{a}", "${HOME}"]),
         "harbour http://localhost:8900/mcp": MCPServer("harbour", "http://localhost:8900/mcp"),
         "harbour http://localhost/ --header 'Authorization=Bearer ${T}'": MCPServer(
@@ -68,7 +69,7 @@ def test_added_servers_are_as_typed(subtests: pytest.Subtests) -> None:
 
 
 def test_added_server_says_how_to_use_it(snapshot: Snapshot, capsys: pytest.CaptureFixture[str]) -> None:
-    session_of("add clock mcp-server-time --local-timezone Europe/Paris", f"add --env TOKEN={SECRET} fs fs-server")
+    session_of("add clock mcp-server-time --local-timezone Europe/Paris", f"add --env TOKEN={SECRET} --roots /srv fs fs-server")
     assert capsys.readouterr().out.splitlines() == snapshot
     assert SECRET in known_secrets(), "it is masked from then on"
 
@@ -77,7 +78,7 @@ def test_words_are_offered_behind_the_command(monkeypatch: pytest.MonkeyPatch) -
     session = session_of("add clock x")
     assert {"add", "load", "remove", "clock"} <= {*mcp_words([], session)}
     assert mcp_words(["remove"], session) == ["clock"]
-    assert mcp_words(["add"], session) == ["--env", "--header", "--cwd", "--timeout"]
+    assert mcp_words(["add"], session) == ["--env", "--header", "--cwd", "--timeout", "--roots"]
     monkeypatch.setenv("MCP_SERVERS", "[")
     assert "clock" in mcp_words([], session), "completion survives a variable that cannot be read"
 

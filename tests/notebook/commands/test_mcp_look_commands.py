@@ -47,7 +47,7 @@ def test_list_says_state_tools_and_standard_error(kernel: Any) -> None:
 def test_one_server_is_shown_with_all_it_has(kernel: Any) -> None:
     shown = kernel.run("%agent mcp bench").listing
     for part in (
-        "bench 1.0, protocol 2026-07-28, folder ",
+        "bench 1.0, protocol 2026-07-28, no roots",
         " tools:\n  add (a: integer, b: integer)  Add two numbers.\n",
         "  grow (name?: string)  Add a tool with this name, or change it.\n",
         "4 resources:\n  memo://greeting (text/plain)  A greeting.\n",

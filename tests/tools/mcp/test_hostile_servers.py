@@ -72,7 +72,7 @@ def test_question_without_words_has_some() -> None:
         return {}
 
     context: Any = SimpleNamespace(ask=ask)
-    answer = asyncio.run(CallQuestions(context, Path()).elicit(FORM.model_copy(update={"message": " \x1b\n"})))
+    answer = asyncio.run(CallQuestions(context, Hostile.server).elicit(FORM.model_copy(update={"message": " \x1b\n"})))
     assert (asked, answer.action) == (["Additional input required."], "accept")
 
 
@@ -111,6 +111,8 @@ def test_schemas_that_no_model_takes_are_a_problem(subtests: pytest.Subtests) ->
         ("usual", {"type": "object"}, False),
         ("deep", deep, True),
         ("large", {"type": "object", "description": "a" * MAX_SCHEMA_BYTES}, True),
+        ("unreadable", {"type": "object", "properties": {str(i): {"type": "any"} for i in range(100)}}, True),
+        ("pattern of JavaScript", {"type": "object", "properties": {"q": {"pattern": "^[\\w-.]+$"}}}, False),
     ):
         with subtests.test(name):
             assert bool(problem_of(t.Tool.model_construct(name="look", input_schema=schema))) == is_problem

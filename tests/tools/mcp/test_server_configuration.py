@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,7 @@ def test_values_of_variables_are_in_no_error(snapshot: Snapshot, subtests: pytes
         ("address that is a variable again", MCPServer("a", "${TOKEN}"), "${TOKEN}"),
         ("password in an address", MCPServer("a", "${TOKEN}"), f"http://me:{SECRET}@localhost/"),
         ("folder", MCPServer("a", "x", cwd="/no/such/folder"), ""),
+        ("root", MCPServer("a", "x", roots=["/no/such/folder"]), ""),
     ):
         with subtests.test(name):
             with pytest.raises(SettingsError) as raised:
@@ -112,7 +114,13 @@ def test_values_of_variables_are_in_no_error(snapshot: Snapshot, subtests: pytes
     assert SECRET not in repr(MCPServer("a", "x", env={"T": SECRET}))
 
 
-def test_permissions_belong_to_command_arguments_folder_and_address_and_to_no_secret() -> None:
+def test_permissions_belong_to_command_arguments_folders_and_address_and_to_no_secret() -> None:
     same = MCPServer("a", "./run", ["--utc"], env={"T": SECRET}, timeout=5), MCPServer("b", "./run", ["--utc"])
-    others = MCPServer("a", "./run"), MCPServer("a", "./run", ["--utc"], cwd="/srv"), MCPServer("a", "./run", ["--utc", "/srv"])
+    utc = same[0]
+    others = (
+        MCPServer("a", "./run"),
+        replace(utc, cwd="/srv"),
+        replace(utc, args=["--utc", "/srv"]),
+        replace(utc, roots=["/srv"]),
+    )
     assert len({one.identity for one in (*same, *others)}) == 1 + len(others)

@@ -91,11 +91,13 @@ def test_notes_say_what_is_left_out(snapshot: Snapshot) -> None:
     assert [*read_servers(one(**fields), "mcp.json").notes] == snapshot
 
 
-def test_folder_is_relative_to_that_of_the_file(subtests: pytest.Subtests) -> None:
+def test_folders_are_relative_to_that_of_the_file(subtests: pytest.Subtests) -> None:
     for given, meant in {"data": "/srv/data", "/opt": "/opt", "~/x": "~/x", None: None}.items():
         with subtests.test(str(given)):
-            (server,) = read_servers(one(cwd=given), "mcp.json", Path("/srv")).servers
+            roots = None if given is None else [given]
+            (server,) = read_servers(one(cwd=given, roots=roots), "mcp.json", Path("/srv")).servers
             assert server.cwd == meant
+            assert server.roots == (() if meant is None else (str(Path(meant).expanduser()),))
 
 
 PROBLEMS = {
@@ -118,6 +120,7 @@ PROBLEMS = {
     "url that is a command": '{"mcpServers": {"a": {"url": "localhost:8900/mcp"}}}',
     "password in the address": '{"mcpServers": {"a": {"url": "http://me:tide-7f3a9b21c4@localhost/mcp"}}}',
     "args that are a text": one(args="--utc"),
+    "roots that are a text": one(roots="/srv"),
     "argument that is a number": one(args=["--port", 8900]),
     "env that is a list": one(env=["A=tide-7f3a9b21c4"]),
     "env with a number": one(env={"A": "x", "PORT": 8900}),

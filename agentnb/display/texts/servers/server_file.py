@@ -33,6 +33,7 @@ def _facts(server: MCPServer) -> Iterator[tuple[str, str]]:
     yield ("reaches", server.command_or_url) if server.is_remote else ("starts", _command(server))
     if server.cwd is not None:
         yield "in", str(server.cwd)
+    yield from (("root", str(root)) for root in server.roots)
     for kind, values in (("env", server.env), ("header", server.headers)):
         for name, value in values.items():
             yours = list(dict.fromkeys(VARIABLE.findall(value)))

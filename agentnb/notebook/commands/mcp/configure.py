@@ -16,12 +16,12 @@ from agentnb.session.session import Session
 from agentnb.tools.mcp.expansion import check_variables, secrets
 from agentnb.tools.mcp.server import DEFAULT_TIMEOUT, PREFIX, MCPServer, check_name, is_address_or_variable
 
-ENV, HEADER, CWD, TIMEOUT = "--env", "--header", "--cwd", "--timeout"
-ADD_OPTIONS = (ENV, HEADER, CWD, TIMEOUT)
+ENV, HEADER, CWD, TIMEOUT, ROOTS = "--env", "--header", "--cwd", "--timeout", "--roots"
+ADD_OPTIONS = (ENV, HEADER, CWD, TIMEOUT, ROOTS)
 END = "--"
 """Ends the options: what follows belongs to the command."""
 USAGE = "Write: %agent mcp add [OPTIONS] NAME COMMAND ..., or NAME URL. Options: " + ", ".join(
-    [f"{ENV} NAME=VALUE", f"{HEADER} NAME=VALUE", f"{CWD} FOLDER", f"{TIMEOUT} SECONDS"]
+    [f"{ENV} NAME=VALUE", f"{HEADER} NAME=VALUE", f"{CWD} FOLDER", f"{TIMEOUT} SECONDS", f"{ROOTS} FOLDER"]
 )
 IN_THE_NOTEBOOK = "A value that is written here stays in the notebook. ${NAME} stands for an environment variable"
 _ASSIGNMENTS = {ENV: re.compile(r"([^=\s]+)=(.*)", re.DOTALL), HEADER: re.compile(r"([^=:\s]+)(?:=|:\s*)(.*)", re.DOTALL)}
@@ -38,6 +38,7 @@ class _Typed:
     headers: dict[str, str] = field(default_factory=dict)
     cwd: str | None = None
     timeout: float | None = DEFAULT_TIMEOUT
+    roots: list[str] = field(default_factory=list)
 
 
 def add_command(session: Session, shell: Any, rest: str) -> None:
@@ -111,7 +112,7 @@ def _read(words: list[str]) -> MCPServer:
         raise SettingsError(f"{name}: {problem}", "Write ${NAME} for a variable of the environment")
     check_name(name)
     try:
-        return MCPServer(name, target, args, env=typed.env, headers=typed.headers, cwd=typed.cwd, timeout=typed.timeout)
+        return MCPServer(name, target, args, typed.env, typed.headers, typed.cwd, typed.timeout, typed.roots)
     except SettingsError as error:  # its advice is for Python
         raise SettingsError(error.what, USAGE) from None
 
@@ -127,6 +128,8 @@ def _take_option(typed: _Typed, word: str, left: list[str]) -> None:
         value = left.pop(0)
     if option == CWD:
         typed.cwd = value
+    elif option == ROOTS:
+        typed.roots.append(value)
     elif option == TIMEOUT:
         typed.timeout = _seconds(value)
     else:

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
+import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 from agentnb.tools.builtin.git.refusal import GitRefused
+from agentnb.tools.builtin.shell.process_tree import descendants_of, process_text
 
 SECONDS = 60.0
 """The time limit of one process."""
+LOOK_SECONDS = 0.3
+"""The time between two looks at whether a process waits for a writer of a named pipe, which never comes."""
+FIFO_WAIT = "wait_for_partner"
+"""Where in Linux a process waits that opens a named pipe."""
 SECONDS_TO_CLEAN_UP = 2.0
 """The time for git to remove its lock files before it is killed."""
 MAX_ERROR_BYTES = 4_000
+WAITS = "git waits for a named pipe (a FIFO) that is in the place of one of its files, such as .gitignore, and was ended."
 
 
 class Bounds(NamedTuple):
@@ -81,14 +90,19 @@ async def run_process(
 ) -> ProcessResult:
     """Run a command to its end. Its whole group is ended at the time limit, and when the call is cancelled.
 
-    Raises `GitRefused` at the time limit, and if it cannot be started.
+    Raises `GitRefused` at the time limit, if it waits for a named pipe, and if it cannot be started.
     """
     process = await _start(command, folder, environment)
     output, error_output = CapturedOutput(bounds), CapturedOutput(Bounds(MAX_ERROR_BYTES))
+    work = asyncio.gather(
+        _feed(process, stdin), _keep(process.stdout, output), _keep(process.stderr, error_output), process.wait()
+    )
     try:
         async with asyncio.timeout(seconds):
-            await asyncio.gather(_feed(process, stdin), _keep(process.stdout, output), _keep(process.stderr, error_output))
-            code = await process.wait()
+            while not (await asyncio.wait([work], timeout=LOOK_SECONDS))[0]:
+                if _waits_for_pipe(process.pid):
+                    raise GitRefused("git_error", WAITS, "Work without git, or ask the person to remove it.")
+            *_, code = work.result()
     except TimeoutError:
         raise GitRefused(
             "timeout",
@@ -96,6 +110,7 @@ async def run_process(
             "Ask for less at once, such as one folder.",
         ) from None
     finally:
+        work.cancel()
         await _end_group(process)
     return ProcessResult(code, output, error_output.head.decode(errors="replace").strip())
 
@@ -104,6 +119,7 @@ async def _start(command: Sequence[str | bytes], folder: Path, environment: Mapp
     """Start a process. If the call is cancelled meanwhile, its whole group is ended; asyncio would end the process alone."""
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(
+            *_dying_with_parent(),
             *command,
             cwd=folder,
             env=environment,
@@ -121,6 +137,21 @@ async def _start(command: Sequence[str | bytes], folder: Path, environment: Mapp
         with suppress(OSError):
             await _end_group(await starting)
         raise
+
+
+@cache
+def _dying_with_parent() -> tuple[str, ...]:
+    """Return the words before a command with which it dies with this process; none where that is not known."""
+    words = (shutil.which("setpriv", path=os.defpath) or "", "--pdeathsig", "KILL", "--")
+    with suppress(OSError):
+        if words[0] and subprocess.run([*words, "true"], capture_output=True, check=False).returncode == 0:
+            return words
+    return ()
+
+
+def _waits_for_pipe(process: int) -> bool:
+    """Return whether a process of git, or one that it started, waits for a writer of a named pipe."""
+    return any(process_text(f"{number}/wchan") == FIFO_WAIT for number in (process, *descendants_of(process)))
 
 
 async def _feed(process: asyncio.subprocess.Process, data: bytes) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import zlib
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -10,12 +11,16 @@ from urllib.parse import SplitResult, urlsplit
 
 from agentnb import settings
 from agentnb.errors import SettingsError
+from agentnb.tools.builtin.bounded_body import BoundedBody, UnknownEncoding
 from agentnb.tools.builtin.github.api_errors import behind_proxy, refused, unexpected, unreachable
 
 API_URL = "https://api.github.com"
 ANSWER_SECONDS = 15
 """Seconds to wait for a connection, and for each piece of the answer."""
-HEADERS = {"Accept": "application/vnd.github+json"}
+HEADERS = {"Accept": "application/vnd.github+json", "Accept-Encoding": "gzip"}
+MAX_BYTES = 10_000_000
+"""Bytes of an answer that are read, compressed or not."""
+CHUNK_BYTES = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,7 @@ class Api:
             raise behind_proxy(urlsplit(self.url).hostname or host)
         try:
             with closing(self._client()) as client:
+                _read_bounded_answers(client.requester)
                 _, data = client.requester.requestJsonAndCheck(verb, path, headers=dict(HEADERS), **content)
         except GithubException as error:
             raise refused(error.status, error.data, error.headers or {}, has_token=self.key is not None) from None
@@ -70,6 +76,37 @@ class Api:
         from requests.utils import get_environ_proxies, select_proxy
 
         return self.url.startswith("http:") and bool(select_proxy(self.url, get_environ_proxies(self.url)))
+
+
+def _read_bounded_answers(requester: Any) -> None:
+    """Have no answer read beyond the limit. PyGithub takes another class of connections only for the whole process."""
+    kind = requester._Requester__connectionClass
+
+    def connect(*place: Any, **options: Any) -> Any:
+        connection = kind(*place, **options)
+        connection.session.hooks["response"].append(_read_bounded)
+        return connection
+
+    requester._Requester__connectionClass = connect
+
+
+def _read_bounded(response: Any, **_: Any) -> None:
+    """Read the body of a response of `requests` up to the limit, before that reads it whole. Raises `GitHubFailed`."""
+    from requests import ReadTimeout, RequestException
+    from urllib3.exceptions import HTTPError, ReadTimeoutError
+
+    try:
+        body = BoundedBody(response.headers.get("Content-Encoding", ""), MAX_BYTES)
+        for chunk in response.raw.stream(CHUNK_BYTES, decode_content=False):
+            if body.add(chunk):
+                raise unexpected(f"it has more than {MAX_BYTES:,} bytes")
+    except (UnknownEncoding, zlib.error):
+        raise unexpected("it is compressed in a way that cannot be read") from None
+    except ReadTimeoutError as error:
+        raise ReadTimeout from error
+    except HTTPError as error:
+        raise RequestException from error
+    response._content, response._content_consumed = body.content, True
 
 
 def check_url(url: object) -> None:

@@ -23,7 +23,7 @@ def descendants_of(number: int) -> tuple[int, ...]:
 def _children_of(number: int) -> list[int]:
     numbers: list[int] = []
     for thread in _names(f"{number}/task"):
-        numbers += map(int, _text(f"{number}/task/{thread}/children").split())
+        numbers += map(int, process_text(f"{number}/task/{thread}/children").split())
     return numbers
 
 
@@ -44,13 +44,13 @@ def _holds(number: int, pipes: set[str]) -> bool:
 
 
 def _writes(number: int, descriptor: str) -> bool:
-    lines = _text(f"{number}/fdinfo/{descriptor}").splitlines()
+    lines = process_text(f"{number}/fdinfo/{descriptor}").splitlines()
     flags = next((line.split()[1] for line in lines if line.startswith("flags:")), "0")
     return int(flags, 8) & os.O_ACCMODE != os.O_RDONLY
 
 
 def _parent_of(number: int) -> int:
-    fields = _text(f"{number}/stat").rpartition(")")[2].split()
+    fields = process_text(f"{number}/stat").rpartition(")")[2].split()
     return int(fields[1]) if fields else 0
 
 
@@ -63,7 +63,8 @@ def _names(folder: str) -> list[str]:
         return []
 
 
-def _text(path: str) -> str:
+def process_text(path: str) -> str:
+    """Return a file of ``/proc``; an empty text if the process has ended, or is somebody else's."""
     try:
         return (PROCESSES / path).read_text(errors="replace")
     except OSError:

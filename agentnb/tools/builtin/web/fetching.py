@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
 
+from agentnb.tools.builtin.bounded_body import BoundedBody, UnknownEncoding
 from agentnb.tools.builtin.web import errors
 from agentnb.tools.builtin.web.addresses import WebAddress, next_address, read_address
 from agentnb.tools.builtin.web.connections import connection_pool, tls_problem
@@ -22,8 +22,6 @@ MAX_CHARACTERS = 100_000
 MAX_REDIRECTS = 5
 REDIRECTS = (301, 302, 303, 307, 308)
 HEADERS = {"User-Agent": "agentnb (web_fetch)", "Accept": "text/html, text/*;q=0.9, */*;q=0.5", "Accept-Encoding": "gzip"}
-COMPRESSED = ("gzip", "x-gzip", "deflate")
-_GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
 
 
 class Page(NamedTuple):
@@ -98,26 +96,15 @@ async def _read(response: Any, address: WebAddress) -> Page | str:
     content_type = headers.get("content-type", "")
     if not is_text(content_type):
         raise errors.unreadable(address.text, f"its type is {media_type(content_type)[:100]!r}")
-    encoding = headers.get("content-encoding", "identity").strip().lower()
-    if encoding not in (*COMPRESSED, "identity", ""):
-        raise errors.unreadable(address.text, "it is compressed in a way that is not known")
     try:
-        body, is_cut = await _body(response.aiter_stream(), encoding in COMPRESSED)
+        body = BoundedBody(headers.get("content-encoding", ""), MAX_BYTES)
+        async for chunk in response.aiter_stream():
+            if body.add(chunk):
+                break
+    except UnknownEncoding:
+        raise errors.unreadable(address.text, "it is compressed in a way that is not known") from None
     except zlib.error:
         raise errors.unreadable(address.text, "it is compressed, and damaged") from None
-    if not content_type and b"\0" in body[:1000]:
+    if not content_type and b"\0" in body.content[:1000]:
         raise errors.unreadable(address.text, "it has no type, and bytes that no text has")
-    return Page(address, content_type, body, is_cut)
-
-
-async def _body(chunks: AsyncIterator[bytes], is_compressed: bool) -> tuple[bytes, bool]:
-    """Return the bytes of a page, and whether there are more of them than the limit."""
-    decoder = zlib.decompressobj(_GZIP_OR_ZLIB) if is_compressed else None
-    body, received = bytearray(), 0
-    async for chunk in chunks:
-        received += len(chunk)
-        space = MAX_BYTES + 1 - len(body)
-        body += chunk[:space] if decoder is None else decoder.decompress(chunk, space)
-        if max(len(body), received) > MAX_BYTES:
-            return bytes(body[:MAX_BYTES]), True
-    return bytes(body), False
+    return Page(address, content_type, body.content, body.is_cut)

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from agentnb.core.schema.nesting import MAX_DEPTH, cut_deep
 from agentnb.tools.mcp.connections.catalogue import Catalogue, ServerFacts, catalogue_of, facts_of, tools_of
 from agentnb.tools.mcp.connections.stderr_tail import StderrTail
 from agentnb.tools.mcp.server import MCPServer
@@ -21,6 +22,8 @@ CONNECT_SECONDS = 30.0
 """Seconds to reach a server at an address; how long a call takes is limited by its tool."""
 CLOSE_SECONDS = 9.0
 """Seconds that a server has to end: a program is killed before; a server at an address may never answer the farewell."""
+MAX_LEVELS = MAX_DEPTH + 20
+"""Levels of a message that are read, fewer than the client's: a schema in it that was cut off is still too deep to be used."""
 SESSION_HEADER = "mcp-session-id"
 NOT_FOUND = 404
 """The status of a response to a request of a session that the server does not know; the older protocol has sessions."""
@@ -36,7 +39,7 @@ class Connection:
         """``server``: with the values of its variables. ``changed`` is called when the server says that its tools changed."""
         self.server = server
         self.work_dir = work_dir
-        """The folder that the server is told of as its root."""
+        """The folder that a program starts in, unless it has one of its own."""
         self.tools: tuple[t.Tool, ...] = ()
         self.catalogue = Catalogue()
         """The first page of its resources and prompts, as of when its tools were listed."""
@@ -113,7 +116,7 @@ class Connection:
             mode="auto",
             cache=None,
             elicitation_callback=self._on_elicit,
-            list_roots_callback=self._on_roots,
+            list_roots_callback=self._on_roots if self.server.roots else None,
             message_handler=self._on_message,
         )
         await stack.enter_async_context(client)
@@ -188,21 +191,34 @@ class Connection:
         return await self._elicit(params)
 
     async def _on_roots(self, context: Any) -> Any:
-        from mcp.types import ListRootsResult
-
-        return ListRootsResult(roots=[root_of(self.work_dir)])
+        return listed_roots(self.server)
 
 
 async def _unchecked(name: str, result: t.CallToolResult) -> None:
     """Take a result without a look at its schema."""
 
 
-def root_of(folder: Path) -> t.Root:
-    """Return the root that a server is told: the folder that the tools of a run work in."""
-    from mcp.types import Root
+def listed_roots(server: MCPServer) -> t.ListRootsResult:
+    """Return the folders that the person has given a server to work in."""
+    from mcp.types import ListRootsResult, Root
     from pydantic import FileUrl
 
-    return Root(uri=FileUrl(folder.resolve().as_uri()), name=folder.name)
+    folders = [Path(root).resolve() for root in server.roots]
+    return ListRootsResult(roots=[Root(uri=FileUrl(folder.as_uri()), name=folder.name) for folder in folders])
+
+
+def _readable(message: Any) -> Any:
+    """Return a message that is nested too deep for the client cut off below, so that its request has an answer."""
+    from mcp.shared.message import SessionMessage
+    from mcp.types import jsonrpc_message_adapter
+    from pydantic import ValidationError
+
+    line = message.errors()[0]["input"] if isinstance(message, ValidationError) else None
+    if isinstance(line, str | bytes):
+        text = line if isinstance(line, str) else line.decode(errors="replace")
+        with suppress(ValidationError):
+            return SessionMessage(jsonrpc_message_adapter.validate_json(cut_deep(text, MAX_LEVELS), by_name=False))
+    return message
 
 
 class _EndNoticed:
@@ -223,7 +239,7 @@ class _EndNoticed:
 
     async def __anext__(self) -> Any:
         try:
-            return await self._stream.__anext__()
+            return _readable(await self._stream.__anext__())
         except BaseException:
             self._note_end()
             raise

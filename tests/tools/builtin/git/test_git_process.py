@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from agentnb.tools.builtin.git import process
 from agentnb.tools.builtin.git.process import Bounds, CapturedOutput, run_process
 from agentnb.tools.builtin.git.refusal import GitRefused
 
@@ -43,7 +46,7 @@ def test_input_that_is_not_read_does_no_harm() -> None:
 
 def test_a_program_that_does_not_start_is_refused() -> None:
     with pytest.raises(GitRefused) as refused:
-        asyncio.run(run_process([str(HERE.absolute() / "nothing")], HERE, ENVIRONMENT))
+        asyncio.run(run_process(["true"], HERE / "nothing", ENVIRONMENT))
     assert refused.value.outcome.error_code == "git_error"
 
 
@@ -84,4 +87,47 @@ def test_the_time_limit_ends_the_whole_group() -> None:
     with pytest.raises(GitRefused) as refused:
         asyncio.run(run_process(["sh", "-c", CLEANS_UP], HERE, ENVIRONMENT, seconds=0.01))
     assert refused.value.outcome.error_code == "timeout"
+    os.close(pipe)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="where a process waits is known on Linux only")
+def test_git_waits_for_no_named_pipe(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "LOOK_SECONDS", 0.02)
+    subprocess.run(
+        "git init -q . && touch f && git add f && git -c user.name=a -c user.email=b commit -qm one", shell=True, check=True
+    )
+    for name, command in (
+        (".gitignore", "status"),
+        (".gitattributes", "diff"),
+        (".mailmap", "log"),
+        (".git/info/exclude", "status"),
+    ):
+        with subtests.test(name):
+            Path("f").write_text(name)
+            Path(name).unlink(missing_ok=True)
+            os.mkfifo(name)
+            with pytest.raises(GitRefused) as refused:
+                asyncio.run(run_process(["git", command], HERE, ENVIRONMENT))
+            assert process.WAITS in refused.value.outcome.text
+            Path(name).unlink()
+    Path("f").unlink()
+    os.mkfifo("f")
+    assert asyncio.run(run_process(["git", "diff"], HERE, ENVIRONMENT)).code == 0, "a tracked name is not opened"
+
+
+@pytest.mark.skipif(not process._dying_with_parent(), reason="needs setpriv of util-linux")
+def test_a_process_dies_with_the_one_that_started_it() -> None:
+    os.mkfifo("alive")
+    program = f"""
+import asyncio
+from pathlib import Path
+from agentnb.tools.builtin.git import process
+from agentnb.tools.builtin.git.process import run_process
+asyncio.run(run_process(["sh", "-c", "exec 3>alive; echo go >&3; exec sleep 1000"], Path(), {dict(ENVIRONMENT)!r}))
+"""
+    with subprocess.Popen([sys.executable, "-c", program]) as parent:
+        pipe = os.open("alive", os.O_RDONLY)
+        assert read_pipe(pipe) == b"go\n"
+        parent.kill()
+    assert read_pipe(pipe) == b"", "no process holds the pipe"
     os.close(pipe)

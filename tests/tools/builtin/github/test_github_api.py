@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import logging
 import time
 from pathlib import Path
@@ -12,7 +14,7 @@ from github_server import TOKEN, Answer, GitHubServer, issue
 
 from agentnb import settings
 from agentnb.settings import Key
-from agentnb.tools.builtin.github import api_errors
+from agentnb.tools.builtin.github import api, api_errors
 from agentnb.tools.builtin.github.api import Api, check_url
 from agentnb.tools.builtin.github.api_errors import GitHubFailed
 from agentnb.tools.tool import ToolOutcome
@@ -88,6 +90,23 @@ def test_a_renamed_repository_is_followed_at_once_on_the_same_host(monkeypatch: 
 def test_an_answer_that_is_not_json_is_an_error() -> None:
     with GitHubServer({PATH: Answer(200, b'{"number": ')}) as server:
         assert refusal(server.url).error_code == "unexpected_answer"
+
+
+def test_an_answer_is_read_up_to_a_limit_compressed_or_not(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "MAX_BYTES", 50_000)
+    packed, long = {"Content-Encoding": "gzip"}, json.dumps(issue(12, body="a" * 50_000)).encode()
+    for name, status, body, headers, problem in (
+        ("as it is", 200, long, {}, "50,000 bytes"),
+        ("compressed", 200, gzip.compress(long), packed, "50,000 bytes"),
+        ("of an error", 404, gzip.compress(long), packed, "50,000 bytes"),
+        ("damaged", 200, b"no gzip", packed, "compressed"),
+        ("in another way", 200, b"x", {"Content-Encoding": "br"}, "compressed"),
+    ):
+        with subtests.test(name), GitHubServer({PATH: Answer(status, body, headers)}) as server:
+            outcome = refusal(server.url)
+            assert outcome.error_code == "unexpected_answer" and problem in outcome.text
+    with GitHubServer({PATH: Answer(200, gzip.compress(b'{"number": 3}'), packed)}) as server:
+        assert Api(server.url, None).get(PATH)["number"] == 3
 
 
 def test_a_server_that_is_not_there_is_an_error(snapshot: Snapshot) -> None:

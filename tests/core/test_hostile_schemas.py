@@ -1,0 +1,116 @@
+"""Schemas of others: read where they can be, and never without an end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agentnb.core.schema import json_schema
+from agentnb.core.schema.json_schema import MAX_REPAIRS, UnusableSchema, schema_problems, usable_schema
+from agentnb.core.schema.nesting import cut_deep
+from agentnb.core.schema.secret_fields import secret_fields
+from agentnb.core.schema.whole_numbers import whole_numbers
+
+TEXT = {"type": "string"}
+JSON = {
+    "$ref": "#/$defs/any",
+    "$defs": {
+        "any": {
+            "anyOf": [
+                {"type": ["string", "number", "boolean", "null"]},
+                {"type": "array", "items": {"$ref": "#/$defs/any"}},
+                {"type": "object", "additionalProperties": {"$ref": "#/$defs/any"}},
+            ]
+        }
+    },
+}
+
+
+def fan(kind: str, levels: int = 60, refer: str = "#/$defs/d{}") -> dict[str, Any]:
+    """Return a schema whose every level refers twice to the next one."""
+    links = [{"$anchor": f"d{i}", kind: [{"$ref": refer.format(i + 1)}] * 2} for i in range(levels)]
+    return {
+        "$ref": refer.format(0),
+        "$defs": {f"d{i}": one for i, one in enumerate([*links, {"$anchor": f"d{levels}", **TEXT}])},
+    }
+
+
+def chain(length: int) -> dict[str, Any]:
+    return {
+        "$ref": "#/$defs/d0",
+        "$defs": {**{f"d{i}": {"$ref": f"#/$defs/d{i + 1}"} for i in range(length)}, f"d{length}": TEXT},
+    }
+
+
+def nested(levels: int) -> Any:
+    value: Any = {}
+    for _ in range(levels):
+        value = {"a": {"b": value}}
+    return value
+
+
+TWICE = {"properties": {"a": {"anyOf": [{"properties": {"b": {"$ref": "#"}}}] * 2}}}
+ITEMS = {"items": {"anyOf": [{"items": {"$ref": "#"}}] * 2}}
+ENDLESS = {
+    "all of": (fan("allOf"), 1.0),
+    "any of": (fan("anyOf"), 1.0),
+    "one of": (fan("oneOf"), "a"),
+    "by anchor": (fan("allOf", refer="#d{}"), "a"),
+    "by an escaped pointer": (fan("allOf", refer="#/%24defs/d{}"), "a"),
+    "by its own address": ({"$id": "https://x.org/s", **fan("allOf", refer="https://x.org/s#/$defs/d{}")}, "a"),
+    "by another address": ({"allOf": [{"$id": "https://x.org/s", **fan("allOf", refer="s#/$defs/d{}")}]}, "a"),
+    "properties": (TWICE, nested(60)),
+    "items": (ITEMS, [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1.0]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]),
+}
+
+
+def test_check_without_an_end_is_given_up(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_schema, "MAX_STEPS_OF_VALUE", 2_000)
+    for name, (schema, value) in ENDLESS.items():
+        with subtests.test(name):
+            assert [*schema_problems(schema, value)] == ["its schema takes too many steps to check this"]
+            assert whole_numbers(schema, value) is value
+            assert secret_fields(schema) == []
+
+
+def test_schema_that_refers_to_itself_or_far_is_checked(subtests: pytest.Subtests) -> None:
+    rows = [{"a": [1, 2, {"b": None}]}] * 100
+    cases = [(JSON, rows, True), (JSON, [*rows, {1}], False), (chain(3_000), "a", True), (chain(3_000), 1, False)]
+    for place, (schema, value, fits) in enumerate(cases):
+        with subtests.test(str(place)):
+            assert bool([*schema_problems(schema, value)]) != fits
+    assert whole_numbers(JSON, rows) == rows
+
+
+def test_unreadable_keywords_are_translated_or_left_out(subtests: pytest.Subtests) -> None:
+    for name, given, read in (
+        ("pattern of JavaScript", {"pattern": "^[\\w-.]+$"}, {"pattern": "^[\\w\\-.]+$"}),
+        ("pattern that nothing reads", {"pattern": "(["}, {}),
+        ("pattern that takes memory", {"pattern": "\\p{L}{500}"}, {}),
+        ("limit of draft 4", {"minimum": 0, "exclusiveMinimum": True}, {"exclusiveMinimum": 0}),
+        ("no limit of draft 4", {"maximum": 9, "exclusiveMaximum": False}, {"maximum": 9}),
+        ("tuple", {"items": [TEXT], "additionalItems": False}, {"prefixItems": [TEXT], "items": False}),
+        ("required of draft 3", {"type": "string", "required": True}, TEXT),
+        ("type that nobody knows", {"type": "any"}, {}),
+        ("null", {"properties": None}, {}),
+        ("reference to elsewhere", {"$ref": "https://example.org/x.json"}, {}),
+        ("reference to nothing", {"$ref": "#/$defs/x", "title": "A"}, {"title": "A"}),
+        ("name of a property", {"properties": {"pattern": {"type": "any"}}}, {"properties": {"pattern": {}}}),
+    ):
+        with subtests.test(name):
+            within = {"type": "object", "properties": {"q": {"anyOf": [given]}}}
+            assert usable_schema(within) == {"type": "object", "properties": {"q": {"anyOf": [read]}}}
+            assert usable_schema(usable_schema(within)) == usable_schema(within)
+    for name, given in {
+        "many": {"properties": {str(i): {"type": "any"} for i in range(MAX_REPAIRS + 1)}},
+        "no object": 3,
+    }.items():
+        with subtests.test(name), pytest.raises(UnusableSchema):
+            usable_schema(given)  # type: ignore[arg-type]
+
+
+def test_what_is_nested_deeper_is_cut_off() -> None:
+    text = '{"a": [1, {"b": "]["}], "c": []}'
+    assert [cut_deep(text, most) for most in (1, 2, 3)] == ['{"a": [], "c": []}', '{"a": [1, {}], "c": []}', text]
+    assert cut_deep("[" * 9, 3) == "[" * 4 and cut_deep('"[[["', 1) == '"[[["'

@@ -1,0 +1,72 @@
+"""Tools of a cell that run an event loop of their own, with and without the extra `nest`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from real_kernel import Kernel
+
+from agentnb.runtime.workers.nested_loops import INSTALL
+
+SETUP = '''
+%load_ext agentnb
+import asyncio, sys
+from agentnb import ToolCall
+from agentnb.models import ScriptedModel
+
+async def inner():
+    await asyncio.wait_for(asyncio.sleep(0.001), 5)
+    return "from inside"
+
+def by_run() -> str:
+    """Run a loop."""
+    return asyncio.run(inner())
+
+def by_loop() -> str:
+    """Run the loop of the cell."""
+    return asyncio.get_event_loop().run_until_complete(inner())
+
+def other() -> str:
+    """Fail otherwise."""
+    raise RuntimeError("asyncio.run() cannot be called from a running event loop")
+
+async def waits() -> str:
+    """Wait."""
+    return await inner()
+'''
+CELL = "%%agent -t by_run by_loop other waits -m model --max-seconds 60 -p minimal -g off\nGo."
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Kernel]:
+    """A kernel of the test's own: the extra changes asyncio for good."""
+    kernel = Kernel(tmp_path)
+    assert kernel.run(SETUP).status == "ok"
+    yield kernel
+    kernel.close()
+
+
+def results(kernel: Kernel) -> dict[str, str]:
+    """Return the results of the tools, each called in a round of its own."""
+    names = ("by_run", "by_loop", "other", "waits")
+    kernel.run(f"model = ScriptedModel([*[ToolCall(name, {{}}) for name in {names}], 'Done.'])")
+    cell = kernel.run(CELL)
+    assert cell.status == "ok", cell.error
+    return {name: kernel.value(f"run.rounds[{place}].results[0].text") for place, name in enumerate(names)}
+
+
+def test_loop_in_a_tool_of_a_cell_names_the_extra_that_it_needs(own: Kernel) -> None:
+    own.run("sys.modules['nest_asyncio'] = None")
+    told = results(own)
+    assert {name for name, text in told.items() if INSTALL in text} == {"by_run", "by_loop"}
+    assert "from inside" in told["waits"]
+
+
+def test_loop_in_a_tool_of_a_cell_runs_with_the_extra(own: Kernel) -> None:
+    for _ in range(2):
+        told = results(own)
+        assert {name for name, text in told.items() if "from inside" in text} == {"by_run", "by_loop", "waits"}
+        assert INSTALL not in str(told)
+    assert own.value("run.status") == "completed"

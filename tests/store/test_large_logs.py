@@ -1,0 +1,125 @@
+"""Logs that grow large: what is written is read again, cut where there was no room, with a mark that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentnb import Agent, Run, Store, ToolCall
+from agentnb.core.log import event_bounds
+from agentnb.core.log.event_bounds import cut_event
+from agentnb.core.log.events import ToolFinished
+from agentnb.core.log.wire import encode
+from agentnb.core.messages import Image, Text, ToolResult
+from agentnb.errors import TraceError
+from agentnb.models.scripted import ScriptedModel
+from agentnb.store import bounds
+from agentnb.store import store as stores
+from agentnb.store.writing import save_log
+
+MARK = "were left out here"
+
+
+def big(characters: int, kind: str = "text") -> Any:
+    """Return much."""
+    if kind == "list":
+        return list(range(characters // 8))
+    if kind == "shown":
+        print("p" * characters)
+        return "printed"
+    return "ab" * (characters // 2)
+
+
+def played(store: Store | None, *calls: ToolCall, **options: Any) -> Run:
+    agent = Agent(ScriptedModel([*[[call] for call in calls], "Done."]), tools=[big], todos=False, instructions=False)
+    return agent.run_sync("Go.", store=store, **options)
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Logs in thousandths of their size."""
+    monkeypatch.setattr(event_bounds, "MAX_EVENT_BYTES", 30_000)
+    monkeypatch.setattr(event_bounds, "MAX_LOG_BYTES", 190_000)
+    monkeypatch.setattr(stores, "MAX_HELD_BYTES", 200_000)
+    monkeypatch.setattr(bounds, "MAX_HELD_BYTES", 200_000)
+    yield
+
+
+@pytest.mark.usefixtures("small")
+def test_log_never_grows_past_what_is_read(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    calls = [
+        ToolCall("big", {"characters": 1_000_000}),
+        *[ToolCall("big", {"characters": 45_000 + place}) for place in range(20)],
+    ]
+    for name, given in {"text": calls, "list": [ToolCall("big", {"characters": 400_000, "kind": "list"})] * 2}.items():
+        with subtests.test(name):
+            store = Store(tmp_path / name)
+            run = played(store, *given)
+            assert run.status == "completed"
+            assert store.path(run.id).stat().st_size <= 200_000
+            assert MARK in run.rounds[0].results[0].text
+            assert MARK in str(run.messages), "the model reads the mark"
+            assert store.load(run.id).events == run.events
+            assert [(row.id, row.status, row.rounds) for row in store.summaries()] == [(run.id, "completed", len(given) + 1)]
+    assert MARK not in str(played(None, calls[0]).messages), "a run in memory is whole"
+
+
+@pytest.mark.usefixtures("small")
+def test_log_of_an_earlier_version_is_listed_and_read_cut(tmp_path: Path) -> None:
+    store, run = Store(tmp_path), played(None, *[ToolCall("big", {"characters": 100_000 + place}) for place in range(4)])
+    path = save_log(run, store.path(run.id))
+    assert path.stat().st_size > 400_000
+    assert [row.status for row in store.summaries()] == ["completed"]
+    loaded = store.load(run.id)
+    assert [len(one.results) for one in loaded.rounds] == [len(one.results) for one in run.rounds]
+    assert sum(len(encode(event)) for event in loaded.events) <= 200_000
+    assert MARK in loaded.rounds[0].results[0].text
+
+
+@pytest.mark.usefixtures("small")
+def test_lines_and_values_that_are_too_much_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, run = Store(tmp_path), played(None, *[ToolCall("big", {"characters": 500_000})])
+    save_log(run, store.path(run.id))
+    with pytest.raises(TraceError, match="has a line of more than"):
+        store.load(run.id)
+    other = played(None, *[ToolCall("big", {"characters": 100_000 + place}) for place in range(3)])
+    save_log(other, store.path(other.id))
+    monkeypatch.setattr(bounds, "MAX_HELD_VALUES", 10)
+    with pytest.raises(TraceError, match="values of JSON"):
+        store.load(other.id)
+
+
+def test_commas_of_a_text_are_no_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("UNCOUNTED_BYTES", "SURELY_FEW_VALUES"):
+        monkeypatch.setattr(bounds, name, 100)
+    monkeypatch.setattr(bounds, "MAX_HELD_VALUES", 1_000)
+    bounds.check_log(b'{"text":"' + rb"1,2\"," * 5_000 + b'"}', "it")
+    with pytest.raises(TraceError, match="values"):
+        bounds.check_log(b'{"list":[%s]}' % (b"1,2," * 5_000), "it")
+
+
+def test_cut_event_is_the_same_event_with_marks() -> None:
+    text, image = Text("a" * 50_000 + "end"), Image("image/png", b"x" * 40_000)
+    result = ToolResult("c", "big", (text, image, Text("short")), error_code="mine")
+    event = ToolFinished(0, datetime(2026, 1, 1, tzinfo=UTC), "r-1", result=result)
+    cut = cut_event(event, 10_000)
+    assert isinstance(cut, ToolFinished) and len(encode(cut)) <= 10_000
+    assert (cut.seq, cut.result.call_id, cut.result.error_code) == (event.seq, "c", "mine")
+    first, second, third = [getattr(part, "text", "") for part in cut.result.parts]
+    assert first.startswith("aaa") and first.endswith("end") and MARK in first and MARK.replace("were", "was") in second
+    assert third == "short"
+
+
+@pytest.mark.nightly("by day with small bounds")
+@pytest.mark.slow("writes and reads logs of 200 MB")
+def test_results_of_hundreds_of_megabytes_are_kept(tmp_path: Path) -> None:
+    for sizes in ([210_000_000], [45_000_000 + place for place in range(5)]):
+        store = Store(tmp_path / str(len(sizes)))
+        run = played(store, *[ToolCall("big", {"characters": size}) for size in sizes])
+        assert run.status == "completed"
+        assert store.load(run.id).events == run.events
+        assert [row.status for row in store.summaries()] == ["completed"]

@@ -1,0 +1,51 @@
+"""Steps that ignore their cancellation: they hold no run that has failed, or that no longer needs them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+
+from agentnb import Workflow
+from agentnb.errors import WorkflowError
+
+PARALLEL = """
+workflow:
+  - {id: both, type: parallel, steps: [{id: a, type: tool, name: deaf}, {id: b, type: tool, name: fails}]}
+"""
+
+
+@pytest.fixture
+def released() -> Iterator[threading.Event]:
+    """Set when the test is over: then the tool ends."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def test_deaf_tool_beside_a_failing_step_holds_no_run(released: threading.Event) -> None:
+    begun = threading.Event()
+
+    async def deaf() -> str:
+        """Hear no cancellation."""
+        begun.set()
+        while not released.is_set():
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.01)
+        return "late"
+
+    async def fails() -> str:
+        """Fail when the other has begun."""
+        while not begun.is_set():
+            await asyncio.sleep(0)
+        raise ValueError("no tide here")
+
+    with pytest.raises(WorkflowError, match="no tide here") as raised:
+        Workflow.from_yaml(PARALLEL, tools=[deaf, fails]).run_sync()
+    run = raised.value.run
+    assert run is not None and run.status == "failed" and not released.is_set()
+    assert [one.message for one in run.warned] == ["deaf did not end when it was cancelled, and may still work"]
+    assert all(call.record.result is not None for call in run.step_calls), "every call has its result"
