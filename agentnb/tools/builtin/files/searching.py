@@ -93,7 +93,7 @@ def _opened(opened: ExitStack, place: Place) -> tuple[int, str]:
 def _request(pattern: str, glob: str, only: str, hidden: re.Pattern[str] | None, folder: Place) -> bytes:
     """Return the request to the process. ``hidden``: absolute paths that rules hide; ``folder``: the one to search."""
     keys = sorted(settings.secrets(), key=len, reverse=True)
-    request = {"pattern": pattern, "glob": glob, "only": only, "keys": keys, "mask": MASK, "key_names": PATTERN}
+    request: dict[str, Any] = {"pattern": pattern, "glob": glob, "only": only, "keys": keys, "mask": MASK, "key_names": PATTERN}
     request |= {"folder": f"{folder.real.rstrip('/')}/", "hidden_by_rules": None if hidden is None else hidden.pattern}
     request |= {"root": folder.root, "hidden": BEFORE_IMAGES, "left_out": LEFT_OUT, "limits": LIMITS._asdict()}
     return json.dumps({**request, "forbidden": [*personal_identities(), *personal_keys()]}).encode()
