@@ -34,6 +34,7 @@ class ModelCode:
         self.is_over = False
         """Whether the outermost run around it has ended."""
         _of_file[self.filename] = self
+        _has_run.add(True)
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -51,6 +52,8 @@ class ModelCode:
 
 _current: ContextVar[ModelCode | None] = ContextVar("model_code", default=None)
 _running: list[ModelCode] = []
+_has_run: set[bool] = set()
+"""Not empty once the code of a model has run in this process."""
 _of_file: WeakValueDictionary[str, ModelCode] = WeakValueDictionary()
 """The code of live runs, by its file name: their elicitations hold it."""
 
@@ -78,6 +81,18 @@ def _is_left_behind() -> bool:
     """Return whether a function of the code of a model is calling, whose run may have ended."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and not frame.f_code.co_filename.startswith(FILENAME):
+        frame = frame.f_back
+    return frame is not None
+
+
+def _is_in_hook() -> bool:
+    """Return whether a hook of IPython is calling, which may be one that the code of a model has registered by any name."""
+    events, shell = (sys.modules.get(f"IPython.core.{name}") for name in ("events", "interactiveshell"))
+    if events is None or shell is None or not _has_run:
+        return False
+    hooks = {events.EventManager.trigger.__code__, shell.InteractiveShell.transform_cell.__code__}
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code not in hooks:
         frame = frame.f_back
     return frame is not None
 
@@ -110,7 +125,8 @@ def check_person(act: str, *, is_lasting: bool = False) -> None:
     ``is_lasting``: whether the act holds for later runs too. Then what the code left behind, such as a timer or a function,
     is refused also when its run has ended.
     """
-    if model_code() is not None or (is_lasting and (_current.get() is not None or _is_left_behind())):
+    is_left = is_lasting and (_current.get() is not None or _is_left_behind() or _is_in_hook())
+    if is_left or model_code() is not None:
         raise SettingsError(
             f"{act} is up to the person: code that a model runs cannot do it", "Say in the reply what is needed"
         )

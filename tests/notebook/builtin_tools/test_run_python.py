@@ -280,3 +280,43 @@ def test_commands_of_the_person_are_refused_in_it(kernel: Kernel, subtests: pyte
     assert "Nothing is allowed always" in kernel.run("%agent permissions").printed
     assert kernel.value("get_ipython()._agentnb_session.defaults['approve']") == ""
     assert kernel.value("type(sys.stdout).__name__, type(sys.stdout.stream).__name__") == "('CallStream', 'OutStream')"
+
+
+HOOKS = {
+    "an event": "get_ipython().events.register({event!r}, hook)",
+    "an input": "get_ipython().input_transformers_post.append(lambda lines: (hook(), lines)[1])",
+}
+
+
+def test_hook_that_code_leaves_under_another_name_permits_nothing(kernel: Kernel, subtests: pytest.Subtests) -> None:
+    for name, register in {
+        **{
+            event: HOOKS["an event"].format(event=event)
+            for event in ("pre_run_cell", "post_execute", "pre_execute", "post_run_cell")
+        },
+        "input transformer": HOOKS["an input"],
+    }.items():
+        hook = f"""
+def hook(*_):
+    try:
+        get_ipython().run_line_magic("agent", "permissions allow bash")
+        seen.append("allowed")
+    except BaseException as error:
+        seen.append(type(error).__name__)
+seen.clear()
+{register}
+"""
+        with subtests.test(name):
+            kernel.run("seen = []")
+            ran(kernel, f"exec(compile({hook!r}, 'my_module.py', 'exec'), get_ipython().user_ns)")
+            kernel.run("1 + 1")
+            kernel.run("""
+for _names in get_ipython().events.callbacks.values():
+    _names[:] = [one for one in _names if getattr(one, "__name__", "") != "hook"]
+get_ipython().input_transformers_post[:] = [one for one in get_ipython().input_transformers_post if one.__name__ != "<lambda>"]
+""")
+            seen = kernel.value("seen")
+            assert "Error" in seen and "allowed" not in seen, seen
+            assert "bash" not in kernel.run("%agent permissions").printed
+    assert kernel.run("%agent permissions allow bash").status == "ok", "the person may"
+    kernel.run("%agent permissions withdraw 1")
