@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from agentnb import settings
 from agentnb.store.before_images.images import digest
 from agentnb.store.before_images.records import ABSENT
 from agentnb.tools.builtin.files import confined
@@ -93,8 +92,6 @@ def _names_within(path: Path, work_dir: Path, store: Path) -> tuple[str, ...]:
         raise NotAllowed("it is not in the folder that the run worked in")
     if Path(os.path.realpath(work_dir)) != work_dir:
         raise NotAllowed("the folder that the run worked in is elsewhere now")
-    if any(is_within(str(path), folder) for folder in (store, settings.personal_folder())) or any(
-        map(is_protected_name, path.parts)
-    ):
+    if is_within(str(path), store) or any(map(is_protected_name, path.parts)):
         raise NotAllowed(PROTECTED)
     return path.relative_to(work_dir).parts

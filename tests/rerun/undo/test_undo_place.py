@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from asserted_sentences import Snapshot
 
+from agentnb import settings
 from agentnb.rerun.undo.undo_place import NotAllowed, Place, opened_place
 from agentnb.store.before_images.images import digest
 from agentnb.store.before_images.records import ABSENT
@@ -59,6 +60,8 @@ REFUSED: dict[str, Put] = {
     "a bare repository": lambda work: bare(work / "repo") / "hooks" / "x",
     "the target of a .git file": lambda work: git_file(work / "tree", work / "data") / "config",
     "the store": lambda work: work / "runs" / "r.jsonl",
+    "the person's folder": lambda work: work / "own" / "allowed-urls.txt",
+    "a new bare repository": lambda work: (bare(work / "new") / "HEAD").unlink() or work / "new" / "HEAD",
     "agentnb": lambda work: work / ".agentnb" / "x",
     "a folder that is a link": lambda work: linked(work / "link", work.parent / "outside") / "a.txt",
     "a link to a folder within": lambda work: linked(work / "link2", work / "data") / "a.txt",
@@ -66,7 +69,11 @@ REFUSED: dict[str, Put] = {
 }
 
 
-def test_paths_that_are_not_written_are_refused(work: Path, subtests: pytest.Subtests, snapshot: Snapshot) -> None:
+def test_paths_that_are_not_written_are_refused(
+    work: Path, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot
+) -> None:
+    monkeypatch.setattr(settings, "personal_folder", lambda: work / "own")
+    (work / "own").mkdir()
     for name, put in REFUSED.items():
         with subtests.test(name), pytest.raises(NotAllowed) as refused, opened_place(put(work), work, work / "runs"):
             pass

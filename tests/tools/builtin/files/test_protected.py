@@ -12,7 +12,7 @@ from file_desk import FileDesk
 from msgspec.structs import replace
 
 from agentnb import settings
-from agentnb.tools.builtin.files import protected
+from agentnb.tools.builtin.files import confined, protected
 from agentnb.tools.builtin.files.protected import is_protected_name
 from agentnb.tools.tool import ToolContext
 
@@ -172,9 +172,27 @@ def test_the_persons_folder_is_neither_read_nor_written(
     assert desk.code("list_files", path="link") == "protected_path"
     found = desk.text("search_files", pattern="person")
     assert "agentnb2/a.txt:1:" in found and ":1: of the" not in found
+    (own / "alone").write_text("x")
     desk.context = replace(desk.context, work_dir=own)
-    assert desk.code("read_file", path="secret") == "protected_path"
+    assert desk.code("read_file", path="alone") == "protected_path"
     assert own.joinpath("secret").read_text() == "of the person\n"
+
+
+def test_the_persons_folder_is_known_under_paths_that_do_not_name_it(
+    subtests: pytest.Subtests, desk: FileDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings, "personal_folder", lambda: desk.folder / "own")
+    monkeypatch.setattr(confined, "is_personal", lambda path: False)  # as for a second mount of it
+    desk.put({"own/in/a.txt": "a word\n"})
+    for name, arguments in {
+        "read_file": {"path": "own/in/a.txt"},
+        "write_file": {"path": "own/in/a.txt", "content": "x"},
+        "list_files": {"path": "own"},
+        "search_files": {"path": "own/in", "pattern": "word"},
+    }.items():
+        with subtests.test(name):
+            assert desk.code(name, **arguments) == "protected_path"
+    assert "a word" not in desk.text("search_files", pattern="word")
 
 
 def test_odd_git_files_hold_up_nothing(subtests: pytest.Subtests, desk: FileDesk) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from asserted_sentences import Snapshot
 from git_repositories import GitRepository, call_tool
+
+from agentnb import settings
 
 
 def staged(repository: GitRepository) -> set[str]:
@@ -125,3 +128,21 @@ def test_a_locked_index_is_an_error_in_gits_words(repository: GitRepository) -> 
     repository.write(".git/index.lock", "")
     outcome = repository.call("git_add", paths=["c.txt"])
     assert outcome.error_code == "git_error" and "index.lock" in outcome.text
+
+
+def test_the_persons_folder_of_agentnb_is_neither_staged_nor_compared(
+    repository: GitRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings, "personal_folder", lambda: repository.folder / "own")
+    repository.commit("All", own_txt="1\n")
+    repository.write("own/tracked", "1\n")
+    repository.git("add", "own")
+    repository.commit("Own")
+    for name in ("own/tracked", "own/new", "c.txt"):
+        repository.write(name, "changed\n")
+    assert repository.text("git_diff").count("+changed") == 1
+    for name in ("git_add", "git_diff"):
+        path = {"paths": ["own/new"]} if name == "git_add" else {"path": "own"}
+        assert repository.refusal(name, **path) == "outside_work_dir"
+    repository.text("git_add", paths=["."])
+    assert staged(repository) == {"M c.txt"}
