@@ -49,6 +49,15 @@ def test_long_call_is_paged_and_its_rest_is_counted() -> None:
     assert done.value.value == "approve"
 
 
+def test_form_of_a_tool_begins_with_its_call_and_says_what_of_it_is_cut() -> None:
+    for length, cut in {5: "", 9_000: " characters not shown: agentnb show has all)"}.items():
+        caller = judged_call(ToolCall("seat", {"to": "x" * length}), "")
+        first = next(dialogue(WaitingOnUser("elicitation", "Which?", FORM, "q1", "step", asked_by="seat", caller=caller)))
+        assert (
+            'Asked for this call:\n    seat\n      to: "xxxxx' in first and ("not shown" in first) == bool(cut) and cut in first
+        )
+
+
 def test_each_kind_of_answer_is_read_from_what_is_typed(subtests: pytest.Subtests) -> None:
     approval = approval_schema(("always",))
     cases: list[tuple[dict[str, Any], str, Any]] = [

@@ -43,12 +43,12 @@ def dialogue(question: WaitingOnUser) -> Dialogue:
     lines = [f"{place}{titled(question, ASKS)}", question_text(question), *address_lines(question)]
     head = "".join(f"{line}\n" for line in ["", *lines, *instead])
     form = None if question.kind == "approval" else question_form(question)
+    page, rest = _page(call_text(question))
     if form is not None and divided_fields(form):
-        call = "".join(f"{line}\n" for line in call_text(question).splitlines())
-        return (yield from form_dialogue(f"{head}{call}{BY_FIELD}\n", form, may_leave=True))
+        cut = f"({len(rest):,} characters not shown: agentnb show has all)\n" if rest else ""
+        return (yield from form_dialogue(f"{head}{page}{cut}{BY_FIELD}\n", form, may_leave=True))
     if advice := accept_advice(question):
         head = f"{head}{in_words(advice, SHELL)}\n"
-    page, rest = _page(call_text(question))
     return (yield from _answer(f"{head}{page}{_listed(question)}", question, rest))
 
 
