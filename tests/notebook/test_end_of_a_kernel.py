@@ -39,7 +39,7 @@ def begun(kernel: Kernel, cell: str) -> str:
     store = Store(kernel.folder / ".agentnb" / "runs")
     before, again = set(store.ids()), kernel.folder / "again"
     again.unlink(missing_ok=True)
-    kernel.client.execute(cell, allow_stdin=True)
+    kernel.client.execute(cell, allow_stdin=True, stop_on_error=False)  # else its end may abort the next
 
     def waits(run_id: str) -> bool:
         with suppress(TraceError):  # its log has just begun

@@ -144,9 +144,9 @@ class Lifecycle:
                 await self._ended.wait()
             except asyncio.CancelledError as error:
                 cancelled, self._is_interrupted = error, True
-                if self.log.store and waiting_for_approval(self.log.run):
-                    await process_end.follows()  # which suspends it
-                self._cancel(own=False)
+                asks = self.log.store and waiting_for_approval(self.log.run)
+                if not (asks and await process_end.follows()):  # else it is being suspended
+                    self._cancel(own=False)
             except BaseException:  # nobody waits any more, perhaps in another thread
                 with suppress(RuntimeError):  # the loop is closed
                     self._task.get_loop().call_soon_threadsafe(self._task.cancel)
