@@ -1,4 +1,4 @@
-"""Tools of a cell that run an event loop of their own, with and without the extra `nest`."""
+"""Tools of a cell that run an event loop of their own, or that of the cell with the extra `nest`."""
 
 from __future__ import annotations
 
@@ -57,16 +57,18 @@ def results(kernel: Kernel) -> dict[str, str]:
     return {name: kernel.value(f"run.rounds[{place}].results[0].text") for place, name in enumerate(names)}
 
 
-def test_loop_in_a_tool_of_a_cell_names_the_extra_that_it_needs(own: Kernel) -> None:
-    own.run("sys.modules['nest_asyncio'] = None")
-    told = results(own)
-    assert {name for name, text in told.items() if INSTALL in text} == {"by_run", "by_loop"}
-    assert "from inside" in told["waits"]
-
-
-def test_loop_in_a_tool_of_a_cell_runs_with_the_extra(own: Kernel) -> None:
+def test_tool_of_a_cell_runs_a_loop_and_names_the_extra_for_that_of_the_cell(own: Kernel) -> None:
     for _ in range(2):
         told = results(own)
-        assert {name for name, text in told.items() if "from inside" in text} == {"by_run", "by_loop", "waits"}
-        assert INSTALL not in str(told)
+        assert {name for name, text in told.items() if "from inside" in text} == {"by_run", "waits"}
+        assert {name for name, text in told.items() if INSTALL in text} == {"by_loop"}
+    code = "asyncio.current_task().get_loop() is asyncio.get_event_loop() is asyncio.get_running_loop()"
+    assert own.value(code) == "True", "the loop of the cell goes on"
+
+
+def test_tool_of_a_cell_runs_the_loop_of_the_cell_with_the_extra(own: Kernel) -> None:
+    own.run("import nest_asyncio; nest_asyncio.apply()")
+    told = results(own)
+    assert {name for name, text in told.items() if "from inside" in text} == {"by_run", "by_loop", "waits"}
+    assert INSTALL not in str(told)
     assert own.value("run.status") == "completed"
