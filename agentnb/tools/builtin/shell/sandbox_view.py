@@ -8,13 +8,14 @@ import site
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agentnb import settings
 from agentnb.errors import SettingsError
 from agentnb.tools.builtin.shell.folder_walk import MAX_ENTRIES, walk
-from agentnb.tools.builtin.shell.repository import Guarded, Repository, followed_parts, guarded_parts, repository_around
+from agentnb.tools.builtin.shell.git_copy import GitCopy
+from agentnb.tools.builtin.shell.repository import Guarded, Repository, followed_parts, repository_around
 
 HIDDEN = ("/home", "/root", "/run", "/tmp", "/var/tmp", "/var/run")
 SOCKETS = Path("/proc/net/unix")
@@ -29,6 +30,7 @@ class SandboxView:
 
     def __init__(self, work_dir: Path, *, has_network: bool, store: Path | None = None) -> None:
         self.guarded: list[Guarded] = []
+        self.repositories: list[Repository] = []
         self._mounts: dict[Path, tuple[str, ...]] = {}
         self._covered: set[Path] = set()
         self._emptied: set[Path] = set()
@@ -48,12 +50,14 @@ class SandboxView:
         self._keep_python(work_dir)
         self._covered.update(_sockets(), _connection_files())
 
-    def words(self, empty: Path) -> list[str]:
+    def words(self, empty: Path, copies: Sequence[GitCopy]) -> list[str]:
         """Return the mounts as arguments of bubblewrap, outer ones first. ``empty``: an empty file."""
+        covered = [path for path in sorted(self._covered) if not any(copy.replaces(path) for copy in copies)]
         mounts = [words for _, words in sorted(self._mounts.items(), key=lambda item: len(item[0].parts))]
         mounts += [("--ro-bind", path, path) for path in _kernel_settings()]
+        mounts += [mount for copy in copies for mount in copy.mounts]
         mounts += [("--ro-bind", str(part.path), str(part.path)) for part in self.guarded]
-        mounts += [("--ro-bind", str(empty), str(path)) for path in sorted(self._covered) if not self._is_hidden(path)]
+        mounts += [("--ro-bind", str(empty), str(path)) for path in covered if not self._is_hidden(path)]
         mounts += [("--tmpfs", str(path)) for path in sorted(self._emptied) if not self._is_hidden(path)]
         return [word for words in mounts for word in words]
 
@@ -82,9 +86,8 @@ class SandboxView:
         if repository is not None:
             self._show_git(repository)
         for root in findings.repositories:
-            inner = Repository(root, root / ".git", root / ".git")
-            if work_dir in root.parents and inner != repository:
-                self.guarded += [part for part in guarded_parts(inner) if part.path.exists() and not part.path.is_symlink()]
+            if work_dir in root.parents and (inner := repository_around(root)) is not None and inner.root == root:
+                self._show_git(inner)
         mark = work_dir / ".git"
         if mark not in self._mounts:
             self._guard(Guarded(mark))
@@ -92,10 +95,11 @@ class SandboxView:
         self._guard(Guarded(work_dir / ".agentnb"))
 
     def _show_git(self, repository: Repository) -> None:
-        """Show the folders of git to write, as mounts of their own so that they cannot be moved away."""
+        """Show the folders of git to read, as mounts of their own so that they cannot be moved away."""
         for folder in dict.fromkeys((repository.shared, repository.own)):
-            self._show(folder, writable=True)
-        for part in (*guarded_parts(repository), *followed_parts(repository)):
+            self._show(folder)
+        self.repositories.append(repository)
+        for part in followed_parts(repository):
             if self._is_writable(part.path):
                 self._guard(part)
 
