@@ -19,14 +19,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentnb.tools.builtin.shell.git_copy import (
-    BEFORE,
+    COPIED,
     HEX,
+    MODULES,
     REF,
     GitCopy,
     Signature,
     entries_of,
-    files_of,
+    entries_of_git,
+    files_below,
     read_logs,
+    read_packed_refs,
     read_plain,
     read_refs,
     signature,
@@ -34,7 +37,6 @@ from agentnb.tools.builtin.shell.git_copy import (
 
 SAFE = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.untrackedCache=false")
 SECONDS = 120
-FOLDERS = ("objects", "refs", "logs", "worktrees", "info")
 FILES = ("HEAD", "ORIG_HEAD", "index", "packed-refs")
 NOTHING = Signature(0, 0, 0)
 CHUNK_BYTES = 1_000_000
@@ -133,22 +135,21 @@ class _Return:
 
     def _odd_names(self) -> list[str]:
         """Return what the command has left, changed or removed of all that it may not."""
-        copy, names = self._copy, set[str]()
-        entries = dict(files_of(copy.target))
+        copy, entries = self._copy, dict(entries_of_git(self._copy.target))
+        names = set(copy.files) - set(entries)
         for name, entry in entries.items():
             original, path = copy.source / name, Path(entry.path)
-            if name in copy.bound or (name in FOLDERS and entry.is_dir(follow_symlinks=False)):
-                continue
-            if entry.is_symlink():
-                is_same = original.is_symlink() and path.readlink() == original.readlink()
+            if entry.is_dir(follow_symlinks=False):
+                is_same = name in COPIED or (name.startswith((MODULES, "worktrees/")) and original.is_dir())
+            elif entry.is_symlink():
+                is_same = path.readlink() == copy.links.get(name)
+            elif name in FILES or signature(path) == copy.files.get(name):
+                is_same = entry.is_file()
             else:
-                is_plain = entry.is_file() and (name in FILES or signature(path) == copy.files.get(name))
-                is_same = is_plain or (content := read_plain(path)) is not None and content == read_plain(original.resolve())
+                is_same = read_plain(path) == read_plain(original.resolve()) is not None
             if not is_same:
                 names.add(name)
-        trees = (entry.name for entry in entries_of(copy.target / "worktrees"))
-        names.update(f"worktrees/{name}" for name in trees if not (copy.source / "worktrees" / name).is_dir())
-        return sorted(names | (set(copy.files) - set(entries)))
+        return sorted(names)
 
     def _bring_objects(self) -> list[str]:
         """Bring new objects; return the names of those that are none."""
@@ -170,7 +171,7 @@ class _Return:
         if content is None:
             return folder == "info" and last == "commit-graphs" and not path.is_symlink()
         if folder == "info":
-            return last in CACHES or (last == "alternates" and content == f"../{BEFORE}\n".encode())
+            return last in CACHES or (last == "alternates" and content == f"{self._copy.objects}\n".encode())
         if folder == "pack" and PACK_PART.fullmatch(last):
             return not last.endswith(".pack") or target.exists() or self._git.run("index-pack", "--stdin", given=content)[0]
         if not re.fullmatch(HEX, folder + last) or not _is_object(content, folder + last):
@@ -185,14 +186,16 @@ class _Return:
 
     def _bring_refs(self) -> None:
         """Let git write the refs that have changed, all or none."""
-        old, new, now = self._copy.refs, read_refs(self._copy.target), None
+        old, new = self._copy.refs, read_refs(self._copy.target)
+        packed: dict[str, str] | None = None
         changes: dict[str, tuple[str | None, str | None]] = {}
         for name in sorted(name for name in {*old, *new} if old.get(name) != new.get(name)):
-            now = read_refs(self._copy.source) if now is None else now
+            packed = read_packed_refs(self._copy.source) if packed is None else packed
+            loose = read_plain(self._copy.source / name)
             values = (old.get(name), new.get(name))
             if not REF.fullmatch(name) or not all(value is None or re.fullmatch(HEX, value) for value in values):
                 self._names.dropped.append(name)
-            elif now.get(name) != values[0]:
+            elif (packed.get(name) if loose is None else os.fsdecode(loose).strip()) != values[0]:
                 self._names.outdated.append(name)
             else:
                 changes[name] = values
@@ -269,7 +272,7 @@ class _Return:
 
     def _bring_logs(self) -> None:
         """Add the new lines of logs to those of the original, in place of the lines that the update of the refs has added."""
-        old, new = self._copy.logs, read_logs(self._copy.target)
+        old, new = self._copy.logs, read_logs(self._copy.target, (name for name, _ in files_below(self._copy.target / "logs")))
         for name in {name for name in new if new[name] != old.get(name)} | self._touched:
             path = self._copy.source / "logs" / name
             current = read_plain(path)
@@ -284,10 +287,12 @@ class _Return:
                 lines = []
             known = set(before if lines else ())
             lines += [line for line in after if line not in known and LOG_LINE.fullmatch(line)]
-            if b"".join(lines) != (current or b""):
+            content = b"".join(lines)
+            self._lost -= {value for value in self._lost if value.encode() in content}
+            if content != (current or b""):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 own = path.with_name(f"{path.name}.lock")
-                own.write_bytes(b"".join(lines))
+                own.write_bytes(content)
                 own.replace(path)
 
     def _keep_lost(self) -> None:

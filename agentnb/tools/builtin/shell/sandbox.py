@@ -126,11 +126,11 @@ class Sandbox:
 def _copies(repositories: Sequence[Repository], folder: Path) -> list[GitCopy]:
     """Copy the folders of git. Those that are too many or of another form stay as they are, for reading."""
     copies: list[GitCopy] = []
-    for repository in repositories[:MAX_COPIES]:
-        shared = copy_git(repository.shared, folder / str(len(copies)))
+    for number, repository in enumerate(repositories[:MAX_COPIES]):
+        shared = copy_git(repository.shared, folder / f"{number}", own=repository.own)
         if shared is not None:
             copies.append(shared)
-            if repository.own != repository.shared and (own := copy_git(repository.own, folder / str(len(copies)), shared)):
+            if repository.own != repository.shared and (own := copy_git(repository.own, folder / f"{number}.own", shared)):
                 copies.append(own)
     return copies
 

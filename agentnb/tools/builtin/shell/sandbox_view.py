@@ -52,12 +52,15 @@ class SandboxView:
 
     def words(self, empty: Path, copies: Sequence[GitCopy]) -> list[str]:
         """Return the mounts as arguments of bubblewrap, outer ones first. ``empty``: an empty file."""
-        covered = [path for path in sorted(self._covered) if not any(copy.replaces(path) for copy in copies)]
         mounts = [words for _, words in sorted(self._mounts.items(), key=lambda item: len(item[0].parts))]
         mounts += [("--ro-bind", path, path) for path in _kernel_settings()]
         mounts += [mount for copy in copies for mount in copy.mounts]
         mounts += [("--ro-bind", str(part.path), str(part.path)) for part in self.guarded]
-        mounts += [("--ro-bind", str(empty), str(path)) for path in covered if not self._is_hidden(path)]
+        for path in sorted(self._covered):
+            copied = [copy for copy in copies if path.is_relative_to(copy.source)]
+            shown = [path] if not self._is_hidden(path) else []
+            mounts += [("--ro-bind", str(empty), str(place)) for copy in copied for place in copy.paths_of(path)]
+            mounts += [("--ro-bind", str(empty), str(place)) for place in shown if not copied]
         mounts += [("--tmpfs", str(path)) for path in sorted(self._emptied) if not self._is_hidden(path)]
         return [word for words in mounts for word in words]
 
