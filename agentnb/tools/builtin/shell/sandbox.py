@@ -98,7 +98,9 @@ class Sandbox:
         git_settings = _git_settings(self._git, self.work_dir, self._variables) if view.hides(home) else ""
         for part in view.guarded:
             stack.enter_context(_in_place(part))
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="agentnb-sandbox-", ignore_cleanup_errors=True)))
+        temporary = tempfile.TemporaryDirectory(prefix="agentnb-sandbox-", ignore_cleanup_errors=True)
+        stack.callback(threading.Thread(target=temporary.cleanup).start)  # which takes milliseconds for each folder
+        folder = Path(temporary.name)
         empty = folder / "empty"
         empty.touch()
         if self._git is not None:
