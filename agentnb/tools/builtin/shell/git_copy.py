@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -75,10 +75,10 @@ class GitCopy:
         return [self.before / inner, *([path] if inner.parts[0] == MODULES else [])]
 
 
-def copy_git(source: Path, target: Path, shared: GitCopy | None = None, own: Path | None = None) -> GitCopy | None:
+def copy_git(source: Path, target: Path, shared: GitCopy | None = None, own: Container[Path] = ()) -> GitCopy | None:
     """Copy a folder of git; None if it has a form that cannot be copied, such as linked refs or a table of refs.
 
-    ``own``: the folder in it of the worktree that is copied, too.
+    ``own``: the folders in it of worktrees that are copied, too.
     """
     entries = {entry.name: entry for entry in entries_of(source)}
     names = ("objects", "refs") if shared is None else ()
@@ -209,11 +209,11 @@ def _copy_logs(copy: GitCopy) -> None:
         path.write_bytes(content)
 
 
-def _make_repository(copy: GitCopy, own: Path | None) -> bool:
+def _make_repository(copy: GitCopy, own: Container[Path]) -> bool:
     """Make the folders of a repository in the copy, with all refs in one file; False if there are too many."""
     for entry in entries_of(copy.source / "worktrees"):
         name = f"worktrees/{entry.name}"
-        if own == copy.source / name:
+        if copy.source / name in own:
             (copy.target / name).mkdir(parents=True)
         elif entry.is_dir(follow_symlinks=False):
             _link(copy, name, copy.before / name)

@@ -11,7 +11,6 @@ import hashlib
 import os
 import re
 import secrets
-import subprocess
 import zlib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -34,21 +33,19 @@ from agentnb.tools.builtin.shell.git_copy import (
     read_refs,
     signature,
 )
+from agentnb.tools.builtin.shell.git_program import Git, links_among
 
-SAFE = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.untrackedCache=false")
-SECONDS = 120
+MAX_OBJECT_BYTES = 1_000_000_000
+CHUNK_BYTES = 1_000_000
 FILES = ("HEAD", "ORIG_HEAD", "index", "packed-refs")
 NOTHING = Signature(0, 0, 0)
-CHUNK_BYTES = 1_000_000
-PACK_PART = re.compile(r"(pack|tmp)[-_].*|multi-pack-index")
-MAX_OBJECT_BYTES = 1_000_000_000
+PACK_PART = re.compile(r"pack-.*|multi-pack-index")
 KEPT_REFS = "refs/agentnb/before/"
 STASH = "refs/stash"
 CACHES = ("packs", "commit-graph", "commit-graphs")
 LOG_LINE = re.compile(rb"%b %b [^\n]+\n" % (HEX.encode(), HEX.encode()))
 ODD_PATH = re.compile(rb"(?i)[\t/](?:\.{0,2}|(?:\.git|git~[0-9])[ .]*(?::[^/\0]*)?)[/\0]")
 """A path in an index that git would not have put there: outside of the folder, or in a folder of git."""
-GITLINK = re.compile(rb"(?:^|\0)160000 [0-9a-f]+ \d\t([^\0]*)")
 
 
 @dataclass
@@ -68,35 +65,15 @@ class Returned:
         return "; ".join(f"{words}: {', '.join(dict.fromkeys(names))}" for words, names in parts.items() if names)
 
 
-class _Git:
-    """The git program of the person, on a folder of git, without hooks and without the network."""
-
-    def __init__(self, program: str, folder: Path, variables: Mapping[str, str]) -> None:
-        self._words = [program, *SAFE, f"--git-dir={folder}"]
-        self._variables = {**variables, "GIT_OPTIONAL_LOCKS": "0", "GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1"}
-
-    def run(self, *words: str, given: bytes = b"", **variables: str) -> tuple[bool, bytes]:
-        try:
-            done = subprocess.run(
-                [*self._words, *words],
-                input=given,
-                capture_output=True,
-                check=False,
-                timeout=SECONDS,
-                env={**self._variables, **variables},
-                cwd="/",
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return False, b""
-        return done.returncode == 0, done.stdout
-
-
-def give_back(copies: Iterable[GitCopy], program: str, variables: Mapping[str, str], work_dir: Path) -> Returned:
+def give_back(copies: Iterable[GitCopy], program: str, work_dir: Path) -> Returned:
     """Bring back what a command has changed in copies of folders of git, those with the refs before their worktrees."""
     result = Returned()
     for copy in sorted(copies, key=lambda copy: copy.shared is not None):
         names = Returned()
-        _Return(copy, _Git(program, copy.source, variables), names).run()
+        try:
+            _Return(copy, Git(program, copy.source), names).run()
+        except (OSError, ValueError, RecursionError):  # a full disk, or a form that nobody has thought of
+            names.dropped.append("*")
         label = os.path.relpath(copy.source, work_dir)
         for kind in ("dropped", "outdated", "kept"):
             getattr(result, kind).extend(f"{label}/{name}" for name in getattr(names, kind))
@@ -106,7 +83,7 @@ def give_back(copies: Iterable[GitCopy], program: str, variables: Mapping[str, s
 class _Return:
     """The way back of one copy."""
 
-    def __init__(self, copy: GitCopy, git: _Git, names: Returned) -> None:
+    def __init__(self, copy: GitCopy, git: Git, names: Returned) -> None:
         self._copy, self._git, self._names = copy, git, names
         self._mark = secrets.token_hex(8)
         self._touched: set[str] = set()
@@ -267,8 +244,8 @@ class _Return:
         is_readable, paths = self._git.run("ls-files", "--stage", "-z", GIT_INDEX_FILE=str(path))
         if not is_readable or ODD_PATH.search(paths):
             return False
-        links = set(GITLINK.findall(paths))
-        return not links or links <= set(GITLINK.findall(self._git.run("ls-files", "--stage", "-z")[1]))
+        links = links_among(paths)
+        return not links or links <= links_among(self._git.run("ls-files", "--stage", "-z")[1])
 
     def _bring_logs(self) -> None:
         """Add the new lines of logs to those of the original, in place of the lines that the update of the refs has added."""

@@ -11,7 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from agentnb.tools.builtin.shell.git_copy import read_plain
+from agentnb.tools.builtin.shell.git_program import Git, links_among
+
 MAX_CONFIG_BYTES = 1_000_000
+GITLINK_MODE = b"\x00\x00\xe0\x00"
+"""The mode of another repository in an index."""
 
 
 class Repository(NamedTuple):
@@ -65,12 +70,20 @@ def followed_parts(repository: Repository) -> Iterator[Guarded]:
     """Return what git runs or follows in other places: where a link in the repository or its configuration leads."""
     for folder in {repository.shared, repository.own}:
         links = (Path(entry.path) for entry in os.scandir(folder) if entry.is_symlink())
-        yield from (Guarded(link.resolve()) for link in links if link.exists())
+        yield from (Guarded(Path(os.path.normpath(folder / link.readlink()))) for link in links)
     for name, value in _settings(repository.shared / "config"):
         if not value.startswith(("~", "%")):
             base = repository.root if name == "core.hookspath" else repository.shared
             path = Path(os.path.normpath(base / value))
             yield Guarded(path, None if name == "core.hookspath" else "")
+
+
+def linked_repositories(repository: Repository, program: str | None) -> list[Path]:
+    """Return where the index has other repositories: ``git status`` goes into what lies there."""
+    if program is None or GITLINK_MODE not in (read_plain(repository.own / "index") or b""):
+        return []
+    staged = Git(program, repository.own).run("ls-files", "--stage", "-z")[1]
+    return [repository.root / os.fsdecode(path) / ".git" for path in links_among(staged)]
 
 
 def _settings(config: Path) -> Iterator[tuple[str, str]]:

@@ -90,10 +90,10 @@ class Sandbox:
 
     def open(self) -> tuple[list[str], tuple[int, ...]]:
         """Return the words before a command that run it in the sandbox, and the descriptors that they need."""
-        view = SandboxView(self.work_dir, has_network=self._has_network, store=self._store)
         program, stack = _program(self.work_dir), self._stack
         walls = _walls(program, self._has_network)
         self._git = _program_outside("git", self.work_dir)
+        view = SandboxView(self.work_dir, self._git, has_network=self._has_network, store=self._store)
         home = Path(self._variables["HOME"]).resolve()
         git_settings = _git_settings(self._git, self.work_dir, self._variables) if view.hides(home) else ""
         for part in view.guarded:
@@ -121,19 +121,19 @@ class Sandbox:
                 return False, ""
             state = _end_of(self._told)
             if "child-pid" in state and self._git is not None:
-                return "exit-code" in state, give_back(self._copies, self._git, self._variables, self.work_dir).text
+                return "exit-code" in state, give_back(self._copies, self._git, self.work_dir).text
             return "exit-code" in state, ""
 
 
 def _copies(repositories: Sequence[Repository], folder: Path) -> list[GitCopy]:
     """Copy the folders of git. Those that are too many or of another form stay as they are, for reading."""
     copies: list[GitCopy] = []
-    for number, repository in enumerate(repositories[:MAX_COPIES]):
-        shared = copy_git(repository.shared, folder / f"{number}", own=repository.own)
-        if shared is not None:
-            copies.append(shared)
-            if repository.own != repository.shared and (own := copy_git(repository.own, folder / f"{number}.own", shared)):
-                copies.append(own)
+    for shared in list(dict.fromkeys(repository.shared for repository in repositories))[:MAX_COPIES]:
+        own = {repository.own for repository in repositories if repository.shared == shared} - {shared}
+        copy = copy_git(shared, folder / str(len(copies)), own=own)
+        if copy is not None:
+            worktrees = [copy_git(each, folder / f"{len(copies)}-{number}", copy) for number, each in enumerate(sorted(own))]
+            copies += [copy, *(each for each in worktrees if each is not None)]
     return copies
 
 
