@@ -11,6 +11,7 @@ import hashlib
 import os
 import re
 import secrets
+import time
 import zlib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -43,7 +44,8 @@ PACK_PART = re.compile(r"pack-.*|multi-pack-index")
 KEPT_REFS = "refs/agentnb/before/"
 STASH = "refs/stash"
 CACHES = ("packs", "commit-graph", "commit-graphs")
-LOG_LINE = re.compile(rb"%b %b [^\n]+\n" % (HEX.encode(), HEX.encode()))
+LOG_LINE = re.compile(rb"%b %b [^\n]*> (\d{1,12}) [+-]\d{4}(?:\t[^\n]*)?\n" % (HEX.encode(), HEX.encode()))
+DAY = 86_400
 ODD_PATH = re.compile(rb"(?i)[\t/](?:\.{0,2}|(?:\.git|git~[0-9])[ .]*(?::[^/\0]*)?)[/\0]")
 """A path in an index that git would not have put there: outside of the folder, or in a folder of git."""
 
@@ -250,20 +252,21 @@ class _Return:
     def _bring_logs(self) -> None:
         """Add the new lines of logs to those of the original, in place of the lines that the update of the refs has added."""
         old, new = self._copy.logs, read_logs(self._copy.target, (name for name, _ in files_below(self._copy.target / "logs")))
+        trusted = {line for content in old.values() for line in _lines(content)}
         for name in {name for name in new if new[name] != old.get(name)} | self._touched:
             path = self._copy.source / "logs" / name
             current = read_plain(path)
             if (name != "HEAD" and not REF.fullmatch(name)) or (current is None and os.path.lexists(path)):
                 self._names.dropped.append(f"logs/{name}")
                 continue
-            mark = self._mark.encode()
-            lines = [line for line in (current or b"").splitlines(keepends=True) if mark not in line]
-            before, after = old.get(name, b"").splitlines(keepends=True), new.get(name, b"").splitlines(keepends=True)
-            if name == STASH and after and lines == before:  # from which git itself takes lines away
+            lines = [line for line in _lines(current) if self._mark.encode() not in line]
+            before, after = _lines(old.get(name)), _lines(new.get(name))
+            is_stash = name == STASH and after and lines == before  # from which git itself takes lines away
+            if is_stash:
                 self._lost.update(line.split()[1].decode() for line in set(before) - set(after) if LOG_LINE.fullmatch(line))
                 lines = []
-            known = set(before if lines else ())
-            lines += [line for line in after if line not in known and LOG_LINE.fullmatch(line)]
+            known = set() if is_stash else set(before)
+            lines += [line for line in after if line not in known and (line in trusted or _is_of_today(line))]
             content = b"".join(lines)
             self._lost -= {value for value in self._lost if value.encode() in content}
             if content != (current or b""):
@@ -283,6 +286,16 @@ class _Return:
         for value in lost:
             self._git.run("update-ref", KEPT_REFS + value, value)
             self._names.kept.append(KEPT_REFS + value)
+
+
+def _lines(content: bytes | None) -> list[bytes]:
+    return re.findall(rb"[^\n]*\n", content or b"")
+
+
+def _is_of_today(line: bytes) -> bool:
+    """Return whether this is a line of a log that git will not drop for its age."""
+    match = LOG_LINE.fullmatch(line)
+    return match is not None and abs(time.time() - int(match[1])) < DAY
 
 
 def _is_id(content: bytes) -> bool:
