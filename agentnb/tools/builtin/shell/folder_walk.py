@@ -65,6 +65,8 @@ def _look_at(entry: os.DirEntry[str], findings: Findings, todo: deque[Path]) -> 
         if entry.name == ".git":
             findings.repositories.append(Path(entry.path).parent)
         (findings.hidden if entry.name.startswith(BEFORE_IMAGES) else todo).append(Path(entry.path))
+    elif entry.name == ".git":
+        findings.repositories.append(Path(entry.path).parent)
     elif is_key_file(entry.name):
         target = Path(entry.path).resolve()
         if target.is_file() and not _holds_certificates_only(target):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import shutil
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +21,7 @@ from agentnb.errors import SettingsError, near
 from agentnb.tools.builtin.group import BuiltinTool, ToolGroup
 from agentnb.tools.builtin.shell.dangerous import dangerous_pattern
 from agentnb.tools.builtin.shell.process import ProcessResult, run_process
-from agentnb.tools.builtin.shell.sandbox import SANDBOXES, Sandbox, check_sandbox
+from agentnb.tools.builtin.shell.sandbox import SANDBOXES, Sandbox, check_sandbox, run_in_sandbox
 from agentnb.tools.rendering import success
 from agentnb.tools.subject import CallNature
 from agentnb.tools.tool import ToolContext, ToolOutcome, failure
@@ -126,18 +125,15 @@ async def _run_command(shell: Shell, context: ToolContext, command: str, seconds
         advice = "If this is wanted, the person can do it in a terminal. Name the files or folders that are meant instead"
         return failure("dangerous_command", f"potentially dangerous command blocked: {pattern}", advice)
     variables = {**settings.program_variables(), **shell.env}
+    note = ""
     words = [_bash(settings.program_variables()["PATH"]), "-c", command]
     try:
         if shell.sandbox is None:
             result = await run_process(words, folder=work_dir, variables=variables, seconds=seconds)
         else:
-            kept: dict[str, Any] = {"has_network": shell.network, "store": context.store_folder}
-            make = partial(Sandbox, work_dir, settings.program_variables(), **kept)
-            sandbox = await asyncio.to_thread(make)
-            with sandbox.around(words) as (wrapped, descriptors):
-                result = await run_process(
-                    wrapped, folder=work_dir, variables=variables, seconds=seconds, descriptors=descriptors
-                )
+            program = settings.program_variables()
+            sandbox = Sandbox(work_dir, program, has_network=shell.network, store=context.store_folder)
+            result, note = await run_in_sandbox(sandbox, words, variables, seconds)
     except SettingsError as error:
         return failure("not_sandboxed", encodable(str(error)))
     except (OSError, ValueError) as error:  # no such folder, too long, a character that no command can have
@@ -146,7 +142,7 @@ async def _run_command(shell: Shell, context: ToolContext, command: str, seconds
             encodable(f"The command could not be started: {error}"),
             "Check the working directory and the command",
         )
-    return _outcome(result, seconds)
+    return _outcome(result, seconds, note)
 
 
 @cache
@@ -154,11 +150,13 @@ def _bash(path: str) -> str:
     return shutil.which("bash", path=path) or "bash"
 
 
-def _outcome(result: ProcessResult, seconds: int) -> ToolOutcome:
-    """Return what a command printed, as an error unless it ended well."""
+def _outcome(result: ProcessResult, seconds: int, note: str) -> ToolOutcome:
+    """Return what a command printed, as an error unless it ended well. ``note``: what of git the sandbox did not keep."""
     errors = f"STDERR:\n{result.errors}" if result.errors else ""
     gap = "\n" if errors and result.output and not result.output.endswith("\n") else ""
     text = result.output + gap + errors or "(no output)"
+    if note:
+        text = f"{text.removesuffix(NEWLINE)}\n[sandbox: {note}]"
     if result.exit_code == 0:
         return success(text)
     if result.exit_code is not None:

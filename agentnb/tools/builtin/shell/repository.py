@@ -1,4 +1,4 @@
-"""The git repository around a folder, and what of it a sandbox must not change.
+"""The git repository around a folder, and what it follows elsewhere, which a sandbox must not change.
 
 A ``.git`` file may name any folder. It counts only if that folder is a worktree's that points back to it, or a submodule's of a
 repository around it: neither can be made from inside a sandbox.
@@ -11,7 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from agentnb.tools.builtin.shell.git_copy import read_plain
+from agentnb.tools.builtin.shell.git_program import Git, links_among
+
 MAX_CONFIG_BYTES = 1_000_000
+GITLINK_MODE = b"\x00\x00\xe0\x00"
+"""The mode of another repository in an index."""
 
 
 class Repository(NamedTuple):
@@ -61,27 +66,24 @@ def _of_file(root: Path, mark: Path) -> Repository | None:
     return Repository(root, own, own) if is_module else None
 
 
-def guarded_parts(repository: Repository) -> Iterator[Guarded]:
-    """Return what git runs or follows: configuration, hooks, other repositories inside, and the way to the shared folder."""
-    shared, own = repository.shared, repository.own
-    yield Guarded(shared / "config", "")
-    yield Guarded(shared / "hooks")
-    yield Guarded(shared / "commondir", ".\n")  # git would read the configuration where it points
-    names = ["config.worktree"] if "worktreeconfig" in _text_of(shared / "config").lower() else []
-    for folder in {shared, own}:
-        yield from (Guarded(folder / name, "") for name in names)
-    others = [shared / "modules", *([shared / "worktrees"] if own == shared else [])]
-    others += [own / "gitdir", own / "commondir"] if own != shared else []
-    yield from (Guarded(path) for path in others if path.exists())
-
-
 def followed_parts(repository: Repository) -> Iterator[Guarded]:
-    """Return what the configuration of a repository leads to: a folder of hooks, further files of configuration."""
+    """Return what git runs or follows in other places: where a link in the repository or its configuration leads."""
+    for folder in {repository.shared, repository.own}:
+        links = (Path(entry.path) for entry in os.scandir(folder) if entry.is_symlink())
+        yield from (Guarded(Path(os.path.normpath(folder / link.readlink()))) for link in links)
     for name, value in _settings(repository.shared / "config"):
         if not value.startswith(("~", "%")):
             base = repository.root if name == "core.hookspath" else repository.shared
             path = Path(os.path.normpath(base / value))
             yield Guarded(path, None if name == "core.hookspath" else "")
+
+
+def linked_repositories(repository: Repository, program: str | None) -> list[Path]:
+    """Return where the index has other repositories: ``git status`` goes into what lies there."""
+    if program is None or GITLINK_MODE not in (read_plain(repository.own / "index") or b""):
+        return []
+    staged = Git(program, repository.own).run("ls-files", "--stage", "-z")[1]
+    return [repository.root / os.fsdecode(path) / ".git" for path in links_among(staged)]
 
 
 def _settings(config: Path) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import select
@@ -20,7 +21,10 @@ from typing import NamedTuple
 from agentnb import settings
 from agentnb.advice import Plain
 from agentnb.errors import SettingsError
-from agentnb.tools.builtin.shell.repository import Guarded
+from agentnb.tools.builtin.shell.git_copy import GitCopy, copy_git
+from agentnb.tools.builtin.shell.git_return import give_back
+from agentnb.tools.builtin.shell.process import ProcessResult, run_process
+from agentnb.tools.builtin.shell.repository import Guarded, Repository
 from agentnb.tools.builtin.shell.sandbox_view import SandboxView
 
 SANDBOXES = ("bwrap",)
@@ -31,14 +35,17 @@ SYSTEM = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
 GIT_SETTINGS = r"^(user\.(name|email)|safe\.directory)$"
 PROBE_SECONDS = 10
 END_SECONDS = 1.0
+MAX_COPIES = 20
+"""Repositories of which a command works on a copy: that around the folder and the first inside."""
+FAILED_ADVICE = "Nothing ran. Ask the person to look at the sandbox: this is no error of the command"
 MAX_INFO_BYTES = 4096
 
 
-class Wrapped(NamedTuple):
-    """A command line in a sandbox, and the descriptors that it needs."""
+class Sandboxed(NamedTuple):
+    """The result of a command in a sandbox. ``note``: the names of git that it left and that were not kept."""
 
-    words: list[str]
-    descriptors: tuple[int, ...]
+    result: ProcessResult
+    note: str
 
 
 def check_sandbox(*, has_network: bool) -> None:
@@ -46,38 +53,88 @@ def check_sandbox(*, has_network: bool) -> None:
     _walls(_program(Path.cwd()), has_network)
 
 
+async def run_in_sandbox(sandbox: Sandbox, words: Sequence[str], variables: Mapping[str, str], seconds: float) -> Sandboxed:
+    """Run a program in a sandbox to its end, also if this is cancelled, and bring back what git may keep of it.
+
+    Raises `SettingsError` if the sandbox failed before the program ran.
+    """
+    opening = asyncio.ensure_future(asyncio.to_thread(sandbox.open))
+
+    async def close() -> tuple[bool, str]:
+        await asyncio.wait([opening])
+        return await asyncio.to_thread(sandbox.close)
+
+    try:
+        command, descriptors = await asyncio.shield(opening)
+        result = await run_process(
+            [*command, *words], folder=sandbox.work_dir, variables=variables, seconds=seconds, descriptors=descriptors
+        )
+    finally:
+        has_run, note = await asyncio.shield(close())
+    if not has_run and (result.exit_code or 0) > 0:
+        raise SettingsError(f"The sandbox failed before the command ran: {result.errors.strip()[-500:]}", FAILED_ADVICE)
+    return Sandboxed(result, note)
+
+
 class Sandbox:
-    """A sandbox around a folder. Making it looks through the folder, which takes its time."""
+    """A sandbox around a folder, for one command. Making it looks through the folder, which takes its time."""
 
     def __init__(self, work_dir: Path, variables: Mapping[str, str], *, has_network: bool, store: Path | None = None) -> None:
         """``store``: the folder of the logs of runs, which stays as it is."""
-        work_dir = work_dir.resolve(strict=True)
-        self._view = SandboxView(work_dir, has_network=has_network, store=store)
-        self._program = _program(work_dir)
-        self._walls = _walls(self._program, has_network)
-        self._work_dir = work_dir
-        self._home = Path(variables["HOME"]).resolve()
-        self._git_settings = _git_settings(work_dir, variables) if self._view.hides(self._home) else ""
+        self.work_dir = work_dir.resolve()
+        self._variables, self._has_network, self._store = variables, has_network, store
+        self._stack = ExitStack()
+        self._copies: list[GitCopy] = []
+        self._git: str | None = None
+        self._told = -1
 
-    @contextmanager
-    def around(self, words: Sequence[str]) -> Iterator[Wrapped]:
-        """Yield the command line that runs this one in the sandbox."""
-        with ExitStack() as stack:
-            for part in self._view.guarded:
-                stack.enter_context(_in_place(part))
-            number, empty = tempfile.mkstemp(prefix="agentnb-empty-")
-            os.close(number)
-            stack.callback(os.unlink, empty)
-            person = _descriptor_of(self._git_settings, stack)
-            git = ("--ro-bind-data", str(person), str(self._home / ".gitconfig")) if self._git_settings else ()
-            arguments = [*self._walls, *SYSTEM, *self._view.words(Path(empty)), *git, "--chdir", str(self._work_dir)]
-            listed = _descriptor_of("\0".join(arguments) + "\0", stack)
-            told, telling = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-            stack.callback(os.close, telling)
-            stack.callback(os.close, told)
-            stack.callback(_wait_for_end, told)
-            command = [self._program, "--info-fd", str(telling), "--args", str(listed), "--", *words]
-            yield Wrapped(command, (listed, person, telling))
+    def open(self) -> tuple[list[str], tuple[int, ...]]:
+        """Return the words before a command that run it in the sandbox, and the descriptors that they need."""
+        program, stack = _program(self.work_dir), self._stack
+        walls = _walls(program, self._has_network)
+        self._git = _program_outside("git", self.work_dir)
+        view = SandboxView(self.work_dir, self._git, has_network=self._has_network, store=self._store)
+        home = Path(self._variables["HOME"]).resolve()
+        git_settings = _git_settings(self._git, self.work_dir, self._variables) if view.hides(home) else ""
+        for part in view.guarded:
+            stack.enter_context(_in_place(part))
+        temporary = tempfile.TemporaryDirectory(prefix="agentnb-sandbox-", ignore_cleanup_errors=True)
+        stack.callback(threading.Thread(target=temporary.cleanup).start)  # which takes milliseconds for each folder
+        folder = Path(temporary.name)
+        empty = folder / "empty"
+        empty.touch()
+        if self._git is not None:
+            self._copies = _copies(view.repositories, folder)
+        person = _descriptor_of(git_settings, stack)
+        git = ("--ro-bind-data", str(person), str(home / ".gitconfig")) if git_settings else ()
+        arguments = [*walls, *SYSTEM, *view.words(empty, self._copies), *git, "--chdir", str(self.work_dir)]
+        listed = _descriptor_of("\0".join(arguments) + "\0", stack)
+        self._told, telling = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        stack.callback(os.close, telling)
+        stack.callback(os.close, self._told)
+        return [program, "--json-status-fd", str(telling), "--args", str(listed), "--"], (listed, person, telling)
+
+    def close(self) -> tuple[bool, str]:
+        """Bring back what git may keep; return whether the program ran, and what did not come back."""
+        with self._stack:
+            if self._told < 0:
+                return False, ""
+            state = _end_of(self._told)
+            if "child-pid" in state and self._git is not None:
+                return "exit-code" in state, give_back(self._copies, self._git, self.work_dir).text
+            return "exit-code" in state, ""
+
+
+def _copies(repositories: Sequence[Repository], folder: Path) -> list[GitCopy]:
+    """Copy the folders of git. Those that are too many or of another form stay as they are, for reading."""
+    copies: list[GitCopy] = []
+    for shared in list(dict.fromkeys(repository.shared for repository in repositories))[:MAX_COPIES]:
+        own = {repository.own for repository in repositories if repository.shared == shared} - {shared}
+        copy = copy_git(shared, folder / str(len(copies)), own=own)
+        if copy is not None:
+            worktrees = [copy_git(each, folder / f"{len(copies)}-{number}", copy) for number, each in enumerate(sorted(own))]
+            copies += [copy, *(each for each in worktrees if each is not None)]
+    return copies
 
 
 def _program(work_dir: Path) -> str:
@@ -105,7 +162,7 @@ def _walls(program: str, has_network: bool) -> tuple[str, ...]:
     walls = WALLS if has_network else (*WALLS, "--unshare-net")
     error = ""
     for further in (("--disable-userns",), ()):  # older ones know no such argument
-        command = [program, *walls, *further, *SYSTEM, "--tmpfs", "/tmp", "--", "true"]
+        command = [program, "--json-status-fd", "1", *walls, *further, *SYSTEM, "--tmpfs", "/tmp", "--", "true"]
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=PROBE_SECONDS)
         if done.returncode == 0:
             return (*walls, *further)
@@ -128,20 +185,25 @@ def _descriptor_of(text: str, stack: ExitStack) -> int:
     return number
 
 
-def _wait_for_end(told: int) -> None:
-    """Wait until the first process of the sandbox is gone, and with it all others: bubblewrap itself ends a moment earlier."""
-    try:
-        number = json.loads(os.read(told, MAX_INFO_BYTES))["child-pid"]
-        process = os.pidfd_open(number)
-    except (OSError, ValueError):  # it was never there, or is gone
-        return
-    select.select([process], [], [], END_SECONDS)
-    os.close(process)
+def _end_of(told: int) -> dict[str, int]:
+    """Return what bubblewrap has reported, when the first process of the sandbox is gone and with it all others.
+
+    Bubblewrap itself ends a moment earlier.
+    """
+    state: dict[str, int] = {}
+    with suppress(OSError, ValueError):  # it was never there
+        for line in os.read(told, MAX_INFO_BYTES).splitlines():
+            state |= json.loads(line)
+    with suppress(KeyError, OSError):  # it is gone
+        process = os.pidfd_open(state["child-pid"])
+        is_gone = select.select([process], [], [], END_SECONDS)[0]
+        os.close(process)
+        return state if is_gone else {}
+    return state
 
 
-def _git_settings(work_dir: Path, variables: Mapping[str, str]) -> str:
+def _git_settings(program: str | None, work_dir: Path, variables: Mapping[str, str]) -> str:
     """Return the name and address of the person as settings for git. To read them runs nothing of a repository."""
-    program = _program_outside("git", work_dir)
     if program is None:  # nothing in the sandbox needs it
         return ""
     command = [program, "-C", str(work_dir), "config", "--includes", "-z", "--get-regexp", GIT_SETTINGS]

@@ -8,13 +8,20 @@ import site
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agentnb import settings
 from agentnb.errors import SettingsError
 from agentnb.tools.builtin.shell.folder_walk import MAX_ENTRIES, walk
-from agentnb.tools.builtin.shell.repository import Guarded, Repository, followed_parts, guarded_parts, repository_around
+from agentnb.tools.builtin.shell.git_copy import GitCopy
+from agentnb.tools.builtin.shell.repository import (
+    Guarded,
+    Repository,
+    followed_parts,
+    linked_repositories,
+    repository_around,
+)
 
 HIDDEN = ("/home", "/root", "/run", "/tmp", "/var/tmp", "/var/run")
 SOCKETS = Path("/proc/net/unix")
@@ -27,8 +34,11 @@ MAX_CONNECTION_BYTES = 10_000
 class SandboxView:
     """The mounts of a sandbox. A mount holds within its folder; mounts further inside win."""
 
-    def __init__(self, work_dir: Path, *, has_network: bool, store: Path | None = None) -> None:
+    def __init__(self, work_dir: Path, git: str | None, *, has_network: bool, store: Path | None = None) -> None:
+        """``git``: the program, which no command can have made."""
+        self._git = git
         self.guarded: list[Guarded] = []
+        self.repositories: list[Repository] = []
         self._mounts: dict[Path, tuple[str, ...]] = {}
         self._covered: set[Path] = set()
         self._emptied: set[Path] = set()
@@ -48,12 +58,17 @@ class SandboxView:
         self._keep_python(work_dir)
         self._covered.update(_sockets(), _connection_files())
 
-    def words(self, empty: Path) -> list[str]:
+    def words(self, empty: Path, copies: Sequence[GitCopy]) -> list[str]:
         """Return the mounts as arguments of bubblewrap, outer ones first. ``empty``: an empty file."""
         mounts = [words for _, words in sorted(self._mounts.items(), key=lambda item: len(item[0].parts))]
         mounts += [("--ro-bind", path, path) for path in _kernel_settings()]
+        mounts += [mount for copy in copies for mount in copy.mounts]
         mounts += [("--ro-bind", str(part.path), str(part.path)) for part in self.guarded]
-        mounts += [("--ro-bind", str(empty), str(path)) for path in sorted(self._covered) if not self._is_hidden(path)]
+        for path in sorted(self._covered):
+            copied = [copy for copy in copies if path.is_relative_to(copy.source)]
+            shown = [path] if not self._is_hidden(path) else []
+            mounts += [("--ro-bind", str(empty), str(place)) for copy in copied for place in copy.paths_of(path)]
+            mounts += [("--ro-bind", str(empty), str(place)) for place in shown if not copied]
         mounts += [("--tmpfs", str(path)) for path in sorted(self._emptied) if not self._is_hidden(path)]
         return [word for words in mounts for word in words]
 
@@ -81,10 +96,16 @@ class SandboxView:
         self._emptied.update(findings.hidden)
         if repository is not None:
             self._show_git(repository)
-        for root in findings.repositories:
-            inner = Repository(root, root / ".git", root / ".git")
-            if work_dir in root.parents and inner != repository:
-                self.guarded += [part for part in guarded_parts(inner) if part.path.exists() and not part.path.is_symlink()]
+        for root in (root for root in findings.repositories if work_dir in root.parents):
+            if (inner := repository_around(root)) is not None and inner.root == root:
+                self._show_git(inner)
+            if (root / ".git").is_file() and not (root / ".git").is_symlink():
+                self._guard(Guarded(root / ".git"))
+        for place in (place for repository in self.repositories for place in linked_repositories(repository, self._git)):
+            if work_dir in place.parents and place.parent.resolve() == place.parent:  # git status goes into these
+                self._pin(place)
+                if place not in self._mounts and not place.is_file():
+                    self._guard(Guarded(place))
         mark = work_dir / ".git"
         if mark not in self._mounts:
             self._guard(Guarded(mark))
@@ -92,11 +113,12 @@ class SandboxView:
         self._guard(Guarded(work_dir / ".agentnb"))
 
     def _show_git(self, repository: Repository) -> None:
-        """Show the folders of git to write, as mounts of their own so that they cannot be moved away."""
+        """Show the folders of git to read, as mounts of their own so that they cannot be moved away."""
         for folder in dict.fromkeys((repository.shared, repository.own)):
-            self._show(folder, writable=True)
-        for part in (*guarded_parts(repository), *followed_parts(repository)):
-            if self._is_writable(part.path):
+            self._show(folder)
+        self.repositories.append(repository)
+        for part in followed_parts(repository):
+            if self._is_writable(part.path) and (len(self.repositories) == 1 or part.path.resolve() == part.path):
                 self._guard(part)
 
     def _show_python(self) -> None:
@@ -104,34 +126,45 @@ class SandboxView:
         for path in _python_folders():
             if self._may_show(path) and self._is_hidden(path):
                 self._show(path)
-        link = Path(sys.executable)
+        link = _without_dots(Path(sys.executable))
         for _ in range(MAX_LINKS):
             if not link.is_symlink():
                 break
             target = link.readlink()
             if self._is_hidden(link):
                 self._mounts[link] = ("--symlink", str(target), str(link))
-            link = Path(os.path.normpath(link.parent / target))
+            link = _without_dots(link.parent / target)
 
     def _keep_python(self, work_dir: Path) -> None:
         """Make the kernel's Python read-only where it lies in the working folder: the kernel runs what is written there."""
         for path in _python_folders():
             if work_dir in path.parents:
-                for folder in list(path.parents)[
-                    : list(path.parents).index(work_dir)
-                ]:  # mounts, so that they cannot be moved away
-                    self._mounts.setdefault(folder, ("--bind", str(folder), str(folder)))
+                self._pin(path)
                 self._show(path)
 
     def _show(self, path: Path, *, writable: bool = False) -> None:
         self._mounts[path] = ("--bind" if writable else "--ro-bind", str(path), str(path))
 
     def _guard(self, part: Guarded) -> None:
-        if part.path.is_symlink():
+        """Make a path read-only, and keep it where it is. Of what is missing, the first folder is kept empty."""
+        path = part.path
+        if path.resolve() != path:
             raise SettingsError(
-                f"The sandbox cannot protect {part.path}, which is a link", "Ask the person to put the real thing in its place"
+                f"The sandbox cannot protect {path}, which is a link or behind one",
+                "Ask the person to put the real thing in its place",
             )
+        if not path.parent.exists():
+            path = next(folder for folder in reversed(path.parents) if not folder.exists())
+            part = Guarded(path)
+        self._pin(path)
         self.guarded.append(part)
+
+    def _pin(self, path: Path) -> None:
+        """Make mounts of the writable folders around a path, so that it cannot be moved away."""
+        for folder in path.parents:
+            if folder in self._mounts:
+                break
+            self._mounts[folder] = ("--bind", str(folder), str(folder))
 
     def _may_show(self, folder: Path) -> bool:
         """Return whether to show this folder shows nothing that is hidden as a whole."""
@@ -151,8 +184,13 @@ def _python_folders() -> tuple[Path, ...]:
     """Return the folders of the kernel's Python, as named and with links followed."""
     folders = [sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix]
     folders += [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
-    forms = (form for folder in folders for form in (Path(folder), Path(folder).resolve()))
+    forms = (form for folder in map(Path, folders) for form in (_without_dots(folder), folder.resolve()))
     return tuple(dict.fromkeys(form for form in forms if form.is_dir()))
+
+
+def _without_dots(path: Path) -> Path:
+    """Return a path that begins at the root and has no ``..``, links followed only where it had."""
+    return path if path.is_absolute() and ".." not in path.parts else path.parent.resolve() / path.name
 
 
 def _hidden_folders() -> Iterator[Path]:
