@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from agentnb.advice import AnswerRun
+from agentnb.core.key_files import is_key_file
 from agentnb.core.plans.plan_steps import ASKING
 from agentnb.core.questions import (
     ASK_PERSON,
@@ -28,7 +29,6 @@ from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.display.texts.visible_text import visible, visible_name
 from agentnb.errors import SettingsError
 from agentnb.policies.permissions.permissions import Permissions
-from agentnb.tools.builtin.key_files import is_key_file
 from agentnb.tools.mcp.server import PREFIX
 
 ASKS = {

@@ -10,8 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from agentnb.core.key_files import is_key_file
 from agentnb.tools.builtin.files.search_worker import Identity, identity_of, key_identities
-from agentnb.tools.builtin.key_files import is_key_file
 from agentnb.tools.subject import CallNature
 
 PERSONAL_KEYS = (".ssh/id_*", ".aws/credentials", ".netrc", ".git-credentials", ".npmrc", ".pypirc", ".pgpass", ".env")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from agentnb import settings
+from agentnb.core.key_files import PATTERN
 from agentnb.core.log.stores import BEFORE_IMAGES
 from agentnb.core.redaction import MASK
 from agentnb.tools.builtin.files import refusals, search_worker
@@ -21,7 +22,6 @@ from agentnb.tools.builtin.files.nature import personal_keys
 from agentnb.tools.builtin.files.personal_folder import personal_identities
 from agentnb.tools.builtin.files.reading import shown_name
 from agentnb.tools.builtin.files.refusals import FileRefused
-from agentnb.tools.builtin.key_files import PATTERN
 from agentnb.tools.subject import READ_TOOL
 from agentnb.tools.tool import ToolContext, ToolOutcome, failure
 

@@ -7,13 +7,13 @@ from typing import Annotated, Any
 
 import msgspec
 
+from agentnb.core.key_files import is_key_file
 from agentnb.tools.builtin.git.changes import Change, read_status
 from agentnb.tools.builtin.git.filters import filters_of
 from agentnb.tools.builtin.git.names import confined_path, exists, is_below, listed, may_hold_keys, shown_name
 from agentnb.tools.builtin.git.omissions import INDEX_HOOKS, hooks_note, key_files_note, with_notes
 from agentnb.tools.builtin.git.refusal import GitRefused, returns_refusals
 from agentnb.tools.builtin.git.repository import Repository, check_result, open_repository
-from agentnb.tools.builtin.key_files import is_key_file
 from agentnb.tools.subject import CallNature
 from agentnb.tools.tool import ToolContext
 

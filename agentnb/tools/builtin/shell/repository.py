@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from agentnb.tools.builtin.shell.git_copy import read_plain
-from agentnb.tools.builtin.shell.git_program import Git, links_among
+from agentnb.git_copies.copies import read_plain
+from agentnb.git_copies.git import Git, links_among
 
 MAX_CONFIG_BYTES = 1_000_000
 GITLINK_MODE = b"\x00\x00\xe0\x00"

@@ -21,8 +21,8 @@ from typing import NamedTuple
 from agentnb import settings
 from agentnb.advice import Plain
 from agentnb.errors import SettingsError
-from agentnb.tools.builtin.shell.git_copy import GitCopy, copy_git
-from agentnb.tools.builtin.shell.git_return import give_back
+from agentnb.git_copies.copies import GitCopy, copy_git
+from agentnb.git_copies.way_back import give_back
 from agentnb.tools.builtin.shell.process import ProcessResult, run_process
 from agentnb.tools.builtin.shell.repository import Guarded, Repository
 from agentnb.tools.builtin.shell.sandbox_view import SandboxView

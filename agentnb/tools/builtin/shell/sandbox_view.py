@@ -13,8 +13,8 @@ from pathlib import Path
 
 from agentnb import settings
 from agentnb.errors import SettingsError
+from agentnb.git_copies.copies import GitCopy
 from agentnb.tools.builtin.shell.folder_walk import MAX_ENTRIES, walk
-from agentnb.tools.builtin.shell.git_copy import GitCopy
 from agentnb.tools.builtin.shell.repository import (
     Guarded,
     Repository,

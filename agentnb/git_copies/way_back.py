@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agentnb.tools.builtin.shell.git_copy import (
+from agentnb.git_copies.copies import (
     COPIED,
     HEX,
     MODULES,
@@ -34,7 +34,7 @@ from agentnb.tools.builtin.shell.git_copy import (
     read_refs,
     signature,
 )
-from agentnb.tools.builtin.shell.git_program import Git, links_among
+from agentnb.git_copies.git import Git, links_among
 
 MAX_OBJECT_BYTES = 1_000_000_000
 CHUNK_BYTES = 1_000_000

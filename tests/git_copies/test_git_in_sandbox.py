@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from bash_calls import call_bash, skip_without_sandbox
 
+from agentnb.git_copies import way_back
 from agentnb.runtime.workers.worker_calls import call_in_thread
-from agentnb.tools.builtin.shell import git_return
 from agentnb.tools.builtin.shell.group import Shell
 from agentnb.tools.tool import ToolContext
 
@@ -161,9 +161,9 @@ def test_commits_that_a_command_loses_are_kept(work: Path, subtests: pytest.Subt
 
 
 def test_changes_of_the_person_meanwhile_win(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    give_back = git_return.give_back
+    give_back = way_back.give_back
 
-    def after_the_person(*arguments: object) -> git_return.Returned:
+    def after_the_person(*arguments: object) -> way_back.Returned:
         host(work, "git commit -q --allow-empty -m mine; git branch -f side; git add mine")
         return give_back(*arguments)  # type: ignore[arg-type]
 

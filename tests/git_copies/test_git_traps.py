@@ -15,7 +15,8 @@ from agentnb.tools.builtin.shell.group import Shell
 
 SHELL = Shell(sandbox="bwrap", timeout=120)
 SETUP = """
-git init -q --template= . && mkdir .git/hooks .git/info && echo a > a && git add . && git commit -qm one && echo b > b && git add . && git commit -qm two
+git init -q --template= . && mkdir .git/hooks .git/info && echo a > a && git add . && git commit -qm one
+echo b > b && git add . && git commit -qm two
 git branch side && git tag v1
 """
 PERSON = """
@@ -43,23 +44,25 @@ LINKED = (
     *(
         "COMMIT_EDITMSG",
         "FETCH_HEAD",
+        "HEAD",
+        "logs/HEAD",
+        "refs/heads/main",
+        "packed-refs",
         "ORIG_HEAD",
         "MERGE_MSG",
         "SQUASH_MSG",
-        "HEAD",
-        "index",
-        "packed-refs",
-        "gc.log",
-        "config",
     ),
-    *("logs/HEAD", "logs/refs/heads/main", "refs/heads/main", "refs/heads/new", "logs/refs/stash", "info/exclude", "shallow"),
+    *("index", "gc.log", "config", "logs/refs/heads/main", "refs/heads/new", "logs/refs/stash", "info/exclude", "shallow"),
 )
 FOLDERS = ("refs", "logs", "objects", "objects/pack", "refs/heads", "logs/refs", "info", "objects/4b", "worktrees", "rr-cache")
 PIPES = ("COMMIT_EDITMSG", "HEAD", "index", "refs/heads/pipe", "logs/HEAD", "objects/pack/pack-1.pack", "packed-refs", "config")
 TRAPS = {
-    **{f"a link {name}": f"rm -f .git/{name}; ln -s {{home}}/.bashrc .git/{name}" for name in LINKED},
-    **{f"a linked folder {name}": f"rm -rf .git/{name}; ln -s {{home}}/folder .git/{name}" for name in FOLDERS},
-    **{f"a pipe {name}": f"rm -f .git/{name}; mkfifo .git/{name}" for name in PIPES},
+    **{f"a link {name}": f"rm -f .git/{name}; ln -s {{home}}/.bashrc .git/{name}" for name in LINKED[: size(6, nightly=99)]},
+    **{
+        f"a linked folder {name}": f"rm -rf .git/{name}; ln -s {{home}}/folder .git/{name}"
+        for name in FOLDERS[: size(4, nightly=99)]
+    },
+    **{f"a pipe {name}": f"rm -f .git/{name}; mkfifo .git/{name}" for name in PIPES[: size(3, nightly=99)]},
     "a rebase that runs": REBASE,
     "a rebase that stopped": "git rebase -x '{run}' HEAD~1",
     "a merge with a message": "git rev-parse side > .git/MERGE_HEAD; echo x > .git/MERGE_MSG; echo > .git/MERGE_MODE",
