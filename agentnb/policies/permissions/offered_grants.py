@@ -4,30 +4,41 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from agentnb.commands.harmless import is_harmless
+from agentnb.commands.patterns import offered_pattern
+from agentnb.commands.shell_command import MOVES, shell_command
 from agentnb.core.messages import ToolCall
 from agentnb.core.questions import GrantOffer
-from agentnb.policies.permissions.commands import offered_pattern
-from agentnb.policies.permissions.places import canonical_address, offered_address, offered_folder, resolved_path
+from agentnb.policies.permissions.places import (
+    can_write,
+    canonical_address,
+    folders_of,
+    offered_address,
+    offered_folder,
+    resolved_path,
+)
 from agentnb.tools.mcp.server import PREFIX
 from agentnb.tools.subject import origin_of, subject_of, value_of_subject
 from agentnb.tools.tool import Tool
 
 
-def grants_about(call: ToolCall, tool: Tool, work_dir: Path, *, has_session: bool) -> tuple[GrantOffer, ...]:
+def grants_about(
+    call: ToolCall, tool: Tool, work_dir: Path, *, has_session: bool, settles: bool = False
+) -> tuple[GrantOffer, ...]:
     """Return the grants that a question about this call offers. ``has_session``: whether a session can remember one.
 
     A tool without a subject is offered whole; one of an MCP server for the run, and for longer all tools of the server. For a
     command or a place of which no pattern would be narrow, the session is not offered: it would allow too much for too long.
+    ``settles``: whether the question is about the parts of a command that are not known as harmless.
     """
-    rule, in_run = _rule(call, tool, work_dir), GrantOffer(call.name)
+    rule, in_run = _rule(call, tool, work_dir, settles=settles), GrantOffer(call.name)
     if rule == call.name:
         return (in_run, GrantOffer(rule, "session")) if has_session else (in_run,)
-    if not rule:
-        return (in_run,)
-    return (in_run, GrantOffer(rule), *([GrantOffer(rule, "session")] if has_session else []))
+    of_rule = [GrantOffer(rule), *([GrantOffer(rule, "session")] if has_session else [])] if rule else []
+    return tuple(of_rule if settles else [in_run, *of_rule])
 
 
-def _rule(call: ToolCall, tool: Tool, work_dir: Path) -> str:
+def _rule(call: ToolCall, tool: Tool, work_dir: Path, *, settles: bool) -> str:
     """Return the rule that a question offers besides the tool: the tool if it has no subject, empty if none is offered."""
     origin = origin_of(tool)
     if origin is not None:
@@ -38,7 +49,7 @@ def _rule(call: ToolCall, tool: Tool, work_dir: Path) -> str:
     if value is None:
         return ""
     if subject.kind == "command":
-        pattern = offered_pattern(value)
+        pattern = _command_pattern(value, work_dir, settles=settles)
     elif subject.kind == "url":
         address = canonical_address(value)
         pattern = "" if address is None else offered_address(address)
@@ -46,3 +57,15 @@ def _rule(call: ToolCall, tool: Tool, work_dir: Path) -> str:
         path = resolved_path(value, work_dir)
         pattern = "" if path is None else offered_folder(path, work_dir)
     return f"{call.name}({pattern})" if pattern else ""
+
+
+def _command_pattern(text: str, work_dir: Path, *, settles: bool) -> str:
+    """Return the pattern that allows all parts of a command but ``cd``, or settles all that are not known as harmless."""
+    command = shell_command(text)
+    folders = folders_of(command, work_dir)
+    parts = [part for part in command.parts[: command.listed] if not (folders and part.invocation.program in MOVES)]
+    if settles:
+        parts = [part for part in command.parts if not is_harmless(part, lambda path: can_write(path, folders, work_dir))]
+    elif not command.is_list:
+        return ""
+    return offered_pattern(command, parts or command.parts)

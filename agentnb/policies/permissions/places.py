@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from agentnb.policies.permissions.globs import names_glob, star_glob
+from agentnb.commands.globs import names_glob, star_glob
+from agentnb.commands.shell_command import MOVES, ShellCommand
+from agentnb.tools.builtin.files.protected import is_protected_name
 
 PORTS = {"http": 80, "https": 443}
 
@@ -44,6 +47,48 @@ def path_glob(pattern: str, work_dir: Path) -> str:
     beginning = Path(*path.parts[:stars])
     root = resolved_path(str(beginning), work_dir) or beginning
     return re.escape(str(root).rstrip("/")) + names_glob(path.parts[stars:])
+
+
+def folders_of(command: ShellCommand, work_dir: Path) -> tuple[str, ...]:
+    """Return the folders in which parts of a command may run, links followed; nothing if one may be outside of ``work_dir``."""
+    root = os.path.realpath(work_dir)
+    folders = [root]
+    for part in command.parts:
+        if part.invocation.program not in MOVES:
+            continue
+        operands = [word.value for word in part.invocation.operands]
+        found = real_path(operands[0], folders[-1]) if len(operands) == 1 and operands[0] not in ("", "-") else None
+        if found is None or not is_within(found, root) or part.assignments or part.redirections or len(part.words) != 2:
+            return ()
+        folders.append(found)
+    return tuple(folders)
+
+
+def can_write(path: str, folders: Iterable[str], work_dir: Path) -> bool:
+    """Return whether a command that writes a path in any of these folders writes in ``work_dir``, and nothing of git."""
+    root = os.path.realpath(work_dir)
+    found = [real_path(path, folder) for folder in folders]
+    return (
+        bool(found)
+        and not path.startswith("~")
+        and all(
+            real is not None
+            and real != root
+            and is_within(real, root)
+            and not any(map(_is_of_git, (*real.removeprefix(root).split("/"), *path.split("/"))))
+            for real in found
+        )
+    )
+
+
+def is_within(path: str, folder: str) -> bool:
+    """Return whether a resolved path is a folder or something in it."""
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+
+
+def _is_of_git(name: str) -> bool:
+    """Return whether a name is that of a protected folder, or makes a folder a git directory."""
+    return is_protected_name(name) or name.casefold() in ("config", "head")
 
 
 def offered_folder(path: Path, work_dir: Path) -> str:

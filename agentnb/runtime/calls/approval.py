@@ -28,7 +28,7 @@ from agentnb.core.run.approvals import (
 from agentnb.detect.run import Run
 from agentnb.errors import Declined, NobodyToAsk, SettingsError
 from agentnb.policies.gates import Ask, as_copy
-from agentnb.policies.gates.verdicts import AskByRules
+from agentnb.policies.gates.verdicts import AskByRules, AskUnsettled
 from agentnb.policies.permissions.approval_mode import declared_effects
 from agentnb.policies.permissions.offered_grants import grants_about
 from agentnb.runtime.calls.file_change import file_change, file_digest, holds_known_key
@@ -59,7 +59,8 @@ def approval_question(
     effects = ", ".join(sorted(declared_effects(tool) or ()))
     is_of_rules = isinstance(ask, AskByRules)
     may_remember = isinstance(ask, AskByRules) and not ask.is_unclear
-    grants = grants_about(call, tool, work_dir, has_session=has_session) if may_remember else ()
+    settles = isinstance(ask, AskUnsettled)
+    grants = grants_about(call, tool, work_dir, has_session=has_session, settles=settles) if may_remember else ()
     command = (value_of_subject(tool, call.arguments) or "") if kind_of_subject(tool) == "command" else ""
     change = file_change(tool, call.arguments, work_dir)
     shown = {"command": encodable(command), "diff": encodable(change.diff), "before": change.before, "grants": grants}

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from agentnb import tool
+from agentnb.commands.patterns import command_glob
 from agentnb.core.messages import ToolCall
 from agentnb.detect.run import Run
 from agentnb.policies.gates import Block, judge
 from agentnb.policies.permissions.approval_mode import ApprovalMode
-from agentnb.policies.permissions.commands import command_glob
 from agentnb.policies.permissions.gate import AskEachTime, PermissionGate
 from agentnb.policies.permissions.permissions import Permissions
 from agentnb.policies.permissions.rules import RuleList
