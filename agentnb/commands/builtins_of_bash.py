@@ -11,25 +11,34 @@ from typing import Protocol
 from agentnb.commands.script import SimpleCommand, Word
 from agentnb.commands.shell_words import IDENTIFIER, Facts
 
-OPAQUE = frozenset("alias bind compgen complete compopt enable fc history".split())
+OPAQUE = frozenset(("alias", "bind", "compgen", "complete", "compopt", "enable", "fc", "history"))
 """Builtins that are not taken apart."""
 SET_LETTERS = frozenset("aCbefhuvxET")
-SET_NAMES = frozenset("allexport errexit errtrace functrace noclobber noglob nounset pipefail verbose xtrace".split())
-SHOPT_NAMES = frozenset("dotglob failglob globstar inherit_errexit lastpipe nullglob".split())
-READ_WITH_VALUE = frozenset(("-a", "-d", "-i", "-n", "-N", "-p", "-t", "-u"))
+_SET_NAMES = """
+    allexport errexit errtrace functrace noclobber noglob nounset pipefail verbose xtrace
+"""
+SET_NAMES = frozenset(_SET_NAMES.split())
+SHOPT_NAMES = frozenset(("dotglob", "failglob", "globstar", "inherit_errexit", "lastpipe", "nullglob"))
 NAME = re.compile(IDENTIFIER)
 ASSIGNED = re.compile(rf"({IDENTIFIER})(\+?=)?")
 
 
 class Reader(Protocol):
-    """The parser, as builtins use it."""
+    """The reader of the command, as its builtins use it."""
 
     facts: Facts
 
-    def read_text(self, text: str) -> None: ...
-    def assign(self, name: str, *, is_number: bool) -> None: ...
-    def evaluate(self, word: Word) -> None: ...
-    def start(self, command: SimpleCommand) -> None: ...
+    def read_text(self, text: str) -> None:
+        """Read a text that bash will run as commands."""
+
+    def assign(self, name: str, *, is_number: bool) -> None:
+        """Keep that a variable is set."""
+
+    def evaluate(self, word: Word) -> None:
+        """Keep that the text of a word is evaluated."""
+
+    def start(self, command: SimpleCommand) -> None:
+        """Keep a command, and what it starts as a builtin."""
 
 
 def check_builtin(reader: Reader, command: SimpleCommand) -> None:
@@ -141,27 +150,20 @@ def _declare(reader: Reader, command: SimpleCommand) -> None:
 def _names(reader: Reader, command: SimpleCommand, words: tuple[Word, ...]) -> None:
     """Keep the variables that are set to what nobody knows."""
     for word in words:
-        if word.value is None or (not word.value.startswith("-") and NAME.fullmatch(word.value) is None):
+        if word.value is None or NAME.fullmatch(word.value) is None:
             reader.facts.flag(f"a variable whose name is computed, for {command.words[0].value}")
         else:
             reader.assign(word.value, is_number=False)
 
 
 def _read(reader: Reader, command: SimpleCommand) -> None:
-    names = [
+    names = tuple(
         word
         for before, word in pairwise(command.words)
-        if before.value == "-a"
-        or not (
-            before.value in READ_WITH_VALUE
-            or re.fullmatch(r"-[ers]*[dinNptu]|-[dnNtu]\S+|-[ers]+", before.value or "")
-            and before.value[-1:] in "dinNptu"
-        )
-        if word.value is None or not word.value.startswith("-")
-    ]
-    if any(word.may_split for word in command.words):
-        reader.facts.flag("a variable whose name is computed, for read")
-    _names(reader, command, tuple(names))
+        if not re.fullmatch(r"-[ers]*[diNnptu]", before.value or "")
+        and not re.fullmatch(r"-[ers]*([diNnptu].*|a)?", word.value or word.prefix or "a", re.DOTALL)
+    )
+    _names(reader, command, names)
 
 
 def _mapfile(reader: Reader, command: SimpleCommand) -> None:
@@ -174,7 +176,7 @@ def _printf(reader: Reader, command: SimpleCommand) -> None:
     if len(command.words) < 2:
         return
     first = command.words[1]
-    if first.value is None and not first.prefix or (first.value or first.prefix).startswith("-v"):
+    if (first.value is None and not first.prefix) or (first.value or first.prefix).startswith("-v"):
         if first.value != "-v" or first.may_split:
             reader.facts.flag("a variable whose name is computed, for printf")
         else:

@@ -76,14 +76,16 @@ class Draft:
 
     @property
     def mask(self) -> str:
-        """The text, with NUL for quoted characters, ``\\1`` for a quoted expansion and ``\\2`` for one that may be split."""
+        r"""The text, with ``\0`` for quoted characters, ``\1`` for a quoted expansion and ``\2`` for one that may be split."""
         return "".join(self._mask)
 
     def add(self, text: str, *, is_quoted: bool = False) -> None:
+        """Append literal text."""
         self._text.append(text)
         self._mask.append("\0" * len(text) if is_quoted else text)
 
     def expand(self, *, may_split: bool) -> None:
+        """Append an expansion."""
         self._text.append("$")
         self._mask.append("\2" if may_split else "\1")
 
@@ -128,16 +130,19 @@ class WordReader(ABC):
         return self.text[self.pos : self.pos + 1]
 
     def take(self, sign: str) -> bool:
+        """Skip a character if it is next."""
         if self.peek() != sign:
             return False
         self.pos += 1
         return True
 
     def expect(self, sign: str) -> None:
+        """Skip a character, which must be next."""
         if not self.take(sign):
             raise Unreadable(f"no {sign!r} where bash expects it" if self.peek() else f"it ends before {sign!r}")
 
     def enter(self) -> None:
+        """Count a level, up to the bound."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise Unreadable(f"more than {MAX_DEPTH} levels")
@@ -152,6 +157,7 @@ class WordReader(ABC):
         return found
 
     def at_word(self) -> bool:
+        """Return whether a word begins or continues here."""
         sign = self.peek()
         return bool(sign) and (sign not in " \t\n;&|()<>" or self.starts_process())
 
@@ -177,6 +183,7 @@ class WordReader(ABC):
         return draft
 
     def word(self) -> Word:
+        """Read a word, which must begin here."""
         self.peek()
         start = self.pos
         return self.draft_word().word(self.text[start : self.pos])

@@ -11,19 +11,26 @@ from agentnb.commands.shell_words import ASSIGNMENT, KNOWN_NUMBERS, NAME, Facts,
 
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 BLANKS = re.compile(r"[ \t]+")
-OPERATORS = frozenset("&& || ; ;; ;& ;;& | |& & &> &>> < << <<- <<< <& <> > >> >& >| ( )".split()) | {"\n"}
-REDIRECTIONS = frozenset("&> &>> < << <<- <<< <& <> > >> >& >|".split())
-RESERVED = frozenset("! [[ { } case coproc do done elif else esac fi for function if in select then time until while".split())
+_REDIRECTIONS = """
+    &> &>> < << <<- <<< <& <> > >> >& >|
+"""
+REDIRECTIONS = frozenset(_REDIRECTIONS.split())
+OPERATORS = REDIRECTIONS | {"&&", "||", ";", ";;", ";&", ";;&", "|", "|&", "&", "(", ")", "\n"}
+_RESERVED = """
+    ! [[ { } case coproc do done elif else esac fi for function if in select then time until while
+"""
+RESERVED = frozenset(_RESERVED.split())
 """Words that begin or continue a structure."""
 RESERVED_WORD = re.compile(r"[a-z{}!\[]+(?=[ \t\n;&|()<>]|\Z)")
 DECLARATIONS = frozenset(("declare", "export", "local", "readonly", "typeset"))
 DESCRIPTOR = re.compile(r"\d{1,9}|\{[A-Za-z_]\w*\}", re.ASCII)
 NUMBER = re.compile(r"-?\d*|\$\(\([^()]*\)\)|\$[#?$!]|\$\{#\w+\}", re.ASCII)
-BY_HAND = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "-R"))
+EVALUATING = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "-R"))
 """Operators of ``[[ ]]`` that evaluate their operands."""
-SET_AT_A_DISTANCE = frozenset(
-    "PS4 BASH_ENV ENV POSIXLY_CORRECT SHELLOPTS BASHOPTS BASH_ALIASES BASH_CMDS TEXTDOMAIN TEXTDOMAINDIR".split()
-)
+_READ_BY_BASH = """
+    BASHOPTS BASH_ALIASES BASH_CMDS BASH_ENV ENV POSIXLY_CORRECT PS4 SHELLOPTS TEXTDOMAIN TEXTDOMAINDIR
+"""
+READ_BY_BASH = frozenset(_READ_BY_BASH.split())
 """Variables by which bash starts programs or reads commands otherwise."""
 
 
@@ -45,7 +52,7 @@ def _check_variables(facts: Facts) -> None:
     unknown = {name for name in facts.evaluated - facts.numbers if not KNOWN_NUMBERS.fullmatch(name)}
     if bad := sorted(unknown | (facts.evaluated & facts.texts)):
         facts.flag(f"arithmetic with the text of {bad[0]}")
-    if bad := sorted(SET_AT_A_DISTANCE & (facts.texts | facts.numbers)):
+    if bad := sorted(READ_BY_BASH & (facts.texts | facts.numbers)):
         facts.flag(f"the variable {bad[0]} of bash")
 
 
@@ -53,17 +60,20 @@ class Parser(WordReader):
     """Reads commands, and keeps each simple one."""
 
     def read_whole(self) -> None:
+        """Read all of the text."""
         self.read_commands("")
         if self.pending:
             raise Unreadable("a here-document that does not end")
 
     def read_text(self, text: str) -> None:
+        """Read a text that bash will run as commands."""
         self.facts.is_list = False
         inner = Parser(text, self.facts, self.depth)
         inner.enter()
         inner.read_whole()
 
     def read_commands(self, *ends: str, may_be_empty: bool = True) -> None:
+        """Read a list of commands up to one of the words or operators that end it."""
         self.skip_lines()
         count = 0
         while not self._at(ends):
@@ -78,6 +88,7 @@ class Parser(WordReader):
             raise Unreadable(f"an unexpected {self.text[self.pos : self.pos + 10]!r}" if self.peek() else "its end is missing")
 
     def skip_lines(self) -> None:
+        """Skip blanks, comments and line breaks."""
         while self._blanks() == "\n":
             self._take_operator()
 
@@ -285,7 +296,7 @@ class Parser(WordReader):
             if words[-1].raw == "]]":
                 break
         for number, word in enumerate(words):
-            if word.value in BY_HAND or word.value is None and word.raw.startswith("-"):
+            if word.value in EVALUATING or (word.value is None and word.raw.startswith("-")):
                 for operand in (*words[max(0, number - 1) : number], *words[number + 1 : number + 2]):
                     self.evaluate(operand)
 
