@@ -12,7 +12,7 @@ class Word:
     raw: str
     """As written, with its quotes."""
     value: str | None
-    """The text that the program receives, quotes removed; None if bash computes it (variable, substitution, glob, braces, ~)."""
+    """The text that the program receives, quotes removed; None if bash computes it (expansion, glob, braces, ``~``)."""
     prefix: str = ""
     """Text with which each word that comes of it certainly begins; empty if unknown."""
     may_split: bool = False
