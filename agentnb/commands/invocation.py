@@ -108,7 +108,7 @@ class _Reader:
             word = self._words[self._at]
             self._at += 1
             text = word.prefix if word.value is None else word.value
-            self._into.is_uncertain |= word.value is None and not word.prefix
+            self._into.is_uncertain |= word.value is None and word.prefix in ("", "-")
             if text == "--" and word.value is not None and not self._form.has_words:
                 break
             if self._read_option(word, text):
@@ -171,7 +171,7 @@ class _Reader:
     def _add(self, specs: tuple[OptionSpec, ...], spelled: str, attached: Word | None = None) -> None:
         """Add an option with its values: the attached one, or the words that follow."""
         names = tuple(spec.name for spec in specs)
-        values = () if attached is None else (attached,)
+        values: tuple[Word, ...] = () if attached is None else (attached,)
         if self._form.commands & set(names):
             values = self._until_semicolon()
         elif attached is None:

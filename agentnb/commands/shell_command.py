@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from agentnb.commands.invocation import Invocation, invocation_of, started_by
-from agentnb.commands.parser import read_script
+from agentnb.commands.reader import read_script
 from agentnb.commands.script import Script, SimpleCommand, Word
 
 MAX_DEPTH = 6
@@ -18,6 +18,7 @@ INDEXED = re.compile(r"\[[^\]]*[$`]")
 """An index that the shell may compute, also within single quotes."""
 NOT_TAKEN_APART = "it starts others in a way that cannot be taken apart"
 COMPUTED_PROGRAM = "its program is computed"
+TWO_FOR_DASH = "sh may read it as two commands"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,11 @@ def shell_command(text: str) -> ShellCommand:
     for command in script.commands:
         part = _part(command, has_moved=has_moved)
         listed.append(part)
+        if any(
+            one.operator.startswith("&>") and one.target and not command.raw.endswith(one.target.raw)
+            for one in command.redirections
+        ):
+            problem = problem or TWO_FOR_DASH
         problem = _add_started(part, started, 0) or problem
         has_moved = has_moved or part.invocation.program in MOVES
     return ShellCommand(text, (*listed, *started), len(listed), script.is_list, problem)

@@ -11,7 +11,7 @@ from agentnb.commands.programs import program_forms
 from agentnb.commands.shell_command import shell_command
 
 COVERED = {
-    "git diff *": "git diff | git diff --stat a.py | git  diff | git diff -- $X | git diff \"src/$X\" | git diff 2>&1 >/dev/null",
+    "git diff *": 'git diff | git diff --stat a.py | git  diff | git diff -- $X | git diff "src/$X" | git diff 2>&1 >/dev/null',
     "git log *": "git log -n 3 --format=%h | git log -p -- src/app.py",
     "git log --output=* *": "git log --output=x -p",
     "git *": "git push | git -P log",
@@ -35,11 +35,12 @@ COVERED = {
     "find . -exec grep * *": "find . -exec grep x {} +",
 }
 NOT_COVERED = {
-    "git diff *": "git diff --output=x | git diff --outp x | git diff $X | git diff \"$X\" | git diff *.py | git diff --$X"
+    "git diff *": 'git diff --output=x | git diff --outp x | git diff $X | git diff "$X" | git diff *.py | git diff --$X'
     " | X=1 git diff | git diff > x | git diff < x | git diff <<< x | git -c a=b diff | GIT_PAGER=x git diff",
     "git log *": "git log --output=x | git log --show-signature | git log --format='%G?' | git log --ext-diff",
     "git log --output=a *": "git log --output=a --output=b",
-    "git *": "git -c a=b log | git foo | git -C /x log | git bisect run x | git log --output=x | git $X | git submodule foreach ls",
+    "git *": "git -c a=b log | git foo | git -C /x log | git bisect run x | git log --output=x | git $X"
+    " | git submodule foreach ls",
     "git grep *": "git grep -O x | git grep -Oless x | git grep --open-files-in-pager=less x",
     "git fetch *": "git fetch --upload-pack=x | git fetch --upload-pack x origin",
     "git archive *": "git archive --exec=x --remote=y | git archive -o x HEAD",
@@ -48,8 +49,8 @@ NOT_COVERED = {
     "make *": "make --eval=x | make -f x | make CC=x | make -C d",
     "zip *": "zip -TT x a | zip a b -T | zip -rT a b",
     "find *": "find . -delete | find . -exec rm {} + | find . -fprint x | find $X | find . -execdir x ;",
-    "sed *": "sed -i s/a/b/ f | sed s/a/b/e f | sed 's/a/b/w x' f | sed 1w f | sed -f x f | sed '1e ls' f | sed -i.bak d f | sed \"$X\" f"
-    " | sed 's/[/]/e;s/]/x/' f",
+    "sed *": "sed -i s/a/b/ f | sed s/a/b/e f | sed 's/a/b/w x' f | sed 1w f | sed -f x f | sed '1e ls' f"
+    " | sed -i.bak d f | sed \"$X\" f | sed 's/[/]/e;s/]/x/' f",
     "awk *": "awk '{print > \"x\"}' f | awk 'BEGIN{system(\"x\")}' | awk -f x f | awk '{\"x\" | getline}' | awk '@load \"x\"'",
     "sort *": "sort -o x y | sort y -ox | sort --compress-program=x y",
     "python *": "python -c x | python -m x | python -Wx.y y.py",
@@ -81,13 +82,16 @@ def test_a_pattern_allows_the_form_that_it_shows(subtests: pytest.Subtests) -> N
 
 
 FORBIDDEN = {
-    "rm -rf *": "rm -rf x | rm -fr x | rm -r -f x | rm -R -f x | rm --recursive --force x | rm x -rf | rm -rfv x | /bin/rm -rf x"
-    " | 'rm' -rf x | r\\m -r -f x | rm --rec --fo x | rm -rf | rm -rf -- x | X=1 rm -fr x | ls; rm -fr x | rm -fr x > y",
+    "rm -rf *": "rm -rf x | rm -fr x | rm -r -f x | rm -R -f x | rm --recursive --force x | rm x -rf | rm -rfv x"
+    " | /bin/rm -rf x | 'rm' -rf x | r\\m -r -f x | rm --rec --fo x | rm -rf | rm -rf -- x | X=1 rm -fr x"
+    " | ls; rm -fr x | rm -fr x > y",
     "rm --recursive *": "rm -r x | rm -Rv x",
     "rm -r* *": "rm -rf x | rm --recursive x | rm -R x",
-    "rm *": "env rm x | env -i A=1 rm x | sudo -u me rm x | nice -n 5 rm x | nohup rm x | timeout 5 rm x | xargs rm | find . -exec rm {} +"
-    " | sh -c 'rm x' | bash -ec 'ls; rm x' | bash -c \"rm x\" | eval rm x | command rm x | exec rm x | time rm x | stdbuf -o0 rm x"
-    " | setsid rm x | chroot / rm x | watch -n1 rm x | trap 'rm x' EXIT | env -S 'rm x' | linux32 rm x | perf stat rm x"
+    "rm *": "env rm x | env -i A=1 rm x | sudo -u me rm x | nice -n 5 rm x | nohup rm x | timeout 5 rm x"
+    " | xargs rm | find . -exec rm {} + | sh -c 'rm x' | bash -ec 'ls; rm x' | bash -c \"rm x\" | eval rm x"
+    " | command rm x | exec rm x"
+    " | time rm x | stdbuf -o0 rm x | setsid rm x | chroot / rm x | watch -n1 rm x | trap 'rm x' EXIT | env -S 'rm x'"
+    " | linux32 rm x | perf stat rm x"
     " | ssh host rm x | /lib64/ld-linux-x86-64.so.2 /bin/rm x | uv run rm x | docker run --rm -it image rm x | npx rm x"
     " | sudo env nice rm x | find . -execdir rm {} ; | git bisect run rm x | git submodule foreach rm x | rm $X",
     "git push --force *": "git push origin x -f | git -C d push -f | git push --force | git -P push --forc x",
@@ -99,16 +103,16 @@ FORBIDDEN = {
 }
 NOT_FORBIDDEN = {
     "rm -rf *": "rm -r x | rm -- -rf | git rm -rf x | ls -rf | ls $X | echo 'rm -rf x' | rm \"./$X\"",
-    "git push --force *": "git push | git commit -m \"$X\" | git push origin main | git push --force-with-lease",
+    "git push --force *": 'git push | git commit -m "$X" | git push origin main | git push --force-with-lease',
     "git push *": "git commit -m push | git log push | git stash push | echo git push",
     "git push origin main": "git push origin dev | git push",
     "rm data/*": "rm src/x | ls $X",
 }
 UNCLEAR = {
-    "rm -rf *": "rm $X | rm \"$X\" | rm *.py | $X -rf y | rm -$X y",
-    "git push --force *": "git $X -f | git push $X | git push \"$X\" | $X",
+    "rm -rf *": 'rm $X | rm "$X" | rm *.py | $X -rf y | rm -$X y',
+    "git push --force *": 'git $X -f | git push $X | git push "$X" | $X',
     "rm data/*": "rm $X | rm -r d*",
-    "rm *": "env $X | sh | bash -c \"$X\" | xargs | tmux new -d ls | parallel rm ::: x | sudo --what ls | capsh -- -c ls | $X"
+    "rm *": 'env $X | sh | bash -c "$X" | xargs | tmux new -d ls | parallel rm ::: x | sudo --what ls | capsh -- -c ls | $X'
     " | valgrind --tool x ls",
     "*push*": "git $X",
 }
@@ -162,8 +166,8 @@ OFFERED = {
 }
 NOT_OFFERED = (
     "tar xf a.tgz | git log --output=x | python -c x | sudo ls | xargs rm | find . -delete | X=1 git status | git status; rm x"
-    " | ls *.py | 'git status' | ls > x | git -c a=b log | git foo | env ls | sqlite3 a.db x | ls $X | sed -i s/a/b/ f | sh -c ls"
-    " | make -f x | ssh host ls | cd x && ./run"
+    " | ls *.py | 'git status' | ls > x | git -c a=b log | git foo | env ls | sqlite3 a.db x | ls $X"
+    " | sed -i s/a/b/ f | sh -c ls | make -f x | ssh host ls | cd x && ./run"
 )
 
 

@@ -55,7 +55,7 @@ class FirmAsk(AskByRules):
 
 
 class AskUnsettled(FirmAsk):
-    """The question about a command that is not known as harmless, while a rule forbids others; a grant that names it settles it."""
+    """The question about a command that is not known as harmless, while a rule forbids others: a grant that names it counts."""
 
     __slots__ = ()
 

@@ -70,7 +70,7 @@ class RuleMatcher:
     """All their patterns, each with an empty group at its end that numbers it."""
     for_all: int | None
     """The index of the first rule that is about every call."""
-    by_program: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    by_program: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """The indices of patterns of commands, by the program that they name; by nothing those that name none."""
 
     @classmethod
