@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from agentnb.commands.invocation import ASSIGNMENT, COMPUTED, Feature, Invocation, features_of
+from agentnb.commands.invocation import COMPUTED, HARMLESS_NAME, Feature, Invocation, features_of
 from agentnb.commands.programs import ProgramForm
 from agentnb.commands.script import Word
 from agentnb.commands.shell_command import Part
@@ -16,11 +16,6 @@ CanWrite: TypeAlias = Callable[[str], bool]
 FOLDERS = ("", "/bin", "/usr/bin")
 """Folders of programs that are what their name says."""
 DEVICES = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty")
-_HARMLESS_NAME = re.compile(
-    r"(?!.*_proxy$|histchars$)[a-z_][a-z0-9_]*|LANG|LANGUAGE|LC_[A-Z]+|TZ|CI|DEBUG|NO_COLOR|FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|COLUMNS|LINES"
-    r"|PYTHONDONTWRITEBYTECODE|PYTHONUNBUFFERED|PYTHONHASHSEED|PYTHONIOENCODING|PYTHONUTF8|NODE_ENV|RUST_BACKTRACE|VERBOSE"
-)
-"""Variables that change no program: those of scripts, in small letters, and a few that are known."""
 _PLAIN_GLOB = re.compile(r"(?:/?[\w@%+=:,*?-][\w.@%+=:,*?\[\]-]*)+/?")
 """Globs that find no hidden file."""
 
@@ -28,7 +23,7 @@ _PLAIN_GLOB = re.compile(r"(?:/?[\w@%+=:,*?-][\w.@%+=:,*?\[\]-]*)+/?")
 def is_harmless(part: Part, can_write: CanWrite) -> bool:
     """Return whether a part of a command is known as harmless; what it starts is a part of its own."""
     return (
-        all(_HARMLESS_NAME.fullmatch(name) for name, _ in part.assignments)
+        all(HARMLESS_NAME.fullmatch(name) for name, _ in part.assignments)
         and all(_is_harmless_file(operator, target, can_write) for operator, target in part.redirections)
         and (not part.words or _is_harmless_call(part, can_write))
     )
@@ -60,8 +55,6 @@ def _are_harmless_operands(form: ProgramForm, call: Invocation, can_write: CanWr
         return _can_write_all(targets, can_write)
     if form.operands == "last":
         return len(targets) < 2 or _can_write_last(targets, can_write)
-    if form.operands == "names":
-        return all(_HARMLESS_NAME.fullmatch(_assigned_name(word)) for word in targets)
     return form.operands != "none" or not call.operands
 
 
@@ -84,12 +77,6 @@ def _is_known_path(word: Word) -> bool:
 
 def _path(word: Word) -> str:
     return word.raw if word.value is None else word.value
-
-
-def _assigned_name(word: Word) -> str:
-    """Return the variable that an operand such as ``name=value`` sets; empty if bash computes it."""
-    assigned = ASSIGNMENT.match(word.prefix) if word.value is None else None
-    return assigned[1] if assigned else re.split(r"\+?=", word.value or "")[0]
 
 
 def _is_harmless_file(operator: str, target: Word | None, can_write: CanWrite) -> bool:

@@ -14,6 +14,11 @@ from agentnb.commands.script import Word
 COMPUTED = "\0"
 """Stands for a text that bash computes."""
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=")
+HARMLESS_NAME = re.compile(
+    r"(?!.*_proxy$|histchars$)[a-z_][a-z0-9_]*|LANG|LANGUAGE|LC_[A-Z]+|TZ|CI|DEBUG|NO_COLOR|FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|COLUMNS|LINES"
+    r"|PYTHONDONTWRITEBYTECODE|PYTHONUNBUFFERED|PYTHONHASHSEED|PYTHONIOENCODING|PYTHONUTF8|NODE_ENV|RUST_BACKTRACE|VERBOSE"
+)
+"""Variables that change no program: those of scripts, in small letters, and a few that are known."""
 _SED_ADDRESS = r"(?:\d++|\$|/(?:[^/\\\n]|\\.)*+/I?)"
 _SED_COMMAND = (
     r"(?:[qQ]\d*+|[pdDPgGhHnNx=}]|[aic][^\n]*+|s([/|#,:@])(?:(?!\1)[^\\\n]|\\.)*+\1(?:(?!\1)[^\\\n]|\\.)*+\1[gpiIM\d]*+"
@@ -108,7 +113,7 @@ class _Reader:
             word = self._words[self._at]
             self._at += 1
             text = word.prefix if word.value is None else word.value
-            self._into.is_uncertain |= word.value is None and word.prefix in ("", "-")
+            self._into.is_uncertain |= _may_be_option(word)
             if text == "--" and word.value is not None and not self._form.has_words:
                 break
             if self._read_option(word, text):
@@ -199,7 +204,8 @@ def _rest(word: Word, text: str) -> Word:
 
 
 def _may_be_option(word: Word) -> bool:
-    return word.value is None and (not word.prefix or word.prefix.startswith("-"))
+    """Return whether a word that bash computes may be any option; a process substitution is a file."""
+    return word.value is None and word.prefix in ("", "-") and not word.raw.startswith(("<(", ">("))
 
 
 class StartedCommand(NamedTuple):
@@ -315,9 +321,11 @@ def features_of(invocation: Invocation) -> list[Feature]:
         found += [Feature(form.name, "script", _text(word)) for word in invocation.targets[:1] if not _is_plain_awk(word)]
     elif form.operands == "text":
         found += [Feature(form.name, "operand", _text(word)) for word in invocation.targets]
+    elif form.operands == "names":
+        found += [Feature(form.name, "operand", _text(word)) for word in invocation.targets if not sets_harmless_name(word)]
     elif form.operands == "assignments":
         found += [Feature(form.name, "operand", _text(word)) for word in invocation.operands if _may_assign(word)]
-    can_start = form.starts or form.writes or form.operands in ("sed", "awk", "text", "assignments")
+    can_start = form.starts or form.writes or form.operands in ("sed", "awk", "text", "assignments", "names")
     if invocation.is_uncertain and can_start:
         found.append(Feature(form.name, "uncertain", COMPUTED))
     return found
@@ -329,6 +337,13 @@ def _features_of_option(option: Option) -> Iterator[Feature]:
             is_value = not pattern or COMPUTED in option.value or fnmatchcase(option.value, pattern)
             if name in option.names and is_value:
                 yield Feature(option.form.name, name, option.value, is_file)
+
+
+def sets_harmless_name(word: Word) -> bool:
+    """Return whether an operand such as ``name=value`` sets a variable that changes no program."""
+    text = word.prefix if word.value is None else word.value
+    name, equals, _ = text.partition("=")
+    return (word.value is not None or bool(equals)) and HARMLESS_NAME.fullmatch(name.removesuffix("+")) is not None
 
 
 def _text(word: Word) -> str:

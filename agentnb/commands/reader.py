@@ -45,7 +45,8 @@ def read_script(text: str) -> Script:
         _check_variables(facts)
     except Unreadable as error:
         facts.flag(str(error))
-    return Script(tuple(facts.commands), facts.problem, facts.is_list and bool(facts.commands) and not facts.problem)
+    is_list = facts.is_list and bool(facts.commands) and not facts.problem
+    return Script(tuple(facts.commands), facts.problem, is_list, frozenset(facts.texts | facts.numbers))
 
 
 def _check_variables(facts: Facts) -> None:

@@ -53,3 +53,5 @@ class Script:
     is_list: bool = False
     """Whether it is only simple commands joined by ``&&``, ``||``, ``;``, ``|`` or a line break, without any substitution:
     what rules that allow can take apart."""
+    variables: frozenset[str] = frozenset()
+    """The variables that it sets, also by loops and builtins."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -94,7 +95,16 @@ def shell_command(text: str) -> ShellCommand:
             problem = problem or TWO_FOR_DASH
         problem = _add_started(part, started, 0) or problem
         has_moved = has_moved or part.invocation.program in MOVES
+    hidden = tuple((name, Word("", None)) for name in sorted(script.variables - _names_in(listed)))
+    if hidden:  # of loops and expansions
+        started.append(Part((), hidden, invocation_of(())))
     return ShellCommand(text, (*listed, *started), len(listed), script.is_list, problem)
+
+
+def _names_in(parts: Iterable[Part]) -> set[str]:
+    """Return the variables that parts set in sight."""
+    assigned = {name for part in parts for name, _ in part.assignments}
+    return assigned | {(word.value or word.prefix).partition("=")[0] for part in parts for word in part.words[1:]}
 
 
 def _part(command: SimpleCommand, *, has_moved: bool = False, starter: Part | None = None) -> Part:

@@ -153,9 +153,8 @@ def _why(judged: Judgement, tool: Tool) -> str:
     if judged.is_unclear:
         return f"It cannot be told whether the rule {_rule_text(judged)} forbids it, so you decide each time."
     if judged.unsettled:
-        return (
-            f"It is not known that {_joined(judged.unsettled)} does no harm, and the rule {_rule_text(judged)} denies commands."
-        )
+        others = _shortened(", ".join(judged.unsettled))
+        return f"While the rule {_rule_text(judged)} denies commands, programs that may start others are asked about: {others}."
     origin = origin_of(tool)
     asks = (
         f"The context asks about {_rule_text(judged)} each time."
@@ -165,10 +164,6 @@ def _why(judged: Judgement, tool: Tool) -> str:
     rule = [asks] if judged.rule is not None else []
     about = [_about(judged, tool)] if origin is not None or not rule else []
     return "\n".join([*rule, *about, *(() if origin is None else _changes(origin))])
-
-
-def _joined(parts: Iterable[str]) -> str:
-    return _shortened(", ".join(parts))
 
 
 def _changes(origin: ToolOrigin) -> Iterator[str]:

@@ -58,7 +58,14 @@ def folders_of(command: ShellCommand, work_dir: Path) -> tuple[str, ...]:
             continue
         operands = [word.value for word in part.invocation.operands]
         found = real_path(operands[0], folders[-1]) if len(operands) == 1 and operands[0] not in ("", "-") else None
-        if found is None or not is_within(found, root) or part.assignments or part.redirections or len(part.words) != 2:
+        if (
+            found is None
+            or not is_within(found, root)
+            or _holds_git(found)
+            or part.assignments
+            or part.redirections
+            or len(part.words) != 2
+        ):
             return ()
         folders.append(found)
     return tuple(folders)
@@ -68,22 +75,23 @@ def can_write(path: str, folders: Iterable[str], work_dir: Path) -> bool:
     """Return whether a command that writes a path in any of these folders writes in ``work_dir``, and nothing of git."""
     root = os.path.realpath(work_dir)
     found = [real_path(path, folder) for folder in folders]
-    return (
-        bool(found)
-        and not path.startswith("~")
-        and all(
-            real is not None
-            and real != root
-            and is_within(real, root)
-            and not any(map(_is_of_git, (*real.removeprefix(root).split("/"), *path.split("/"))))
-            for real in found
-        )
-    )
+    return bool(found) and all(real is not None and _may_change(real, path, root) for real in found)
+
+
+def _may_change(real: str, path: str, root: str) -> bool:
+    names = (*real.removeprefix(root).split("/"), *path.split("/"))
+    is_inside = real != root and is_within(real, root) and not path.startswith("~")
+    return is_inside and not any(map(_is_of_git, names)) and not _holds_git(real)
 
 
 def is_within(path: str, folder: str) -> bool:
     """Return whether a resolved path is a folder or something in it."""
     return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+
+
+def _holds_git(folder: str) -> bool:
+    """Return whether a folder may be a git directory itself, whose settings start programs."""
+    return os.path.lexists(f"{folder}/HEAD")
 
 
 def _is_of_git(name: str) -> bool:

@@ -96,6 +96,13 @@ def asked_anew(
     return replace(question, message=f"{CHANGED_SINCE}\n{question.message}", about=about, id="")
 
 
+def _with_rule(reason: str, question: WaitingOnUser) -> str:
+    """Return why a call is denied where nobody is asked, with the narrow rule that allows it if the question offers one."""
+    about = question.about
+    rule = next((grant.rule for grant in about.grants if grant.rule != about.tool), "") if about else ""
+    return f"{reason} A rule that allows it: {rule}" if "(" in rule else reason
+
+
 def answering(answer: AnswerQuestion) -> Program:
     """Return the program for a function that answers questions."""
 
@@ -135,13 +142,13 @@ class Approval:
             earlier = book.expected(question)
             if earlier is None or not earlier.has_answer:
                 book.drop_permission(call.id)
-                return Decision(False, NEVER_ASKED)
+                return Decision(False, _with_rule(NEVER_ASKED, question))
         program: Program | None = partial(self._decided, call) if any(self._elicitation.approvers) else None
         asker = self._elicitation.asker(call.id)
         try:
             made = decision(await asker.ask_question(question, program, may_wait=suspends))
         except NobodyToAsk:
-            return Decision(False, NOBODY)
+            return Decision(False, _with_rule(NOBODY, question))
         except QuestionSuspended:
             return None
         except Unanswered:
