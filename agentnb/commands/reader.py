@@ -292,10 +292,10 @@ class Parser(WordReader):
             if not sign or operator:
                 raise Unreadable(f"an unexpected {operator!r} in [[ ]]")
             words.append(self.word())
-            if self.peek() in ("(", "<", ">", "|", "&", ";"):
-                raise Unreadable("an extended pattern in [[ ]]")
             if words[-1].raw == "]]":
                 break
+            if self.peek() in ("(", "<", ">", "|", "&", ";"):
+                raise Unreadable("an extended pattern in [[ ]]")
         for number, word in enumerate(words):
             if word.value in EVALUATING or (word.value is None and word.raw.startswith("-")):
                 for operand in (*words[max(0, number - 1) : number], *words[number + 1 : number + 2]):
@@ -369,10 +369,6 @@ class Parser(WordReader):
         takes_array = not words or words[0].value in DECLARATIONS
         draft = self.draft_word(is_assignable=not words, takes_array=takes_array)
         mask, raw = draft.mask, self.text[start : self.pos]
-        if DESCRIPTOR.fullmatch(mask) and self.peek() in ("<", ">"):
-            if mask.startswith("{"):
-                self.assign(mask[1:-1], is_number=True)
-            return
         assignment = None if words else ASSIGNMENT.match(mask)
         if assignment:
             value = draft.word(raw[raw.find("=") + 1 :], assignment.end())
@@ -384,8 +380,15 @@ class Parser(WordReader):
         words.append(draft.word(raw))
 
     def _redirection(self) -> Redirection | None:
-        operator = self._operator()
+        self._blanks()
+        start, operator = self.pos, self._operator()
+        if not operator and self.at_word() and self.peek() in "{0123456789":
+            mask = self.draft_word().mask
+            operator = self._operator() if DESCRIPTOR.fullmatch(mask) and self.peek() in ("<", ">") else ""
+            if operator and mask.startswith("{"):
+                self.assign(mask[1:-1], is_number=True)
         if operator not in REDIRECTIONS:
+            self.pos = start
             return None
         self._take_operator()
         self._blanks()
@@ -402,6 +405,8 @@ class Parser(WordReader):
         return Redirection(operator, word if is_file else None)
 
     def _here_documents(self) -> None:
+        if self.held:
+            raise Unreadable("a substitution on the line of a here-document")
         pending, self.pending = self.pending, []
         for delimiter, is_quoted, strips_tabs in pending:
             body = self._body_up_to(delimiter, is_quoted=is_quoted, strips_tabs=strips_tabs)

@@ -114,6 +114,8 @@ class WordReader(ABC):
         self.text, self.facts, self.depth, self.pos = text, facts, depth, 0
         self.pending: list[tuple[str, bool, bool]] = []
         """Here-documents whose text begins behind this line: delimiter, whether it is quoted, whether tabs are removed."""
+        self.held = 0
+        """Substitutions around this place that stand on the line of a here-document."""
 
     @abstractmethod
     def read_commands(self, *ends: str) -> None:
@@ -292,15 +294,15 @@ class WordReader(ABC):
 
     def _substitution(self, draft: Draft, *, may_split: bool) -> None:
         """Read the rest of a substitution of a command or process."""
-        if self.pending:
-            raise Unreadable("a substitution on the line of a here-document")
         self.facts.is_list = False
         self.enter()
+        self.held, self.pending, outer = self.held + bool(self.pending), [], (self.held, self.pending)
         self.read_commands(")")
         self.expect(")")
         self.depth -= 1
         if self.pending:
             raise Unreadable("a here-document that does not end")
+        self.held, self.pending = outer
         draft.expand(may_split=may_split)
 
     def _backticks(self, draft: Draft, context: str) -> None:
