@@ -226,6 +226,11 @@ def started_by(invocation: Invocation) -> tuple[list[StartedCommand], bool]:
         for option in invocation.options
         if option.form.commands & set(option.names)
     ]
+    found += [
+        StartedCommand((*option.values, *invocation.operands))
+        for option in invocation.options
+        if form.modules & set(option.names)
+    ]
     is_all = True
     if form.operands == "opaque":
         is_all = not (invocation.operands or invocation.options)
@@ -243,9 +248,7 @@ def started_by(invocation: Invocation) -> tuple[list[StartedCommand], bool]:
 
 
 def _is_known(option: Option) -> bool:
-    return option.names[0] in {spec.name for spec in option.form.options.values()} or "=" in "".join(
-        word.raw for word in option.values
-    )
+    return bool(option.values) or option.names[0] in {spec.name for spec in option.form.options.values()}
 
 
 def _takes_text(invocation: Invocation) -> bool:

@@ -19,6 +19,7 @@ EVERYTHING = "*"
 _HERE_DOCUMENTS = ("<<", "<<-", "<<<")
 _PLAIN = re.compile(r"[\w ./:@%+,=-]*")
 """Texts whose words are what stands between blanks."""
+_PLAIN_WORD = re.compile(r"[\w./:@%+,=-]+")
 
 
 def command_glob(pattern: str) -> str:
@@ -210,25 +211,27 @@ def why_refused(pattern: str) -> str:
 
 def offered_pattern(command: ShellCommand, parts: Iterable[Part]) -> str:
     """Return the narrow pattern that allows each of these parts of a command; empty if there is none."""
-    offered = {_offered(part) for part in parts}
+    asked = list(parts)
+    offered = {_offered(part) for part in asked if part.starter not in asked}
     return offered.pop() if len(offered) == 1 and not command.problem else ""
 
 
 def _offered(part: Part) -> str:
     """Return the pattern of a part: its form, or all of it if it runs code, or if the table does not have it."""
-    words = [word.value for word in part.words]
-    if part.assignments or not words or any(not word or not re.fullmatch(r"[\w./:@%+,=-]+", word) for word in words):
-        return ""
-    if not all(_opens_nothing(operator, target) for operator, target in part.redirections) or part.is_elsewhere:
-        return ""
-    call = part.invocation
-    started, is_all = started_by(call)
-    if started or not is_all or features_of(call):
-        return ""
-    runs_code = call.form is None or call.form.stops or call.form.operands == "text"
-    return " ".join(map(str, words)) if runs_code else f"{_shown_form(call, str(words[0]))} *"
+    pattern = _shown_form(part.words) if part.words else ""
+    return pattern if pattern and covers(pattern, part) else ""
 
 
-def _shown_form(call: Invocation, program: str) -> str:
-    form = call.form.name if call.form else ""
-    return program + form.removeprefix(call.program)
+def _shown_form(words: Sequence[Word]) -> str:
+    call = invocation_of(words)
+    form = call.form
+    started, _ = started_by(call)
+    if started and form and form.is_offered and started[0].words:
+        inner = _shown_form(started[0].words)
+        return " ".join([*(word.raw for word in words[: -len(started[0].words)]), inner]) if inner else ""
+    if started or features_of(call):
+        return ""
+    if form is None or form.stops or form.operands == "text":
+        return " ".join(word.raw for word in words) if all(_PLAIN_WORD.fullmatch(word.value or "") for word in words) else ""
+    program = words[0].raw
+    return f"{program}{form.name.removeprefix(call.program)} *" if _PLAIN_WORD.fullmatch(program) else ""

@@ -15,6 +15,8 @@ OperandKind: TypeAlias = Literal[
 ]
 """What the operands of a program are, as `programs.toml` explains."""
 OPERAND_KINDS: tuple[OperandKind, ...] = get_args(OperandKind)
+NAMING = ("ends", "commands", "finals", "modules")
+"""Keys of a row whose values are names of options."""
 _LOADER = re.compile(r"ld(?:-linux|-musl)?(?:-[\w-]+)?\.so(?:\.\d+)?")
 
 
@@ -44,10 +46,10 @@ class ProgramForm:
     operands: OperandKind = ""
     skip: int = 0
     """Operands before those."""
-    ends: frozenset[str] = frozenset()
-    """Options with which the operands are not of that kind."""
     harmless: bool | frozenset[str] = False
     """Whether it starts no program and writes only what is named; or the options with one of which it does."""
+    ends: frozenset[str] = frozenset()
+    """Options with which the operands are not of that kind."""
     has_words: bool = False
     """Whether each option is one word, also after a single dash."""
     stops: bool = False
@@ -56,6 +58,10 @@ class ProgramForm:
     """Options whose words up to ``;`` or ``+`` are a command."""
     finals: frozenset[str] = frozenset()
     """Options that end the options."""
+    modules: frozenset[str] = frozenset()
+    """Options with the name of a module, which is a program with the operands as its words."""
+    is_offered: bool = False
+    """Whether a question may offer a pattern with what it starts."""
     is_bundled: bool = False
     """Whether the first operand is options without a dash."""
 
@@ -116,18 +122,22 @@ def _form(name: str, row: Mapping[str, Any], forms: Mapping[str, ProgramForm]) -
         (*(getattr(like, key) if like else ()), *_named(row.get(key, ""), options)) for key in ("starts", "writes")
     )
     harmless = row.get("harmless", False)
+    names = {key: frozenset(_first(options, option) for option in row.get(key, "").split()) for key in NAMING}
     return ProgramForm(
-        name, row["source"], options,
+        name,
+        row["source"],
+        options,
         starts,
         writes,
-        row.get("operands", ""), row.get("skip", 0),
-        frozenset(_first(options, option) for option in row.get("ends", "").split()),
+        row.get("operands", ""),
+        row.get("skip", 0),
         harmless if isinstance(harmless, bool) else frozenset(_first(options, option) for option in harmless.split()),
-        row.get("words", False), row.get("stops", False) or row.get("operands") in ("command", "script"),
-        frozenset(_first(options, option) for option in row.get("commands", "").split()),
-        frozenset(_first(options, option) for option in row.get("finals", "").split()),
-        row.get("bundled", False),
-    )  # fmt: skip
+        has_words=row.get("words", False),
+        stops=row.get("stops", False) or row.get("operands") in ("command", "script"),
+        is_offered=row.get("offered", False),
+        is_bundled=row.get("bundled", False),
+        **names,
+    )
 
 
 def _options(text: str) -> list[tuple[str, OptionSpec]]:

@@ -54,7 +54,7 @@ NOT_COVERED = {
     "awk *": "awk '{print > \"x\"}' f | awk 'BEGIN{system(\"x\")}' | awk -f x f | awk '{\"x\" | getline}' | awk '@load \"x\"'",
     "sort *": "sort -o x y | sort y -ox | sort --compress-program=x y",
     "python *": "python -c x | python -m x | python -Wx.y y.py",
-    "python -m pytest *": "python -m pip install x",
+    "python -m pytest *": "python -m pip install x | python -m pytest -p x",
     "sqlite3 a.db *": "sqlite3 a.db '.shell x' | sqlite3 a.db 'select 1'",
     "timeout *": "timeout 5 rm x",
     "env *": "env ls | env X=1 ls | env -S 'ls'",
@@ -92,7 +92,8 @@ FORBIDDEN = {
     " | command rm x | exec rm x"
     " | time rm x | stdbuf -o0 rm x | setsid rm x | chroot / rm x | watch -n1 rm x | trap 'rm x' EXIT | env -S 'rm x'"
     " | linux32 rm x | perf stat rm x"
-    " | ssh host rm x | /lib64/ld-linux-x86-64.so.2 /bin/rm x | uv run rm x | docker run --rm -it image rm x | npx rm x"
+    " | ssh host rm x | /lib64/ld-linux-x86-64.so.2 /bin/rm x | uv run rm x | docker run --rm -it image rm x"
+    " | npx rm x | python -m rm x"
     " | sudo env nice rm x | find . -execdir rm {} ; | git bisect run rm x | git submodule foreach rm x | rm $X",
     "git push --force *": "git push origin x -f | git -C d push -f | git push --force | git -P push --forc x",
     "git push *": "git -C d push x | git push | git --no-pager push",
@@ -102,11 +103,11 @@ FORBIDDEN = {
     "tar -x *": "tar xf a | tar --extract -f a | tar -vxf a",
 }
 NOT_FORBIDDEN = {
-    "rm -rf *": "rm -r x | rm -- -rf | git rm -rf x | ls -rf | ls $X | echo 'rm -rf x' | rm \"./$X\"",
+    "rm -rf *": "rm -r x | rm -- -rf | git rm -rf x | ls -rf | echo 'rm -rf x' | rm \"./$X\"",
     "git push --force *": 'git push | git commit -m "$X" | git push origin main | git push --force-with-lease',
     "git push *": "git commit -m push | git log push | git stash push | echo git push",
     "git push origin main": "git push origin dev | git push",
-    "rm data/*": "rm src/x | ls $X",
+    "rm data/*": "rm src/x",
 }
 UNCLEAR = {
     "rm -rf *": 'rm $X | rm "$X" | rm *.py | $X -rf y | rm -$X y',
@@ -163,10 +164,16 @@ OFFERED = {
     "./run.sh all": "./run.sh all",
     "mytool -x y": "mytool -x y",
     "ls; ls -l": "ls *",
+    "ls *.py $X": "ls *",
+    "git commit -m 'a b'": "git commit *",
+    "python -m pytest -q": "python -m pytest *",
+    "python3 -m mine": "python3 -m mine",
+    "uv run pytest -q": "uv run pytest *",
+    "npx tsc --noEmit": "npx tsc --noEmit",
 }
 NOT_OFFERED = (
     "tar xf a.tgz | git log --output=x | python -c x | sudo ls | xargs rm | find . -delete | X=1 git status | git status; rm x"
-    " | ls *.py | 'git status' | ls > x | git -c a=b log | git foo | env ls | sqlite3 a.db x | ls $X"
+    " | 'git status' | ls > x | git -c a=b log | git foo | env ls | sqlite3 a.db x"
     " | sed -i s/a/b/ f | sh -c ls | make -f x | ssh host ls | cd x && ./run"
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +14,13 @@ from agentnb.commands.patterns import covers
 from agentnb.commands.programs import OPERAND_KINDS, ProgramForm, names_of_forms, program_forms, program_name
 from agentnb.commands.shell_command import shell_command
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import commands_page
+
 ROWS = tomllib.loads(Path(programs.__file__).with_name("programs.toml").read_text(encoding="utf-8"))
 KEYS = {"source", "like", "options", "starts", "writes", "words", "stops", "operands", "skip", "ends", "commands", "finals"}
-KEYS |= {"bundled", "harmless"}
+KEYS |= {"bundled", "harmless", "modules", "offered"}
 
 
 def test_each_row_has_a_source_and_only_known_keys(subtests: pytest.Subtests) -> None:
@@ -69,3 +74,12 @@ def test_harmless_rows_start_nothing_by_their_operands() -> None:
     kinds = {form.operands for form in program_forms().values() if form.harmless is True}
     assert kinds <= looked_through | {"written", "last", "sed", "awk", "names", "none"}
     assert {"git", "docker", "uv tool"} <= names_of_forms()
+
+
+def test_the_page_about_commands_is_made_of_the_table() -> None:
+    assert commands_page.PAGE.read_text(encoding="utf-8") == commands_page.text(), "Run python tests/commands/commands_page.py"
+
+
+def test_few_ordinary_commands_ask_and_none_for_want_of_reading() -> None:
+    rows = commands_page.PAGE.read_text(encoding="utf-8").partition("## Ordinary commands")[2]
+    assert rows.count("\n| `") < 40 and "cannot be taken apart" not in rows

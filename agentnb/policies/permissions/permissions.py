@@ -174,7 +174,9 @@ class ToolPermissions:
         left = [part for part in parts if not any(covers(pattern, one) for one in part.with_starters for pattern in patterns)]
         if not left:
             return None
-        return Judgement("ask", self._denies.rules[0], unsettled=tuple(dict.fromkeys(part.text for part in left)))
+        return Judgement(
+            "ask", self._denies.rules[0], unsettled=tuple(dict.fromkeys(part.text for part in left if part.starter not in left))
+        )
 
     def _confirmed(self, subject: CallSubject) -> Judgement | None:
         """Return the verdict about a call that the person confirms each time; None about others."""
