@@ -17,8 +17,6 @@ from agentnb.commands.shell_command import Part, ShellCommand
 
 EVERYTHING = "*"
 _HERE_DOCUMENTS = ("<<", "<<-", "<<<")
-_PLAIN = re.compile(r"[\w ./:@%+,=-]*")
-"""Texts whose words are what stands between blanks."""
 _PLAIN_WORD = re.compile(r"[\w./:@%+,=-]+")
 
 
@@ -107,7 +105,7 @@ def _words_of(words: tuple[Word, ...], text: str) -> tuple[Word, ...]:
     """Return the words of a command that another one starts; a text that is no plain command is one word."""
     if not text:
         return words
-    return tuple(Word(word, word, word) for word in (text.split() if _PLAIN.fullmatch(text.replace("*", "")) else [text]))
+    return tuple(Word(word, word, word) for word in (text.split() if PLAIN.fullmatch(text.replace("*", "")) else [text]))
 
 
 def _is_shown(feature: Feature, shown: Feature) -> bool:

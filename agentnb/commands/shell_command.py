@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from agentnb.commands.invocation import Invocation, invocation_of, started_by
+from agentnb.commands.programs import program_forms
 from agentnb.commands.reader import read_script
 from agentnb.commands.script import Script, SimpleCommand, Word
 
@@ -15,6 +16,10 @@ MAX_DEPTH = 6
 """Commands within commands that are looked into."""
 MOVES = ("cd", "pushd", "popd")
 """Builtins that change the folder."""
+PLAIN = re.compile(r"[\w ./:@%+,=-]*", re.ASCII)
+"""Commands whose words are what stands between blanks."""
+OF_BASH = "bash(1)"
+"""The source of the builtins."""
 INDEXED = re.compile(r"\[[^\]]*[$`]")
 """An index that the shell may compute, also within single quotes."""
 NOT_TAKEN_APART = "it starts others in a way that cannot be taken apart"
@@ -82,7 +87,7 @@ class ShellCommand:
 @lru_cache(maxsize=1024)
 def shell_command(text: str) -> ShellCommand:
     """Take a command apart."""
-    script = read_script(text)
+    script = _plain_script(text) or read_script(text)
     listed, started, has_moved = list[Part](), list[Part](), False
     problem = script.problem or (NOT_TAKEN_APART if INDEXED.search(text) else "")
     for command in script.commands:
@@ -99,6 +104,17 @@ def shell_command(text: str) -> ShellCommand:
     if hidden:  # of loops and expansions
         started.append(Part((), hidden, invocation_of(())))
     return ShellCommand(text, (*listed, *started), len(listed), script.is_list, problem)
+
+
+def _plain_script(text: str) -> Script | None:
+    """Return a command of words without any sign, of a program in the table, without reading it letter by letter."""
+    if not PLAIN.fullmatch(text):
+        return None
+    words = text.split()
+    form = program_forms().get(words[0]) if words else None
+    if form is None or form.source == OF_BASH or words[0] == "time":
+        return None
+    return Script((SimpleCommand(text.strip(), tuple([Word(word, word, word) for word in words])),), is_list=True)
 
 
 def _names_in(parts: Iterable[Part]) -> set[str]:

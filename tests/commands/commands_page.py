@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from importlib import import_module
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 from agentnb import tool
@@ -48,7 +48,7 @@ nor a `config` or `HEAD` of git. An `allow` rule or *Always* that names the prog
 settles this for its part, and the question offers it. Where nobody is asked, the call is denied, and the denial names the
 rule.
 
-Not looked at: what your own configuration starts (hooks and filters of git, `.curlrc`), aliases of git, and what a program
+Not looked at: what your own configuration starts (hooks and filters of git, `.curlrc`), and what a program
 that you allow does then.
 """
 TABLE = """## Programs

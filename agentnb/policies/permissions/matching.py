@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from agentnb.commands.patterns import command_glob, command_pattern, covers, forbids
-from agentnb.commands.shell_command import MOVES, Part, ShellCommand, shell_command
-from agentnb.policies.permissions.places import address_glob, canonical_address, folders_of, path_glob, real_path
+from agentnb.commands.shell_command import Part, ShellCommand, shell_command
+from agentnb.policies.permissions.places import address_glob, canonical_address, parts_to_allow, path_glob, real_path
 from agentnb.policies.permissions.rules import Rule
 from agentnb.tools.subject import SubjectKind, kind_of_subject, reads_tree, value_of_subject
 from agentnb.tools.tool import Tool
@@ -105,9 +105,7 @@ class RuleMatcher:
             return self.first(reading)
         if command.problem or not command.is_list or not command.listed:
             return self.for_all
-        folders = folders_of(command, work_dir)
-        parts = [part for part in command.parts[: command.listed] if not (folders and part.invocation.program in MOVES)]
-        needed = [self.first_covering(part) for part in parts or command.parts[: command.listed]]
+        needed = [self.first_covering(part) for part in parts_to_allow(command, work_dir)]
         found = [index for index in needed if index is not None]
         return max(found) if len(found) == len(needed) else self.for_all
 

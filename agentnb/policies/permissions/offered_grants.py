@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agentnb.commands.harmless import is_harmless
 from agentnb.commands.patterns import offered_pattern
-from agentnb.commands.shell_command import MOVES, shell_command
+from agentnb.commands.shell_command import shell_command
 from agentnb.core.messages import ToolCall
 from agentnb.core.questions import GrantOffer
 from agentnb.policies.permissions.places import (
-    can_write,
     canonical_address,
-    folders_of,
     offered_address,
     offered_folder,
+    parts_to_allow,
     resolved_path,
+    unknown_parts,
 )
 from agentnb.tools.mcp.server import PREFIX
 from agentnb.tools.subject import origin_of, subject_of, value_of_subject
@@ -62,10 +61,6 @@ def _rule(call: ToolCall, tool: Tool, work_dir: Path, *, settles: bool) -> str:
 def _command_pattern(text: str, work_dir: Path, *, settles: bool) -> str:
     """Return the pattern that allows all parts of a command but ``cd``, or settles all that are not known as harmless."""
     command = shell_command(text)
-    folders = folders_of(command, work_dir)
-    parts = [part for part in command.parts[: command.listed] if not (folders and part.invocation.program in MOVES)]
     if settles:
-        parts = [part for part in command.parts if not is_harmless(part, lambda path: can_write(path, folders, work_dir))]
-    elif not command.is_list:
-        return ""
-    return offered_pattern(command, parts or command.parts)
+        return offered_pattern(command, unknown_parts(command, work_dir))
+    return offered_pattern(command, parts_to_allow(command, work_dir)) if command.is_list else ""

@@ -8,14 +8,13 @@ from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from agentnb.commands.harmless import is_harmless
 from agentnb.commands.patterns import command_pattern, covers
 from agentnb.core.run.approvals import RULES
 from agentnb.errors import SettingsError
 from agentnb.policies.permissions.approval_mode import NO_MODE, ApprovalMode
 from agentnb.policies.permissions.approval_mode import SETTING as MODE
 from agentnb.policies.permissions.matching import CallSubject, RuleMatcher, matchers_of
-from agentnb.policies.permissions.places import can_write, folders_of
+from agentnb.policies.permissions.places import unknown_parts
 from agentnb.policies.permissions.rules import NO_RULES, Rule, RuleList, RuleVerdict
 from agentnb.tools.subject import CallNature, Flag, depends_on_call, flag_of, has_changed, kind_of_subject, nature_of
 from agentnb.tools.tool import Tool
@@ -167,8 +166,7 @@ class ToolPermissions:
         command = subject.reading.command
         if command is None or not self._denies:
             return None
-        folders = folders_of(command, self._work_dir)
-        parts = [part for part in command.parts if not is_harmless(part, lambda path: can_write(path, folders, self._work_dir))]
+        parts = unknown_parts(command, self._work_dir)
         rules = [*self._allows.rules, *granted] if parts and not has_changed(self.tool) else []
         patterns = [rule.pattern for rule in rules if rule.pattern and command_pattern(rule.pattern).names_program]
         left = [part for part in parts if not any(covers(pattern, one) for one in part.with_starters for pattern in patterns)]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from agentnb.commands.globs import names_glob, star_glob
-from agentnb.commands.shell_command import MOVES, ShellCommand
+from agentnb.commands.harmless import is_harmless
+from agentnb.commands.shell_command import MOVES, Part, ShellCommand
 from agentnb.tools.builtin.files.protected import is_protected_name
 
 PORTS = {"http": 80, "https": 443}
@@ -69,6 +71,19 @@ def folders_of(command: ShellCommand, work_dir: Path) -> tuple[str, ...]:
             return ()
         folders.append(found)
     return tuple(folders)
+
+
+def parts_to_allow(command: ShellCommand, work_dir: Path) -> tuple[Part, ...]:
+    """Return the parts of a list that rules have to allow: all but those that change to a folder in the working folder."""
+    parts = command.parts[: command.listed]
+    others = tuple([part for part in parts if part.invocation.program not in MOVES])
+    return others if others and len(others) < len(parts) and folders_of(command, work_dir) else parts
+
+
+def unknown_parts(command: ShellCommand, work_dir: Path) -> list[Part]:
+    """Return the parts of a command that are not known as harmless in a working folder."""
+    folders = cache(lambda: folders_of(command, work_dir))
+    return [part for part in command.parts if not is_harmless(part, lambda path: can_write(path, folders(), work_dir))]
 
 
 def can_write(path: str, folders: Iterable[str], work_dir: Path) -> bool:
