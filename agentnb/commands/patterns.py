@@ -13,7 +13,7 @@ from agentnb.commands.globs import star_glob
 from agentnb.commands.invocation import ASSIGNMENT, Feature, Invocation, Option, features_of, invocation_of, started_by
 from agentnb.commands.programs import names_of_forms
 from agentnb.commands.script import Word
-from agentnb.commands.shell_command import Part, ShellCommand
+from agentnb.commands.shell_command import PLAIN, Part, ShellCommand
 
 EVERYTHING = "*"
 _HERE_DOCUMENTS = ("<<", "<<-", "<<<")

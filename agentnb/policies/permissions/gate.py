@@ -65,7 +65,7 @@ class PermissionGate:
             known = self._tools[call.name] = self._permissions.for_tool(call.name, tool, self._work_dir)
         if known.is_free:
             return None
-        judged = known.judge(call.arguments, _granted_rules(call.name, tool, run))
+        judged = known.judge(call.arguments, lambda: _granted_rules(call.name, tool, run))
         if judged.verdict == "deny":
             return _denial(judged, tool)
         asks_each_time = judged.is_unclear or judged.is_confirmed

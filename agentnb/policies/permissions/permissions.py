@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
@@ -140,10 +140,10 @@ class ToolPermissions:
         self.is_free = self._denial is None and default == "allow" and not has_rules and not self._is_per_call
         """Whether each of its calls is allowed."""
 
-    def judge(self, arguments: Any, granted: Iterable[Rule] = ()) -> Judgement:
+    def judge(self, arguments: Any, granted: Callable[[], Iterable[Rule]] = tuple) -> Judgement:
         """Return what the permissions say of a call with these arguments, before what was allowed always.
 
-        ``granted``: rules that the person has allowed always; of these only what they say of a part of a command counts.
+        ``granted`` returns the rules that the person has allowed always; only what they say of a part of a command counts.
         """
         if self._denial is not None:
             return self._denial
@@ -161,13 +161,15 @@ class ToolPermissions:
         limited = self._confirmed(subject) or _asked(self._inner_asks, subject)
         return limited or self._unsettled(subject, granted) or self._first_of(subject) or default
 
-    def _unsettled(self, subject: CallSubject, granted: Iterable[Rule]) -> Judgement | None:
+    def _unsettled(self, subject: CallSubject, granted: Callable[[], Iterable[Rule]]) -> Judgement | None:
         """Return the question about a command that is not known as harmless, while a rule forbids commands of the tool."""
         command = subject.reading.command
         if command is None or not self._denies:
             return None
         parts = unknown_parts(command, self._work_dir)
-        rules = [*self._allows.rules, *granted] if parts and not has_changed(self.tool) else []
+        if not parts:
+            return None
+        rules = () if has_changed(self.tool) else (*self._allows.rules, *granted())
         patterns = [rule.pattern for rule in rules if rule.pattern and command_pattern(rule.pattern).names_program]
         left = [part for part in parts if not any(covers(pattern, one) for one in part.with_starters for pattern in patterns)]
         if not left:
