@@ -74,15 +74,15 @@ def covers(pattern: str, part: Part) -> bool:
         return True
     found = command_pattern(pattern)
     assigned = tuple(f"{name}={value.value}" for name, value in part.assignments)
-    return assigned == found.assignments and _covers(found, part.words, part.text)
+    return assigned == found.assignments and _covers(found, part.invocation, part.text)
 
 
-def _covers(pattern: CommandPattern, words: Sequence[Word], text: str) -> bool:
+def _covers(pattern: CommandPattern, call: Invocation, text: str) -> bool:
     if not pattern.regex.fullmatch(text):
         return False
-    call = invocation_of(words)
-    shown = features_of(pattern.invocation)
-    if not all(any(_is_shown(feature, other) for other in shown) for feature in features_of(call)):
+    features = features_of(call)
+    shown = features_of(pattern.invocation) if features else []
+    if not all(any(_is_shown(feature, other) for other in shown) for feature in features):
         return False
     started, is_all = started_by(call)
     if not started:
@@ -98,7 +98,7 @@ def _covers(pattern: CommandPattern, words: Sequence[Word], text: str) -> bool:
 
 def _covers_started(shown: tuple[Word, ...], words: tuple[Word, ...]) -> bool:
     pattern = _pattern(shown)
-    return bool(words) and pattern.names_program and _covers(pattern, words, " ".join(word.raw for word in words))
+    return bool(words) and pattern.names_program and _covers(pattern, invocation_of(words), " ".join(word.raw for word in words))
 
 
 def _words_of(words: tuple[Word, ...], text: str) -> tuple[Word, ...]:
