@@ -12,7 +12,7 @@ from agentnb.commands.shell_words import ASSIGNMENT, KNOWN_NUMBERS, NAME, Facts,
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 BLANKS = re.compile(r"[ \t]+")
 _REDIRECTIONS = """
-    &> &>> < << <<- <<< <& <> > >> >& >|
+    &> &>> < << <<- <<< <& <&- <> > >> >& >&- >|
 """
 REDIRECTIONS = frozenset(_REDIRECTIONS.split())
 OPERATORS = REDIRECTIONS | {"&&", "||", ";", ";;", ";&", ";;&", "|", "|&", "&", "(", ")", "\n"}
@@ -152,10 +152,7 @@ class Parser(WordReader):
         while self._reserved() in ("!", "time"):
             self.facts.is_list = False
             if self._keyword("time"):
-                for option in ("-p", "--"):
-                    if re.compile(rf"[ \t]+{option}(?=[ \t])").match(self.text, self.pos):
-                        self._blanks()
-                        self.pos += len(option)
+                self._options_of_time()
             else:
                 self._keyword("!")
         self._command()
@@ -163,6 +160,14 @@ class Parser(WordReader):
             self._take_operator()
             self.skip_lines()
             self._command()
+
+    def _options_of_time(self) -> None:
+        for option in ("-p", "--"):
+            if self._blanks() == "-":
+                start = self.pos
+                self.draft_word()
+                if _joined(self.text[start : self.pos]) != option:
+                    self.pos = start
 
     def _command(self) -> None:
         sign, word = self._blanks(), self._reserved()
@@ -369,7 +374,7 @@ class Parser(WordReader):
         draft = self.draft_word(is_assignable=not words, takes_array=takes_array)
         mask, raw = draft.mask, self.text[start : self.pos]
         assignment = None if words else ASSIGNMENT.match(mask)
-        if assignment:
+        if assignment and re.match(rf"{assignment[1]}[\[+=]", _joined(raw)):
             value = draft.word(raw[raw.find("=") + 1 :], assignment.end())
             assignments.append((assignment[1], value))
             self.assign(assignment[1], is_number=NUMBER.fullmatch(value.raw.strip('"')) is not None)
@@ -382,7 +387,8 @@ class Parser(WordReader):
         self._blanks()
         start, operator = self.pos, self._operator()
         if not operator and self.at_word() and self.peek() in "{0123456789":
-            mask = self.draft_word().mask
+            self.draft_word()
+            mask = _joined(self.text[start : self.pos])
             operator = self._operator() if DESCRIPTOR.fullmatch(mask) and self.peek() in ("<", ">") else ""
             if operator and mask.startswith("{"):
                 self.assign(mask[1:-1], is_number=True)
@@ -391,6 +397,8 @@ class Parser(WordReader):
             return None
         self._take_operator()
         self._blanks()
+        if operator.endswith("&-"):
+            return Redirection(operator, None)
         if operator in ("<<", "<<-"):
             start = self.pos
             draft = self.draft_word()
@@ -428,9 +436,9 @@ class Parser(WordReader):
         raise Unreadable("a here-document that does not end")
 
 
-def _joined(line: str) -> str:
-    """Return a line of a here-document without continued line breaks; an escaped character is kept with its backslash."""
-    return re.sub(r"\\(\n)|(\\.)", lambda found: found[2] or "", line)
+def _joined(text: str) -> str:
+    """Return the text without continued line breaks; an escaped character is kept with its backslash."""
+    return re.sub(r"\\(\n)|(\\.)", lambda found: found[2] or "", text)
 
 
 COMPOUNDS = {

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import select
 import shutil
+import signal
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from agentnb.commands.script import Script, Word
 
+PATIENCE = 60.0
 BASH = shutil.which("bash") or "bash"
 STUBS = ("rm", "env")
 """Programs that are files; each other name is caught by bash's own handler, which costs no new process image."""
@@ -77,18 +82,15 @@ def _bash(text: str, folder: Path, environment: dict[str, str], errors: int) -> 
     """Run a text and wait until every process of it has closed its end of a pipe."""
     reading, writing = os.pipe()
     arguments = [BASH, "--norc", "--noprofile", "-c", text]
-    with subprocess.Popen(
-        arguments,
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=errors,
-        pass_fds=[writing],
-    ):
+    files: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": errors, "pass_fds": [writing]}
+    with subprocess.Popen(arguments, cwd=folder, env=environment, start_new_session=True, **files) as process:
         os.close(writing)
-        os.read(reading, 1)
-    os.close(reading)
+        try:
+            assert select.select([reading], [], [], PATIENCE)[0], "a command does not end"
+        finally:
+            os.close(reading)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def _result(folder: Path, number: int, logs: Sequence[Path]) -> BashRun:
