@@ -9,6 +9,8 @@ from agentnb.commands.builtins_of_bash import check_builtin
 from agentnb.commands.script import Redirection, Script, SimpleCommand, Word
 from agentnb.commands.shell_words import ASSIGNMENT, KNOWN_NUMBERS, NAME, Facts, Unreadable, WordReader
 
+LEVELS_OF_A_TEXT = 5
+"""Levels that a text within counts for: its characters are read again."""
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 BLANKS = re.compile(r"[ \t]+")
 _REDIRECTIONS = """
@@ -41,7 +43,7 @@ def read_script(text: str) -> Script:
     try:
         if CONTROL.search(text):
             raise Unreadable("a control character")
-        Parser(text, facts).read_whole()
+        CommandReader(text, facts).read_whole()
         _check_variables(facts)
     except Unreadable as error:
         facts.flag(str(error))
@@ -56,7 +58,7 @@ def _check_variables(facts: Facts) -> None:
         facts.flag(f"the variable {bad[0]} of bash")
 
 
-class Parser(WordReader):
+class CommandReader(WordReader):
     """Reads commands, and keeps each simple one."""
 
     def read_whole(self) -> None:
@@ -68,8 +70,8 @@ class Parser(WordReader):
     def read_text(self, text: str) -> None:
         """Read a text that bash will run as commands."""
         self.facts.is_list = False
-        inner = Parser(text, self.facts, self.depth)
-        inner.enter()
+        inner = CommandReader(text, self.facts, self.depth)
+        inner.enter(LEVELS_OF_A_TEXT)
         inner.read_whole()
 
     def read_commands(self, *ends: str, may_be_empty: bool = True) -> None:
@@ -366,7 +368,9 @@ class Parser(WordReader):
     def start(self, command: SimpleCommand) -> None:
         """Keep a command, and what it starts as a builtin."""
         self.facts.commands.append(command)
+        self.enter()
         check_builtin(self, command)
+        self.depth -= 1
 
     def _word_of_command(self, words: list[Word], assignments: list[tuple[str, Word]]) -> None:
         start = self.pos
@@ -375,13 +379,14 @@ class Parser(WordReader):
         mask, raw = draft.mask, self.text[start : self.pos]
         assignment = None if words else ASSIGNMENT.match(mask)
         if assignment and re.match(rf"{assignment[1]}[\[+=]", _joined(raw)):
-            value = draft.word(raw[raw.find("=") + 1 :], assignment.end())
+            value = draft.value(raw[raw.find("=") + 1 :], assignment.end())
             assignments.append((assignment[1], value))
             self.assign(assignment[1], is_number=NUMBER.fullmatch(value.raw.strip('"')) is not None)
             return
         if not words and mask in RESERVED and raw != mask:
             raise Unreadable("a continued line within a word of bash")
-        words.append(draft.word(raw))
+        is_declared = bool(words) and words[0].raw in DECLARATIONS and ASSIGNMENT.match(mask) is not None
+        words.append(draft.value(raw) if is_declared else draft.word(raw))
 
     def _redirection(self) -> Redirection | None:
         self._blanks()
@@ -418,7 +423,7 @@ class Parser(WordReader):
         for delimiter, is_quoted, strips_tabs in pending:
             body = self._body_up_to(delimiter, is_quoted=is_quoted, strips_tabs=strips_tabs)
             if not is_quoted:
-                inner = Parser(body, self.facts, self.depth)
+                inner = CommandReader(body, self.facts, self.depth)
                 inner.enter()
                 inner.here_text()
 
@@ -442,14 +447,14 @@ def _joined(text: str) -> str:
 
 
 COMPOUNDS = {
-    "{": Parser._group,
-    "[[": Parser._condition,
-    "case": Parser._case,
-    "coproc": Parser._coprocess,
-    "for": Parser._for,
-    "function": Parser._function,
-    "if": Parser._if,
-    "select": Parser._for,
-    "until": Parser._while,
-    "while": Parser._while,
+    "{": CommandReader._group,
+    "[[": CommandReader._condition,
+    "case": CommandReader._case,
+    "coproc": CommandReader._coprocess,
+    "for": CommandReader._for,
+    "function": CommandReader._function,
+    "if": CommandReader._if,
+    "select": CommandReader._for,
+    "until": CommandReader._while,
+    "while": CommandReader._while,
 }
