@@ -431,7 +431,8 @@ class CommandReader(WordReader):
         line = re.compile(r"[^\n]*" if is_quoted else r"(?:[^\\\n]|\\[\s\S])*")
         lines: list[str] = []
         while self.pos < len(self.text):
-            end = line.match(self.text, self.pos).end()
+            found = line.match(self.text, self.pos)
+            end = found.end() if found else self.pos
             raw, self.pos = self.text[self.pos : end], end + 1
             text = raw if is_quoted else _joined(raw)
             text = text.lstrip("\t") if strips_tabs else text
