@@ -9,10 +9,12 @@ from agentnb.commands.builtins_of_bash import check_builtin
 from agentnb.commands.script import Redirection, Script, SimpleCommand, Word
 from agentnb.commands.shell_words import ASSIGNMENT, KNOWN_NUMBERS, NAME, Facts, Unreadable, WordReader
 
+LEVELS_OF_A_TEXT = 5
+"""Levels that a text within counts for: its characters are read again."""
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 BLANKS = re.compile(r"[ \t]+")
 _REDIRECTIONS = """
-    &> &>> < << <<- <<< <& <> > >> >& >|
+    &> &>> < << <<- <<< <& <&- <> > >> >& >&- >|
 """
 REDIRECTIONS = frozenset(_REDIRECTIONS.split())
 OPERATORS = REDIRECTIONS | {"&&", "||", ";", ";;", ";&", ";;&", "|", "|&", "&", "(", ")", "\n"}
@@ -41,7 +43,7 @@ def read_script(text: str) -> Script:
     try:
         if CONTROL.search(text):
             raise Unreadable("a control character")
-        Parser(text, facts).read_whole()
+        CommandReader(text, facts).read_whole()
         _check_variables(facts)
     except Unreadable as error:
         facts.flag(str(error))
@@ -57,7 +59,7 @@ def _check_variables(facts: Facts) -> None:
         facts.flag(f"the variable {bad[0]} of bash")
 
 
-class Parser(WordReader):
+class CommandReader(WordReader):
     """Reads commands, and keeps each simple one."""
 
     def read_whole(self) -> None:
@@ -69,8 +71,8 @@ class Parser(WordReader):
     def read_text(self, text: str) -> None:
         """Read a text that bash will run as commands."""
         self.facts.is_list = False
-        inner = Parser(text, self.facts, self.depth)
-        inner.enter()
+        inner = CommandReader(text, self.facts, self.depth)
+        inner.enter(LEVELS_OF_A_TEXT)
         inner.read_whole()
 
     def read_commands(self, *ends: str, may_be_empty: bool = True) -> None:
@@ -153,10 +155,7 @@ class Parser(WordReader):
         while self._reserved() in ("!", "time"):
             self.facts.is_list = False
             if self._keyword("time"):
-                for option in ("-p", "--"):
-                    if re.compile(rf"[ \t]+{option}(?=[ \t])").match(self.text, self.pos):
-                        self._blanks()
-                        self.pos += len(option)
+                self._options_of_time()
             else:
                 self._keyword("!")
         self._command()
@@ -164,6 +163,14 @@ class Parser(WordReader):
             self._take_operator()
             self.skip_lines()
             self._command()
+
+    def _options_of_time(self) -> None:
+        for option in ("-p", "--"):
+            if self._blanks() == "-":
+                start = self.pos
+                self.draft_word()
+                if _joined(self.text[start : self.pos]) != option:
+                    self.pos = start
 
     def _command(self) -> None:
         sign, word = self._blanks(), self._reserved()
@@ -362,7 +369,9 @@ class Parser(WordReader):
     def start(self, command: SimpleCommand) -> None:
         """Keep a command, and what it starts as a builtin."""
         self.facts.commands.append(command)
+        self.enter()
         check_builtin(self, command)
+        self.depth -= 1
 
     def _word_of_command(self, words: list[Word], assignments: list[tuple[str, Word]]) -> None:
         start = self.pos
@@ -370,20 +379,22 @@ class Parser(WordReader):
         draft = self.draft_word(is_assignable=not words, takes_array=takes_array)
         mask, raw = draft.mask, self.text[start : self.pos]
         assignment = None if words else ASSIGNMENT.match(mask)
-        if assignment:
-            value = draft.word(raw[raw.find("=") + 1 :], assignment.end())
+        if assignment and re.match(rf"{assignment[1]}[\[+=]", _joined(raw)):
+            value = draft.value(raw[raw.find("=") + 1 :], assignment.end())
             assignments.append((assignment[1], value))
             self.assign(assignment[1], is_number=NUMBER.fullmatch(value.raw.strip('"')) is not None)
             return
         if not words and mask in RESERVED and raw != mask:
             raise Unreadable("a continued line within a word of bash")
-        words.append(draft.word(raw))
+        is_declared = bool(words) and words[0].raw in DECLARATIONS and ASSIGNMENT.match(mask) is not None
+        words.append(draft.value(raw) if is_declared else draft.word(raw))
 
     def _redirection(self) -> Redirection | None:
         self._blanks()
         start, operator = self.pos, self._operator()
         if not operator and self.at_word() and self.peek() in "{0123456789":
-            mask = self.draft_word().mask
+            self.draft_word()
+            mask = _joined(self.text[start : self.pos])
             operator = self._operator() if DESCRIPTOR.fullmatch(mask) and self.peek() in ("<", ">") else ""
             if operator and mask.startswith("{"):
                 self.assign(mask[1:-1], is_number=True)
@@ -392,6 +403,8 @@ class Parser(WordReader):
             return None
         self._take_operator()
         self._blanks()
+        if operator.endswith("&-"):
+            return Redirection(operator, None)
         if operator in ("<<", "<<-"):
             start = self.pos
             draft = self.draft_word()
@@ -411,7 +424,7 @@ class Parser(WordReader):
         for delimiter, is_quoted, strips_tabs in pending:
             body = self._body_up_to(delimiter, is_quoted=is_quoted, strips_tabs=strips_tabs)
             if not is_quoted:
-                inner = Parser(body, self.facts, self.depth)
+                inner = CommandReader(body, self.facts, self.depth)
                 inner.enter()
                 inner.here_text()
 
@@ -419,7 +432,8 @@ class Parser(WordReader):
         line = re.compile(r"[^\n]*" if is_quoted else r"(?:[^\\\n]|\\[\s\S])*")
         lines: list[str] = []
         while self.pos < len(self.text):
-            end = line.match(self.text, self.pos).end()
+            found = line.match(self.text, self.pos)
+            end = found.end() if found else self.pos
             raw, self.pos = self.text[self.pos : end], end + 1
             text = raw if is_quoted else _joined(raw)
             text = text.lstrip("\t") if strips_tabs else text
@@ -429,20 +443,20 @@ class Parser(WordReader):
         raise Unreadable("a here-document that does not end")
 
 
-def _joined(line: str) -> str:
-    """Return a line of a here-document without continued line breaks; an escaped character is kept with its backslash."""
-    return re.sub(r"\\(\n)|(\\.)", lambda found: found[2] or "", line)
+def _joined(text: str) -> str:
+    """Return the text without continued line breaks; an escaped character is kept with its backslash."""
+    return re.sub(r"\\(\n)|(\\.)", lambda found: found[2] or "", text)
 
 
 COMPOUNDS = {
-    "{": Parser._group,
-    "[[": Parser._condition,
-    "case": Parser._case,
-    "coproc": Parser._coprocess,
-    "for": Parser._for,
-    "function": Parser._function,
-    "if": Parser._if,
-    "select": Parser._for,
-    "until": Parser._while,
-    "while": Parser._while,
+    "{": CommandReader._group,
+    "[[": CommandReader._condition,
+    "case": CommandReader._case,
+    "coproc": CommandReader._coprocess,
+    "for": CommandReader._for,
+    "function": CommandReader._function,
+    "if": CommandReader._if,
+    "select": CommandReader._for,
+    "until": CommandReader._while,
+    "while": CommandReader._while,
 }

@@ -39,6 +39,9 @@ ASSIGNMENT = re.compile(rf"({IDENTIFIER})(\[\0\])?\+?=")
 GLOB = re.compile(r"[*?]|\[(?=.)|(?:^|(?<=[=:]))~", re.DOTALL)
 
 
+ASSIGNED_EXPANSION = re.compile(r"[\1\2]|(?<=[=:])~")
+
+
 class Unreadable(Exception):
     """The text is no command to bash, or none that is read here."""
 
@@ -89,16 +92,20 @@ class Draft:
         self._text.append("$")
         self._mask.append("\2" if may_split else "\1")
 
-    def word(self, raw: str, start: int = 0) -> Word:
-        """Return the word, or the part of it that begins at ``start``."""
-        text, mask = self.text[start:], self.mask[start:]
-        ends = [len(mask), mask.find("\1"), mask.find("\2"), _brace(mask)]
-        globbed = GLOB.search(mask)
-        ends.append(globbed.start() if globbed else -1)
-        end = min(place for place in ends if place >= 0)
-        splits = "\2" in mask
-        may_split = splits or ends[3] >= 0 or (globbed is not None and re.search(r"[*?\[]", mask) is not None)
+    def word(self, raw: str) -> Word:
+        """Return the word."""
+        text, mask = self.text, self.mask
+        globbed, splits, brace = GLOB.search(mask), "\2" in mask, _brace(mask)
+        places = (len(mask), mask.find("\1"), mask.find("\2"), brace, globbed.start() if globbed else -1)
+        end = min(place for place in places if place >= 0)
+        may_split = splits or brace >= 0 or (globbed is not None and re.search(r"[*?\[]", mask) is not None)
         return Word(raw, text if end == len(mask) else None, "" if splits else text[:end], may_split)
+
+    def value(self, raw: str, start: int = 0) -> Word:
+        """Return the part from ``start`` as the value of an assignment, which bash does not split."""
+        mask = self.mask
+        end = min((found.start() for found in (ASSIGNED_EXPANSION.search(mask, start),) if found), default=len(mask))
+        return Word(raw, self.text[start:] if end == len(mask) else None, self.text[start:end])
 
 
 def _brace(mask: str) -> int:
@@ -143,9 +150,9 @@ class WordReader(ABC):
         if not self.take(sign):
             raise Unreadable(f"no {sign!r} where bash expects it" if self.peek() else f"it ends before {sign!r}")
 
-    def enter(self) -> None:
-        """Count a level, up to the bound."""
-        self.depth += 1
+    def enter(self, levels: int = 1) -> None:
+        """Count levels, up to the bound."""
+        self.depth += levels
         if self.depth > MAX_DEPTH:
             raise Unreadable(f"more than {MAX_DEPTH} levels")
 
@@ -168,7 +175,7 @@ class WordReader(ABC):
         draft, start = Draft(), self.pos
         while self.at_word():
             sign = self.peek()
-            if sign == "[" and is_assignable and NAME.fullmatch(draft.mask):
+            if sign == "[" and is_assignable and NAME.fullmatch(self.text, start, self.pos):
                 self._index(draft)
             elif sign == "[":
                 self.pos += 1

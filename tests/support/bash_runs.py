@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import select
 import shutil
+import signal
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from agentnb.commands.script import Script, Word
 
+PATIENCE = 60.0
 BASH = shutil.which("bash") or "bash"
 STUBS = ("rm", "env")
 """Programs that are files; each other name is caught by bash's own handler, which costs no new process image."""
@@ -24,11 +29,13 @@ DRIVER = """
 number=0
 while IFS= read -r -d '' text <&9; do
   export CALLS=$HOME/$number.calls
-  ( cd "$HOME/$number" && set -- && HOME=$PWD && exec 9<&- && unset number && eval "$text" ) </dev/null >/dev/null 2>"$HOME/$number.errors"
+  (
+    cd "$HOME/$number" && HOME=$PWD && exec 9<&- && unset number && eval "$text"
+  ) </dev/null >/dev/null 2>"$HOME/$number.errors"
   number=$((number + 1))
 done 9<"$HOME/texts"
 """
-MISSING = re.compile(r"line \d+: ([^:\n]*(?:\n[^:\n]+)?): (?:No such file or directory|Is a directory)$", re.MULTILINE)
+MISSING = re.compile(r"line \d+: ([^:\n]*): No such file or directory$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,36 +84,36 @@ def _bash(text: str, folder: Path, environment: dict[str, str], errors: int) -> 
     """Run a text and wait until every process of it has closed its end of a pipe."""
     reading, writing = os.pipe()
     arguments = [BASH, "--norc", "--noprofile", "-c", text]
-    with subprocess.Popen(
-        arguments,
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=errors,
-        pass_fds=[writing],
-    ):
+    files: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": errors, "pass_fds": [writing]}
+    with subprocess.Popen(arguments, cwd=folder, env=environment, start_new_session=True, **files) as process:
         os.close(writing)
-        os.read(reading, 1)
-    os.close(reading)
+        try:
+            assert select.select([reading], [], [], PATIENCE)[0], "a command does not end"
+        finally:
+            os.close(reading)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def _result(folder: Path, number: int, logs: Sequence[Path]) -> BashRun:
     fields = (field for log in logs for field in log.read_bytes().decode(errors="surrogateescape").split("\0")[:-1])
     calls = [tuple(next(fields) for _ in range(int(count))) for count in fields]
     errors = (folder / f"{number}.errors").read_text(errors="surrogateescape")
-    written = {name for name in os.listdir(folder / str(number)) if name != "in1"}
+    written = {path.name for path in (folder / str(number)).iterdir() if path.name != "in1"}
     if (folder / str(number) / "in1").stat().st_size:
         written.add("in1")
     return BashRun(tuple(calls), frozenset(written), frozenset(MISSING.findall(errors)))
 
 
 def unnamed(script: Script, run: BashRun) -> list[str]:
-    """Return the programs and files of a run that the script does not name."""
+    """Return the calls and files of a run that the script does not name."""
     lines = [command.words for command in script.commands if command.words]
-    targets = [each.target for command in script.commands for each in command.redirections if each.target]
+    sourced = [word for words in lines if words[0].value in ("source", ".") for word in words[1:]]
+    targets = sourced + [each.target for command in script.commands for each in command.redirections if each.target]
     found = [f"call {call}" for call in run.calls if not any(_is_call(words, call) for words in lines)]
-    return found + [f"file {name!r}" for name in sorted(run.written) if not any(_is_word(word, name) for word in targets)]
+    return found + [
+        f"file {name!r}" for name in sorted(run.written | run.missing) if not any(_is_word(word, name) for word in targets)
+    ]
 
 
 def _is_word(word: Word, text: str) -> bool:
