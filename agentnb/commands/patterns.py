@@ -98,7 +98,8 @@ def _covers(pattern: CommandPattern, call: Invocation, text: str) -> bool:
 
 def _covers_started(shown: tuple[Word, ...], words: tuple[Word, ...]) -> bool:
     pattern = _pattern(shown)
-    return bool(words) and pattern.names_program and _covers(pattern, invocation_of(words), " ".join(word.raw for word in words))
+    text = " ".join(word.raw for word in words)
+    return bool(words) and pattern.names_program and _covers(pattern, invocation_of(words), text)
 
 
 def _words_of(words: tuple[Word, ...], text: str) -> tuple[Word, ...]:

@@ -55,7 +55,7 @@ class Part:
     def text(self) -> str:
         """The part as rules that allow see it: assignments and words as written, with single blanks."""
         assigned = [f"{name}={value.raw}" for name, value in self.assignments]
-        return " ".join([*assigned, self.raw]) if assigned else self.raw
+        return " ".join([*assigned, self.raw]).rstrip() if assigned else self.raw
 
     @property
     def texts(self) -> set[str]:

@@ -52,6 +52,8 @@ COMMANDS = {
     "hash -p /bin/rm q; q -rf x": "another name",
     "compgen -C 'rm -rf x'": "a command of a builtin",
     "busybox rm -rf x": "a program that is many",
+    "rm x -fr": "another order",
+    "rm --force x -R": "another spelling",
     "taskset 1 rm -rf x": "a program that starts others",
     "git -c alias.x='!rm -rf x' x": "an alias",
 }
