@@ -16,6 +16,8 @@ CanWrite: TypeAlias = Callable[[str], bool]
 FOLDERS = ("", "/bin", "/usr/bin")
 """Folders of programs that are what their name says."""
 DEVICES = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty")
+_SUFFIX = re.compile(r"\.\w+")
+"""Suffixes of copies, as of ``sed -i.bak``, with which no other file is meant."""
 _PLAIN_GLOB = re.compile(r"(?:/?[\w@%+=:,*?-][\w.@%+=:,*?\[\]-]*)+/?")
 """Globs that find no hidden file."""
 
@@ -43,10 +45,14 @@ def _is_harmless_call(part: Part, can_write: CanWrite) -> bool:
 
 
 def _is_harmless_feature(feature: Feature, call: Invocation, can_write: CanWrite) -> bool:
-    """Return whether a feature only starts a part of the command, or writes where it may."""
-    if not feature.is_file:
-        return call.form is not None and feature.name in call.form.commands
-    return can_write(feature.value) if feature.value else _can_write_all(call.operands, can_write)
+    """Return whether a feature only starts a part of the command, or writes where it may: its value, or the operands."""
+    form = call.form
+    if form is None or not feature.is_file:
+        return form is not None and feature.name in form.commands
+    if feature.value and not form.spec(feature.name).may_attach:
+        return can_write(feature.value)
+    files = call.operands[1:] if form.operands == "sed" and call.targets else call.operands
+    return (not feature.value or _SUFFIX.fullmatch(feature.value) is not None) and _can_write_all(files, can_write)
 
 
 def _are_harmless_operands(form: ProgramForm, call: Invocation, can_write: CanWrite) -> bool:

@@ -337,9 +337,10 @@ def features_of(invocation: Invocation) -> list[Feature]:
 def _features_of_option(option: Option) -> Iterator[Feature]:
     for is_file, named in ((False, option.form.starts), (True, option.form.writes)):
         for name, pattern in named:
-            is_value = not pattern or COMPUTED in option.value or fnmatchcase(option.value, pattern)
+            value = _text(option.values[0]) if is_file and option.values else option.value
+            is_value = not pattern or COMPUTED in value or fnmatchcase(value, pattern)
             if name in option.names and is_value:
-                yield Feature(option.form.name, name, option.value, is_file)
+                yield Feature(option.form.name, name, value, is_file)
 
 
 def sets_harmless_name(word: Word) -> bool:

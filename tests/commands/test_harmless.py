@@ -49,7 +49,10 @@ ruff check src
 set -euo pipefail
 /usr/bin/ls
 kill 1
-gzip -k f
+gzip -ck f
+sed -i.bak s/a/b/ f
+sed -i -e s/a/b/ f
+find . -fprintf x y
 """
 NOT_HARMLESS = """
 mytool
@@ -117,6 +120,16 @@ mapfile -C x a
 set -k
 time -o ../x ls
 alias ls=x
+sed -i.bak s/a/b/ .git/config
+sed -iD s/a/b/ HEA
+sed -i -e s/a/b/ .git/config
+find . -fprintf HEAD x
+gunzip HEAD.gz
+cp -S D -b x HEA
+cp -rt sub a/.git
+awk -W exec x
+iconv -o .git/x f
+git tag --format='%(signature)'
 sudo ls
 ssh host ls
 curl -o x y

@@ -36,7 +36,7 @@ def dangerous_words() -> Iterator[tuple[ProgramForm, str, str]]:
     """Each spelling of each option that starts a program or names a file, and a value that counts."""
     for form in program_forms().values():
         for name, value in (*form.starts, *form.writes):
-            example = value.replace("*", "a:G%output") or "x"
+            example = value.replace("*", "a:%G%output(signature") or "x"
             for spelling in {name, *(one for one, spec in form.options.items() if spec.name == name)}:
                 yield form, spelling, example
 

@@ -94,9 +94,19 @@ def can_write(path: str, folders: Iterable[str], work_dir: Path) -> bool:
 
 
 def _may_change(real: str, path: str, root: str) -> bool:
+    """Return whether a resolved path may be written: it is in the working folder, and decides about no program."""
     names = (*real.removeprefix(root).split("/"), *path.split("/"))
-    is_inside = real != root and is_within(real, root) and not path.startswith("~")
-    return is_inside and not any(map(_is_of_git, names)) and not _holds_git(real)
+    if real == root or not is_within(real, root) or path.startswith("~") or any(map(_is_of_git, names)) or _holds_git(real):
+        return False
+    home = os.path.realpath(Path.home())
+    is_setting = is_within(real, home) and real.removeprefix(home).startswith("/.")
+    return not is_setting and not any(is_within(real, folder) or is_within(folder, real) for folder in _folders_of_programs())
+
+
+def _folders_of_programs() -> list[str]:
+    """Return the folders in which programs are looked for, each with what is beside it: a virtual environment is one whole."""
+    folders = [os.path.realpath(folder) for folder in os.environ.get("PATH", "").split(os.pathsep) if folder]
+    return [os.path.dirname(folder) if os.path.basename(folder) == "bin" else folder for folder in folders]  # noqa: PTH119, PTH120
 
 
 def is_within(path: str, folder: str) -> bool:

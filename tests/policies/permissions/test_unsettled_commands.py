@@ -210,7 +210,11 @@ def test_a_nested_deny_asks_until_the_outermost_run_allows(tmp_path: Path) -> No
         assert permissions.for_tool("shell", as_tool(shell), tmp_path).judge({"line": "make"}).verdict == verdict
 
 
-def test_writing_is_harmless_in_the_working_folder_alone(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_writing_is_harmless_in_the_working_folder_alone(
+    subtests: pytest.Subtests, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}/work/.venv/bin:/usr/bin")
+    monkeypatch.setenv("HOME", f"{tmp_path}/work")
     work = tmp_path / "work"
     (work / "sub").mkdir(parents=True)
     (work / "up").symlink_to("..")
@@ -230,6 +234,11 @@ def test_writing_is_harmless_in_the_working_folder_alone(subtests: pytest.Subtes
         "echo x > .agentnb/a": "ask",
         "echo x > sub/config": "ask",
         "echo x > bare": "ask",
+        "cp a .venv/bin/ls": "ask",
+        "echo x > .venv/lib/site-packages/x.pth": "ask",
+        "mv sub .venv": "ask",
+        "echo x > .gitconfig": "ask",
+        "echo x > sub/.hidden": "allow",
         "git -C sub status": "allow",
         "git -C bare status": "ask",
         "git -C .. status": "ask",
