@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -36,7 +37,7 @@ def dangerous_words() -> Iterator[tuple[ProgramForm, str, str]]:
     """Each spelling of each option that starts a program or names a file, and a value that counts."""
     for form in program_forms().values():
         for name, value in (*form.starts, *form.writes):
-            example = value.replace("*", "a:%G%output(signature") or "x"
+            example = shlex.quote(value.replace("*", "a:%G%output") or "x")
             for spelling in {name, *(one for one, spec in form.options.items() if spec.name == name)}:
                 yield form, spelling, example
 
