@@ -13,6 +13,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from agentnb.commands.globs import names_glob, star_glob
 from agentnb.commands.harmless import is_harmless
 from agentnb.commands.shell_command import MOVES, Part, ShellCommand
+from agentnb.settings import program_variables
 from agentnb.tools.builtin.files.protected import is_protected_name
 
 PORTS = {"http": 80, "https": 443}
@@ -105,7 +106,7 @@ def _may_change(real: str, path: str, root: str) -> bool:
 
 def _folders_of_programs() -> list[str]:
     """Return the folders in which programs are looked for, each with what is beside it: a virtual environment is one whole."""
-    folders = [os.path.realpath(folder) for folder in os.environ.get("PATH", "").split(os.pathsep) if folder]
+    folders = [os.path.realpath(folder) for folder in program_variables()["PATH"].split(os.pathsep) if folder]
     return [os.path.dirname(folder) if os.path.basename(folder) == "bin" else folder for folder in folders]  # noqa: PTH119, PTH120
 
 
