@@ -12,7 +12,7 @@ class Word:
     raw: str
     """As written, with its quotes."""
     value: str | None
-    """The text that the program receives, quotes removed; None if bash computes it (variable, substitution, glob, brace, ~)."""
+    """The text that the program receives, quotes removed; None if bash computes it (expansion, glob, braces, ``~``)."""
     prefix: str = ""
     """Text with which each word that comes of it certainly begins; empty if unknown."""
     may_split: bool = False
@@ -53,3 +53,5 @@ class Script:
     is_list: bool = False
     """Whether it is only simple commands joined by ``&&``, ``||``, ``;``, ``|`` or a line break, without any substitution:
     what rules that allow can take apart."""
+    variables: frozenset[str] = frozenset()
+    """The variables that it sets, also by loops and builtins."""

@@ -90,6 +90,17 @@ def test_where_nothing_is_given_what_declares_to_do_more_is_asked_about_and_func
     assert "approve" not in run.settings and "permissions" not in run.settings
 
 
+def test_where_nobody_is_asked_the_denial_names_the_rule_that_lets_the_command_run(desk: Desk) -> None:
+    rules = {"bash(rm *)": "deny"}
+    tests = ToolCall("bash", {"command": "pytest -q | tail"})
+    for mode, run in {
+        mode: desk.agent([tests], approve=mode, permissions=rules).run_sync("go") for mode in ("auto", "never")
+    }.items():
+        assert codes(run) == [DENIED] and "A rule that allows it: bash(pytest *)" in results(run)[0].text, mode
+    run = desk.agent([tests], approve="auto", permissions={**rules, "bash(pytest *)": "allow"}).run_sync("go")
+    assert codes(run) == [None] and desk.done == ["pytest -q | tail"]
+
+
 def test_where_nobody_is_there_code_denies_and_says_why_and_a_store_suspends(desk: Desk, tmp_path: Path) -> None:
     run = desk.agent([STATUS, MEASURE]).run_sync("go")
     assert codes(run) == [DENIED, None] and "there is nobody to ask" in results(run)[0].text

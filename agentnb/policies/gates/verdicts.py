@@ -54,6 +54,12 @@ class FirmAsk(AskByRules):
     __slots__ = ()
 
 
+class AskUnsettled(FirmAsk):
+    """The question about a command that is not known as harmless, while a rule forbids others: a grant that names it counts."""
+
+    __slots__ = ()
+
+
 class AskEachTime(FirmAsk):
     """The question about a call of which it cannot be known if a rule forbids it."""
 

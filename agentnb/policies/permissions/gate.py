@@ -14,7 +14,7 @@ from agentnb.core.messages import ToolCall
 from agentnb.core.questions import ToolOrigin
 from agentnb.core.run.approvals import ASKED_BY_RULES, READ_ONLY, arguments_as_json
 from agentnb.detect.so_far import RunSoFar
-from agentnb.policies.gates.verdicts import Ask, AskByRules, AskEachTime, Deny, FirmAsk
+from agentnb.policies.gates.verdicts import Ask, AskByRules, AskEachTime, AskUnsettled, Deny, FirmAsk
 from agentnb.policies.permissions.approval_mode import declared_effects
 from agentnb.policies.permissions.file_rules import hidden_files
 from agentnb.policies.permissions.matching import CallSubject, RuleMatcher
@@ -67,15 +67,16 @@ class PermissionGate:
             known = self._tools[call.name] = self._permissions.for_tool(call.name, tool, self._work_dir)
         if known.is_free:
             return None
-        judged = known.judge(call.arguments)
+        judged = known.judge(call.arguments, lambda: _granted_rules(call.name, tool, run))
         if judged.verdict == "deny":
             return _denial(judged, tool)
         asks_each_time = judged.is_unclear or judged.is_confirmed
         is_own_rule = judged.rule is not None
-        if judged.verdict == "allow" or (not asks_each_time and self._is_granted(call, tool, run, is_own_rule=is_own_rule)):
+        may_be_granted = not (asks_each_time or judged.unsettled)
+        if judged.verdict == "allow" or (may_be_granted and self._is_granted(call, tool, run, is_own_rule=is_own_rule)):
             return None
         is_firm = is_own_rule or self._permissions.is_nested or has_changed(tool)
-        ask = AskEachTime if asks_each_time else FirmAsk if is_firm else AskByRules
+        ask = AskEachTime if asks_each_time else AskUnsettled if judged.unsettled else FirmAsk if is_firm else AskByRules
         is_shown = kind_of_subject(tool) == "command" or shows_change(tool)  # beside the question
         arguments = "" if is_shown else f" with {shown(call.arguments)}"
         return ask(f"May {call.name} run{arguments}?\n{_why(judged, tool)}", ASKED_BY_RULES)
@@ -94,6 +95,12 @@ class PermissionGate:
             for grant in run.grants
             if counts_for(grant, tool) and (not grant.arguments or (not is_own_rule and _has_arguments(call, grant.arguments)))
         )
+
+
+def _granted_rules(name: str, tool: Tool, run: RunSoFar) -> list[Rule]:
+    """Return the rules with a pattern that the person has allowed always for this tool."""
+    grants = [grant.rule for grant in run.grants if grant.rule and not grant.arguments and counts_for(grant, tool)]
+    return [rule for rule in (Rule.read(text, "allow") for text in grants) if rule.pattern and rule.is_about(name, tool)]
 
 
 def _has_arguments(call: ToolCall, arguments: str) -> bool:
@@ -125,7 +132,7 @@ def is_allowed_by(rule_text: str, call: ToolCall, tool: Tool, work_dir: Path) ->
     if not rule.is_about(call.name, tool):
         return False
     matcher = RuleMatcher.of([(0, rule)], kind_of_subject(tool), work_dir)
-    return matcher.first(CallSubject(tool, call.arguments, work_dir).for_allowing) is not None
+    return matcher.first_allowing(CallSubject(tool, call.arguments, work_dir).reading, work_dir) is not None
 
 
 def shown(arguments: object) -> str:
@@ -151,6 +158,9 @@ def _why(judged: Judgement, tool: Tool) -> str:
     """Return why the person is asked."""
     if judged.is_unclear:
         return f"It cannot be told whether the rule {_rule_text(judged)} forbids it, so you decide each time."
+    if judged.unsettled:
+        others = _shortened(", ".join(judged.unsettled))
+        return f"While the rule {_rule_text(judged)} denies commands, programs that may start others are asked about: {others}."
     origin = origin_of(tool)
     asks = (
         f"The context asks about {_rule_text(judged)} each time."

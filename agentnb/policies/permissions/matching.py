@@ -3,53 +3,49 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from agentnb.policies.permissions.commands import command_glob, is_simple, parts_of
-from agentnb.policies.permissions.places import address_glob, canonical_address, path_glob, real_path
+from agentnb.commands.patterns import command_glob, command_pattern, covers, forbids
+from agentnb.commands.shell_command import Part, ShellCommand, shell_command
+from agentnb.policies.permissions.places import address_glob, canonical_address, parts_to_allow, path_glob, real_path
 from agentnb.policies.permissions.rules import Rule
 from agentnb.tools.subject import SubjectKind, kind_of_subject, reads_tree, value_of_subject
 from agentnb.tools.tool import Tool
 
 
 class Reading(NamedTuple):
-    """The texts of a call's subject that patterns are matched with."""
+    """The subject of a call as patterns are matched with it."""
 
-    texts: tuple[str, ...] = ()
+    texts: Collection[str] = ()
     is_whole: bool = True
     """Whether these are all that the call can mean."""
+    command: ShellCommand | None = None
 
 
 UNKNOWN = Reading(is_whole=False)
 
 
 class CallSubject:
-    """The subject of one call as rules see it. Each form is made when the first rule needs it."""
+    """The subject of one call as rules see it, read when the first rule needs it."""
 
-    __slots__ = ("_is_of_tree", "_kind", "_limited", "_text", "_work_dir")
+    __slots__ = ("_is_of_tree", "_kind", "_reading", "_text", "work_dir")
 
     def __init__(self, tool: Tool, arguments: Any, work_dir: Path) -> None:
         self._kind, self._is_of_tree = kind_of_subject(tool), reads_tree(tool)
         self._text = value_of_subject(tool, arguments)
-        self._work_dir = work_dir
-        self._limited: Reading | None = None
+        self.work_dir = work_dir
+        self._reading: Reading | None = None
 
     @property
-    def for_limits(self) -> Reading:
-        """The reading for rules that ask or deny: of a command, each part."""
-        if self._limited is None:
-            self._limited = self._read()
-        return self._limited
-
-    @property
-    def for_allowing(self) -> Reading:
-        """The reading for rules that allow: of a command, one simple command or nothing."""
-        if self._kind != "command" or self._text is None:
-            return self.for_limits
-        return Reading((self._text.strip(),)) if is_simple(self._text) else Reading()
+    def reading(self) -> Reading:
+        """The subject, read."""
+        if self._reading is None:
+            self._reading = self._read()
+        return self._reading
 
     def _read(self) -> Reading:
         if self._kind is None:
@@ -57,8 +53,9 @@ class CallSubject:
         if self._text is None:
             return UNKNOWN
         if self._kind == "command":
-            return Reading(*parts_of(self._text))
-        text = canonical_address(self._text) if self._kind == "url" else real_path(self._text, str(self._work_dir))
+            command = shell_command(self._text)
+            return Reading(command.texts, not command.problem, command)
+        text = canonical_address(self._text) if self._kind == "url" else real_path(self._text, str(self.work_dir))
         return UNKNOWN if text is None else Reading((text,), is_whole=not self._is_of_tree)
 
 
@@ -73,6 +70,8 @@ class RuleMatcher:
     """All their patterns, each with an empty group at its end that numbers it."""
     for_all: int | None
     """The index of the first rule that is about every call."""
+    by_program: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """The indices of patterns of commands, by the program that they name; by nothing those that name none."""
 
     @classmethod
     def of(cls, placed: Iterable[tuple[int, Rule]], kind: SubjectKind | None, work_dir: Path) -> RuleMatcher:
@@ -82,12 +81,47 @@ class RuleMatcher:
         globs = [_glob_of(rule, kind, work_dir) for _, rule in given[:for_all]]
         joined = "|".join(f"(?:{glob})()" for glob in globs)
         places, rules = tuple([place for place, _ in given]), tuple([rule for _, rule in given])
-        return cls(rules, places, re.compile(joined or NEVER, re.DOTALL), for_all)
+        by_program = defaultdict[str, list[int]](list)
+        for index, rule in enumerate(rules[:for_all] if kind == "command" else ()):
+            by_program[command_pattern(rule.pattern).program].append(index)
+        return cls(rules, places, re.compile(joined or NEVER, re.DOTALL), for_all, by_program)
 
     def first(self, reading: Reading) -> int | None:
-        """Return the index of the first rule that matches one of the texts."""
+        """Return the index of the first rule that certainly limits the call."""
         found = [match.lastindex - 1 for text in reading.texts if (match := self.patterns.fullmatch(text)) and match.lastindex]
+        found += [index for index, is_about in self._judged(reading) if is_about]
         return min(found) if found else self.for_all
+
+    def first_possible(self, reading: Reading) -> int | None:
+        """Return the index of the first rule that may limit the call, as it cannot be known what all of the call is."""
+        if not self.rules or not reading.is_whole:
+            return 0 if self.rules else None
+        return min((index for index, is_about in self._judged(reading) if is_about is None), default=None)
+
+    def first_allowing(self, reading: Reading, work_dir: Path) -> int | None:
+        """Return the index of the first rule that allows the call; of a command that is a list, the last that a part needs."""
+        command = reading.command
+        if command is None:
+            return self.first(reading)
+        if command.problem or not command.is_list or not command.listed:
+            return self.for_all
+        needed = [self.first_covering(part) for part in parts_to_allow(command, work_dir)]
+        found = [index for index in needed if index is not None]
+        return max(found) if len(found) == len(needed) else self.for_all
+
+    def first_covering(self, part: Part) -> int | None:
+        """Return the index of the first rule whose pattern allows a part of a command; None if none does."""
+        match = self.patterns.fullmatch(part.text)
+        if match is None or not match.lastindex:
+            return None
+        rest = range(match.lastindex - 1, len(self.rules) if self.for_all is None else self.for_all)
+        return next((index for index in rest if covers(self.rules[index].pattern, part)), None)
+
+    def _judged(self, reading: Reading) -> Iterator[tuple[int, bool | None]]:
+        """Yield the indices of the patterns that name a program of the command, or none, and whether each is about it."""
+        for part in () if reading.command is None or not self.by_program else reading.command.parts:
+            for index in (*self.by_program.get(part.invocation.program, ()), *self.by_program.get("", ())):
+                yield index, forbids(self.rules[index].pattern, part)
 
     def __bool__(self) -> bool:
         return bool(self.rules)

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from agentnb.commands.patterns import offered_pattern
+from agentnb.commands.shell_command import shell_command
 from agentnb.core.messages import ToolCall
 from agentnb.core.questions import GrantOffer, GrantReach
 from agentnb.policies.permissions.approval_mode import declared_effects
-from agentnb.policies.permissions.commands import offered_pattern
-from agentnb.policies.permissions.places import canonical_address, offered_address, offered_file, offered_folder, resolved_path
+from agentnb.policies.permissions.places import (
+    canonical_address,
+    offered_address,
+    offered_file,
+    offered_folder,
+    parts_to_allow,
+    resolved_path,
+    unknown_parts,
+)
 from agentnb.tools.mcp.server import PREFIX
 from agentnb.tools.subject import kind_of_subject, nature_of, origin_of, subject_of, value_of_subject
 from agentnb.tools.tool import Tool
@@ -16,27 +25,30 @@ from agentnb.tools.tool import Tool
 REACHES: tuple[GrantReach, ...] = ("run", "session")
 
 
-def grants_about(call: ToolCall, tool: Tool, work_dir: Path, *, has_session: bool) -> tuple[GrantOffer, ...]:
+def grants_about(
+    call: ToolCall, tool: Tool, work_dir: Path, *, has_session: bool, settles: bool = False
+) -> tuple[GrantOffer, ...]:
     """Return the grants that a question about this call offers, the narrowest first. ``has_session``: whether a session can
     remember one.
 
     A tool without a subject is offered whole; one of an MCP server for the run, and for longer all tools of the server. For a
     command or a place of which no pattern would be narrow, the session is not offered: it would allow too much for too long.
     Of a file that may hold keys, or that is only read, that file alone is offered: ordinary reads do not ask.
+    ``settles``: whether the question is about the parts of a command that are not known as harmless.
     """
     is_sensitive = nature_of(tool, call.arguments, work_dir) == "sensitive"
     is_one_file = is_sensitive or (kind_of_subject(tool) == "path" and set(declared_effects(tool) or ()) == {"read"})
-    rule = _rule(call, tool, work_dir, is_one_file=is_one_file)
+    rule = _rule(call, tool, work_dir, is_one_file=is_one_file, settles=settles)
     grants = [GrantOffer(rule, reach) for reach in REACHES if rule and (has_session or reach == "run")]
     if rule == call.name:
         return () if is_sensitive else tuple(grants)
-    if is_one_file:
+    if is_one_file or settles:
         return tuple(grants)
     in_run = GrantOffer(call.name)
     return (in_run, *grants) if rule.startswith(PREFIX) else (*grants, in_run)
 
 
-def _rule(call: ToolCall, tool: Tool, work_dir: Path, *, is_one_file: bool) -> str:
+def _rule(call: ToolCall, tool: Tool, work_dir: Path, *, is_one_file: bool, settles: bool) -> str:
     """Return the rule that a question offers besides the tool: the tool if it has no subject, empty if none is offered."""
     origin = origin_of(tool)
     if origin is not None:
@@ -47,7 +59,7 @@ def _rule(call: ToolCall, tool: Tool, work_dir: Path, *, is_one_file: bool) -> s
     if value is None:
         return ""
     if subject.kind == "command":
-        pattern = offered_pattern(value)
+        pattern = _command_pattern(value, work_dir, settles=settles)
     elif subject.kind == "url":
         address = canonical_address(value)
         pattern = "" if address is None else offered_address(address)
@@ -55,3 +67,11 @@ def _rule(call: ToolCall, tool: Tool, work_dir: Path, *, is_one_file: bool) -> s
         path = resolved_path(value, work_dir)
         pattern = "" if path is None else offered_file(path) if is_one_file else offered_folder(path, work_dir)
     return f"{call.name}({pattern})" if pattern else ""
+
+
+def _command_pattern(text: str, work_dir: Path, *, settles: bool) -> str:
+    """Return the pattern that allows all parts of a command but ``cd``, or settles all that are not known as harmless."""
+    command = shell_command(text)
+    if settles:
+        return offered_pattern(command, unknown_parts(command, work_dir))
+    return offered_pattern(command, parts_to_allow(command, work_dir)) if command.is_list else ""

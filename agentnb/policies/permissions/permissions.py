@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from agentnb.commands.patterns import command_pattern, covers
 from agentnb.core.run.approvals import RULES
 from agentnb.errors import SettingsError
 from agentnb.policies.permissions.approval_mode import NO_MODE, ApprovalMode
 from agentnb.policies.permissions.approval_mode import SETTING as MODE
 from agentnb.policies.permissions.matching import CallSubject, RuleMatcher, matchers_of
+from agentnb.policies.permissions.places import unknown_parts
 from agentnb.policies.permissions.rules import NO_RULES, Rule, RuleList, RuleVerdict
 from agentnb.tools.subject import CallNature, Flag, depends_on_call, flag_of, has_changed, kind_of_subject, nature_of
 from agentnb.tools.tool import Tool
@@ -46,6 +48,8 @@ class Judgement(NamedTuple):
     """The nature of the call, if a default decided by it."""
     is_confirmed: bool = False
     """Whether the person is asked each time, whatever was allowed before."""
+    unsettled: tuple[str, ...] = ()
+    """The parts of a command of which nothing is known or allowed while the rule forbids other commands."""
 
 
 ALLOWED, BY_DEFAULT_ASKED, BY_DEFAULT_DENIED = Judgement("allow"), Judgement("ask"), Judgement("deny")
@@ -136,8 +140,11 @@ class ToolPermissions:
         self.is_free = self._denial is None and default == "allow" and not has_rules and not self._is_per_call
         """Whether each of its calls is allowed."""
 
-    def judge(self, arguments: Any) -> Judgement:
-        """Return what the permissions say of a call with these arguments, before what was allowed always."""
+    def judge(self, arguments: Any, granted: Callable[[], Iterable[Rule]] = tuple) -> Judgement:
+        """Return what the permissions say of a call with these arguments, before what was allowed always.
+
+        ``granted`` returns the rules that the person has allowed always; only what they say of a part of a command counts.
+        """
         if self._denial is not None:
             return self._denial
         default = self._default_of(arguments) if self._is_per_call else self._default
@@ -145,12 +152,31 @@ class ToolPermissions:
             return default
         subject = CallSubject(self.tool, arguments, self._work_dir)
         if self._denies:
-            denied = self._denies.first(subject.for_limits)
+            denied = self._denies.first(subject.reading)
             if denied is not None:
                 return Judgement("deny", self._denies.rules[denied])
-            if not subject.for_limits.is_whole:
-                return Judgement("ask", self._denies.rules[0], is_unclear=True)
-        return self._confirmed(subject) or _asked(self._inner_asks, subject) or self._first_of(subject) or default
+            possible = self._denies.first_possible(subject.reading)
+            if possible is not None:
+                return Judgement("ask", self._denies.rules[possible], is_unclear=True)
+        limited = self._confirmed(subject) or _asked(self._inner_asks, subject)
+        return limited or self._unsettled(subject, granted) or self._first_of(subject) or default
+
+    def _unsettled(self, subject: CallSubject, granted: Callable[[], Iterable[Rule]]) -> Judgement | None:
+        """Return the question about a command that is not known as harmless, while a rule forbids commands of the tool."""
+        command = subject.reading.command
+        if command is None or not self._denies:
+            return None
+        parts = unknown_parts(command, self._work_dir)
+        if not parts:
+            return None
+        rules = () if has_changed(self.tool) else (*self._allows.rules, *granted())
+        patterns = [rule.pattern for rule in rules if rule.pattern and command_pattern(rule.pattern).names_program]
+        left = [part for part in parts if not any(covers(pattern, one) for one in part.with_starters for pattern in patterns)]
+        if not left:
+            return None
+        return Judgement(
+            "ask", self._denies.rules[0], unsettled=tuple(dict.fromkeys(part.text for part in left if part.starter not in left))
+        )
 
     def _confirmed(self, subject: CallSubject) -> Judgement | None:
         """Return the verdict about a call that the person confirms each time; None about others."""
@@ -170,7 +196,8 @@ class ToolPermissions:
 
         For a tool of an MCP server that has changed since it was first seen no rule allows.
         """
-        allowed = self._allows.first(subject.for_allowing) if self._allows and not has_changed(self.tool) else None
+        has_allows = self._allows and not has_changed(self.tool)
+        allowed = self._allows.first_allowing(subject.reading, self._work_dir) if has_allows else None
         if allowed is None:
             return _asked(self._asks, subject)
         return _asked(self._asks, subject, before=self._allows.places[allowed]) or ALLOWED
@@ -200,9 +227,8 @@ def _asked(asks: RuleMatcher, subject: CallSubject, before: float = inf) -> Judg
     """Return the question of the first rule that matches, or that may; None if none does. ``before``: the place to stop at."""
     if not asks or asks.places[0] > before:
         return None
-    reading = subject.for_limits
-    matched = asks.first(reading)
-    first = matched if reading.is_whole else 0
+    matched, possible = asks.first(subject.reading), asks.first_possible(subject.reading)
+    first = min((index for index in (matched, possible) if index is not None), default=None)
     if first is None or asks.places[first] > before:
         return None
-    return Judgement("ask", asks.rules[0 if matched is None else matched])
+    return Judgement("ask", asks.rules[first if matched is None else matched])

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from agentnb.policies.permissions.globs import names_glob, star_glob
+from agentnb.commands.globs import names_glob, star_glob
+from agentnb.commands.harmless import is_harmless
+from agentnb.commands.shell_command import MOVES, Part, ShellCommand
+from agentnb.settings import program_variables
+from agentnb.tools.builtin.files.protected import is_protected_name
 
 PORTS = {"http": 80, "https": 443}
 
@@ -46,6 +52,79 @@ def path_glob(pattern: str, work_dir: Path, *, with_inside: bool = False) -> str
     root = resolved_path(str(beginning), work_dir) or beginning
     means_inside = pattern.endswith("/") or (with_inside and stars == len(path.parts))
     return re.escape(str(root).rstrip("/")) + names_glob([*path.parts[stars:], *(["**"] if means_inside else [])])
+
+
+def folders_of(command: ShellCommand, work_dir: Path) -> tuple[str, ...]:
+    """Return the folders in which parts of a command may run, links followed; nothing if one may be outside of ``work_dir``."""
+    root = os.path.realpath(work_dir)
+    folders = [root]
+    for part in command.parts:
+        if part.invocation.program not in MOVES:
+            continue
+        operands = [word.value for word in part.invocation.operands]
+        found = real_path(operands[0], folders[-1]) if len(operands) == 1 and operands[0] not in ("", "-") else None
+        if (
+            found is None
+            or not is_within(found, root)
+            or _holds_git(found)
+            or part.assignments
+            or part.redirections
+            or len(part.words) != 2
+        ):
+            return ()
+        folders.append(found)
+    return tuple(folders)
+
+
+def parts_to_allow(command: ShellCommand, work_dir: Path) -> tuple[Part, ...]:
+    """Return the parts of a list that rules have to allow: all but those that change to a folder in the working folder."""
+    parts = command.parts[: command.listed]
+    others = tuple([part for part in parts if part.invocation.program not in MOVES])
+    return others if others and len(others) < len(parts) and folders_of(command, work_dir) else parts
+
+
+def unknown_parts(command: ShellCommand, work_dir: Path) -> list[Part]:
+    """Return the parts of a command that are not known as harmless in a working folder."""
+    folders = cache(lambda: folders_of(command, work_dir))
+    return [part for part in command.parts if not is_harmless(part, lambda path: can_write(path, folders(), work_dir))]
+
+
+def can_write(path: str, folders: Iterable[str], work_dir: Path) -> bool:
+    """Return whether a command that writes a path in any of these folders writes in ``work_dir``, and nothing of git."""
+    root = os.path.realpath(work_dir)
+    found = [real_path(path, folder) for folder in folders]
+    return bool(found) and all(real is not None and _may_change(real, path, root) for real in found)
+
+
+def _may_change(real: str, path: str, root: str) -> bool:
+    """Return whether a resolved path may be written: it is in the working folder, and decides about no program."""
+    names = (*real.removeprefix(root).split("/"), *path.split("/"))
+    if real == root or not is_within(real, root) or path.startswith("~") or any(map(_is_of_git, names)) or _holds_git(real):
+        return False
+    home = os.path.realpath(Path.home())
+    is_setting = is_within(real, home) and real.removeprefix(home).startswith("/.")
+    return not is_setting and not any(is_within(real, folder) or is_within(folder, real) for folder in _folders_of_programs())
+
+
+def _folders_of_programs() -> list[str]:
+    """Return the folders in which programs are looked for, each with what is beside it: a virtual environment is one whole."""
+    folders = [os.path.realpath(folder) for folder in program_variables()["PATH"].split(os.pathsep) if folder]
+    return [os.path.dirname(folder) if os.path.basename(folder) == "bin" else folder for folder in folders]  # noqa: PTH119, PTH120
+
+
+def is_within(path: str, folder: str) -> bool:
+    """Return whether a resolved path is a folder or something in it."""
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+
+
+def _holds_git(folder: str) -> bool:
+    """Return whether a folder may be a git directory itself, whose settings start programs."""
+    return os.path.lexists(f"{folder}/HEAD")
+
+
+def _is_of_git(name: str) -> bool:
+    """Return whether a name is that of a protected folder, or makes a folder a git directory."""
+    return is_protected_name(name) or name.casefold() in ("config", "head")
 
 
 def offered_folder(path: Path, work_dir: Path) -> str:

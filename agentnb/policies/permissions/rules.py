@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal, TypeAlias, get_args
 
 from agentnb.advice import Plain
+from agentnb.commands.patterns import why_refused
 from agentnb.errors import SettingsError, near
 from agentnb.policies.permissions.places import address_glob
 from agentnb.tools.mcp.server import PREFIX
@@ -113,6 +114,10 @@ class Rule:
         if subject is None:
             declare = 'A tool says what its brackets are about: @tool(path="file"), @tool(command="line"), @tool(url="address")'
             raise SettingsError(f"The rule {self.text!r} has brackets, and {name} has no subject", declare)
+        instead = why_refused(self.pattern) if subject.kind == "command" and self.verdict != "allow" else ""
+        if instead:
+            what = f"The rule {self.text!r} has options of a program that agentnb does not know"
+            raise SettingsError(what, Plain(f"Write the program alone: {name}({instead})"))
         if subject.kind == "url" and address_glob(self.pattern) is None:
             what = f"The rule {self.text!r} is not about an address"
             raise SettingsError(what, Plain(f"Write the whole beginning: {name}(https://docs.python.org/**)"))

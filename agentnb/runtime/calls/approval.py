@@ -28,7 +28,7 @@ from agentnb.core.run.approvals import (
 from agentnb.detect.run import Run
 from agentnb.errors import Declined, NobodyToAsk, SettingsError
 from agentnb.policies.gates import Ask, as_copy
-from agentnb.policies.gates.verdicts import AskByRules
+from agentnb.policies.gates.verdicts import AskByRules, AskUnsettled
 from agentnb.policies.permissions.approval_mode import declared_effects
 from agentnb.policies.permissions.offered_grants import grants_about
 from agentnb.runtime.calls.file_change import file_change, file_digest, holds_known_key
@@ -59,7 +59,8 @@ def approval_question(
     effects = ", ".join(sorted(declared_effects(tool) or ()))
     is_of_rules = isinstance(ask, AskByRules)
     may_remember = isinstance(ask, AskByRules) and not ask.is_unclear
-    grants = grants_about(call, tool, work_dir, has_session=has_session) if may_remember else ()
+    settles = isinstance(ask, AskUnsettled)
+    grants = grants_about(call, tool, work_dir, has_session=has_session, settles=settles) if may_remember else ()
     command = (value_of_subject(tool, call.arguments) or "") if kind_of_subject(tool) == "command" else ""
     change = file_change(tool, call.arguments, work_dir)
     shown = {"command": encodable(command), "diff": encodable(change.diff), "before": change.before, "grants": grants}
@@ -93,6 +94,13 @@ def asked_anew(
     shown = {"diff": redact(encodable(change.diff)), "before": change.before, "cannot_undo": cannot_undo}
     about = question.about and replace(question.about, **shown)
     return replace(question, message=f"{CHANGED_SINCE}\n{question.message}", about=about, id="")
+
+
+def _with_rule(reason: str, question: WaitingOnUser) -> str:
+    """Return why a call is denied where nobody is asked, with the narrow rule that allows it if the question offers one."""
+    about = question.about
+    rule = next((grant.rule for grant in about.grants if grant.rule != about.tool), "") if about else ""
+    return f"{reason} A rule that allows it: {rule}" if "(" in rule else reason
 
 
 def answering(answer: AnswerQuestion) -> Program:
@@ -134,13 +142,13 @@ class Approval:
             earlier = book.expected(question)
             if earlier is None or not earlier.has_answer:
                 book.drop_permission(call.id)
-                return Decision(False, NEVER_ASKED)
+                return Decision(False, _with_rule(NEVER_ASKED, question))
         program: Program | None = partial(self._decided, call) if any(self._elicitation.approvers) else None
         asker = self._elicitation.asker(call.id)
         try:
             made = decision(await asker.ask_question(question, program, may_wait=suspends))
         except NobodyToAsk:
-            return Decision(False, NOBODY)
+            return Decision(False, _with_rule(NOBODY, question))
         except QuestionSuspended:
             return None
         except Unanswered:

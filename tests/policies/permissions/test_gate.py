@@ -178,7 +178,8 @@ def test_a_grant_of_a_pattern_allows_what_it_matches_and_lifts_no_denial(subtest
         ("git status -s", {"shell(rm *)": "deny"}, RULES, type(None)),
         ("git status -s", None, "read_only", Block),
         ("git status; ls", None, RULES, AskByRules),
-        ("git status $X", {"shell(rm *)": "deny"}, RULES, AskEachTime),
+        ("git status; $X", {"shell(rm *)": "deny"}, RULES, AskEachTime),
+        ("git status; git log", {"shell(rm *)": "deny"}, RULES, AskByRules),
         ("git log", None, RULES, AskByRules),
     ]
     for line, rules, mode, kind in cases:

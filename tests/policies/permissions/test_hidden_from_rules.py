@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from agentnb import tool
+from agentnb.commands.patterns import command_glob
 from agentnb.core.messages import ToolCall
 from agentnb.detect.run import Run
 from agentnb.policies.gates import Block, judge
+from agentnb.policies.gates.verdicts import AskEachTime, AskUnsettled
 from agentnb.policies.permissions.approval_mode import ApprovalMode
-from agentnb.policies.permissions.commands import command_glob
-from agentnb.policies.permissions.gate import AskEachTime, PermissionGate
+from agentnb.policies.permissions.gate import PermissionGate
 from agentnb.policies.permissions.permissions import Permissions
 from agentnb.policies.permissions.rules import RuleList
 from agentnb.tools.toolbox import Toolbox
@@ -35,7 +36,7 @@ def is_held_up(name: str, rule: str, arguments: Any, folder: Path) -> bool:
     """Whether a call is denied, or asked about whatever the mode, where a rule denies some calls of its tool."""
     permissions = Permissions.of(ApprovalMode.of("auto"), RuleList.of({f"{name}({rule})": "deny"}))
     gate = PermissionGate(permissions, Toolbox([shell, save]).get, folder)
-    return isinstance(judge((gate,), ToolCall(name, arguments, "c1"), Run()), Block | AskEachTime)
+    return isinstance(judge((gate,), ToolCall(name, arguments, "c1"), Run()), Block | AskEachTime | AskUnsettled)
 
 
 COMMANDS = {
@@ -51,6 +52,8 @@ COMMANDS = {
     "hash -p /bin/rm q; q -rf x": "another name",
     "compgen -C 'rm -rf x'": "a command of a builtin",
     "busybox rm -rf x": "a program that is many",
+    "rm x -fr": "another order",
+    "rm --force x -R": "another spelling",
     "taskset 1 rm -rf x": "a program that starts others",
     "git -c alias.x='!rm -rf x' x": "an alias",
 }

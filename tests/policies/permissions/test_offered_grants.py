@@ -26,9 +26,12 @@ BASH, SAVE, FETCH, PLAIN = made("bash", command="what"), made("save", path="what
 
 def test_each_grant_that_is_offered_allows_the_call_and_says_its_reach(subtests: pytest.Subtests, tmp_path: Path) -> None:
     work = tmp_path.resolve()
+    (work / "data").mkdir()
     cases: list[tuple[FunctionTool, str, str | None]] = [
         (BASH, "git status -s", "bash(git status *)"),
-        (BASH, "python x.py", None),
+        (BASH, "python x.py", "bash(python x.py)"),
+        (BASH, "cd data && git status -s | git status", "bash(git status *)"),
+        (BASH, "git status | head", None),
         (BASH, "sudo ls", None),
         (BASH, "git status; ls", None),
         (SAVE, "data/a.txt", f"save({work}/data/**)"),

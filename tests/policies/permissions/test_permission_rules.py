@@ -119,3 +119,13 @@ def test_two_lists_follow_each_other_and_a_flag_must_be_permitted_by_both() -> N
 def test_what_cannot_be_read_of_a_log_forbids_every_flag() -> None:
     for data in (None, 3, {"rules": 3}, {"rules": [["bash"]]}, {"rules": [["bash", "sure"]]}, {"flags": 3}):
         assert RuleList.logged(data) == RuleList(flags=frozenset()), data
+
+
+def test_options_of_an_unknown_program_are_refused_where_a_rule_asks_or_denies(subtests: pytest.Subtests) -> None:
+    for verdict in ("deny", "ask"):
+        with (
+            subtests.test(verdict),
+            pytest.raises(SettingsError, match=r"does not know. Write the program alone: bash\(mine \*\)"),
+        ):
+            RuleList.of({"bash(mine -x *)": verdict}).check([BASH])
+    RuleList.of({"bash(mine -x *)": "allow", "bash(mine *)": "deny", "bash(rm -rf *)": "deny"}).check([BASH, PYTHON, FETCH])

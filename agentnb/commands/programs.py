@@ -1,0 +1,158 @@
+"""The table of programs: their forms, and which of their options start a program or name a file to write."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+
+OperandKind: TypeAlias = Literal[
+    "", "written", "last", "command", "shell", "trap", "script", "text", "sed", "awk", "names", "assignments", "none", "opaque"
+]
+"""What the operands of a program are, as `programs.toml` explains."""
+OPERAND_KINDS: tuple[OperandKind, ...] = get_args(OperandKind)
+NAMING = ("ends", "commands", "finals", "modules")
+"""Keys of a row whose values are names of options."""
+_LOADER = re.compile(r"ld(?:-linux|-musl)?(?:-[\w-]+)?\.so(?:\.\d+)?")
+
+
+class OptionSpec(NamedTuple):
+    """An option of a program."""
+
+    name: str
+    """Its first spelling in the table."""
+    values: int = 0
+    """Values that follow it."""
+    may_attach: bool = False
+    """Whether it has a value only if that is attached."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramForm:
+    """A program, or a form of it such as ``git log``."""
+
+    name: str
+    source: str
+    options: Mapping[str, OptionSpec]
+    """By each spelling."""
+    starts: tuple[tuple[str, str], ...] = ()
+    """Options that start a program, load code or run a text: the name, and a pattern of the value or nothing."""
+    writes: tuple[tuple[str, str], ...] = ()
+    """Options that name a file or folder to write in."""
+    operands: OperandKind = ""
+    skip: int = 0
+    """Operands before those."""
+    harmless: bool | frozenset[str] = False
+    """Whether it starts no program and writes only what is named; or the options with one of which it does."""
+    ends: frozenset[str] = frozenset()
+    """Options with which the operands are not of that kind."""
+    has_words: bool = False
+    """Whether each option is one word, also after a single dash."""
+    stops: bool = False
+    """Whether the first operand ends the options."""
+    commands: frozenset[str] = frozenset()
+    """Options whose words up to ``;`` or ``+`` are a command."""
+    finals: frozenset[str] = frozenset()
+    """Options that end the options."""
+    modules: frozenset[str] = frozenset()
+    """Options with the name of a module, which is a program with the operands as its words."""
+    is_offered: bool = False
+    """Whether a question may offer a pattern with what it starts."""
+    is_bundled: bool = False
+    """Whether the first operand is options without a dash."""
+
+    def spec(self, spelling: str) -> OptionSpec:
+        """Return the option of a spelling; one that is not listed is an option of its own, without a value."""
+        return self.options.get(spelling) or OptionSpec(spelling)
+
+    def long_options(self, beginning: str) -> tuple[OptionSpec, ...]:
+        """Return the options that a long option may be: it alone, or all that it abbreviates."""
+        if beginning in self.options or self.has_words:
+            return (self.spec(beginning),)
+        known = {self.options[name] for name in self.options if name.startswith(beginning)}
+        return tuple(sorted(known)) or (OptionSpec(beginning),)
+
+
+STARTS_BY_OPERANDS: frozenset[OperandKind] = frozenset(("command", "shell", "trap", "script"))
+"""Kinds of operands that are looked through."""
+
+
+@cache
+def program_forms() -> Mapping[str, ProgramForm]:
+    """Return the table by the name of each form, such as ``git log``."""
+    text = Path(__file__).with_name("programs.toml").read_text(encoding="utf-8")
+    forms: dict[str, ProgramForm] = {}
+    for names, row in tomllib.loads(text).items():
+        for name in names.split(", "):
+            forms[name] = _form(name, row, forms)
+            parent = name.rpartition(" ")[0]
+            if parent and parent not in forms:
+                forms[parent] = ProgramForm(parent, row["source"], {})
+    return forms
+
+
+@cache
+def names_of_forms() -> frozenset[str]:
+    """Return the names of all forms that have forms of their own, such as ``git``."""
+    return frozenset(name.rpartition(" ")[0] for name in program_forms() if " " in name)
+
+
+def program_name(word: str) -> str:
+    """Return the name of a program as the table has it: without its folder and the version at its end."""
+    name = word.rpartition("/")[2]
+    forms = program_forms()
+    if name in forms:
+        return name
+    if _LOADER.fullmatch(name):
+        return "ld.so"
+    base = name.rstrip("0123456789.")
+    return base if base in forms else name
+
+
+def _form(name: str, row: Mapping[str, Any], forms: Mapping[str, ProgramForm]) -> ProgramForm:
+    """Return the form of a row. Options of a form that is ``like`` another come after those of that."""
+    like = forms.get(row.get("like", ""))
+    options = dict(like.options) if like else {}
+    options |= {spelling: spec for text in row.get("options", "").split() for spelling, spec in _options(text)}
+    starts, writes = (
+        (*(getattr(like, key) if like else ()), *_named(row.get(key, ""), options)) for key in ("starts", "writes")
+    )
+    harmless = row.get("harmless", False)
+    names = {key: frozenset(_first(options, option) for option in row.get(key, "").split()) for key in NAMING}
+    return ProgramForm(
+        name,
+        row["source"],
+        options,
+        starts,
+        writes,
+        row.get("operands", ""),
+        row.get("skip", 0),
+        harmless if isinstance(harmless, bool) else frozenset(_first(options, option) for option in harmless.split()),
+        has_words=row.get("words", False),
+        stops=row.get("stops", False) or row.get("operands") in ("command", "script"),
+        is_offered=row.get("offered", False),
+        is_bundled=row.get("bundled", False),
+        **names,
+    )
+
+
+def _options(text: str) -> list[tuple[str, OptionSpec]]:
+    """Return the spellings of an option, such as ``-n/--lines=``."""
+    bare = text.rstrip("=?")
+    marks, spellings = text[len(bare) :], bare.split("/")
+    spec = OptionSpec(spellings[0], marks.count("="), "?" in marks)
+    return [(spelling, spec) for spelling in spellings]
+
+
+def _named(text: str, options: dict[str, OptionSpec]) -> list[tuple[str, str]]:
+    """Return options with the pattern of their value, if only some values count: ``-o=keyword``. Those not listed are added."""
+    named = [(name, value) for name, _, value in (word.partition("=") for word in text.split())]
+    return [(options.setdefault(name, OptionSpec(name)).name, value) for name, value in named]
+
+
+def _first(options: Mapping[str, OptionSpec], spelling: str) -> str:
+    return options[spelling].name if spelling in options else spelling
