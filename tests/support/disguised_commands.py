@@ -161,4 +161,9 @@ DISGUISED_COMMANDS = (
     "1\\\n>x rm v",
     "2''>x rm v",
     "time -p>x rm v",
+    "<&-rm v",
+    "a=(1); unset 'a[$(rm v)]'",
+    "cat <<E\n\\\nE\nrm v\nE",
+    "f() { local x='a[$(rm v)]'; echo $((x)); }; f",
+    "coproc N { rm v; }",
 )
