@@ -59,6 +59,7 @@ PROBLEMS = (
         "; a",
         "a ;; b",
         "cat <<E\na",
+        "cat <<E $(a\nb)\nc\nE",
         "a\0",
         "a\x01",
     ),
