@@ -117,7 +117,9 @@ class CommandReader(WordReader):
     def _read_operator(self) -> str:
         self._blanks()
         operator = ""
-        while not (not operator and self.starts_process()) and (sign := self.peek()) and operator + sign in OPERATORS:
+        if self.starts_process():
+            return ""
+        while operator != "\n" and (sign := self.peek()) and operator + sign in OPERATORS:
             operator += sign
             self.pos += 1
         return operator

@@ -110,7 +110,9 @@ def unnamed(script: Script, run: BashRun) -> list[str]:
     lines = [command.words for command in script.commands if command.words]
     sourced = [word for words in lines if words[0].value in ("source", ".") for word in words[1:]]
     targets = sourced + [each.target for command in script.commands for each in command.redirections if each.target]
-    found = [f"call {call}" for call in run.calls if not any(_is_call(words, call) for words in lines)]
+    found = [
+        f"call {call}" for call in run.calls if not any(words[0].value is not None and _is_call(words, call) for words in lines)
+    ]
     return found + [
         f"file {name!r}" for name in sorted(run.written | run.missing) if not any(_is_word(word, name) for word in targets)
     ]
