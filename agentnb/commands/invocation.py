@@ -322,13 +322,13 @@ def features_of(invocation: Invocation) -> list[Feature]:
         ]
     elif form.operands == "awk":
         found += [Feature(form.name, "script", _text(word)) for word in invocation.targets[:1] if not _is_plain_awk(word)]
-    elif form.operands == "text":
+    elif form.operands in ("text", "output"):
         found += [Feature(form.name, "operand", _text(word)) for word in invocation.targets]
     elif form.operands == "names":
         found += [Feature(form.name, "operand", _text(word)) for word in invocation.targets if not sets_harmless_name(word)]
     elif form.operands == "assignments":
         found += [Feature(form.name, "operand", _text(word)) for word in invocation.operands if _may_assign(word)]
-    can_start = form.starts or form.writes or form.operands in ("sed", "awk", "text", "assignments", "names")
+    can_start = form.starts or form.writes or form.operands in ("sed", "awk", "text", "output", "assignments", "names")
     if invocation.is_uncertain and can_start:
         found.append(Feature(form.name, "uncertain", COMPUTED))
     return found

@@ -221,6 +221,10 @@ def _offered(part: Part) -> str:
     return pattern if pattern and covers(pattern, part) else ""
 
 
+EXACT = ("text", "written", "last", "output")
+"""Kinds of operands of programs that are offered with these operands only: they run or write what these name."""
+
+
 def _shown_form(words: Sequence[Word]) -> str:
     call = invocation_of(words)
     form = call.form
@@ -230,7 +234,7 @@ def _shown_form(words: Sequence[Word]) -> str:
         return " ".join([*(word.raw for word in words[: -len(started[0].words)]), inner]) if inner else ""
     if started or features_of(call):
         return ""
-    if form is None or form.stops or form.operands == "text":
+    if form is None or form.stops or form.operands in EXACT:
         return " ".join(word.raw for word in words) if all(_PLAIN_WORD.fullmatch(word.value or "") for word in words) else ""
     program = words[0].raw
     return f"{program}{form.name.removeprefix(call.program)} *" if _PLAIN_WORD.fullmatch(program) else ""

@@ -11,7 +11,21 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 OperandKind: TypeAlias = Literal[
-    "", "written", "last", "command", "shell", "trap", "script", "text", "sed", "awk", "names", "assignments", "none", "opaque"
+    "",
+    "written",
+    "last",
+    "output",
+    "command",
+    "shell",
+    "trap",
+    "script",
+    "text",
+    "sed",
+    "awk",
+    "names",
+    "assignments",
+    "none",
+    "opaque",
 ]
 """What the operands of a program are, as `programs.toml` explains."""
 OPERAND_KINDS: tuple[OperandKind, ...] = get_args(OperandKind)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections import Counter
 from collections.abc import Iterator
@@ -14,14 +13,6 @@ from bash_calls import sandbox_problem
 from scene import Scene
 
 from agentnb.testing import LoopbackServer
-
-NOT_YET = (
-    r"command under a deny: ('true ?&|'>x|.PS4|.git (fetch|archive)|.make)"
-    r"|wide always: (.git (log|diff|show)|.git archive HEAD., then .git archive -o|.tar xf|.sort big., then .sort big)"
-    r"|wide always: a read of .env, then prod"
-    r"|sandboxed git: "
-)
-"""The beginnings of the attacks that still succeed, as an expression."""
 
 
 @pytest.fixture
@@ -48,11 +39,7 @@ def test_no_attack_comes_to_anything(
         with subtests.test(f"{attack.kind}: {attack.name}"):
             scene = Scene(attack, tmp_path, server, monkeypatch)
             scene.run()
-            harms = [*scene.harms()]
-            if re.match(NOT_YET, f"{attack.kind}: {attack.name}"):
-                print(f"{attack.kind}, {attack.name}: {', '.join(harms) or 'held off'}")
-            else:
-                assert not harms
+            assert not [*scene.harms()]
 
 
 @pytest.mark.nightly("by day the same attacks, held off")
