@@ -7,6 +7,8 @@ import unicodedata
 from collections import deque
 from typing import Any
 
+from agentnb.core.schema.references import resolved
+
 MAX_LEVELS = 12
 _LISTS, _SINGLE = ("allOf", "anyOf", "oneOf", "prefixItems"), ("items", "additionalProperties", "then", "else")
 _WORDS = re.compile(r"[A-ZÀ-Þ]+(?=[A-ZÀ-Þ][a-zß-ÿ])|[A-ZÀ-Þ]?[a-zß-ÿ]+|[A-ZÀ-Þ]+|[^\W\d_]|\d+|[^\w\s'-]")
@@ -51,7 +53,7 @@ def secret_fields(schema: Any) -> list[str]:
     found, seen, todo = list[str](), set[int](), deque([(schema, "", 0)])
     while todo:
         given, path, level = todo.popleft()
-        part = _resolved(given, schema)
+        part = resolved(given, schema)
         if not isinstance(part, dict) or id(part) in seen or level > MAX_LEVELS:
             continue
         seen.add(id(part))
@@ -70,7 +72,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _is_secret(name: str, given: Any, root: Any) -> bool:
-    schema = _resolved(given, root)
+    schema = resolved(given, root)
     texts = [one for one in (given, schema) if isinstance(one, dict)]
     if any(str(one.get("format")).casefold() == "password" for one in texts):
         return True
@@ -125,16 +127,3 @@ def _length_of_secret(words: list[str], place: int) -> int:
     if after == ["code"] and word in _KINDS_OF_CODES:
         return 2
     return int(word in _SECRETS or word.endswith(_ENDINGS))
-
-
-def _resolved(schema: Any, root: Any) -> Any:
-    """Follow references to the definitions of the root schema."""
-    for _ in range(MAX_LEVELS):
-        reference = schema.get("$ref") if isinstance(schema, dict) else None
-        if not isinstance(reference, str) or not reference.startswith("#/"):
-            return schema
-        found = root
-        for part in reference[2:].split("/"):
-            found = found.get(part) if isinstance(found, dict) else None
-        schema = found
-    return schema
