@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from agentnb.core.messages import encodable
-from agentnb.core.schema.json_schema import UnusableSchema, schema_errors
+from agentnb.core.schema.json_schema import UnusableSchema, json_of, schema_errors
 from agentnb.core.schema.references import resolved
 
 FieldKind: TypeAlias = Literal["text", "lines", "integer", "number", "choice", "choices", "json", "group"]
@@ -300,8 +300,3 @@ def _with(options: tuple[Option, ...], value: Any) -> tuple[Option, ...]:
 
 def _word(value: Any) -> str:
     return value if isinstance(value, str) else json_of(value)
-
-
-def json_of(value: Any) -> str:
-    """Return a value as JSON, as the text of an option has it."""
-    return msgspec.json.encode(value).decode()

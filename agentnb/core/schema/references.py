@@ -38,3 +38,8 @@ def _anchored(root: Any, name: str) -> Any:
             return part
         todo += part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
     return True
+
+
+def list_of(value: Any) -> list[Any]:
+    """Return a value that should be a list; empty for anything else."""
+    return value if isinstance(value, list) else []

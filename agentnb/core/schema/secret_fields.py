@@ -7,7 +7,7 @@ import unicodedata
 from collections import deque
 from typing import Any
 
-from agentnb.core.schema.references import resolved
+from agentnb.core.schema.references import list_of, resolved
 
 MAX_LEVELS = 12
 _LISTS, _SINGLE = ("allOf", "anyOf", "oneOf", "prefixItems"), ("items", "additionalProperties", "then", "else")
@@ -62,13 +62,9 @@ def secret_fields(schema: Any) -> list[str]:
             place = f"{path}.{name}" if path else str(name)
             found += [place] if _is_secret(str(name), one, schema) else []
             todo.append((one, place, level + 1))
-        todo += [(one, path, level + 1) for key in _LISTS for one in _listed(part.get(key))]
+        todo += [(one, path, level + 1) for key in _LISTS for one in list_of(part.get(key))]
         todo += [(part[key], path, level + 1) for key in _SINGLE if key in part]
     return list(dict.fromkeys(found))
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 def _is_secret(name: str, given: Any, root: Any) -> bool:
@@ -80,18 +76,18 @@ def _is_secret(name: str, given: Any, root: Any) -> bool:
         return False
     is_number = isinstance(schema, dict) and schema.get("type") in ("integer", "number")
     if isinstance(schema, dict):
-        texts += [one for key in ("allOf", "anyOf", "oneOf") for one in _listed(schema.get(key)) if isinstance(one, dict)]
+        texts += [one for key in ("allOf", "anyOf", "oneOf") for one in list_of(schema.get(key)) if isinstance(one, dict)]
     told = [str(one[key]) for one in texts for key in ("title", "description") if isinstance(one.get(key), str)]
     return any(_names_secret(text, is_number=is_number) for text in (name, *told))
 
 
 def _asks_for_text(schema: dict[str, Any]) -> bool:
     """Return whether the answer is typed: not chosen, not yes or no, not an object with fields of its own."""
-    if schema.get("type") in ("boolean", "null", "object") or _listed(schema.get("enum")) or "const" in schema:
+    if schema.get("type") in ("boolean", "null", "object") or list_of(schema.get("enum")) or "const" in schema:
         return False
     if "type" not in schema and "properties" in schema:
         return False
-    among = _listed(schema.get("oneOf")) or _listed(schema.get("anyOf"))
+    among = list_of(schema.get("oneOf")) or list_of(schema.get("anyOf"))
     return not (among and all(isinstance(one, dict) and "const" in one for one in among))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agentnb.core.schema.json_schema import UnusableSchema, is_affordable, schema_errors
-from agentnb.core.schema.references import MAX_IN_A_ROW, resolved
+from agentnb.core.schema.references import MAX_IN_A_ROW, list_of, resolved
 
 
 def whole_numbers(schema: Any, value: Any) -> Any:
@@ -52,12 +52,12 @@ def _kinds(schema: Any, root: Any, depth: int) -> tuple[set[str], list[Any]]:
         return set(), [schema["const"]]
     kinds: set[str] = set()
     listed: list[Any] = []
-    for one in [*_list(schema.get("anyOf")), *_list(schema.get("oneOf"))]:
+    for one in [*list_of(schema.get("anyOf")), *list_of(schema.get("oneOf"))]:
         more, same = _kinds(one, root, depth - 1)
         kinds |= more
         listed += same
     named = schema.get("type")
-    kinds |= {named} if isinstance(named, str) else {one for one in _list(named) if isinstance(one, str)}
+    kinds |= {named} if isinstance(named, str) else {one for one in list_of(named) if isinstance(one, str)}
     return (kinds, listed) if kinds or listed else ({"any"}, [])
 
 
@@ -85,11 +85,7 @@ def _object(schema: dict[str, Any], value: dict[str, Any], root: Any) -> dict[st
 
 
 def _array(schema: dict[str, Any], value: list[Any], root: Any) -> list[Any]:
-    first = _list(schema.get("prefixItems"))
+    first = list_of(schema.get("prefixItems"))
     rest = schema.get("items")
     whole = [_whole(first[place] if place < len(first) else rest, one, root) for place, one in enumerate(value)]
     return whole if any(new is not old for new, old in zip(whole, value, strict=True)) else value
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
