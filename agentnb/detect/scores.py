@@ -164,17 +164,18 @@ def _row(name: str, kind: str, group: str, outcomes: list[Outcome]) -> dict[str,
         "hits": hits,
         "false": false,
         "misses": misses,
-        **_shares("precision", wilson(hits, hits + false)),
-        **_shares("recall", wilson(hits, positives)),
-        **_shares("f1", f1_interval(hits, misses, false)),
+        **share_columns("precision", wilson(hits, hits + false)),
+        **share_columns("recall", wilson(hits, positives)),
+        **share_columns("f1", f1_interval(hits, misses, false)),
         "negative_rounds": rounds,
-        **_shares("false_per_100_rounds", Share(*[None if one is None else 100 * one for one in alarms])),
+        **share_columns("false_per_100_rounds", Share(*[None if one is None else 100 * one for one in alarms])),
         "rounds_from": None,
         "auc": None,
     }
 
 
-def _shares(name: str, share: Share) -> dict[str, float | None]:
+def share_columns(name: str, share: Share) -> dict[str, float | None]:
+    """Return a share and its interval as columns of a table."""
     return {name: share.value, f"{name}_low": share.low, f"{name}_high": share.high}
 
 

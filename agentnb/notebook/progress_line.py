@@ -7,7 +7,8 @@ import threading
 
 from agentnb.detect.run import Run
 from agentnb.display.card.many_runs import ManyRuns, many_runs_html
-from agentnb.notebook.views import Cell, running_loop
+from agentnb.notebook.views import Cell
+from agentnb.runtime.threads import running_loop
 
 INTERVAL = 0.25
 """Seconds between two updates."""

@@ -42,19 +42,12 @@ from agentnb.display.texts.states import ending, is_going_on, shown_answer
 from agentnb.notebook.widgets import view_bundle
 from agentnb.runtime.host.host import Beginning
 from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.threads import running_loop
 
 INTERVAL = 1 / 15
 """Seconds between two updates. One update per token costs time, and can even lose messages."""
 LOAD = 10
 """A view that takes long to draw is drawn less often: drawing takes at most a tenth of the time."""
-
-
-def running_loop() -> asyncio.AbstractEventLoop | None:
-    """Return the event loop of this thread, if any. Earlier events of a recovered run arrive on whichever thread resumes it."""
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
 
 
 class Cell:

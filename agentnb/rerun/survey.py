@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from agentnb.detect.agent_runs import works_in_steps
 from agentnb.detect.finding import Detectors, detect_name
-from agentnb.detect.intervals import Share, mean_interval, wilson
+from agentnb.detect.intervals import mean_interval, wilson
 from agentnb.detect.run import Run
+from agentnb.detect.scores import share_columns
 from agentnb.errors import SettingsError
 from agentnb.guidance.sets import GuidanceSet
 from agentnb.interchange.files import RunSource, iter_traces, warn_of
@@ -165,27 +166,23 @@ def _row(variant: tuple[Any, ...], tried: list[Tried], verdicts: Verdicts) -> di
         "unknown": sum(one is None for one in has_failed),
         "failures": len(failures),
         "caught": caught,
-        **_columns("caught_share", wilson(caught, len(failures))),
+        **share_columns("caught_share", wilson(caught, len(failures))),
         "caught_at_median": at[len(at) // 2] if at else None,
         "healthy": len(healthy),
         "disturbed": disturbed,
-        **_columns("disturbed_share", wilson(disturbed, len(healthy))),
+        **share_columns("disturbed_share", wilson(disturbed, len(healthy))),
         "rounds_saved": sum(one.rounds_saved for one in failures),
-        **_columns("rounds_saved_mean", mean_interval([one.rounds_saved for one in failures])),
+        **share_columns("rounds_saved_mean", mean_interval([one.rounds_saved for one in failures])),
         "tokens_saved": sum(tokens),
-        **_columns("tokens_saved_mean", mean_interval(tokens)),
+        **share_columns("tokens_saved_mean", mean_interval(tokens)),
         "tokens_unknown": len(failures) - len(tokens),
         "rounds_cut": sum(one.rounds_saved for one in healthy),
-        **_columns("rounds_cut_mean", mean_interval([one.rounds_saved for one in healthy])),
+        **share_columns("rounds_cut_mean", mean_interval([one.rounds_saved for one in healthy])),
     }
 
 
 def _name(given: Any) -> str:
     return OWN if given is None else given if isinstance(given, str) else str(given.name)
-
-
-def _columns(name: str, share: Share) -> dict[str, float | None]:
-    return {name: share.value, f"{name}_low": share.low, f"{name}_high": share.high}
 
 
 def _table(rows: list[dict[str, Any]]) -> pd.DataFrame:

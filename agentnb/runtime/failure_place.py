@@ -6,7 +6,7 @@ from typing import TypedDict
 
 from agentnb.core.log.work_events import StepFinished, StepStarted
 from agentnb.core.plans.plan_history import EXECUTION, PLANNING
-from agentnb.core.run.rounds import BROKEN_OFF, NOT_RUN, CallRecord, WorkflowRound
+from agentnb.core.run.rounds import BROKEN_OFF, NOT_RUN, CallRecord
 from agentnb.core.run.work_records import StepRecord
 from agentnb.detect.run import Run
 
@@ -58,13 +58,9 @@ def _stage_of_loop(run: Run) -> str:
     current = run.open_round
     if current is None:
         return "" if run.rounds else START
-    if _is_compacting(current):
+    if current.is_compacting:
         return COMPACTION
     return MODEL_CALL if current.reply is None or current.stop_reason == BROKEN_OFF else ""
-
-
-def _is_compacting(current: WorkflowRound) -> bool:
-    return bool(current.compactions) and current.compactions[-1].compacted is None
 
 
 def _open_step(run: Run) -> StepRecord | None:

@@ -28,8 +28,7 @@ from agentnb.policies.gates.verdicts import Allow
 from agentnb.runtime.host.host import Host, hosted
 from agentnb.runtime.questions.grants import SessionGrants
 from agentnb.runtime.questions.model_code import ModelCode
-from agentnb.runtime.servers.acceptance import accept_server, compared_tools
-from agentnb.runtime.servers.first_seen import FOLDER, first_seen
+from agentnb.runtime.servers.first_seen import FOLDER, compared_tools, first_seen
 from agentnb.runtime.servers.servers import Servers
 from agentnb.tools.mcp.connections.live_server import LiveServer
 from agentnb.tools.mcp.server import MCPServer
@@ -249,7 +248,7 @@ def accept(servers: Servers, server: MCPServer) -> list[str]:
     live = of(servers, server)
     tools = compared_tools(live, live.tools)
     changed = [tool.tool_name for tool in tools if tool.origin.changed]
-    assert accept_server(live, tools)
+    assert first_seen.accept(live.server, tools)
     return changed
 
 

@@ -13,7 +13,7 @@ from own_folder import use_own_folder
 from agentnb.core.messages import ToolCall
 from agentnb.errors import SettingsError
 from agentnb.runtime.questions.model_code import ModelCode
-from agentnb.runtime.servers.acceptance import compared_tools
+from agentnb.runtime.servers.first_seen import compared_tools
 from agentnb.runtime.servers.servers import Servers
 from agentnb.session.server_acceptance import accept_as_now
 from agentnb.tools.mcp.connections.live_server import LiveServer

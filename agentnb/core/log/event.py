@@ -12,25 +12,9 @@ Status: TypeAlias = Literal[
 ]
 """The state of a run. ``unknown``: another product recorded the run, and its trace does not record how it ended."""
 RoundStatus: TypeAlias = str
-"""How a round ended: one of `ROUND_STATUSES`, or a policy's own word."""
-ROUND_STATUSES = frozenset(
-    {
-        "running",
-        "success",
-        "error",
-        "cancelled",
-        "natural_completion",
-        "workflow_complete",
-        "auto_continue_todos",
-        "auto_continue_workflow",
-        "todo_nudge",
-        "premature_stop_nudge",
-        "narration_without_tool_call",
-        "invalid_output",
-        "duplicate_loop_broken",
-        "unexpected_empty_tools",
-    }
-)
+"""How a round ended: running, success, error, cancelled, natural_completion, workflow_complete, auto_continue_todos,
+auto_continue_workflow, todo_nudge, premature_stop_nudge, narration_without_tool_call, invalid_output, duplicate_loop_broken,
+unexpected_empty_tools, or a policy's own word."""
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True, gc=False):

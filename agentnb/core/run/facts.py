@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import takewhile
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
@@ -37,9 +38,12 @@ from agentnb.core.view import View
 _NOT_STARTED = e.RunStarted(seq=0, at=None, run_id="", schema=e.SCHEMA, prompt=Message("user", ()), agent="", model="")
 
 
-def _read(value: Callable[[Any], Any], doc: str) -> Any:
-    """Return a read-only attribute; its type is that of the annotation."""
-    return property(value, doc=doc)
+def _read(value: str | Callable[[Any], Any], doc: str) -> Any:
+    """Return a read-only attribute: what is at this path of the run, or what the function returns.
+
+    Its type is that of the annotation.
+    """
+    return property(attrgetter(value) if isinstance(value, str) else value, doc=doc)
 
 
 @dataclass(slots=True)
@@ -148,48 +152,40 @@ class RunFacts:
 
     # What it began with
 
-    id: str = _read(
-        lambda run: run._opening.run_id, "The name of the run; it begins with date and time, so that names sort by age."
-    )
-    parent_id: str | None = _read(lambda run: run._opening.parent_id, "Id of the parent run, if this is a nested run.")
-    kind: str = _read(
-        lambda run: run._opening.run_kind, "What kind of run it is: agent, workflow, plan, judge, or a word of an extension."
-    )
-    tags: tuple[str, ...] = _read(lambda run: run._opening.tags, "Free words by which you find it again.")
-    origin: e.Origin | None = _read(lambda run: run._opening.origin, "Where it was read from, if another product recorded it.")
-    forked_from: e.ForkedFrom | None = _read(
-        lambda run: run._opening.forked_from, "The run and round that it was forked from, if it was."
-    )
-    agent: str = _read(lambda run: run._opening.agent, "The name of the agent.")
-    model: str = _read(lambda run: run._opening.model, "The name of the model, ``provider:model``.")
-    system: str = _read(lambda run: run._opening.system, "The system prompt.")
-    prompt: str = _read(lambda run: run._prompt, "The person's prompt.")
-    continued_from: str | None = _read(
-        lambda run: run._opening.continued_from, "Id of the run whose conversation this one continues."
-    )
-    inherited: int = _read(lambda run: run._inherited, "Number of messages inherited from that conversation.")
-    tools: tuple[ToolSpec, ...] = _read(lambda run: run._tools, "The tools as the model sees them.")
+    id: str = _read("_opening.run_id", "The name of the run; it begins with date and time, so that names sort by age.")
+    parent_id: str | None = _read("_opening.parent_id", "Id of the parent run, if this is a nested run.")
+    kind: str = _read("_opening.run_kind", "What kind of run it is: agent, workflow, plan, judge, or a word of an extension.")
+    tags: tuple[str, ...] = _read("_opening.tags", "Free words by which you find it again.")
+    origin: e.Origin | None = _read("_opening.origin", "Where it was read from, if another product recorded it.")
+    forked_from: e.ForkedFrom | None = _read("_opening.forked_from", "The run and round that it was forked from, if it was.")
+    agent: str = _read("_opening.agent", "The name of the agent.")
+    model: str = _read("_opening.model", "The name of the model, ``provider:model``.")
+    system: str = _read("_opening.system", "The system prompt.")
+    prompt: str = _read("_prompt", "The person's prompt.")
+    continued_from: str | None = _read("_opening.continued_from", "Id of the run whose conversation this one continues.")
+    inherited: int = _read("_inherited", "Number of messages inherited from that conversation.")
+    tools: tuple[ToolSpec, ...] = _read("_tools", "The tools as the model sees them.")
     guidance: Mapping[str, str] = _read(
         lambda run: MappingProxyType(run._guidance.texts),
         "The texts of the guidance set in force by part; empty for runs of older versions, and with guidance off.",
     )
     guidance_in_force: GuidanceTexts = _read(
-        lambda run: run._guidance, "The guidance set in force: that of the start, or the one that was drawn or given since."
+        "_guidance", "The guidance set in force: that of the start, or the one that was drawn or given since."
     )
     given_guidance: GuidanceTexts = _read(
-        lambda run: run._given_guidance, "The guidance set that the run was started or last resumed with, before any draw."
+        "_given_guidance", "The guidance set that the run was started or last resumed with, before any draw."
     )
     invocation: Invocation | None = _read(
-        lambda run: run._opening.invocation, "The options of the cell or command that started it; None if Python code did."
+        "_opening.invocation", "The options of the cell or command that started it; None if Python code did."
     )
     profile: str = _read(
         lambda run: str(run._settings.get("profile") or ""),
         "The profile whose model it uses: speed, balanced or quality; empty outside of contexts.",
     )
-    context_type: str = _read(lambda run: run._context_type, "The kind of task that it works on, if that was named.")
-    contexts: tuple[str, ...] = _read(lambda run: run._contexts, "The kinds of task that it has worked on, in order.")
-    first_entity: str = _read(lambda run: run._opening.entity, "Id of the thing that it worked on when it began.")
-    entity: str = _read(lambda run: run._entity, "Id of the thing that it works on, such as a project.")
+    context_type: str = _read("_context_type", "The kind of task that it works on, if that was named.")
+    contexts: tuple[str, ...] = _read("_contexts", "The kinds of task that it has worked on, in order.")
+    first_entity: str = _read("_opening.entity", "Id of the thing that it worked on when it began.")
+    entity: str = _read("_entity", "Id of the thing that it works on, such as a project.")
 
     @property
     def conversation(self) -> str:
@@ -205,32 +201,28 @@ class RunFacts:
 
     # Its conversation and its course
 
-    events: View[e.AnyEvent] = _read(lambda run: run._views.events, "All events so far.")
-    messages: View[Message] = _read(lambda run: run._views.messages, "The stored conversation, without ephemeral text.")
-    pending: View[Message] = _read(
-        lambda run: run._views.pending, "Messages of the person that have not been sent to the model yet."
-    )
-    rounds: View[WorkflowRound] = _read(lambda run: run._views.rounds, "All rounds, including failed ones.")
-    todos: tuple[Todo, ...] = _read(lambda run: run._todos, "The todo list as it was last seen, in its order.")
+    events: View[e.AnyEvent] = _read("_views.events", "All events so far.")
+    messages: View[Message] = _read("_views.messages", "The stored conversation, without ephemeral text.")
+    pending: View[Message] = _read("_views.pending", "Messages of the person that have not been sent to the model yet.")
+    rounds: View[WorkflowRound] = _read("_views.rounds", "All rounds, including failed ones.")
+    todos: tuple[Todo, ...] = _read("_todos", "The todo list as it was last seen, in its order.")
     carried_todos: tuple[Todo, ...] = _read(
-        lambda run: run._carried_todos, "The conversation's todo list, if this run keeps none and only passes it on."
+        "_carried_todos", "The conversation's todo list, if this run keeps none and only passes it on."
     )
     has_unseen_todos: bool = _read(
-        lambda run: run._todos_unseen,
+        "_todos_unseen",
         "Whether the list was changed from outside, or set before the run, and not sent to the model yet.",
     )
-    calls: CallWindow = _read(lambda run: run._calls, "The last tool calls, for finding repeats; do not change them.")
+    calls: CallWindow = _read("_calls", "The last tool calls, for finding repeats; do not change them.")
     loops: View[e.LoopDetected] = _read(
         lambda run: View(run._loops), "The loops that were found: where the run repeats itself."
     )
-    compacted: Compacted | None = _read(lambda run: run._compacted, "How the conversation is sent now, if it was compacted.")
+    compacted: Compacted | None = _read("_compacted", "How the conversation is sent now, if it was compacted.")
     status: e.Status = _read(
-        lambda run: run._status,
+        "_status",
         "running, waiting_on_user, completed, limited, stopped, cancelled, interrupted, unknown or failed.",
     )
-    is_suspended: bool = _read(
-        lambda run: run._suspended, "Whether it waits for an answer without a process: `recover` resumes it."
-    )
+    is_suspended: bool = _read("_suspended", "Whether it waits for an answer without a process: `recover` resumes it.")
     agent_state: AgentState | None = _read(
         lambda run: run._agent_states.state if run._status != "interrupted" else None,
         "thinking, executing_tool, executing_plan or waiting_on_user; None before its first round or step, and when it has "
@@ -241,20 +233,18 @@ class RunFacts:
         "How far the running plan has come: the number of its current step, from 1, and of all its steps; None without one.",
     )
     stop_reason: str | None = _read(
-        lambda run: run._stop_reason, "Why the run ended: natural, max_rounds, cancelled, error and so on; None while it runs."
+        "_stop_reason", "Why the run ended: natural, max_rounds, cancelled, error and so on; None while it runs."
     )
-    error: e.RunError | None = _read(lambda run: run._error, "What went wrong, if the run failed.")
-    limit: e.LimitReached | None = _read(lambda run: run._limit, "The limit that ended the run, if one did.")
+    error: e.RunError | None = _read("_error", "What went wrong, if the run failed.")
+    limit: e.LimitReached | None = _read("_limit", "The limit that ended the run, if one did.")
     warnings: View[str] = _read(lambda run: View([str(warned) for warned in run._warned]), "Warnings to the person, in order.")
     warned: View[e.Warned] = _read(lambda run: View(run._warned), "The same as events, with their advice as values.")
     questions: View[AskedQuestion] = _read(
         lambda run: View(run._questions), "All questions to the person, oldest first, with their answers."
     )
-    started_at: datetime | None = _read(lambda run: run._started_at, "When the run began, UTC.")
-    ended_at: datetime | None = _read(lambda run: run._ended_at, "When the run ended, UTC.")
-    seconds: float | None = _read(
-        lambda run: run._seconds, "Seconds the run took; 0 until it has ended, None where that is unknown."
-    )
+    started_at: datetime | None = _read("_started_at", "When the run began, UTC.")
+    ended_at: datetime | None = _read("_ended_at", "When the run ended, UTC.")
+    seconds: float | None = _read("_seconds", "Seconds the run took; 0 until it has ended, None where that is unknown.")
 
     # Its outcome
 
@@ -372,19 +362,13 @@ class RunFacts:
 
     # What it used
 
-    counters: Counters = _read(lambda run: run._counters, "What was called and spent; do not change it.")
-    calls_made: int = _read(lambda run: run._counters.calls, "Number of tool calls admitted so far.")
-    calls_this_turn: int = _read(
-        lambda run: run._counters.calls_this_turn, "Number of tool calls admitted since the person last spoke."
-    )
-    times_recovered: int = _read(
-        lambda run: run._counters.times_recovered, "How often another process resumed the run after one had died."
-    )
-    own_spent: float = _read(
-        lambda run: run._counters.spent, "US dollars for its own model calls with a known price, without nested runs."
-    )
+    counters: Counters = _read("_counters", "What was called and spent; do not change it.")
+    calls_made: int = _read("_counters.calls", "Number of tool calls admitted so far.")
+    calls_this_turn: int = _read("_counters.calls_this_turn", "Number of tool calls admitted since the person last spoke.")
+    times_recovered: int = _read("_counters.times_recovered", "How often another process resumed the run after one had died.")
+    own_spent: float = _read("_counters.spent", "US dollars for its own model calls with a known price, without nested runs.")
     usage_inside: Usage | None = _read(
-        lambda run: run._nested.usage, "Tokens and cost of all nested runs; None if no model was called in one."
+        "_nested.usage", "Tokens and cost of all nested runs; None if no model was called in one."
     )
     nested_usage: Mapping[str, NestedUsage] = _read(
         lambda run: MappingProxyType(run._nested.by_run),
@@ -409,11 +393,11 @@ class RunFacts:
     )
 
     cost: float | None = _read(
-        lambda run: run.usage.cost, "US dollars, those of nested runs included; None if the price of any model call is unknown."
+        "usage.cost", "US dollars, those of nested runs included; None if the price of any model call is unknown."
     )
 
     own_cost: float | None = _read(
-        lambda run: run.own_usage.cost,
+        "own_usage.cost",
         "US dollars of its own model calls, without nested runs; None if the price of any is unknown.",
     )
 
@@ -432,7 +416,7 @@ class RunFacts:
         "The tool calls of steps, in the order in which they began; those that a model made are in the rounds.",
     )
     steps: Mapping[str, dict[str, Any]] = _read(
-        lambda run: run._outputs.steps, 'What the steps of a workflow gave: ``run.steps["par"]["outputs"]["gen_1"]["output"]``.'
+        "_outputs.steps", 'What the steps of a workflow gave: ``run.steps["par"]["outputs"]["gen_1"]["output"]``.'
     )
     back_edges: Mapping[str, int] = _read(
         lambda run: MappingProxyType(run._back_edges),
@@ -444,9 +428,7 @@ class RunFacts:
     )
     plans: Mapping[str, PlanRecord] = _read(lambda run: MappingProxyType(run._plans), "The plans by id, each as it stands.")
     findings: View[w.FindingMade] = _read(lambda run: View(run._findings), "What detectors found while it ran.")
-    drawn: w.GuidanceDrawn | None = _read(
-        lambda run: run._drawn, "The last draw of a guidance set, with its propensity; None without one."
-    )
+    drawn: w.GuidanceDrawn | None = _read("_drawn", "The last draw of a guidance set, with its propensity; None without one.")
 
     def open_step_call(self, call_id: str) -> StepCall | None:
         """Return the call of a step with this id that has no result; None if there is none."""

@@ -236,6 +236,11 @@ class WorkflowRound(msgspec.Struct, frozen=True, gc=False):
         return self.reason == FINAL_ANSWER
 
     @property
+    def is_compacting(self) -> bool:
+        """Whether the round is writing a summary of the conversation."""
+        return bool(self.compactions) and self.compactions[-1].compacted is None
+
+    @property
     def is_continuation(self) -> bool:
         """Whether the model was asked to continue in the person's place."""
         return self.reason not in ("prompt", "tool_results", "said")

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
-from urllib.parse import unquote
+
+from agentnb.core.schema.references import part_at
 
 MAX_STEPS = 1_000
 """Steps of a schema alone up to which each value may be checked; a schema that refers to itself always has more."""
 MAX_STEPS_OF_VALUE = 50_000
 _ANY = object()
 """A value that is not known: it may have every property and item."""
-_LISTS = ("allOf", "anyOf", "oneOf")
-_SAME = ("not", "if", "then", "else")
-_OF_PROPERTIES = ("additionalProperties", "unevaluatedProperties")
-_OF_ITEMS = ("items", "contains", "unevaluatedItems")
+_OF_THE_SAME = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas")
+"""Keywords whose schemas apply to the same value."""
+_OF_PARTS: dict[type, tuple[str, ...]] = {
+    dict: ("patternProperties", "additionalProperties", "unevaluatedProperties"),
+    list: ("prefixItems", "items", "contains", "unevaluatedItems"),
+}
+"""Keywords whose schemas apply to the properties or items of a value, as if each did to every one of them."""
+_BY_NAME = ("properties", "patternProperties", "dependentSchemas")
 _METASCHEMA = re.compile(r"https?://json-schema\.org/")
 
 
@@ -40,27 +45,23 @@ def _applied(part: dict[str, Any], root: Any, value: Any) -> Iterator[tuple[Any,
     for key in ("$ref", "$dynamicRef"):
         if key in part:
             yield _referred(part[key], root), value
-    yield from ((one, value) for key in _LISTS if isinstance(part.get(key), list) for one in part[key])
-    yield from ((part[key], value) for key in _SAME if key in part)
-    yield from ((one, value) for one in _by_name(part, "dependentSchemas").values())
-    known = _by_name(part, "properties")
+    yield from ((one, value) for key in _OF_THE_SAME for one in _schemas(part, key))
     if value is _ANY:
-        yield from ((one, _ANY) for key in ("properties", "patternProperties") for one in _by_name(part, key).values())
-        yield from ((part[key], _ANY) for key in (*_OF_PROPERTIES, *_OF_ITEMS) if key in part)
-        yield from ((one, _ANY) for one in part.get("prefixItems") or ())
-    elif isinstance(value, dict):
-        others = [*_by_name(part, "patternProperties").values(), *[part[key] for key in _OF_PROPERTIES if key in part]]
+        keys = ("properties", *_OF_PARTS[dict], *_OF_PARTS[list])
+        yield from ((one, _ANY) for key in keys for one in _schemas(part, key))
+        return
+    parts = value.values() if isinstance(value, dict) else value
+    yield from ((schema, one) for key in _OF_PARTS.get(type(value), ()) for schema in _schemas(part, key) for one in parts)
+    if isinstance(value, dict) and isinstance(known := part.get("properties"), dict):
         yield from ((known[name], one) for name, one in value.items() if name in known)
-        yield from ((schema, one) for schema in others for one in value.values())
-    elif isinstance(value, list):
-        each = [part[key] for key in _OF_ITEMS if key in part]
-        yield from zip(part.get("prefixItems") or (), value, strict=False)
-        yield from ((schema, one) for schema in each for one in value)
 
 
-def _by_name(part: dict[str, Any], key: str) -> dict[str, Any]:
-    found = part.get(key)
-    return found if isinstance(found, dict) else {}
+def _schemas(part: dict[str, Any], key: str) -> Iterable[Any]:
+    """Return the schemas of a keyword."""
+    found = part.get(key, ())
+    if key in _BY_NAME:
+        return found.values() if isinstance(found, dict) else ()
+    return found if isinstance(found, list | tuple) else (found,)
 
 
 def _referred(reference: Any, root: Any) -> Any:
@@ -68,20 +69,4 @@ def _referred(reference: Any, root: Any) -> Any:
     address, _, fragment = str(reference).partition("#")
     if address and not (isinstance(root, dict) and address == root.get("$id")):
         return True if _METASCHEMA.match(address) else {"allOf": [root, root], "$ref": reference}
-    first, *steps = unquote(fragment).split("/")
-    found = _anchored(root, first) if first else root
-    for step in steps:
-        parts = dict(enumerate(found)) if isinstance(found, list) else found
-        key = int(step) if isinstance(found, list) and step.isdecimal() else step.replace("~1", "/").replace("~0", "~")
-        found = parts.get(key) if isinstance(parts, dict) else None
-    return found
-
-
-def _anchored(root: Any, name: str) -> Any:
-    todo = [root]
-    while todo:
-        part = todo.pop()
-        if isinstance(part, dict) and name in (part.get("$anchor"), part.get("$dynamicAnchor")):
-            return part
-        todo += part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
-    return None
+    return part_at(fragment, root)

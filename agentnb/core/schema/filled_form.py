@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from agentnb.core.messages import encodable
-from agentnb.core.schema.form_fields import EMPTY, WHOLE, FormField, form_fields, json_of, leaves
-from agentnb.core.schema.json_schema import UnusableSchema, cut, schema_errors
+from agentnb.core.schema.form_fields import EMPTY, WHOLE, FormField, form_fields, leaves
+from agentnb.core.schema.json_schema import UnusableSchema, cut, json_of, schema_errors
 from agentnb.core.schema.nesting import is_too_deep
 
 NEEDED = "A value is needed"

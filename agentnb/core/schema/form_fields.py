@@ -13,7 +13,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from agentnb.core.messages import encodable
-from agentnb.core.schema.json_schema import UnusableSchema, schema_errors
+from agentnb.core.schema.json_schema import UnusableSchema, json_of, schema_errors
+from agentnb.core.schema.references import resolved
 
 FieldKind: TypeAlias = Literal["text", "lines", "integer", "number", "choice", "choices", "json", "group"]
 """Kinds of fields: a line of text, several lines, numbers, one of several choices, several of them, JSON, an object with fields
@@ -33,7 +34,6 @@ OTHERS = "other"
 """The last part of the key of the field for properties that the schema does not name."""
 EMPTY = "empty"
 """The last part of the key of the mark that makes an empty field the empty text instead of leaving it out."""
-_MAX_REFERENCES = 10
 _ABSENT = object()
 
 
@@ -156,7 +156,7 @@ class _Reader:
         self._count += 1
         if self._count > MAX_FIELDS:
             raise _TooMany
-        schema, may_be_null = _without_null(_resolved(given, self._root), self._root)
+        schema, may_be_null = _without_null(resolved(given, self._root), self._root)
         about = _described(schema, given, path[-1])
         about |= {"is_required": is_required, "may_be_null": may_be_null, "has_value": value is not _ABSENT}
         start = {} if value is _ABSENT else value
@@ -222,22 +222,6 @@ def _limit(schema: Any, name: str, otherwise: Any = None) -> Any:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else otherwise
 
 
-def _resolved(schema: Any, root: Any) -> Any:
-    """Follow references to the definitions of the root schema; one that leads elsewhere is returned as it is."""
-    for _ in range(_MAX_REFERENCES):
-        reference = schema.get("$ref") if isinstance(schema, dict) else None
-        if not isinstance(reference, str):
-            return schema
-        place, _, name = reference.rpartition("/")
-        definitions = (
-            root.get(place.removeprefix("#/")) if isinstance(root, dict) and place in ("#/$defs", "#/definitions") else None
-        )
-        if not isinstance(definitions, dict) or name not in definitions:
-            return True
-        schema = definitions[name]
-    return True
-
-
 def _without_null(schema: Any, root: Any) -> tuple[Any, bool]:
     """Return the schema of the values that are not null, and whether null is one too."""
     if not isinstance(schema, dict):
@@ -251,8 +235,8 @@ def _without_null(schema: Any, root: Any) -> tuple[Any, bool]:
         if isinstance(among, list) and len(among) == 2 and {"type": "null"} in among:
             other = among[1] if among[0] == {"type": "null"} else among[0]
             rest = {key: one for key, one in schema.items() if key != name}
-            resolved = _resolved(other, root)
-            return ({**resolved, **rest}, True) if isinstance(resolved, dict) else (True, True)
+            found = resolved(other, root)
+            return ({**found, **rest}, True) if isinstance(found, dict) else (True, True)
     return schema, False
 
 
@@ -276,7 +260,7 @@ def _options(schema: Any) -> tuple[Option, ...]:
 
 def _options_of_items(schema: Any, root: Any) -> tuple[Option, ...]:
     """Return the choices of a list of which several may be chosen; empty if its items are something else."""
-    items = _resolved(schema.get("items"), root) if isinstance(schema, dict) and schema.get("type") == "array" else None
+    items = resolved(schema.get("items"), root) if isinstance(schema, dict) and schema.get("type") == "array" else None
     if not isinstance(items, dict) or items.get("type") == "boolean" or "prefixItems" in schema:
         return ()
     return _options(items)
@@ -316,8 +300,3 @@ def _with(options: tuple[Option, ...], value: Any) -> tuple[Option, ...]:
 
 def _word(value: Any) -> str:
     return value if isinstance(value, str) else json_of(value)
-
-
-def json_of(value: Any) -> str:
-    """Return a value as JSON, as the text of an option has it."""
-    return msgspec.json.encode(value).decode()

@@ -264,15 +264,16 @@ def _rank(error: ValidationError) -> tuple[int, bool, bool]:
 def _told(error: ValidationError) -> SchemaError:
     message = error.message
     if (options := getattr(error.kind, "options", None)) is not None:  # the library names only some of them
-        message = f"{_as_json(error.instance)} is not one of {', '.join(map(_as_json, options))}"
+        message = f"{json_of(error.instance)} is not one of {', '.join(map(json_of, options))}"
     if (wanted := FORMATS_IN_WORDS.get(getattr(error.kind, "format", ""))) is not None:
-        message = f"{_as_json(error.instance)} is not {wanted}"
+        message = f"{json_of(error.instance)} is not {wanted}"
     if error.kind.name == "required":
-        message = f"{_as_json(getattr(error.kind, 'property', ''))} is missing"
+        message = f"{json_of(getattr(error.kind, 'property', ''))} is missing"
     return SchemaError(tuple(error.instance_path), message, error.kind.name, tuple(getattr(error.kind, "unexpected", ())))
 
 
-def _as_json(value: Any) -> str:
+def json_of(value: Any) -> str:
+    """Return a value as JSON."""
     return msgspec.json.encode(value).decode()
 
 

@@ -7,6 +7,8 @@ import unicodedata
 from collections import deque
 from typing import Any
 
+from agentnb.core.schema.references import list_of, resolved
+
 MAX_LEVELS = 12
 _LISTS, _SINGLE = ("allOf", "anyOf", "oneOf", "prefixItems"), ("items", "additionalProperties", "then", "else")
 _WORDS = re.compile(r"[A-ZÀ-Þ]+(?=[A-ZÀ-Þ][a-zß-ÿ])|[A-ZÀ-Þ]?[a-zß-ÿ]+|[A-ZÀ-Þ]+|[^\W\d_]|\d+|[^\w\s'-]")
@@ -51,7 +53,7 @@ def secret_fields(schema: Any) -> list[str]:
     found, seen, todo = list[str](), set[int](), deque([(schema, "", 0)])
     while todo:
         given, path, level = todo.popleft()
-        part = _resolved(given, schema)
+        part = resolved(given, schema)
         if not isinstance(part, dict) or id(part) in seen or level > MAX_LEVELS:
             continue
         seen.add(id(part))
@@ -60,17 +62,13 @@ def secret_fields(schema: Any) -> list[str]:
             place = f"{path}.{name}" if path else str(name)
             found += [place] if _is_secret(str(name), one, schema) else []
             todo.append((one, place, level + 1))
-        todo += [(one, path, level + 1) for key in _LISTS for one in _listed(part.get(key))]
+        todo += [(one, path, level + 1) for key in _LISTS for one in list_of(part.get(key))]
         todo += [(part[key], path, level + 1) for key in _SINGLE if key in part]
     return list(dict.fromkeys(found))
 
 
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
 def _is_secret(name: str, given: Any, root: Any) -> bool:
-    schema = _resolved(given, root)
+    schema = resolved(given, root)
     texts = [one for one in (given, schema) if isinstance(one, dict)]
     if any(str(one.get("format")).casefold() == "password" for one in texts):
         return True
@@ -78,18 +76,18 @@ def _is_secret(name: str, given: Any, root: Any) -> bool:
         return False
     is_number = isinstance(schema, dict) and schema.get("type") in ("integer", "number")
     if isinstance(schema, dict):
-        texts += [one for key in ("allOf", "anyOf", "oneOf") for one in _listed(schema.get(key)) if isinstance(one, dict)]
+        texts += [one for key in ("allOf", "anyOf", "oneOf") for one in list_of(schema.get(key)) if isinstance(one, dict)]
     told = [str(one[key]) for one in texts for key in ("title", "description") if isinstance(one.get(key), str)]
     return any(_names_secret(text, is_number=is_number) for text in (name, *told))
 
 
 def _asks_for_text(schema: dict[str, Any]) -> bool:
     """Return whether the answer is typed: not chosen, not yes or no, not an object with fields of its own."""
-    if schema.get("type") in ("boolean", "null", "object") or _listed(schema.get("enum")) or "const" in schema:
+    if schema.get("type") in ("boolean", "null", "object") or list_of(schema.get("enum")) or "const" in schema:
         return False
     if "type" not in schema and "properties" in schema:
         return False
-    among = _listed(schema.get("oneOf")) or _listed(schema.get("anyOf"))
+    among = list_of(schema.get("oneOf")) or list_of(schema.get("anyOf"))
     return not (among and all(isinstance(one, dict) and "const" in one for one in among))
 
 
@@ -125,16 +123,3 @@ def _length_of_secret(words: list[str], place: int) -> int:
     if after == ["code"] and word in _KINDS_OF_CODES:
         return 2
     return int(word in _SECRETS or word.endswith(_ENDINGS))
-
-
-def _resolved(schema: Any, root: Any) -> Any:
-    """Follow references to the definitions of the root schema."""
-    for _ in range(MAX_LEVELS):
-        reference = schema.get("$ref") if isinstance(schema, dict) else None
-        if not isinstance(reference, str) or not reference.startswith("#/"):
-            return schema
-        found = root
-        for part in reference[2:].split("/"):
-            found = found.get(part) if isinstance(found, dict) else None
-        schema = found
-    return schema

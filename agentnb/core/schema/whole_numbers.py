@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agentnb.core.schema.json_schema import UnusableSchema, is_affordable, schema_errors
-
-_MAX_REFERENCES = 100
-"""References in a row; a schema that refers to itself only has no more to say."""
+from agentnb.core.schema.references import MAX_IN_A_ROW, list_of, resolved
 
 
 def whole_numbers(schema: Any, value: Any) -> Any:
@@ -22,7 +20,7 @@ def whole_numbers(schema: Any, value: Any) -> Any:
 
 
 def _whole(schema: Any, value: Any, root: Any) -> Any:
-    schema = _resolved(schema, root)
+    schema = resolved(schema, root)
     if isinstance(value, float):
         return _number(schema, value, root)
     if not isinstance(value, dict | list) or not isinstance(schema, dict):
@@ -33,22 +31,10 @@ def _whole(schema: Any, value: Any, root: Any) -> Any:
     return _object(schema, value, root) if isinstance(value, dict) else _array(schema, value, root)
 
 
-def _resolved(schema: Any, root: Any) -> Any:
-    """Follow references to the schema's own definitions."""
-    for _ in range(_MAX_REFERENCES):
-        reference = schema.get("$ref") if isinstance(schema, dict) else None
-        if not isinstance(reference, str) or not reference.startswith("#"):
-            break
-        schema = root
-        for step in reference.removeprefix("#").split("/")[1:]:
-            schema = schema.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(schema, dict) else None
-    return schema
-
-
 def _number(schema: Any, value: float, root: Any) -> float | int:
     if not value.is_integer():
         return value
-    kinds, same = _kinds(schema, root, _MAX_REFERENCES)
+    kinds, same = _kinds(schema, root, MAX_IN_A_ROW)
     listed = next((one for one in same if type(one) is int and one == value), None)
     if listed is not None:
         return listed
@@ -57,7 +43,7 @@ def _number(schema: Any, value: float, root: Any) -> float | int:
 
 def _kinds(schema: Any, root: Any, depth: int) -> tuple[set[str], list[Any]]:
     """Return the types that a schema allows, ``any`` if it does not say, and the values it lists."""
-    schema = _resolved(schema, root)
+    schema = resolved(schema, root)
     if not isinstance(schema, dict) or not depth:
         return {"any"}, []
     if isinstance(schema.get("enum"), list):
@@ -66,12 +52,12 @@ def _kinds(schema: Any, root: Any, depth: int) -> tuple[set[str], list[Any]]:
         return set(), [schema["const"]]
     kinds: set[str] = set()
     listed: list[Any] = []
-    for one in [*_list(schema.get("anyOf")), *_list(schema.get("oneOf"))]:
+    for one in [*list_of(schema.get("anyOf")), *list_of(schema.get("oneOf"))]:
         more, same = _kinds(one, root, depth - 1)
         kinds |= more
         listed += same
     named = schema.get("type")
-    kinds |= {named} if isinstance(named, str) else {one for one in _list(named) if isinstance(one, str)}
+    kinds |= {named} if isinstance(named, str) else {one for one in list_of(named) if isinstance(one, str)}
     return (kinds, listed) if kinds or listed else ({"any"}, [])
 
 
@@ -99,11 +85,7 @@ def _object(schema: dict[str, Any], value: dict[str, Any], root: Any) -> dict[st
 
 
 def _array(schema: dict[str, Any], value: list[Any], root: Any) -> list[Any]:
-    first = _list(schema.get("prefixItems"))
+    first = list_of(schema.get("prefixItems"))
     rest = schema.get("items")
     whole = [_whole(first[place] if place < len(first) else rest, one, root) for place, one in enumerate(value)]
     return whole if any(new is not old for new, old in zip(whole, value, strict=True)) else value
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []

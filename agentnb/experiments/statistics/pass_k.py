@@ -1,8 +1,7 @@
-"""pass^k and pass@k: how often k runs of a task all pass, and how often one of them does."""
+"""pass^k: how often k runs of a task all pass."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import comb
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -32,24 +31,13 @@ def estimate_all_pass(passes: TaskValues, max_k: int | None = None) -> tuple[Pas
     ``passes`` holds 1 or 0 for each repeat of each task. A task with c passes in n repeats counts C(c, k) / C(n, k).
     Source: Yao et al. (2024), tau-bench, arXiv 2406.12045.
     """
-    return _estimate(passes, max_k, lambda passed, repeats, k: comb(passed, k) / comb(repeats, k))
-
-
-def estimate_any_pass(passes: TaskValues, max_k: int | None = None) -> tuple[PassShare, ...]:
-    """Estimate pass@k, the probability that at least one of k runs of a task passes: 1 - C(n - c, k) / C(n, k).
-
-    Source: Chen et al. (2021), arXiv 2107.03374.
-    """
-    return _estimate(passes, max_k, lambda passed, repeats, k: 1 - comb(repeats - passed, k) / comb(repeats, k))
-
-
-def _estimate(passes: TaskValues, max_k: int | None, share: Callable[[int, int, int], float]) -> tuple[PassShare, ...]:
     if any(value not in (0, 1) for task in passes for value in task):
         raise ValueError("pass^k takes passes and fails: 1 and 0")
     counts = [(int(sum(task)), len(task)) for task in passes]
     most = max((repeats for _, repeats in counts), default=0) if max_k is None else max_k
     return tuple(
-        _average(k, [share(passed, repeats, k) for passed, repeats in counts if repeats >= k]) for k in range(1, most + 1)
+        _average(k, [comb(passed, k) / comb(repeats, k) for passed, repeats in counts if repeats >= k])
+        for k in range(1, most + 1)
     )
 
 

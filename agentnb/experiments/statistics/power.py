@@ -1,4 +1,4 @@
-"""What an experiment can see: its minimum detectable effect, and the tasks that an effect needs.
+"""What an experiment can see: its minimum detectable effect.
 
 Formulas are those of the paired t test. Below 30 tasks experiments are analysed by sign flips, which on normal differences
 (6,000 simulated experiments each, at the effect that t detects with a power of .8) reach .79 to .80 from 10 tasks on, .78 with
@@ -20,8 +20,6 @@ from agentnb.experiments.statistics.tasks import MIN_TASKS, TaskValues, compute_
 
 POWER = 0.8
 ALPHA = 0.05
-MAX_TASKS = 10_000_000
-"""Most tasks that are tried for an effect."""
 
 
 class Components(NamedTuple):
@@ -74,16 +72,6 @@ def assume_binary_components(pass_rate: float = 0.5, clustering: float = 0.0, co
     return Components(2 * variance * clustering * (1 - correlation), within, within)
 
 
-def compute_power(effect: float, tasks: int, deviation: float, *, alpha: float = ALPHA) -> float:
-    """Return the probability that a two-sided t test of this many tasks detects the effect.
-
-    ``deviation`` is that of the differences of tasks: `compute_task_deviation`, or `Difference.deviation`.
-    """
-    if not deviation > 0:
-        raise ValueError(f"deviation= must be positive, got {deviation!r}")
-    return _compute_power(abs(effect) / deviation, tasks, alpha)
-
-
 def compute_minimum_effect(tasks: int, deviation: float, *, power: float = POWER, alpha: float = ALPHA) -> float | None:
     """Return the smallest difference that is detected with this power; None if there are too few tasks to detect any.
 
@@ -93,32 +81,10 @@ def compute_minimum_effect(tasks: int, deviation: float, *, power: float = POWER
     if not deviation or tasks < MIN_TASKS or 2.0 ** (1 - tasks) >= alpha:  # the smallest p value of sign flips
         return None
     high = 1.0
-    while _compute_power(high, tasks, alpha) < power:
+    while compute_power(high, tasks, alpha) < power:
         high *= 2
-    root = load_extra("scipy.optimize").brentq(lambda size: _compute_power(size, tasks, alpha) - power, 0.0, high, xtol=1e-12)
+    root = load_extra("scipy.optimize").brentq(lambda size: compute_power(size, tasks, alpha) - power, 0.0, high, xtol=1e-12)
     return float(root) * deviation
-
-
-def compute_required_tasks(effect: float, deviation: float, *, power: float = POWER, alpha: float = ALPHA) -> int | None:
-    """Return the fewest tasks with which the effect is detected with this power.
-
-    None if ten million do not suffice, or for an unknown ``deviation`` of 0.
-    """
-    if not deviation:
-        return None
-    low = MIN_TASKS
-    while 2.0 ** (1 - low) >= alpha:
-        low += 1
-    if compute_power(effect, MAX_TASKS, deviation, alpha=alpha) < power:
-        return None
-    high = low
-    while compute_power(effect, high, deviation, alpha=alpha) < power:
-        low, high = high + 1, min(2 * high, MAX_TASKS)
-    while low < high:
-        middle = (low + high) // 2
-        enough = compute_power(effect, middle, deviation, alpha=alpha) >= power
-        low, high = (low, middle) if enough else (middle + 1, high)
-    return low
 
 
 def estimate_intraclass_correlation(values: TaskValues) -> float | None:
@@ -142,15 +108,11 @@ def estimate_intraclass_correlation(values: TaskValues) -> float | None:
     return (between - within) / whole if whole > 0 else None
 
 
-def compute_design_effect(repeats: float, correlation: float) -> float:
-    """Return by how much clustering raises the variance of an arm's mean: ``1 + (repeats - 1) * correlation``.
+def compute_power(effect_size: float, tasks: int, alpha: float = ALPHA) -> float:
+    """Return the probability that a two-sided t test of this many tasks detects the effect.
 
-    Runs divided by it are worth that many independent ones. Source: Kish (1965), Survey Sampling.
+    ``effect_size``: the effect in standard deviations of the differences of tasks.
     """
-    return 1 + (repeats - 1) * correlation
-
-
-def _compute_power(effect_size: float, tasks: int, alpha: float) -> float:
     special = load_extra("scipy.special")
     freedom, shift = tasks - 1, effect_size * tasks**0.5
     limit = float(special.stdtrit(freedom, 1 - alpha / 2))

@@ -71,13 +71,14 @@ def _reply(message: Message) -> dict[str, Any]:
     if thought:
         made["reasoning_content"] = thought
     if message.calls:
-        made["tool_calls"] = [_call(call) for call in message.calls]
+        made["tool_calls"] = [call_data(call) for call in message.calls]
     elif not message.text:
         made["content"] = ""  # the API wants a content where there are no calls
     return made
 
 
-def _call(call: ToolCall) -> dict[str, Any]:
+def call_data(call: ToolCall) -> dict[str, Any]:
+    """Return a call as the chat API has it."""
     arguments = call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments, ensure_ascii=False)
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
 

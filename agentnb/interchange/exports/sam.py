@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -13,9 +12,10 @@ import msgspec
 
 from agentnb.core.log import events as e
 from agentnb.core.log.work_events import ReplyGiven
-from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
+from agentnb.core.messages import Image, Message, Text, Thinking, ToolResult
 from agentnb.core.run.rounds import LOST
 from agentnb.detect.run import Run
+from agentnb.interchange.exports.openai_chat import call_data
 
 NAME = "sam"
 TITLE = "SAM's export"
@@ -148,7 +148,7 @@ class _Messages:
             within = {"reasoningContent": thought}
         elif thought:
             yield self._one("thinking", thought, reasoningContent=thought)
-        calls = {"toolCalls": [_call(one) for one in message.calls]} if message.calls else {}
+        calls = {"toolCalls": [call_data(one) for one in message.calls]} if message.calls else {}
         if message.text or calls or not thought:
             yield self._one("assistant", message.text, **within, **calls)
 
@@ -173,11 +173,6 @@ class _Messages:
         state = {"isFromUser": kind == "user", "isToolMessage": is_tool, "isStreaming": False, "showReasoning": False}
         kept = self._recorded.pop(0) if self._recorded and self._recorded[0].get("type") in (kind, None) else {}
         return {**own, "timestamp": _time(self._at), **state, **more, **kept}
-
-
-def _call(call: ToolCall) -> dict[str, Any]:
-    arguments = call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments, ensure_ascii=False)
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
 
 def _content_parts(whole: Message | ToolResult) -> list[dict[str, Any]]:

@@ -19,6 +19,7 @@ from agentnb.interchange.formats.exchanges import Api
 from agentnb.interchange.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage, hand_over, thinking
 from agentnb.interchange.trace_file import TraceFile
 from agentnb.models.providers.openai import THINKING_FIELDS, read_usage
+from agentnb.models.providers.serialization import object_of
 
 NAME = "openai_chat"
 TITLE = "OpenAI chat messages"
@@ -154,14 +155,10 @@ def tools_of(tools: Any) -> tuple[ToolSpec, ...]:
     """Return the tools of a request."""
     functions = [one.get("function") or one.get("custom") or one for one in tools or () if isinstance(one, dict)]
     return tuple(
-        ToolSpec(one["name"], str(one.get("description") or ""), _schema(one.get("parameters")))
+        ToolSpec(one["name"], str(one.get("description") or ""), dict(object_of(one.get("parameters"))))
         for one in functions
         if isinstance(one, dict) and isinstance(one.get("name"), str)
     )
-
-
-def _schema(found: Any) -> dict[str, Any]:
-    return found if isinstance(found, dict) else {}
 
 
 def usage_of(usage: Any) -> Usage:

@@ -9,12 +9,11 @@ from agentnb.core.messages import AnyPart, ToolCall
 from agentnb.core.request import ToolSpec
 from agentnb.core.run.rounds import SERVER_SIDE
 from agentnb.detect.run import Run
-from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.api_records import read_records, sniff_records
 from agentnb.interchange.formats.content import json_text, parts_of, picture, result_parts, text_of, time_of
 from agentnb.interchange.formats.exchanges import Api
-from agentnb.interchange.formats.steps import ReplyPieces, Result, Step, SystemPrompt, UserMessage, hand_over, thinking
+from agentnb.interchange.formats.steps import ReplyPieces, Result, Step, SystemPrompt, UserMessage, thinking
 from agentnb.interchange.trace_file import TraceFile
 from agentnb.models.providers.openai import read_usage
 from agentnb.models.providers.openai_responses import NAME as OWN
@@ -114,11 +113,6 @@ def _text_of_items(items: Any) -> str:
 
 
 # Its items
-
-
-def take_items(writer: RunWriter, items: Iterable[dict[str, Any]], author: str = "") -> None:
-    """Hand the items of a conversation to the writer."""
-    hand_over(writer, steps_of(items, author))
 
 
 def steps_of(items: Iterable[dict[str, Any]], author: str = "") -> list[Step]:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+from agentnb.models.providers.serialization import known_fields
+
 _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed", "response.done"})
 
 
@@ -59,14 +61,14 @@ def _messages(events: list[dict[str, Any]]) -> dict[str, Any]:
         kind = event.get("type")
         if kind == "message_start":
             message |= event["message"]
-            usage |= _known(message.get("usage"))
+            usage |= known_fields(message.get("usage"))
         elif kind == "content_block_start":
             blocks[event["index"]] = dict(event["content_block"])
         elif kind == "content_block_delta":
             _extend(blocks.setdefault(event["index"], {"type": "text", "text": ""}), inputs, event)
         elif kind == "message_delta":
-            message |= _known(event.get("delta"))
-            usage |= _known(event.get("usage"))
+            message |= known_fields(event.get("delta"))
+            usage |= known_fields(event.get("usage"))
         elif kind == "error":
             message["error"] = event.get("error")
     for index, text in inputs.items():
@@ -86,10 +88,6 @@ def _extend(block: dict[str, Any], inputs: dict[int, str], event: dict[str, Any]
         field = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}.get(kind)
         if field is not None:
             block[field] = (block.get(field) or "") + delta[field]
-
-
-def _known(fields: Any) -> dict[str, Any]:
-    return {key: value for key, value in fields.items() if value is not None} if isinstance(fields, dict) else {}
 
 
 def _read(text: str) -> Any:

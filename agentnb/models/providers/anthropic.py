@@ -26,6 +26,7 @@ from agentnb.models.providers.serialization import (
     count,
     encode,
     joined,
+    known_fields,
     lasting,
     left_out,
     made_of,
@@ -250,11 +251,11 @@ class AnthropicReading:
                 self._ended.add(chunk["index"])
         elif kind == "message_start":
             self._message = chunk["message"]
-            self._usage.update(_known(self._message.get("usage")))
+            self._usage.update(known_fields(self._message.get("usage")))
             self._usage.pop("output_tokens", None)  # there was no reply to count yet
         elif kind == "message_delta":
-            self._end.update(_known(chunk.get("delta")))
-            self._usage.update(_known(chunk.get("usage")))
+            self._end.update(known_fields(chunk.get("delta")))
+            self._usage.update(known_fields(chunk.get("usage")))
         return ()
 
     def _start(self, index: int, block: dict[str, Any]) -> Iterable[ReplyDelta]:
@@ -340,10 +341,6 @@ def as_stream(whole: Any) -> list[Any]:
         *({"type": "content_block_start", "index": index, "content_block": block} for index, block in blocks),
         {"type": "message_delta", "delta": end, "usage": whole.get("usage")},
     ]
-
-
-def _known(fields: Any) -> dict[str, Any]:
-    return {key: value for key, value in fields.items() if value is not None} if isinstance(fields, dict) else {}
 
 
 def read_usage(reported: Mapping[str, Any]) -> Usage:

@@ -171,3 +171,8 @@ def lasting(messages: Sequence[Message]) -> tuple[int, Message]:
 def joined(fragments: Sequence[bytes]) -> bytes:
     """Join the fragments of a JSON list; a message of which nothing is sent has an empty one."""
     return b",".join(filter(None, fragments))
+
+
+def known_fields(fields: Any) -> dict[str, Any]:
+    """Return the fields of an object that are not null; none of anything else."""
+    return {key: value for key, value in object_of(fields).items() if value is not None}

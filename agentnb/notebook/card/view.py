@@ -27,11 +27,12 @@ from agentnb.notebook.card.replay_button import replay_buttons
 from agentnb.notebook.card.settings import card_settings
 from agentnb.notebook.card.unsaved import unsaved_html
 from agentnb.notebook.card.widget import OpenWidgets, make_widget
-from agentnb.notebook.views import Cell, DisplayView, running_loop
+from agentnb.notebook.views import Cell, DisplayView
 from agentnb.notebook.widgets import HEARS_WHILE_BUSY, close
 from agentnb.runtime.host.host import Beginning
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.questions.question_forms import FieldsRefused
+from agentnb.runtime.threads import running_loop
 
 FRAME = 1 / 30
 """Seconds between two messages. More would not be visible, and a browser that is sent one per token loses some for good."""

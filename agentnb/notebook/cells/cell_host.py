@@ -15,9 +15,10 @@ from agentnb.notebook.card.widget import OpenWidgets
 from agentnb.notebook.experiments.progress import ProgressTable
 from agentnb.notebook.frontend import can_ask, view_for
 from agentnb.notebook.progress_line import ProgressLine
-from agentnb.notebook.views import DisplayView, TerminalView, running_loop
+from agentnb.notebook.views import DisplayView, TerminalView
 from agentnb.runtime.host.host import Beginning, Host
 from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.threads import running_loop
 from agentnb.session.session import Session
 
 MAX_CARDS = 4

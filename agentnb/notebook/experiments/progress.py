@@ -7,7 +7,8 @@ import threading
 
 from agentnb.experiments.running.control import Control, Progress
 from agentnb.experiments.views.progress_view import progress_html, progress_text
-from agentnb.notebook.views import Cell, running_loop
+from agentnb.notebook.views import Cell
+from agentnb.runtime.threads import running_loop
 
 INTERVAL = 0.25
 """Seconds between two updates."""

@@ -8,7 +8,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -18,8 +20,17 @@ from agentnb.core.messages import encodable, visible
 from agentnb.core.redaction import redact
 from agentnb.core.request import ToolSpec
 from agentnb.personal_files import create_file, replace_file
+from agentnb.runtime.questions.model_code import check_person
+from agentnb.tools.mcp.connections.live_server import LiveServer
 from agentnb.tools.mcp.server import MCPServer, digest
-from agentnb.tools.mcp.server_tool import NO_CHANGE, Changed, MCPTool, ToolChange
+from agentnb.tools.mcp.server_tool import NO_CHANGE, Changed, MCPTool, ToolChange, problem_of
+from agentnb.tools.mcp.wire_names import wire_name
+
+if TYPE_CHECKING:
+    from mcp import types as t
+
+ACCEPTING = "Accepting an MCP server as it is now"
+"""The act, for the code of a model, which may not do it."""
 
 FOLDER = "mcp-first-seen"
 MAX_TEXT_CHARACTERS = 20_000
@@ -50,21 +61,28 @@ class FirstSeen:
         """What the files hold that were read, or would hold."""
 
     def note(self, tools: Iterable[MCPTool]) -> None:
-        """Take the servers and the tools as first seen, unless they were seen before. Reads and writes files."""
-        each, folder = [*tools], settings.personal_folder()
+        """Take the servers and the tools as first seen, unless they were seen before. Reads and writes files.
+
+        Each tool knows from here on what has changed of it.
+        """
+        each = [*tools]
         for server in {tool.live.server.name: tool.live.server for tool in each}.values():
-            first = self._first(_server_path(server.name, folder), _seen_server(server))
-            if first.identity != server.identity:
-                self._read(_accepted_path(server, folder))
+            first = self._look(_path_of(server.name), _seen_server(server))
+            if first is None or first.identity != server.identity:
+                self._look(_path_of(server.name, server.identity))
         for tool in each:
-            self._first(_tool_path(tool, folder), _seen_tool(tool))
+            self._look(_tool_path(tool), _seen_tool(tool))
+            tool.change_since_seen = partial(self.change, tool)
 
     def change(self, tool: MCPTool) -> ToolChange:
         """Return what has changed of a tool that was noted."""
-        server, folder = tool.live.server, settings.personal_folder()
-        known = self._known.get(_server_path(server.name, folder))
-        seen, found = self._known.get(_tool_path(tool, folder)), NO_CHANGE
-        if known is not None and known.identity != server.identity and self._known.get(_accepted_path(server, folder)) is None:
+        server, found = tool.live.server, NO_CHANGE
+        known, seen = self._known.get(_path_of(server.name)), self._known.get(_tool_path(tool))
+        if (
+            known is not None
+            and known.identity != server.identity
+            and _path_of(server.name, server.identity) not in self._known
+        ):
             found = ToolChange(("server",), known.text)
         if seen is not None and seen.identity != tool.identity:
             found = found.and_of(ToolChange(("tool",), diff=diff(seen.text, text_of(tool.spec))))
@@ -72,24 +90,27 @@ class FirstSeen:
 
     def accepted(self, tool: MCPTool) -> list[Changed]:
         """Return which of a tool and its server the person took as they are now."""
-        server, seen = tool.live.server, self._known.get(_tool_path(tool))
-        known = [self._known.get(path) for path in (_server_path(server.name), _accepted_path(server))]
-        found: list[Changed] = []
-        if any(one is not None and one.is_accepted and one.identity == server.identity for one in known):
-            found.append("server")
-        if seen is not None and seen.is_accepted and seen.identity == tool.identity:
-            found.append("tool")
-        return found
+        server = tool.live.server
+        places: dict[Changed, tuple[str, list[Path]]] = {
+            "server": (server.identity, [_path_of(server.name), _path_of(server.name, server.identity)]),
+            "tool": (tool.identity, [_tool_path(tool)]),
+        }
+        return [
+            what
+            for what, (identity, paths) in places.items()
+            if any(one.is_accepted and one.identity == identity for path in paths if (one := self._known.get(path)))
+        ]
 
     def accept(self, server: MCPServer, tools: Iterable[MCPTool]) -> bool:
-        """Take a server and its tools as they are; what was accepted before stays so.
+        """Take a server and these tools of it as they are: rules that allow count for them, also in runs that are live.
 
-        Returns whether that outlives the process.
+        What was accepted before stays so. Returns whether that outlives the process. Raises `SettingsError` in the code of a
+        model.
         """
-        path = _server_path(server.name)
-        before = self._read(path)
+        check_person(ACCEPTING, is_lasting=True)
+        before = self._look(_path_of(server.name))
         kept = [self._replace(_path_of(server.name, before.identity), before)] if before is not None and before.identity else []
-        kept.append(self._replace(path, replace(_seen_server(server), is_accepted=True)))
+        kept.append(self._replace(_path_of(server.name), replace(_seen_server(server), is_accepted=True)))
         kept += [self._replace(_tool_path(tool), replace(_seen_tool(tool), is_accepted=True)) for tool in tools]
         return all(kept)
 
@@ -97,19 +118,13 @@ class FirstSeen:
         """Forget what this process has read: files decide again."""
         self._known.clear()
 
-    def _read(self, path: Path) -> FirstSight | None:
+    def _look(self, path: Path, now: FirstSight | None = None) -> FirstSight | None:
+        """Return what a file holds: this, if it is not there yet. Where it cannot be written, it holds in this process."""
+        found = self._known.get(path, now)
         with suppress(OSError):
-            found = _read(path)
-            if found is not None:
-                self._known[path] = found
-        return self._known.get(path)
-
-    def _first(self, path: Path, now: FirstSight) -> FirstSight:
-        try:
-            found = _read(path) or _create(path, now)
-        except OSError:  # it holds in this process
-            found = self._known.get(path, now)
-        self._known[path] = found
+            found = _read(path) or (found if now is None else _create(path, now))
+        if found is not None:
+            self._known[path] = found
         return found
 
     def _replace(self, path: Path, now: FirstSight) -> bool:
@@ -123,6 +138,13 @@ class FirstSeen:
 
 first_seen = FirstSeen()
 """That of this process."""
+
+
+def compared_tools(live: LiveServer, tools: Iterable[t.Tool]) -> list[MCPTool]:
+    """Return the tools of a server with what has changed of them since they were first seen, if they were."""
+    found = [MCPTool(live, tool, wire_name(live.server.name, tool.name)) for tool in tools if not problem_of(tool)]
+    first_seen.note(found)
+    return found
 
 
 def diff(before: str, now: str) -> str:
@@ -147,25 +169,17 @@ def _seen_tool(tool: MCPTool) -> FirstSight:
     return FirstSight(encodable(tool.tool_name), tool.identity, text_of(tool.spec))
 
 
-def _path_of(name: str, *parts: str, folder: Path | None = None) -> Path:
-    """Return the path of a file about a server of this name. Digests: a file system may not tell upper from lower case.
+def _path_of(name: str, *parts: str) -> Path:
+    """Return the path of a file about a server of this name: as first seen, as accepted since, or of a tool of one.
 
-    ``folder``: that of the person's own files, if it is known.
+    Digests: a file system may not tell upper from lower case.
     """
-    return (folder or settings.personal_folder()) / FOLDER / digest([name]) / f"{'-'.join(parts) or 'server'}.json"
+    return settings.personal_folder() / FOLDER / digest([name]) / f"{'-'.join(parts) or 'server'}.json"
 
 
-def _server_path(name: str, folder: Path | None = None) -> Path:
-    return _path_of(name, folder=folder)
-
-
-def _accepted_path(server: MCPServer, folder: Path | None = None) -> Path:
-    return _path_of(server.name, server.identity, folder=folder)
-
-
-def _tool_path(tool: MCPTool, folder: Path | None = None) -> Path:
+def _tool_path(tool: MCPTool) -> Path:
     server = tool.live.server
-    return _path_of(server.name, server.identity, digest([encodable(tool.tool_name)]), folder=folder)
+    return _path_of(server.name, server.identity, digest([encodable(tool.tool_name)]))
 
 
 def _read(path: Path) -> FirstSight | None:

@@ -11,7 +11,7 @@ from agentnb.core.questions import ToolOrigin
 from agentnb.core.redaction import redact
 from agentnb.core.request import ToolSpec
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.servers.first_seen import FirstSeen, diff, first_seen, text_of
+from agentnb.runtime.servers.first_seen import diff, first_seen, text_of
 from agentnb.tools.mcp.logged import SERVERS, logged_servers, servers_of_log
 from agentnb.tools.mcp.server import MCPServer, ServerTools
 from agentnb.tools.mcp.server_tool import NO_CHANGE, MCPTool, ToolChange
@@ -20,9 +20,8 @@ from agentnb.tools.mcp.server_tool import NO_CHANGE, MCPTool, ToolChange
 class Sightings:
     """The servers and tools of one run as they were first seen: what was allowed belongs to these."""
 
-    def __init__(self, log: EventLog, seen: FirstSeen = first_seen) -> None:
+    def __init__(self, log: EventLog) -> None:
         self._log = log
-        self._first_seen = seen
         self._specs: dict[str, ToolSpec] | None = None
         """The tools as the log first had them, by name."""
         self._reported: set[tuple[str, ...]] = set()
@@ -30,7 +29,7 @@ class Sightings:
     def note(self, tools: Iterable[MCPTool]) -> None:
         """Take in the tools that the run gets: each knows from here on what of it has changed. Reads and writes files."""
         each = list(tools)
-        self._first_seen.note(each)
+        first_seen.note(each)
         if self._specs is None:
             self._specs = _first_specs(self._log)
         for tool in each:
@@ -60,10 +59,10 @@ class Sightings:
     def _change(self, tool: MCPTool, since_log: ToolChange) -> ToolChange:
         """Return what has changed of a tool; what the person has accepted since then no longer counts as changed."""
         if since_log.changed:
-            accepted = self._first_seen.accepted(tool)
+            accepted = first_seen.accepted(tool)
             left = tuple([one for one in since_log.changed if one not in accepted])
             since_log = ToolChange(left, since_log.target_before, since_log.diff) if left else NO_CHANGE
-        return self._first_seen.change(tool).and_of(since_log)
+        return first_seen.change(tool).and_of(since_log)
 
     def _change_since_log(self, tool: MCPTool, logged: ToolSpec) -> ToolChange:
         found, now = _server_change(tool.live.server, self._log.run.settings.get(SERVERS)), redact(tool.spec)

@@ -30,52 +30,11 @@ class _Kind(NamedTuple):
     """A tool for what every server lists and gives in the same way."""
 
     name: str
-    name_if_taken: str
-    """Its name where a tool of the server has the other one."""
+    """Its name; where a tool of the server has it, ``mcp`` is put between its words."""
     description: str
+    answer: Callable[[Client, Mapping[str, Any], Catalogue], Awaitable[ToolOutcome]]
     properties: dict[str, Any]
-    required: tuple[str, ...]
-    of_resources: bool
-
-
-_FILTER = {"filter": {"type": "string", "description": "Words that the lines must all contain"}}
-KINDS = (
-    _Kind(
-        "list_resources",
-        "list_mcp_resources",
-        "List the resources of the MCP server {server}: texts, files or records, by their URIs and templates of URIs.",
-        _FILTER,
-        (),
-        True,
-    ),
-    _Kind(
-        "read_resource",
-        "read_mcp_resource",
-        "Read a resource of the MCP server {server}.",
-        {"uri": {"type": "string", "description": "Its URI, as listed, or a template of URIs that is filled in"}},
-        ("uri",),
-        True,
-    ),
-    _Kind(
-        "list_prompts",
-        "list_mcp_prompts",
-        "List the prompts that the MCP server {server} has prepared, with their arguments.",
-        _FILTER,
-        (),
-        False,
-    ),
-    _Kind(
-        "get_prompt",
-        "get_mcp_prompt",
-        "Get a prompt that the MCP server {server} has prepared, as text.",
-        {
-            "name": {"type": "string", "description": "Its name, as listed"},
-            "arguments": {"type": "object", "additionalProperties": {"type": "string"}},
-        },
-        ("name",),
-        False,
-    ),
-)
+    required: tuple[str, ...] = ()
 
 
 def resource_tools(live: LiveServer, names: WireNames) -> list[MCPTool]:
@@ -83,12 +42,12 @@ def resource_tools(live: LiveServer, names: WireNames) -> list[MCPTool]:
 
     ``names``: those of the tools of all servers, which win: a tool of these here gets its other name, or is left out.
     """
-    has = {True: live.catalogue.has_resources, False: bool(live.catalogue.prompts)}
+    kinds = [*(_OF_RESOURCES if live.catalogue.has_resources else ()), *(_OF_PROMPTS if live.catalogue.prompts else ())]
     own = {tool.name for tool in live.tools}
     found: list[MCPTool] = []
-    for kind in KINDS:
-        for name in (kind.name, kind.name_if_taken):
-            if has[kind.of_resources] and name not in own and (wire := names.free(live.server.name, name)):
+    for kind in kinds:
+        for name in (kind.name, kind.name.replace("_", "_mcp_")):
+            if name not in own and (wire := names.free(live.server.name, name)):
                 found.append(ResourceTool(live, kind, name, wire))
                 break
     return found
@@ -109,14 +68,13 @@ class ResourceTool(MCPTool):
         )
         super().__init__(live, described, name)
         self.identity = digest(["resources and prompts", kind.name])
-        self._answer = _ANSWERS[kind.name]
+        self._kind = kind
 
     async def _made(self, client: Client, arguments: dict[str, Any], questions: CallQuestions, progress: Any) -> ToolOutcome:
-        required = self.spec.input_schema["required"]
-        wrong = [name for name in required if not isinstance(arguments.get(name), str)]
+        wrong = [name for name in self._kind.required if not isinstance(arguments.get(name), str)]
         if wrong:
             return failure("invalid_arguments", f"{wrong[0]} must be a text.")
-        return await self._answer(client, arguments, self.live.catalogue)
+        return await self._kind.answer(client, arguments, self.live.catalogue)
 
 
 async def _list_resources(client: Client, arguments: Mapping[str, Any], known: Catalogue) -> ToolOutcome:
@@ -133,9 +91,7 @@ async def _list_prompts(client: Client, arguments: Mapping[str, Any], known: Cat
 
 
 async def _read_resource(client: Client, arguments: Mapping[str, Any], known: Catalogue) -> ToolOutcome:
-    result = await client.read_resource(arguments["uri"], cache_mode="refresh")
-    parts = contents_parts(result.contents)
-    return ToolOutcome(True, bounded(parts) or (Text("(no content)"),), _text(parts))
+    return _given(contents_parts((await client.read_resource(arguments["uri"], cache_mode="refresh")).contents))
 
 
 async def _get_prompt(client: Client, arguments: Mapping[str, Any], known: Catalogue) -> ToolOutcome:
@@ -145,24 +101,64 @@ async def _get_prompt(client: Client, arguments: Mapping[str, Any], known: Catal
     if missing := missing_arguments(known, arguments["name"], given):
         return failure("invalid_arguments", f"The prompt needs {', '.join(missing)} in arguments.")
     result = await client.get_prompt(arguments["name"], {str(name): str(value) for name, value in given.items()})
-    parts = prompt_parts(result.messages)
+    return _given(prompt_parts(result.messages))
+
+
+def _given(parts: tuple[Text | Image, ...]) -> ToolOutcome:
     return ToolOutcome(True, bounded(parts) or (Text("(no content)"),), _text(parts))
 
 
-_ANSWERS: dict[str, Callable[[Client, Mapping[str, Any], Catalogue], Awaitable[ToolOutcome]]] = {
-    "list_resources": _list_resources,
-    "read_resource": _read_resource,
-    "list_prompts": _list_prompts,
-    "get_prompt": _get_prompt,
-}
+_FILTER = {"filter": {"type": "string", "description": "Words that the lines must all contain"}}
+_OF_RESOURCES = (
+    _Kind(
+        "list_resources",
+        "List the resources of the MCP server {server}: texts, files or records, by their URIs and templates of URIs.",
+        _list_resources,
+        _FILTER,
+    ),
+    _Kind(
+        "read_resource",
+        "Read a resource of the MCP server {server}.",
+        _read_resource,
+        {"uri": {"type": "string", "description": "Its URI, as listed, or a template of URIs that is filled in"}},
+        ("uri",),
+    ),
+)
+_OF_PROMPTS = (
+    _Kind(
+        "list_prompts",
+        "List the prompts that the MCP server {server} has prepared, with their arguments.",
+        _list_prompts,
+        _FILTER,
+    ),
+    _Kind(
+        "get_prompt",
+        "Get a prompt that the MCP server {server} has prepared, as text.",
+        _get_prompt,
+        {
+            "name": {"type": "string", "description": "Its name, as listed"},
+            "arguments": {"type": "object", "additionalProperties": {"type": "string"}},
+        },
+        ("name",),
+    ),
+)
 
 
 def contents_parts(contents: Iterable[Any]) -> tuple[Text | Image, ...]:
     """Return the contents of a resource as texts and pictures; of several, each behind its URI."""
-    each = list(contents)
+    return _labelled([(one.uri, (resource_part(one),)) for one in contents])
+
+
+def prompt_parts(messages: Iterable[t.PromptMessage]) -> tuple[Text | Image, ...]:
+    """Return the messages of a prompt as texts and pictures; of several, each behind its role."""
+    return _labelled([(one.role, parts_of([one.content])) for one in messages])
+
+
+def _labelled(each: list[tuple[Any, tuple[Text | Image, ...]]]) -> tuple[Text | Image, ...]:
+    """Return the parts behind their labels; those of a single one without it."""
     if len(each) == 1:
-        return (resource_part(each[0]),)
-    return tuple([part for one in each for part in (Text(f"{one_line(one.uri)}:"), resource_part(one))])
+        return each[0][1]
+    return tuple([part for label, parts in each for part in (Text(f"{one_line(label)}:"), *parts)])
 
 
 class Contents(NamedTuple):
@@ -188,14 +184,6 @@ def contents_of(contents: Iterable[Any]) -> list[Contents]:
 def prompt_text(messages: Iterable[t.PromptMessage]) -> str:
     """Return the messages of a prompt as one text, without pictures."""
     return _text(prompt_parts(messages))
-
-
-def prompt_parts(messages: Iterable[t.PromptMessage]) -> tuple[Text | Image, ...]:
-    """Return the messages of a prompt as texts and pictures; of several, each behind its role."""
-    each = list(messages)
-    if len(each) == 1:
-        return parts_of([each[0].content])
-    return tuple([part for one in each for part in (Text(f"{one_line(one.role)}:"), *parts_of([one.content]))])
 
 
 def prompt_arguments(prompt: t.Prompt) -> str:

@@ -58,7 +58,7 @@ def is_named(name: str, words: Iterable[str]) -> bool:
 
 
 class WireNames:
-    """The names of tools of servers, both ways."""
+    """The names of tools of servers, each of one tool."""
 
     def __init__(self) -> None:
         self._tools: dict[str, tuple[str, str]] = {}
@@ -76,10 +76,6 @@ class WireNames:
         """Return the name of a tool if no other has it, and take it; else an empty text."""
         name = wire_name(server, tool)
         return name if self._tools.setdefault(name, (server, tool)) == (server, tool) else ""
-
-    def origin(self, name: str) -> tuple[str, str] | None:
-        """Return the server and the tool of a name; None for any other name."""
-        return self._tools.get(name)
 
 
 def _shown(server: str, tool: str) -> str:

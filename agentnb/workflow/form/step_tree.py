@@ -87,11 +87,6 @@ class StepTree:
         for one in self.all:
             self.by_id.setdefault(one.step.id, one)
 
-    @cached_property
-    def gotos(self) -> list[Located]:
-        """All goto steps."""
-        return [one for one in self.all if isinstance(one.step, GotoStep)]
-
     def users_of(self, agent: str) -> list[Located]:
         """Return the steps that an agent works on."""
         return self._users.get(agent, [])

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from agentnb.core.messages import encodable, user
 from agentnb.core.plans.plan_history import GENERATION
-from agentnb.core.plans.plan_steps import ASKING, ELICITATION, REPLYING
+from agentnb.core.plans.plan_steps import ASKING, ELICITATION, REPLYING, text_of
 from agentnb.core.redaction import redact
 from agentnb.core.request import Request, ToolSpec
 from agentnb.errors import BrokenReply
@@ -88,7 +88,8 @@ async def plan(call: ActionCall) -> dict[str, Any]:
 def _planning(call: ActionCall) -> Planning:
     given = call.input
     template = template_text(given.get("promptTemplate"), call.work_dir)
-    return Planning(_text(given.get("query")), _text(given.get("context")), template, offered(given.get("tools"), call.tools))
+    query, context = text_of(given.get("query")), text_of(given.get("context"))
+    return Planning(query, context, template, offered(given.get("tools"), call.tools))
 
 
 def _understood(reply: ModelAnswer, results: Sequence[StepResult]) -> tuple[PlanSpec, str | None]:
@@ -118,7 +119,3 @@ def _begun(transcript: Any, query: str) -> list[dict[str, Any]]:
 
 def _in_words(plan: PlanSpec) -> str:
     return ", ".join(step.name or step.type for step in plan.steps)
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else "" if value is None else str(value)

@@ -1,0 +1,45 @@
+"""References within a JSON Schema, and the parts of it that they name."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import unquote
+
+MAX_IN_A_ROW = 100
+"""References that are followed one after the other; a schema that refers to itself only has no more to say."""
+
+
+def resolved(schema: Any, root: Any) -> Any:
+    """Follow references to parts of the root schema; one that leads elsewhere, or never ends, allows any value: True."""
+    for _ in range(MAX_IN_A_ROW):
+        reference = schema.get("$ref") if isinstance(schema, dict) else None
+        if not isinstance(reference, str):
+            return schema
+        schema = part_at(reference[1:], root) if reference.startswith("#") else True
+    return True
+
+
+def part_at(fragment: str, root: Any) -> Any:
+    """Return the part of a schema at a JSON pointer or anchor; True, which allows any value, if it is not there."""
+    first, *steps = unquote(fragment).split("/")
+    found = _anchored(root, first) if first else root
+    for step in steps:
+        parts = dict(enumerate(found)) if isinstance(found, list) else found
+        key = int(step) if isinstance(found, list) and step.isdecimal() else step.replace("~1", "/").replace("~0", "~")
+        found = parts.get(key, True) if isinstance(parts, dict) else True
+    return found
+
+
+def _anchored(root: Any, name: str) -> Any:
+    todo = [root]
+    while todo:
+        part = todo.pop()
+        if isinstance(part, dict) and name in (part.get("$anchor"), part.get("$dynamicAnchor")):
+            return part
+        todo += part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+    return True
+
+
+def list_of(value: Any) -> list[Any]:
+    """Return a value that should be a list; empty for anything else."""
+    return value if isinstance(value, list) else []
