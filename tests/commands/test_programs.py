@@ -73,7 +73,7 @@ def test_the_name_of_a_program_is_that_without_folder_and_version() -> None:
 def test_harmless_rows_start_nothing_by_their_operands() -> None:
     looked_through = {"command", "shell", "trap", ""}
     kinds = {form.operands for form in program_forms().values() if form.harmless is True}
-    assert kinds <= looked_through | {"written", "last", "output", "output", "sed", "awk", "names", "none"}
+    assert kinds <= looked_through | {"written", "last", "output", "sed", "awk", "names", "none"}
     assert {"git", "docker", "uv tool"} <= names_of_forms()
 
 
