@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from agentnb.core.key_files import is_key_file
+from agentnb.key_files import is_key_file
 
 MAX_FILE_BYTES = 256_000_000
 """The largest file that is copied: an index of two million files."""

@@ -6,9 +6,9 @@ import asyncio
 import contextvars
 import logging
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError, Future, wait
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
 from queue import SimpleQueue
@@ -220,15 +220,35 @@ class AwakeForInterrupts:
 
 def is_running(task: asyncio.Task[Any] | None) -> bool:
     """Return whether this task is running now; not while a coroutine of it is closed from outside, with GeneratorExit."""
-    return running_loop() is not None and asyncio.current_task() is task
+    return asyncio._get_running_loop() is not None and asyncio.current_task() is task
+
+
+_hidden = threading.local()
+_swap_task: Callable[..., Any] = getattr(asyncio.tasks, "_swap_current_task", lambda *_: None)  # since Python 3.12
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
-    """Return this thread's running event loop; None if there is none."""
+    """Return this thread's running event loop, also one that a tool does not see; None if there is none."""
+    return asyncio._get_running_loop() or getattr(_hidden, "loop", None)
+
+
+@contextmanager
+def without_running_loop() -> Iterator[None]:
+    """Let code on this thread run event loops of its own, as in any other thread: the running one waits for it anyway."""
+    loop = asyncio._get_running_loop()
+    if loop is None:
+        yield
+        return
+    before, _hidden.loop = getattr(_hidden, "loop", None), loop
+    task = _swap_task(loop, None)
+    asyncio._set_running_loop(None)
     try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
+        yield
+    finally:
+        asyncio._set_running_loop(loop)
+        asyncio.set_event_loop(loop)  # `asyncio.run` leaves none
+        _hidden.loop = before
+        _swap_task(loop, task)
 
 
 def wait_until_over(asked: Future[T], is_over: Callable[[], bool]) -> T:

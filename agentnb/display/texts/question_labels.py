@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from agentnb.advice import AnswerRun
-from agentnb.core.key_files import is_key_file
 from agentnb.core.plans.plan_steps import ASKING
 from agentnb.core.questions import (
     ASK_PERSON,
@@ -28,6 +27,7 @@ from agentnb.display.texts.labels import clean, cut, first_line
 from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.display.texts.visible_text import visible, visible_name
 from agentnb.errors import SettingsError
+from agentnb.key_files import is_key_file
 from agentnb.policies.permissions.permissions import Permissions
 from agentnb.tools.mcp.server import PREFIX
 

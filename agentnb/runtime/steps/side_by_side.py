@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 from agentnb.runtime.calls.dispatch import PATIENCE_WITH_PART
 from agentnb.runtime.run_end import Suspended
 from agentnb.runtime.steps.step_failures import FailedStep
-from agentnb.runtime.threads import running_loop, time_limit
+from agentnb.runtime.threads import time_limit
 
 Running = asyncio.Task[Any]
 SIBLING_FAILED = "a step beside it failed"
@@ -31,7 +31,7 @@ class SideBySide:
     @property
     def reason(self) -> str:
         """Why the running task was cancelled; empty if with its run."""
-        task = None if running_loop() is None else asyncio.current_task()  # none for a coroutine that is garbage
+        task = None if asyncio._get_running_loop() is None else asyncio.current_task()  # none for a coroutine that is garbage
         return "" if task is None else self._reasons.get(task, "")
 
     def reason_after(self, error: BaseException) -> str:

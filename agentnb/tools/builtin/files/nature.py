@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from agentnb.core.key_files import is_key_file
+from agentnb.key_files import is_key_file
 from agentnb.tools.builtin.files.search_worker import Identity, identity_of, key_identities
 from agentnb.tools.subject import CallNature
 

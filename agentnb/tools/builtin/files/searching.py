@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from agentnb import settings
-from agentnb.core.key_files import PATTERN
 from agentnb.core.log.stores import BEFORE_IMAGES
 from agentnb.core.redaction import MASK
+from agentnb.key_files import PATTERN
 from agentnb.tools.builtin.files import refusals, search_worker
 from agentnb.tools.builtin.files.confined import MAX_BYTES, Place, opened_folder, place_of
 from agentnb.tools.builtin.files.nature import personal_keys

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from agentnb.core.key_files import is_key_file
+from agentnb.key_files import is_key_file
 from agentnb.tools.builtin.git.changes import Change, read_status
 from agentnb.tools.builtin.git.filters import filters_of
 from agentnb.tools.builtin.git.names import confined_path, exists, is_below, listed, may_hold_keys, shown_name

@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from agentnb.core.key_files import is_key_file
+from agentnb.key_files import is_key_file
 from agentnb.tools.builtin.files.personal_folder import is_personal
 from agentnb.tools.builtin.git.refusal import GitRefused
 

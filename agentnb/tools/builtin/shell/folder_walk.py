@@ -9,8 +9,8 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agentnb.core.key_files import is_key_file
 from agentnb.core.log.stores import BEFORE_IMAGES
+from agentnb.key_files import is_key_file
 
 MAX_ENTRIES = 200_000
 MAX_CERTIFICATE_BYTES = 2_000_000

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from agentnb.core.key_files import PATTERN, is_key_file
+from agentnb.key_files import PATTERN, is_key_file
 
 HOLD_KEYS = """
 .env .ENV .env.local .env.production prod.env .envrc server.pem tls.KEY a.p12 a.pfx putty.ppk store.jks id_rsa id_ed25519
