@@ -14,7 +14,7 @@ LEVELS_OF_A_TEXT = 5
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 BLANKS = re.compile(r"[ \t]+")
 _REDIRECTIONS = """
-    &> &>> < << <<- <<< <& <&- <> > >> >& >&- >|
+    &> &>> < << <<- <<< <& <> > >> >& >|
 """
 REDIRECTIONS = frozenset(_REDIRECTIONS.split())
 OPERATORS = REDIRECTIONS | {"&&", "||", ";", ";;", ";&", ";;&", "|", "|&", "&", "(", ")", "\n"}
@@ -27,6 +27,7 @@ RESERVED_WORD = re.compile(r"[a-z{}!\[]+(?=[ \t\n;&|()<>]|\Z)")
 DECLARATIONS = frozenset(("declare", "export", "local", "readonly", "typeset"))
 DESCRIPTOR = re.compile(r"\d{1,9}|\{[A-Za-z_]\w*\}", re.ASCII)
 NUMBER = re.compile(r"-?\d*|\$\(\([^()]*\)\)|\$[#?$!]|\$\{#\w+\}", re.ASCII)
+EXPANDED_TO_ITSELF = re.compile(r"[\w./@%+,:=-][\w./@%+,:= -]*")
 EVALUATING = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "-R"))
 """Operators of ``[[ ]]`` that evaluate their operands."""
 _READ_BY_BASH = """
@@ -405,8 +406,8 @@ class CommandReader(WordReader):
             return None
         self._take_operator()
         self._blanks()
-        if operator.endswith("&-"):
-            return Redirection(operator, None)
+        if operator in (">&", "<&"):
+            return Redirection(operator, self._duplicated())
         if operator in ("<<", "<<-"):
             start = self.pos
             draft = self.draft_word()
@@ -416,8 +417,18 @@ class CommandReader(WordReader):
             self.pending.append((draft.text, re.search(r"['\"\\]", raw) is not None, operator == "<<-"))
             return Redirection(operator, None)
         word = self.word()
-        is_file = operator != "<<<" and not (operator.endswith("&") and re.fullmatch(r"\d+-?|-", word.value or ""))
-        return Redirection(operator, word if is_file else None)
+        return Redirection(operator, None if operator == "<<<" else word)
+
+    def _duplicated(self) -> Word | None:
+        """Read the word behind ``>&`` and return the file that it names. Bash expands this word twice, also in quotes."""
+        if self.take("-"):
+            return None
+        word = self.word()
+        if word.value is None:
+            self.evaluate(word)
+        elif not EXPANDED_TO_ITSELF.fullmatch(word.value):
+            self.facts.flag("a file behind >& that bash expands twice")
+        return None if re.fullmatch(r"\d+-?", word.value or "") else word
 
     def _here_documents(self) -> None:
         if self.held:

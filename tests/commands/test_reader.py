@@ -15,7 +15,7 @@ from agentnb.commands.script import SimpleCommand
 NAMED = {
     "true&2>/dev/null touch X": ["true", "touch X >/dev/null"],
     ">x\recho touch X": ["touch X >x\recho"],
-    "2>&- ls <&-cat": ["ls cat >&- <&-"],
+    "2>&- ls <&-cat": ["ls cat >& <&"],
     "1>&2 {n}>a b &>>c": ["b >& >a &>>c"],
     "A=1 B= ls C=2": ["ls C=2"],
     "cat <<E | sh\n$(rm x)\nE\nls": ["cat <<", "sh", "rm x", "ls"],

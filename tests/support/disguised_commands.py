@@ -177,4 +177,10 @@ DISGUISED_COMMANDS = (
     "echo \"'$(rm v)'\"",
     "cat <<E\n\\\nE\nrm v\nE\n",
     "cat <<'\\'\n\\\nrm v\n\\\n",
+    "ls >&'$(rm v)'",
+    "ls >&'`rm v`'",
+    "ls >&\"$(echo '$(rm v)')\"",
+    "ls >&'<(rm v)'",
+    "x='$(rm v)'; ls >&$x",
+    "rm 2>&  --v",
 )

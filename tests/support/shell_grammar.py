@@ -183,6 +183,7 @@ GRAMMAR = {
         '"out⟨expansion⟩"',
         "{n}",
         "-",
+        "'⟨signs⟩'",
     ),
     "here": (
         "cat <<E⟨rest⟩\n⟨text⟩\nE",
