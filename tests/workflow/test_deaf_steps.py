@@ -47,5 +47,5 @@ def test_deaf_tool_beside_a_failing_step_holds_no_run(released: threading.Event)
         Workflow.from_yaml(PARALLEL, tools=[deaf, fails]).run_sync()
     run = raised.value.run
     assert run is not None and run.status == "failed" and not released.is_set()
-    assert [one.message for one in run.warned] == ["deaf did not end when it was cancelled, and may still work"]
+    assert ["deaf did not end" in one.message for one in run.warned] == [True]
     assert all(call.record.result is not None for call in run.step_calls), "every call has its result"

@@ -37,7 +37,7 @@ PROBE_SECONDS = 10
 END_SECONDS = 1.0
 MAX_COPIES = 20
 """Repositories of which a command works on a copy: that around the folder and the first inside."""
-FAILED_ADVICE = "Nothing ran. Ask the person to look at the sandbox: this is no error of the command"
+FAILED_ADVICE = "Nothing ran, and the command is not at fault. Ask the person to look at the sandbox"
 MAX_INFO_BYTES = 4096
 
 
