@@ -274,3 +274,8 @@ def test_a_file_of_git_shows_no_other_folder(work: Path, subtests: pytest.Subtes
             (work / ".git").write_text(f"gitdir: {target}\n")
             assert SECRET not in tried(work / "part", f"cat {target}/secret.txt; touch {target}/x")
             assert not (target / "x").exists()
+
+
+def test_a_command_has_a_session_and_shared_memory_of_its_own(work: Path) -> None:
+    assert tried(work, f"{PYTHON} -c 'import os; print(os.getsid(0) > 0)'") == "True\n", "no terminal of the kernel's session"
+    assert tried(work, "readlink /proc/self/ns/ipc").strip() not in ("", str(Path("/proc/self/ns/ipc").readlink()))

@@ -278,3 +278,21 @@ def test_pip_installs_from_the_network_into_an_environment_of_the_folder(work: P
         shown(work, f"{install} 2>&1", Shell(sandbox="bwrap", network=True, timeout=120))
         assert not bash(work, f"{install} --force-reinstall --retries 0").ok, "not without the network"
     assert shown(work, "env/bin/python -c 'import tiny; print(tiny.SIZE)'") == "3\n"
+
+
+def test_any_path_of_python_starts_the_sandbox(work: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+    folder = Path(sys.executable).parent
+    (work.parent / "env").symlink_to(folder.parent)
+    for path in (f"{folder}/../{folder.name}/python", f"{work.parent}/env/{folder.name}/python"):
+        with subtests.test(path):
+            monkeypatch.setattr(sys, "executable", path)
+            monkeypatch.setattr(sys, "prefix", str(Path(path).parent.parent))
+            assert shown(work, f"{shlex.quote(path)} -Ic 'print(1 + 1)'" if "env" not in path else "echo 2") == "2\n"
+
+
+def test_a_sandbox_that_fails_is_no_end_of_the_command(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = bash(work, "exit 1")
+    monkeypatch.setattr("agentnb.tools.builtin.shell.sandbox.SYSTEM", ("--ro-bind", "/no/such/folder", "/x"))
+    failed = bash(work, "exit 1")
+    assert (ended.error_code, failed.error_code) == ("command_failed", "not_sandboxed")
+    assert "Nothing ran" in failed.text and "Exit code" not in failed.text
