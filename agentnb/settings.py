@@ -172,11 +172,11 @@ if hasattr(os, "register_at_fork"):
 
 def personal_folder() -> Path:
     """Return the folder of the person's own agentnb files, outside every project. It may not exist yet."""
-    return _data_folder(_environment("XDG_DATA_HOME"), _environment("HOME"))
+    return _data_folder(*map(os.environ.get, ("XDG_DATA_HOME", "HOME")))
 
 
 @lru_cache(maxsize=8)
-def _data_folder(*_variables: str) -> Path:
+def _data_folder(*_variables: str | None) -> Path:
     return platformdirs.user_data_path("agentnb")
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from agentnb import Workflow
 from agentnb.errors import WorkflowError
+from agentnb.runtime.steps import side_by_side
 
 PARALLEL = """
 workflow:
@@ -26,7 +27,8 @@ def released() -> Iterator[threading.Event]:
     event.set()
 
 
-def test_deaf_tool_beside_a_failing_step_holds_no_run(released: threading.Event) -> None:
+def test_deaf_tool_beside_a_failing_step_holds_no_run(released: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(side_by_side, "CLEANUP_SECONDS", 0.1)
     begun = threading.Event()
 
     async def deaf() -> str:

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakMethod
 
 from agentnb.runtime.calls.dispatch import PATIENCE_WITH_PART
 from agentnb.runtime.run_end import Suspended
@@ -15,6 +15,8 @@ from agentnb.runtime.steps.step_failures import FailedStep
 from agentnb.runtime.threads import time_limit
 
 Running = asyncio.Task[Any]
+CLEANUP_SECONDS = 10.0
+"""Time that cancelled steps get to end, as they may put things in order."""
 SIBLING_FAILED = "a step beside it failed"
 NOT_NEEDED = "it was not needed any more"
 """Why a step is cancelled although its run goes on: it is over, also for a process that recovers the run."""
@@ -23,7 +25,7 @@ NOT_NEEDED = "it was not needed any more"
 class SideBySide:
     """The tasks of one run that were cancelled, each with the reason."""
 
-    def __init__(self, note_left: Callable[[], None]) -> None:
+    def __init__(self, note_left: WeakMethod[Callable[[], None]]) -> None:
         """``note_left`` is called when tasks are left behind that ignore their cancellation."""
         self._note_left = note_left
         self._reasons: WeakKeyDictionary[Running, str] = WeakKeyDictionary()
@@ -46,8 +48,8 @@ class SideBySide:
                 self._reasons[task] = reason
             task.cancel()
             task.add_done_callback(_retrieve)
-        if known and (await asyncio.wait(known, timeout=PATIENCE_WITH_PART))[1]:
-            self._note_left()
+        if known and (await asyncio.wait(known, timeout=CLEANUP_SECONDS))[1] and (note := self._note_left()):
+            note()
 
     async def within(self, limit: asyncio.Timeout, work: Coroutine[Any, Any, Any]) -> Any:
         """Return the output of work within its time limit, which stands still while a plain function waits for its turn.

@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from time import perf_counter
 from typing import Any, Literal, Protocol
+from weakref import WeakMethod
 
 from agentnb.core.log import work_events as w
 from agentnb.core.log.event import RoundStatus
@@ -94,7 +95,7 @@ class StepRunner:
         self.servers = lifecycle.services.servers
         self.nested = NestedRuns(self.log, elicitation, self.work_dir)
         self.journal = StepJournal(self.log.run.events)
-        self.side_by_side = SideBySide(self._note_left)
+        self.side_by_side = SideBySide(WeakMethod(self._note_left))
         self.calls: ToolCalls | None = None
         """The tool calls of the steps, if they make any."""
         self.on_end: Callable[[w.StepFinished], None] = _nothing
