@@ -17,6 +17,8 @@ from agentnb.runtime.threads import time_limit
 Running = asyncio.Task[Any]
 CLEANUP_SECONDS = 10.0
 """Time that cancelled steps get to end, as they may put things in order."""
+MAX_TURNS = 20
+"""Turns of the event loop in which a cancelled step usually ends."""
 SIBLING_FAILED = "a step beside it failed"
 NOT_NEEDED = "it was not needed any more"
 """Why a step is cancelled although its run goes on: it is over, also for a process that recovers the run."""
@@ -48,7 +50,11 @@ class SideBySide:
                 self._reasons[task] = reason
             task.cancel()
             task.add_done_callback(_retrieve)
-        if known and (await asyncio.wait(known, timeout=CLEANUP_SECONDS))[1] and (note := self._note_left()):
+        for _ in range(MAX_TURNS):
+            if all(task.done() for task in known):
+                return
+            await asyncio.sleep(0)  # a timer could change the order of others that end at the same time
+        if (await asyncio.wait(known, timeout=CLEANUP_SECONDS))[1] and (note := self._note_left()):
             note()
 
     async def within(self, limit: asyncio.Timeout, work: Coroutine[Any, Any, Any]) -> Any:
