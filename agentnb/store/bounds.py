@@ -17,6 +17,7 @@ MAX_STREAMED_BYTES = 1_000_000_000_000
 """The largest file that is read as a stream, such as JSON Lines of many runs."""
 MAX_HELD_BYTES = 200_000_000
 """The most of a file that is held in memory at once: a run, a document, a log, a database that is unpacked."""
+MAX_LINE_BYTES = 2 * MAX_HELD_BYTES
 MAX_RECORD_BYTES = 100_000_000
 """The longest line of JSON Lines, and the largest part of a document that is read in parts."""
 MAX_HELD_VALUES = 3_000_000
@@ -125,8 +126,8 @@ def _count_values(data: bytes) -> int:
 def checked_lines(file: BinaryIO, source: str) -> Iterator[bytes]:
     """Yield the lines of a log of any size. Raises `BoundExceeded` for a line, or values in all, that are not held at once."""
     values = count = 0
-    while line := file.readline(2 * MAX_HELD_BYTES):
-        if len(line) == 2 * MAX_HELD_BYTES:
+    while line := file.readline(MAX_LINE_BYTES):
+        if len(line) == MAX_LINE_BYTES:
             raise BoundExceeded(f"{source} has a line of more than {len(line) / 1e6:,.0f} MB", _TOO_MUCH)
         values, count = values + _count_values(line), count + 1
         if values > MAX_HELD_VALUES:

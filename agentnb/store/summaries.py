@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Callable, Container, Iterable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from itertools import groupby
 from typing import Any, BinaryIO, NamedTuple, cast
 
@@ -23,6 +24,7 @@ from agentnb.core.redaction import FileRedactor
 from agentnb.core.todos import Todo, has_open
 from agentnb.core.usage import NOTHING_USED, UNKNOWN, NestedUsage, Usage, counts, logged_nested_usage
 from agentnb.errors import TraceError
+from agentnb.store.bounds import MAX_LINE_BYTES
 from agentnb.store.state_lines import BEGINNINGS, RECOVERED, SUSPENDED, StateLines
 
 
@@ -181,13 +183,13 @@ def log_summary(file: BinaryIO, is_being_written: Callable[[BinaryIO], bool]) ->
     if found is None:
         file.seek(0)
         without_end = "running" if is_being_written(file) else "interrupted"  # before it is read: it may end meanwhile
-        found = summary(file, without_end)
+        found = summary(iter(partial(file.readline, MAX_LINE_BYTES), b""), without_end)
     return found
 
 
 def _summary_of_ends(file: BinaryIO) -> RunSummary | None:
     """Return the summary of a log that is as its run wrote it; None if all of it must be read, to see what it adds up to."""
-    first = file.readline()
+    first = file.readline(MAX_LINE_BYTES)
     size = file.seek(0, os.SEEK_END)
     begin = file.seek(max(len(first), size - _TAIL))
     last = file.read()
