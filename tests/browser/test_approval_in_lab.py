@@ -79,7 +79,7 @@ def test_pattern_of_always_is_edited_and_a_refused_one_stays_with_its_reason(lab
     pattern = question.get_by_label("Calls that match")
     pattern.fill("rm(*)")
     question.get_by_role("button", name="Always: rm(*), in this run").click()
-    question.locator(".agentnb-pattern .agentnb-field-error", has_text="Please enter bash or bash(git status *)").wait_for()
+    question.locator(".agentnb-pattern .agentnb-field-error", has_text="Please enter bash(git status *) or bash").wait_for()
     wait_until(lambda: pattern.input_value() == "rm(*)" and pattern.get_attribute("aria-invalid") is not None)
     shots(lab, "approval-pattern-refused", question)
     pattern.fill("bash(git *)")
