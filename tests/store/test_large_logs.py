@@ -46,6 +46,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(event_bounds, "MAX_LOG_BYTES", 190_000)
     monkeypatch.setattr(stores, "MAX_HELD_BYTES", 200_000)
     monkeypatch.setattr(bounds, "MAX_HELD_BYTES", 200_000)
+    monkeypatch.setattr(bounds, "MAX_LINE_BYTES", 2 * 200_000)
     yield
 
 
