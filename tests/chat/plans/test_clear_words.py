@@ -24,6 +24,7 @@ SAID = {
         *("yes - run the plan", "Please run it now, thanks!", "ok ok", "Approved.", "Ja, bitte ausführen", "Mach das!"),
         *(
             "Führe den Plan bitte aus.",
+            "Ja, danke schön",
             "Oui, lance-le s\u2019il te plaît",
             "d'accord",
             "¡Sí, adelante!",

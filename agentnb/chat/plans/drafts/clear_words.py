@@ -103,7 +103,7 @@ def _any_of(*fields: str) -> str:
         for phrase in getattr(language, field).split("|")
         for it in language.it.split("|")
     }
-    return "|".join(map(re.escape, sorted(phrases)))
+    return "|".join(map(re.escape, sorted(phrases, reverse=True)))  # a longer one before its beginning
 
 
 def _clear(opening: str, action: str) -> re.Pattern[str]:
