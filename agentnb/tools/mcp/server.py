@@ -48,11 +48,12 @@ class MCPServer:
         check_name(self.name)
         if not isinstance(self.command_or_url, str) or not self.command_or_url.strip():
             raise SettingsError(f"The MCP server {self.name} has neither a command nor an address", _EXAMPLE)
-        if isinstance(self.args, str) or not all(isinstance(arg, str) for arg in self.args):
-            raise SettingsError(f"args of the MCP server {self.name} are not a list of texts", _EXAMPLE)
-        object.__setattr__(self, "args", tuple(self.args))
-        if isinstance(self.roots, str) or not all(isinstance(root, str | Path) and str(root).strip() for root in self.roots):
-            raise SettingsError(f"roots of the MCP server {self.name} are not a list of folders", _EXAMPLE)
+        for setting, kinds, items in (("args", str, "texts"), ("roots", str | Path, "folders")):
+            given = getattr(self, setting)
+            each = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (None,)
+            if not all(isinstance(one, kinds) and (setting == "args" or str(one).strip()) for one in each):
+                raise SettingsError(f"{setting} of the MCP server {self.name} are not a list of {items}", _EXAMPLE)
+            object.__setattr__(self, setting, each)
         object.__setattr__(self, "roots", tuple([str(home_expanded(root).absolute()) for root in self.roots]))
         for setting in ("env", "headers"):
             given = getattr(self, setting)

@@ -114,6 +114,14 @@ def test_values_of_variables_are_in_no_error(snapshot: Snapshot, subtests: pytes
     assert SECRET not in repr(MCPServer("a", "x", env={"T": SECRET}))
 
 
+def test_args_and_roots_are_any_collection_and_nothing_else(subtests: pytest.Subtests) -> None:
+    given = MCPServer("a", "x", (arg for arg in ["--utc"]), roots=(root for root in ["/srv"]))
+    assert (given.args, given.roots) == (("--utc",), ("/srv",)), "read once"
+    for setting, value in (("roots", Path("/srv")), ("roots", "/srv"), ("roots", [" "]), ("args", "--utc"), ("args", 5)):
+        with subtests.test(f"{setting} {value!r}"), pytest.raises(SettingsError, match=f"{setting} of the MCP server a"):
+            MCPServer("a", "x", **{setting: value})  # type: ignore[arg-type]
+
+
 def test_permissions_belong_to_command_arguments_folders_and_address_and_to_no_secret() -> None:
     same = MCPServer("a", "./run", ["--utc"], env={"T": SECRET}, timeout=5), MCPServer("b", "./run", ["--utc"])
     utc = same[0]
