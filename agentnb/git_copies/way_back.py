@@ -220,13 +220,18 @@ class _Return:
         path = self._copy.source / name
         lock = path.with_name(f"{path.name}.lock")
         try:
-            with lock.open("xb") as file:
-                file.write(content)
+            file = lock.open("xb")
         except FileExistsError:
             return False
-        os.utime(lock, ns=(changed, changed))
-        is_current = signature(path) == (old or NOTHING)
-        (lock.replace(path) if is_current else lock.unlink())
+        try:
+            with file:
+                file.write(content)
+            os.utime(lock, ns=(changed, changed))
+            is_current = signature(path) == (old or NOTHING)
+            (lock.replace(path) if is_current else lock.unlink())
+        except OSError:  # such as a full disk: with a lock that stays, the person could not use git
+            lock.unlink(missing_ok=True)
+            raise
         return is_current
 
     def _is_head(self, content: bytes) -> bool:
