@@ -196,9 +196,9 @@ def _end_of(told: int) -> dict[str, int]:
             state |= json.loads(line)
     with suppress(KeyError, OSError):  # it is gone
         process = os.pidfd_open(state["child-pid"])
-        is_gone = select.select([process], [], [], END_SECONDS)[0]
+        if not select.select([process], [], [], END_SECONDS)[0]:
+            del state["child-pid"]  # it may still write: nothing of git comes back, although the program ran
         os.close(process)
-        return state if is_gone else {}
     return state
 
 
