@@ -49,8 +49,6 @@ def _amount(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-OWN = "model_replied.usage, context_compacted.usage, spent_besides.usage, model_called.usage"
-USED = f"{OWN}, spent_besides.nested"
 COLUMNS: list[Column[Run]] = columns_of(
     "runs",
     {
