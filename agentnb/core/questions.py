@@ -226,6 +226,8 @@ class Answer(NamedTuple):
     by: Answerer = "person"
     failed: bool = False
     cancelled: bool = False
+    granted_by: str = ""
+    """Who gives the grant in it, if not who answered."""
 
     @property
     def no_answer(self) -> NoAnswer | None:

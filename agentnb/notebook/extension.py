@@ -127,8 +127,8 @@ def load(shell: InteractiveShell) -> None:
         shell.Completer.custom_matchers.append(matcher(shell, session, options))
     runs = cell_runs(shell, session)
     hooks = {
-        "pre_run_cell": lambda info: runs.begin_cell(info.cell_id or info.raw_cell or ""),
-        "post_run_cell": lambda result: runs.end_cell(),
+        "pre_run_cell": lambda info: runs.begin_cell(info.cell_id or info.raw_cell or "", info),
+        "post_run_cell": lambda result: runs.end_cell(result.info),
     }
     for event, hook in hooks.items():
         shell.events.register(event, hook)

@@ -215,7 +215,7 @@ class GuidanceDrawn(Event, frozen=True, kw_only=True, tag="guidance_drawn", gc=F
 
 
 class GrantGiven(Event, frozen=True, kw_only=True, tag="grant_given", gc=False):
-    """Calls of a tool are allowed without a question from here on. ``by``: person, program or policy."""
+    """Calls of a tool are allowed without a question from here on. ``by``: person, program, policy, or code between cells."""
 
     grant_id: str
     tool: str

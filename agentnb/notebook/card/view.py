@@ -31,6 +31,7 @@ from agentnb.notebook.views import Cell, DisplayView
 from agentnb.notebook.widgets import HEARS_WHILE_BUSY, close
 from agentnb.runtime.host.host import Beginning
 from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.questions.model_code import click
 from agentnb.runtime.questions.question_forms import FieldsRefused
 from agentnb.runtime.threads import running_loop
 
@@ -285,7 +286,8 @@ class CardView:
     def _done(self, live: LiveRun, message: Frame) -> Html | None:
         do = message["do"]
         with self._lock if do in ASKED else nullcontext():  # the run may read it at once: record the request before its event
-            answer = ACTIONS[do](live, message)
+            with click():
+                answer = ACTIONS[do](live, message)
             self._card.asked(do, str(message.get("text", "")))
         return answer
 

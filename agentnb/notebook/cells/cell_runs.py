@@ -29,6 +29,7 @@ from agentnb.rerun.expect import check_logged
 from agentnb.runtime.host.host import Host, current_host
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
+from agentnb.runtime.questions.model_code import running_cells
 from agentnb.runtime.workers.foreground import RunInterrupted
 from agentnb.session.session import Session
 from agentnb.tools.builtin.notebook import cell_outputs
@@ -86,8 +87,13 @@ class CellRuns:
         self._in_background: dict[tuple[str, str], tuple[LiveRun, CellHost]] = {}
         """The last background run of each cell and variable, and the execution of the cell that began it."""
 
-    def begin_cell(self, source: str = "") -> None:
-        """Let the runs that Python code of the next cell begins be shown below that cell; ``source``: its id or its text."""
+    def begin_cell(self, source: str = "", cell: Any = None) -> None:
+        """Let the runs that Python code of the next cell begins be shown below that cell; ``source``: its id or its text.
+
+        ``cell``: its execution, as IPython has it; None for the cell that loads the extension.
+        """
+        if cell is not None:
+            running_cells[:] = [*filter(None, running_cells), cell]
         self._source = source
         self.cell = CellHost(self._shell, self.session, self.open_widgets)
         current_host.set(self.cell.host())
@@ -95,8 +101,9 @@ class CellRuns:
             cell_outputs.begin_cell(self._shell)
             call_streams.install(partial(cell_outputs.note_printed, self._shell))
 
-    def end_cell(self) -> None:
+    def end_cell(self, cell: Any) -> None:
         """Show what has begun and is not shown yet."""
+        running_cells[:] = [one for one in running_cells if one not in (None, cell)]
         self.cell.decide()
         current_host.set(Host())
         cell_outputs.end_cell(self._shell)

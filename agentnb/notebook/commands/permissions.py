@@ -11,10 +11,13 @@ from agentnb.display.texts.labels import SHORT_ID, clean
 from agentnb.display.texts.question_labels import REACHES, mode_text, rule_lines
 from agentnb.errors import SettingsError, near
 from agentnb.notebook.names import tool_names
+from agentnb.runtime.questions.model_code import BETWEEN_CELLS
 from agentnb.session.session import Session
 from agentnb.settings import agent_mode
 
 VERBS = ("allow", "withdraw")
+_MADE = {BETWEEN_CELLS: ", made while none of your cells ran"}
+"""Words on who gave a grant, where it was not the person."""
 
 
 class AlwaysAllowed(NamedTuple):
@@ -45,14 +48,18 @@ def permissions_command(session: Session, rest: str, variables: Mapping[str, Any
 def always_allowed(session: Session) -> list[AlwaysAllowed]:
     """Return what was allowed always: in the session, in its live runs, then in runs that may be resumed."""
     found = [
-        AlwaysAllowed(given["rule"] or given["tool"], REACHES["session"], partial(session.grants.withdraw, given["grant_id"]))
+        AlwaysAllowed(
+            given["rule"] or given["tool"],
+            f"{REACHES['session']}{_MADE.get(given['by'], '')}",
+            partial(session.grants.withdraw, given["grant_id"]),
+        )
         for given in session.grants.in_force()
     ]
     live = [(one.run_id, grant, one.withdraw) for one in session.running() for grant in one.grants]
     live += [(run_id, grant, partial(session.withdraw_stored, run_id)) for run_id, grant in session.stored_grants()]
     for run_id, grant, withdraw in live:
         only = f" with {grant.arguments}" if grant.arguments else ""
-        reach = f"in run {run_id[-SHORT_ID:]}"
+        reach = f"in run {run_id[-SHORT_ID:]}{_MADE.get(grant.by, '')}"
         found.append(AlwaysAllowed(f"{grant.rule or grant.tool}{only}", reach, partial(withdraw, grant.grant_id)))
     return found
 

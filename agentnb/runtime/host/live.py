@@ -20,7 +20,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.runtime.host.process_end import NOTICE, process_end
 from agentnb.runtime.questions.grants import is_copy
-from agentnb.runtime.questions.model_code import check_person
+from agentnb.runtime.questions.model_code import check_person, giver
 from agentnb.runtime.threads import AwakeForInterrupts
 from agentnb.runtime.workers.foreground import Foreground
 
@@ -205,7 +205,7 @@ class LiveRun:
     def _put_answer(self, answer: Answer) -> None:
         check_person("Answering a question")
         self._answered.add(answer.question_id)
-        self._inbox.put("answer", answer=answer)
+        self._inbox.put("answer", answer=answer._replace(granted_by=giver()))
 
 
 _live_runs: WeakSet[LiveRun] = WeakSet()

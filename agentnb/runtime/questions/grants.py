@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from agentnb.core.log.work_events import GrantGiven, GrantWithdrawn
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.questions.model_code import check_person
+from agentnb.runtime.questions.model_code import check_person, giver
 
 
 class SessionGrant(NamedTuple):
@@ -35,7 +35,7 @@ class SessionGrants:
         Raises `SettingsError` in the code of a model.
         """
         check_person("Allowing calls", is_lasting=True)
-        return self.take(SessionGrant(tool, rule, by))
+        return self.take(SessionGrant(tool, rule, giver() or by))
 
     def take(self, grant: SessionGrant) -> str:
         """Keep a grant that the answer to a question gives, and return its id."""

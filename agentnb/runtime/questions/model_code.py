@@ -52,6 +52,11 @@ class ModelCode:
 
 _current: ContextVar[ModelCode | None] = ContextVar("model_code", default=None)
 _running: list[ModelCode] = []
+BETWEEN_CELLS = "code"
+"""Who gives a grant while no cell of the person runs and nothing was clicked."""
+running_cells: list[Any] = [None]
+"""The cells of the person that run; None before the first has ended, and outside a notebook."""
+_is_click: ContextVar[bool] = ContextVar("is_click", default=False)
 _has_run: set[bool] = set()
 """Not empty once the code of a model has run in this process."""
 _of_file: WeakValueDictionary[str, ModelCode] = WeakValueDictionary()
@@ -117,6 +122,21 @@ def as_code(code: ModelCode | None) -> Iterator[None]:
 def leave_code() -> None:
     """Let what follows in this context no longer belong to the code that caused it: a tool that it called."""
     _current.set(None)
+
+
+@contextmanager
+def click() -> Iterator[None]:
+    """Let what is done in the block be the person's, whether or not a cell runs."""
+    before = _is_click.set(True)
+    try:
+        yield
+    finally:
+        _is_click.reset(before)
+
+
+def giver() -> str:
+    """Return `BETWEEN_CELLS` if no cell of the person runs and nothing was clicked, else an empty string."""
+    return "" if running_cells or _is_click.get() else BETWEEN_CELLS
 
 
 def check_person(act: str, *, is_lasting: bool = False) -> None:

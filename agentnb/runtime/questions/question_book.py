@@ -15,6 +15,7 @@ from agentnb.core.run.facts import RunFacts
 from agentnb.errors import StoreError
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.questions.grants import SessionGrant, SessionGrants
+from agentnb.runtime.questions.model_code import giver
 from agentnb.runtime.questions.question_ids import QuestionIds
 
 _Asker: TypeAlias = tuple[str, bool]
@@ -71,7 +72,7 @@ class QuestionBook:
             rule = given.rule if given.rule != tool else ""
             origin = question.about.origin
             identities = (origin.server_identity, origin.tool_identity) if origin is not None else ("", "")
-            grant = SessionGrant(tool, rule, by, *identities)
+            grant = SessionGrant(tool, rule, answer.granted_by or by, *identities)
             session = self._session if given.reach == "session" else None
             grant_id, reach = (question_id, "run") if session is None else (session.take(grant), "session")
             self.emit(GrantGiven, grant_id=grant_id, reach=reach, question_id=question_id, **grant._asdict())
@@ -91,7 +92,9 @@ class QuestionBook:
 
     def hand_in(self, answers: Mapping[str, Any]) -> None:
         """Take the answers to questions that the run asked before it was suspended, or its process died."""
-        self.handed_in = {question_id: answer_of(question_id, value) for question_id, value in answers.items()}
+        self.handed_in = {
+            question_id: answer_of(question_id, value)._replace(granted_by=giver()) for question_id, value in answers.items()
+        }
 
     def recall(self, events: Iterable[AnyEvent], place: str = "", *, by_kind: bool = False) -> None:
         """Expect the questions in these events again.

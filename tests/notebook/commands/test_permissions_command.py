@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pretend_browser import Browser
 
 SETUP = '''
 from agentnb import tool
@@ -105,3 +106,64 @@ def test_a_cell_that_nobody_can_answer_is_suspended_at_the_new_questions(kernel:
     assert kernel.value("run.status, done") == "('waiting_on_user', [])"
     assert kernel.run("%agent answer approve").status == "ok"
     assert kernel.value("done") == "['git status -s', 'measure']"
+
+
+LEAVES = """
+import asyncio, contextvars
+from agentnb import Agent, RunOptions, ToolCall
+from agentnb.models import ScriptedModel
+from agentnb.runtime.questions.model_code import running_cells
+loop, seen = asyncio.get_running_loop(), []
+code = '''
+def between():
+    if running_cells:
+        loop.call_later(0.01, between, context=contextvars.Context())
+    else:
+        seen.append({act})
+loop.call_soon(between, context=contextvars.Context())
+'''
+source = f"exec(compile({{code!r}}, 'my_module.py', 'exec'), get_ipython().user_ns)"
+model = ScriptedModel([[ToolCall("run_python", {{"code": source}})], "Done."])
+left = Agent(model, tools=["run_python"], guidance="off", todos=False).run_sync("go", RunOptions(approve="auto"))
+"""
+MADE = ", made while none of your cells ran"
+
+
+def left_between_cells(kernel: Any, act: str) -> None:
+    """Let code of a model leave this act behind, under another name and without its context, and wait until it was done."""
+    left = kernel.run(LEAVES.format(act=act))
+    assert left.status == "ok", left.error
+    kernel.wait_for("seen == [None]")
+
+
+def test_a_grant_that_was_made_while_no_cell_ran_is_listed_as_such(kernel: Any, subtests: pytest.Subtests) -> None:
+    in_session = "get_ipython()._agentnb_session.allow_always('bash', (bash,))"
+    assert kernel.run(f"get_ipython().run_cell('1')\n{in_session}").status == "ok"
+    with subtests.test("a cell, also after one within it"):
+        assert MADE not in kernel.run("%agent permissions").printed
+    kernel.run("%agent permissions withdraw 1")
+    with subtests.test("a callback allows in the session"):
+        left_between_cells(kernel, in_session)
+        assert f"1  bash, in this session (until this kernel ends){MADE}" in kernel.run("%agent permissions").printed
+    kernel.run("%agent permissions withdraw 1")
+    browser = Browser(kernel)
+    try:
+        for reach in ("session", "run"):
+            for who in ("callback", "click"):
+                with subtests.test(who, reach=reach):
+                    browser.start_card(CELL.format(options="--background --rule measure=ask"))
+                    kernel.wait_for("run.status == 'waiting_on_user'")
+                    answer = {"always": "bash(git status *)", "reach": reach}
+                    if who == "click":
+                        browser.greet()
+                        question = kernel.value("run.waiting[0].id")
+                        assert browser.ask(do="always", rule=answer["always"], reach=reach, key=question) == ""
+                    else:
+                        left_between_cells(kernel, f"get_ipython()._agentnb_session.current().answer({answer!r})")
+                    kernel.wait_for("len(run.questions) == 2")  # that about the second call keeps the run live
+                    listed = kernel.run("%agent permissions").printed
+                    assert "1  bash(git status *), in " in listed and (MADE in listed) == (who == "callback"), listed
+                    kernel.run("%agent permissions withdraw 1\n%agent answer deny")
+                    kernel.wait_for("not run.should_continue")
+    finally:
+        browser.close()
