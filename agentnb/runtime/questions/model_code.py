@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -71,23 +71,22 @@ def model_code() -> ModelCode | None:
     return None if code is None or code.is_over else code
 
 
-def _on_stack() -> ModelCode | None:
-    """Return the code of a model of which a function is calling."""
+def _callers() -> Iterator[CodeType]:
+    """Yield the code of the functions that are calling, innermost first."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        code = _of_file.get(frame.f_code.co_filename)
-        if code is not None:
-            return code
+        yield frame.f_code
         frame = frame.f_back
-    return None
+
+
+def _on_stack() -> ModelCode | None:
+    """Return the code of a model of which a function is calling."""
+    return next((code for one in _callers() if (code := _of_file.get(one.co_filename)) is not None), None)
 
 
 def _is_left_behind() -> bool:
     """Return whether a function of the code of a model is calling, whose run may have ended."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and not frame.f_code.co_filename.startswith(FILENAME):
-        frame = frame.f_back
-    return frame is not None
+    return any(one.co_filename.startswith(FILENAME) for one in _callers())
 
 
 def _is_in_hook() -> bool:
@@ -96,10 +95,7 @@ def _is_in_hook() -> bool:
     if events is None or shell is None or not _has_run:
         return False
     hooks = {events.EventManager.trigger.__code__, shell.InteractiveShell.transform_cell.__code__}
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code not in hooks:
-        frame = frame.f_back
-    return frame is not None
+    return not hooks.isdisjoint(_callers())
 
 
 def _of_unknown_thread() -> ModelCode | None:
