@@ -47,7 +47,7 @@ from agentnb.notebook.workflow_magic import WorkflowMagics
 from agentnb.rerun.diff import RunDiff
 from agentnb.rerun.replay_result import Replay
 from agentnb.runtime.host.host import Host, current_host
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live import LiveRun, wait_for_ends
 from agentnb.runtime.host.process_end import process_end
 from agentnb.session.session import Session
 from agentnb.tools.builtin.notebook import cell_outputs
@@ -61,6 +61,8 @@ _TRANSFORMERS = "_agentnb_transformers"
 MOMENT = "As it was when this cell ran. Its live card is below the cell that started it"
 USUAL_PLAN = "plan"
 """The variable of ``%%plan``."""
+LOG_SECONDS = 2.0
+"""Seconds in which runs that are left end their logs: Jupyter ends a kernel 2.5 s after it has announced that."""
 EXPERIMENT_VIEWS: tuple[tuple[type, Callable[[Any], str], Callable[[Any], str]], ...] = (
     (Comparison, comparison_html, comparison_text),
     (Design, design_html, design_text),
@@ -144,8 +146,9 @@ def load(shell: InteractiveShell) -> None:
 def _leave_runs(change: Any) -> None:
     """Leave the runs of a kernel that ends. On its control thread."""
     if change["new"]:
-        session_of(change["owner"]).leave()
+        left = session_of(change["owner"]).leave()
         process_end.announce()
+        wait_for_ends(left, LOG_SECONDS)
 
 
 def _register_views(shell: InteractiveShell, runs: CellRuns) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
@@ -29,7 +27,7 @@ from agentnb.policies.permissions.rules import Rule, RuleList
 from agentnb.runtime.budget import Budget
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host.host import Host, current_host, hosted
-from agentnb.runtime.host.live import LiveRun
+from agentnb.runtime.host.live import LiveRun, wait_for_ends
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.questions.grants import SessionGrants, is_copy
 from agentnb.runtime.questions.model_code import check_person
@@ -344,11 +342,14 @@ class Session:
             raise SettingsError("Nothing is running", "%agent history lists past runs")
         return running[-1]
 
-    def leave(self) -> None:
-        """Suspend the runs that wait for an approval: this kernel ends, and another takes them up."""
+    def leave(self) -> list[LiveRun]:
+        """Suspend the runs that wait for an approval, and return them: this kernel ends, and another takes them up."""
+        left = []
         for live in self.running():
             with suppress(SettingsError):  # it waits for none, or its log is in memory only
                 live.suspend(nobody_here=True)
+                left.append(live)
+        return left
 
     def stop(self, chosen: list[LiveRun], seconds: float) -> None:
         """Stop these runs, and wait so long, together, for the ends of those that a cell started.
@@ -357,11 +358,7 @@ class Session:
         """
         for live in chosen:
             live.stop()
-        until = time.monotonic() + seconds
-        for live in chosen:
-            if live in self._live:
-                with suppress(Exception, asyncio.CancelledError):  # how it ended is told by its card
-                    live.result(max(0.0, until - time.monotonic()))
+        wait_for_ends([live for live in chosen if live in self._live], seconds)
 
     def waiting_for_answer(self) -> LiveRun:
         """Return the newest run with an open question for the person; raises `SettingsError` if there is none."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Generator
-from concurrent.futures import Future
+from collections.abc import Generator, Iterable
+from concurrent.futures import Future, wait
 from typing import Any
 from weakref import WeakSet
 
@@ -206,6 +206,11 @@ class LiveRun:
         check_person("Answering a question")
         self._answered.add(answer.question_id)
         self._inbox.put("answer", answer=answer._replace(granted_by=giver()))
+
+
+def wait_for_ends(lives: Iterable[LiveRun], seconds: float) -> None:
+    """Wait so long, together, for the ends of these runs."""
+    wait([live._future for live in lives], seconds)
 
 
 _live_runs: WeakSet[LiveRun] = WeakSet()

@@ -95,18 +95,19 @@ def _read_bounded(response: Any, **_: Any) -> None:
     from requests import ReadTimeout, RequestException
     from urllib3.exceptions import HTTPError, ReadTimeoutError
 
-    try:
-        body = BoundedBody(response.headers.get("Content-Encoding", ""), MAX_BYTES)
-        for chunk in response.raw.stream(CHUNK_BYTES, decode_content=False):
-            if body.add(chunk):
-                raise unexpected(f"it has more than {MAX_BYTES:,} bytes")
-    except (UnknownEncoding, zlib.error):
-        raise unexpected("it is compressed in a way that cannot be read") from None
-    except ReadTimeoutError as error:
-        raise ReadTimeout from error
-    except HTTPError as error:
-        raise RequestException from error
-    response._content, response._content_consumed = body.content, True
+    with closing(response):
+        try:
+            body = BoundedBody(response.headers.get("Content-Encoding", ""), MAX_BYTES)
+            for chunk in response.raw.stream(CHUNK_BYTES, decode_content=False):
+                if body.add(chunk):
+                    raise unexpected(f"it has more than {MAX_BYTES:,} bytes")
+        except (UnknownEncoding, zlib.error):
+            raise unexpected("it is compressed in a way that cannot be read") from None
+        except ReadTimeoutError as error:
+            raise ReadTimeout from error
+        except HTTPError as error:
+            raise RequestException from error
+        response._content, response._content_consumed = body.content, True
 
 
 def check_url(url: object) -> None:
