@@ -260,7 +260,7 @@ class _Return:
         trusted = {line for content in old.values() for line in _lines(content)}
         for name in {name for name in new if new[name] != old.get(name)} | self._touched:
             path = self._copy.source / "logs" / name
-            current = read_plain(path)
+            seen, current = signature(path), read_plain(path)
             if (name != "HEAD" and not REF.fullmatch(name)) or (current is None and os.path.lexists(path)):
                 self._names.dropped.append(f"logs/{name}")
                 continue
@@ -276,9 +276,8 @@ class _Return:
             self._lost -= {value for value in self._lost if value.encode() in content}
             if content != (current or b""):
                 path.parent.mkdir(parents=True, exist_ok=True)
-                own = path.with_name(f"{path.name}.lock")
-                own.write_bytes(content)
-                own.replace(path)
+                if not self._replace(f"logs/{name}", content, time.time_ns(), seen):
+                    self._names.outdated.append(f"logs/{name}")
 
     def _keep_lost(self) -> None:
         """Give a ref to each commit and tag to which none leads any more, and no log either."""

@@ -37,7 +37,7 @@ class Attack(NamedTuple):
     tools: tuple[str, ...] = ("files",)
     rules: Mapping[str, str] = FREE
     approve: str | None = None
-    at: str = "work"
+    at: str = "project"
     """The working folder, from the home."""
     data: str = ".local/share"
     """Where the person's folder of agentnb lies, from the home."""
@@ -75,7 +75,7 @@ def commit(path: str) -> tuple[ToolCall, ToolCall]:
 
 RUNS = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = .\n\tfsmonitor = MARK\n"
 """A configuration of git that has it run a program."""
-RUNS_ELSEWHERE = RUNS.replace("worktree = .", "worktree = HOME/work")
+RUNS_ELSEWHERE = RUNS.replace("worktree = .", "worktree = HOME/project")
 HEAD = "ref: refs/heads/main\n"
 STATUS = "cd x && git status"
 
@@ -109,7 +109,7 @@ def of_planted_repositories() -> Iterator[Attack]:
     yield planted("run by the model itself", *parts(""), bash("git status"), after="", tools=("files", "shell"), rules=allowed)
     yield planted("through a link to the folder", *parts("y"), prepare="mkdir x; ln -s x y")
     yield planted("HEAD through a link to the file", *parts("x", "cor"), write("y", HEAD), prepare="mkdir x; ln -s x/HEAD y")
-    yield planted("by absolute paths", *parts("HOME/work/x"))
+    yield planted("by absolute paths", *parts("HOME/project/x"))
     yield planted("by paths with dots", *parts("x", "cor"), write("x/refs/../../x/./HEAD", HEAD))
     yield planted(
         "HEAD of the person's, which is no branch yet",
@@ -257,29 +257,33 @@ def of_personal_folder() -> Iterator[Attack]:
     )
     yield personal("a working folder inside", read("log-secret"), at=OWN)
     yield personal("a working folder inside, an address", write("allowed-urls.txt", ALLOWS), at=OWN)
-    inside = GIVEN.replace(OWN, "work/data/agentnb")
+    inside = GIVEN.replace(OWN, "project/data/agentnb")
     yield personal(
         "data that is kept in the project",
         write("data/agentnb/allowed-urls.txt", ALLOWS),
-        at="work",
-        data="work/data",
+        at="project",
+        data="project/data",
         prepare=inside,
     )
     yield personal(
-        "the secret that is kept in the project", read("data/agentnb/log-secret"), at="work", data="work/data", prepare=inside
+        "the secret that is kept in the project",
+        read("data/agentnb/log-secret"),
+        at="project",
+        data="project/data",
+        prepare=inside,
     )
     yield personal(
         "the secret in a sandbox",
         bash("cat data/agentnb/log-secret"),
-        at="work",
-        data="work/data",
+        at="project",
+        data="project/data",
         prepare=inside,
         tools=("sandbox",),
         rules={},
     )
     add = "mkdir -p data/agentnb; echo 'ADDRESS&key=AWS_SECRET_ACCESS_KEY' > data/agentnb/allowed-urls.txt"
     yield personal(
-        "an address in a sandbox", bash(add), at="work", data="work/data", prepare=inside, tools=("sandbox",), rules={}
+        "an address in a sandbox", bash(add), at="project", data="project/data", prepare=inside, tools=("sandbox",), rules={}
     )
     tracked = f"{GIVEN}; cd HOME; {REPOSITORY}; git add -f .local; git commit -qm all; echo {SECRET} >> {urls}"
     yield personal("the diff of a home with git", ToolCall("git_diff", {}), prepare=tracked, tools=("git",), rules={})
@@ -305,7 +309,7 @@ def of_linked_files() -> Iterator[Attack]:
     yield linked("a hard link to a file of keys", ".env", read("notes.txt"))
     yield linked("a hard link to a file of keys in a folder", "keys/prod.pem", read("notes.txt"))
     yield linked("a hard link to a key of SSH", "HOME/.ssh/id_rsa", read("notes.txt"))
-    yield linked("a hard link to a file of keys, by an absolute path", ".env", read("HOME/work/notes.txt"))
+    yield linked("a hard link to a file of keys, by an absolute path", ".env", read("HOME/project/notes.txt"))
     yield linked("a search that meets a hard link to a file of keys", ".env", ToolCall("search_files", {"pattern": "kept-for"}))
     yield linked(
         "a search of a hard link alone", ".env", ToolCall("search_files", {"pattern": "kept-for", "path": "notes.txt"})

@@ -28,7 +28,7 @@ from agentnb.tools.builtin.shell.group import Shell
 KEY = "not-a-key-of-any-provider-0123"
 GIT = {"GIT_CONFIG_NOSYSTEM": "1", "LC_ALL": "C", "GIT_EDITOR": "true", "GIT_TERMINAL_PROMPT": "0"}
 PERSONS = {
-    "work/victim.txt": "precious\n",
+    "project/victim.txt": "precious\n",
     ".bashrc": "# mine\n",
     ".gitconfig": "[user]\n\tname = Ada\n\temail = ada@example.org\n[init]\n\tdefaultBranch = main\n",
 }
@@ -69,7 +69,7 @@ class Scene:
             for name, text in PERSONS.items():
                 (self.home / name).parent.mkdir(exist_ok=True, parents=True)
                 (self.home / name).write_text(text)
-            self.script(self.attack.prepare, self.home / "work")
+            self.script(self.attack.prepare, self.home / "project")
             prepared.mkdir(exist_ok=True)
             subprocess.run(["cp", "-a", self.home, copy], check=True)
         else:

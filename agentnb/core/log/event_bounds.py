@@ -45,7 +45,7 @@ def max_event_bytes(size: int) -> int:
 
 
 def cut_event(event: AnyEvent, most: int) -> AnyEvent:
-    """Return the event in at most so many bytes: its long texts, lists and images are cut, with a mark in their place.
+    """Return the event in at most so many bytes: long texts and images leave a mark where they are cut, lists none.
 
     Raises OSError if it cannot be.
     """

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from types import CodeType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
+from agentnb.core.questions import ASK_PERSON
 from agentnb.core.todos import TODO_TOOL
 from agentnb.errors import SettingsError, near, nearest
 from agentnb.policies.permissions.rules import EFFECT, Rule, RuleList
 from agentnb.tools.agent_tool import AgentTool
-from agentnb.tools.builtin.named import ASK_PERSON, GROUP_OF
+from agentnb.tools.builtin.named import GROUP_OF
 from agentnb.tools.function import MARK, FunctionTool
 from agentnb.tools.mcp.server import PREFIX, ServerTools, server_tools
 from agentnb.tools.mcp.wire_names import FIND_TOOLS, may_be_of, wire_name
@@ -95,7 +97,7 @@ def _is_known(word: str, names: Iterable[str], servers: Iterable[str]) -> bool:
         return True
     if word.startswith(PREFIX):
         return word.removeprefix(PREFIX).partition("/")[0] in servers
-    beginning = word.partition("*")[0].partition("?")[0].partition("[")[0]
+    beginning = re.split(r"[*?[]", word, maxsplit=1)[0]
     if beginning == word:
         return word in names or any(may_be_of(server, word) for server in servers)
     of_servers = [wire_name(server, "") for server in servers]  # of the tools only this is known before they are listed

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from agentnb.store.before_images.images import digest
 from agentnb.store.before_images.records import ABSENT
 from agentnb.tools.builtin.files import confined
-from agentnb.tools.builtin.files.personal_folder import is_within
+from agentnb.tools.builtin.files.personal_folder import leads_into
 from agentnb.tools.builtin.files.protected import folder_check, is_protected_name, one_part_at_a_time
 from agentnb.tools.builtin.files.refusals import FileRefused
 from agentnb.tools.builtin.files.replacing import is_read_only, written_beside
@@ -92,6 +92,6 @@ def _names_within(path: Path, work_dir: Path, store: Path) -> tuple[str, ...]:
         raise NotAllowed("it is not in the folder that the run worked in")
     if Path(os.path.realpath(work_dir)) != work_dir:
         raise NotAllowed("the folder that the run worked in is elsewhere now")
-    if is_within(str(path), store) or any(map(is_protected_name, path.parts)):
+    if leads_into(str(path), store) or any(map(is_protected_name, path.parts)):
         raise NotAllowed(PROTECTED)
     return path.relative_to(work_dir).parts

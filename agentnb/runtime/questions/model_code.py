@@ -34,7 +34,7 @@ class ModelCode:
         self.is_over = False
         """Whether the outermost run around it has ended."""
         _of_file[self.filename] = self
-        _has_run.add(True)
+        _has_run.set()
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -57,8 +57,8 @@ BETWEEN_CELLS = "code"
 running_cells: list[Any] = [None]
 """The cells of the person that run; None before the first has ended, and outside a notebook."""
 _is_click: ContextVar[bool] = ContextVar("is_click", default=False)
-_has_run: set[bool] = set()
-"""Not empty once the code of a model has run in this process."""
+_has_run = threading.Event()
+"""Set once the code of a model has run in this process."""
 _of_file: WeakValueDictionary[str, ModelCode] = WeakValueDictionary()
 """The code of live runs, by its file name: their elicitations hold it."""
 
@@ -92,7 +92,7 @@ def _is_left_behind() -> bool:
 def _is_in_hook() -> bool:
     """Return whether a hook of IPython is calling, which may be one that the code of a model has registered by any name."""
     events, shell = (sys.modules.get(f"IPython.core.{name}") for name in ("events", "interactiveshell"))
-    if events is None or shell is None or not _has_run:
+    if events is None or shell is None or not _has_run.is_set():
         return False
     hooks = {events.EventManager.trigger.__code__, shell.InteractiveShell.transform_cell.__code__}
     return not hooks.isdisjoint(_callers())

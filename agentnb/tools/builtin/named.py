@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any, TypeAlias
 
 from agentnb.advice import AnyAdvice, Plain
+from agentnb.core.questions import ASK_PERSON
 from agentnb.errors import UnknownTool, near, nearest
 from agentnb.tools.builtin.files.group import Files
 from agentnb.tools.builtin.git.group import Git
@@ -29,7 +30,6 @@ GROUPS: dict[str, type[ToolGroup]] = {group.word: group for group in CLASSES}
 """The groups by their words."""
 GROUP_OF = {tool: word for word, group in GROUPS.items() for tool in group.tool_names}
 """The group of each built-in tool."""
-ASK_PERSON = "ask_person"
 LATE = {ASK_PERSON: "agentnb.tools.ask_person"}
 """Imported when it is named: making it reads its docstring, which needs a library."""
 WORDS = (*GROUPS, *GROUP_OF, ASK_PERSON)

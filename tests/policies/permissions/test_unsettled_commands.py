@@ -213,9 +213,9 @@ def test_a_nested_deny_asks_until_the_outermost_run_allows(tmp_path: Path) -> No
 def test_writing_is_harmless_in_the_working_folder_alone(
     subtests: pytest.Subtests, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PATH", f"{tmp_path}/work/.venv/bin:/usr/bin")
-    monkeypatch.setenv("HOME", f"{tmp_path}/work")
-    work = tmp_path / "work"
+    monkeypatch.setenv("PATH", f"{tmp_path}/mine/.venv/bin:/usr/bin")
+    monkeypatch.setenv("HOME", f"{tmp_path}/mine")
+    work = tmp_path / "mine"
     (work / "sub").mkdir(parents=True)
     (work / "up").symlink_to("..")
     (work / "bare").mkdir()
@@ -269,12 +269,12 @@ COMPOUNDS = [
 
 
 def test_a_list_is_allowed_where_a_rule_allows_each_part(subtests: pytest.Subtests, tmp_path: Path) -> None:
-    (tmp_path / "work" / "sub").mkdir(parents=True)
-    (tmp_path / "work" / "up").symlink_to("..")
+    (tmp_path / "mine" / "sub").mkdir(parents=True)
+    (tmp_path / "mine" / "up").symlink_to("..")
     rules = {"shell(git diff *)": "allow", "shell(head *)": "allow"}
     for line, verdict in COMPOUNDS:
         with subtests.test(line):
-            assert judged(line, rules, tmp_path / "work", "rules").verdict == verdict
+            assert judged(line, rules, tmp_path / "mine", "rules").verdict == verdict
     assert judged("git diff | head", {"shell(git d*)": "ask", **rules}, tmp_path, "rules").verdict == "ask"
     grant = RunBuilder().add(w.GrantGiven, grant_id="g1", tool="shell", rule="shell(git diff *)").run
     gate = PermissionGate(Permissions(), Toolbox([shell]).get, tmp_path)

@@ -25,10 +25,10 @@ def personal_identity() -> Identity:
 
 def is_personal(path: str) -> bool:
     """Return whether a path, links followed, leads into the folder, which may not exist yet."""
-    return is_within(path, settings.personal_folder())
+    return leads_into(path, settings.personal_folder())
 
 
-def is_within(path: str, folder: Path) -> bool:
+def leads_into(path: str, folder: Path) -> bool:
     """Return whether a path, links followed, leads into a folder, on a file system that ignores letter case."""
     return f"{path}/".casefold().startswith(f"{os.path.realpath(folder)}/".casefold())
 

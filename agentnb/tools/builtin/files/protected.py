@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from agentnb.core.forks import after_fork
 from agentnb.tools.builtin.files.confined import Place, Visit
-from agentnb.tools.builtin.files.personal_folder import is_personal, is_within
+from agentnb.tools.builtin.files.personal_folder import is_personal, leads_into
 from agentnb.tools.builtin.files.refusals import FileRefused
 
 NAMES = frozenset({".git", ".agentnb"})
@@ -60,7 +60,7 @@ def check_names(place: Place) -> None:
 
 def check_store(place: Place, store: Path | None) -> None:
     """Raise `FileRefused` for a place in the folder of the logs of runs."""
-    if store is not None and is_within(place.real, store):
+    if store is not None and leads_into(place.real, store):
         raise _refusal(place, store.name)
 
 
