@@ -120,10 +120,18 @@ class _Reader:
                 if self._form.finals & set(self._into.options[-1].names):
                     break
             elif not self._has_entered(word):
-                self._into.operands.append(word)
+                self._add_operand(word)
                 if self._form.stops:
                     break
-        self._into.operands += self._words[self._at :]
+        for word in self._words[self._at :]:
+            self._add_operand(word)
+
+    def _add_operand(self, word: Word) -> None:
+        self._into.operands.append(word)
+        meant = self._form.signs.get(word.prefix[:1])
+        if meant is not None and word.value != word.prefix[:1]:
+            spec = self._form.spec(meant)
+            self._into.options.append(Option(self._form, (spec.name,), spec.name))
 
     def _has_entered(self, word: Word) -> bool:
         """Go on with the form that the first operand names, and return True, if there is one."""

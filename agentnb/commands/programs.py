@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
@@ -78,6 +78,8 @@ class ProgramForm:
     """Whether a question may offer a pattern with what it starts."""
     is_bundled: bool = False
     """Whether the first operand is options without a dash."""
+    signs: Mapping[str, str] = field(default_factory=dict)
+    """Options by the sign before an operand that stands for them."""
 
     def spec(self, spelling: str) -> OptionSpec:
         """Return the option of a spelling; one that is not listed is an option of its own, without a value."""
@@ -150,6 +152,7 @@ def _form(name: str, row: Mapping[str, Any], forms: Mapping[str, ProgramForm]) -
         stops=row.get("stops", False) or row.get("operands") in ("command", "script"),
         is_offered=row.get("offered", False),
         is_bundled=row.get("bundled", False),
+        signs=row.get("signs", {}),
         **names,
     )
 

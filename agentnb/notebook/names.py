@@ -14,6 +14,7 @@ from agentnb.advice import Advised, NameOne, Plain, advised
 from agentnb.agent.agent import Agent
 from agentnb.agent.output import Output
 from agentnb.context import history
+from agentnb.core.questions import ASK_PERSON
 from agentnb.detect.run import Run
 from agentnb.display.texts.notebook_commands import is_variable
 from agentnb.errors import InvalidTool, SettingsError, UnknownModel, UnknownTool, near
@@ -23,7 +24,7 @@ from agentnb.notebook.lookup.dotted_names import find_dotted, is_dotted, propose
 from agentnb.runtime.runs.gate_names import name_of_gate, names_of_gates
 from agentnb.tools.agent_tool import AgentTool, offer_of, tool_of_variable
 from agentnb.tools.builtin.group import ToolGroup
-from agentnb.tools.builtin.named import ASK_PERSON, WORDS, Groups, near_tools, tools_of, tools_of_word
+from agentnb.tools.builtin.named import WORDS, Groups, near_tools, tools_of, tools_of_word
 from agentnb.tools.function import as_tool
 from agentnb.tools.mcp.logged import servers_of_log
 from agentnb.tools.mcp.server import MCPServer, server_tools, servers_among

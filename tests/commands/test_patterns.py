@@ -95,7 +95,9 @@ FORBIDDEN = {
     " | ssh host rm x | /lib64/ld-linux-x86-64.so.2 /bin/rm x | uv run rm x | docker run --rm -it image rm x"
     " | npx rm x | python -m rm x"
     " | sudo env nice rm x | find . -execdir rm {} ; | git bisect run rm x | git submodule foreach rm x | rm $X",
-    "git push --force *": "git push origin x -f | git -C d push -f | git push --force | git -P push --forc x",
+    "git push --delete *": "git push origin :main | git push -d origin main",
+    "git push --force *": "git push origin +main | git push origin -- +HEAD:main"
+    " | git push origin x -f | git -C d push -f | git push --force | git -P push --forc x",
     "git push *": "git -C d push x | git push | git --no-pager push",
     "git push origin main": "git push origin main | git push -q origin main",
     "/usr/bin/rm *": "rm x",
@@ -104,6 +106,7 @@ FORBIDDEN = {
 }
 NOT_FORBIDDEN = {
     "rm -rf *": "rm -r x | rm -- -rf | git rm -rf x | ls -rf | echo 'rm -rf x' | rm \"./$X\"",
+    "git push --delete *": "git push origin main | git push origin : | git push origin +main:x",
     "git push --force *": 'git push | git commit -m "$X" | git push origin main | git push --force-with-lease',
     "git push *": "git commit -m push | git log push | git stash push | echo git push",
     "git push origin main": "git push origin dev | git push",

@@ -21,7 +21,7 @@ import commands_page
 
 ROWS = tomllib.loads(Path(programs.__file__).with_name("programs.toml").read_text(encoding="utf-8"))
 KEYS = {"source", "like", "options", "starts", "writes", "words", "stops", "operands", "skip", "ends", "commands", "finals"}
-KEYS |= {"bundled", "harmless", "modules", "offered"}
+KEYS |= {"bundled", "signs", "harmless", "modules", "offered"}
 
 
 def test_each_row_has_a_source_and_only_known_keys(subtests: pytest.Subtests) -> None:

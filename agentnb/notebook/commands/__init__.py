@@ -10,6 +10,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from agentnb import settings
 from agentnb.advice import NameOne, Plain
+from agentnb.core.questions import ASK_PERSON
 from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, nearest
@@ -34,7 +35,7 @@ from agentnb.notebook.names import find_model, find_tools, tool_names, words_of
 from agentnb.session.defaults import MODELS
 from agentnb.session.session import Session
 from agentnb.tools.builtin.group import BuiltinTool
-from agentnb.tools.builtin.named import ASK_PERSON, GROUPS
+from agentnb.tools.builtin.named import GROUPS
 from agentnb.tools.function import FunctionTool
 from agentnb.tools.toolbox import Toolbox
 
