@@ -8,14 +8,16 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from itertools import count
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from agentnb.errors import SettingsError
+
+T = TypeVar("T")
 
 _numbers = count(1)
 FILENAME = "<run_python "
@@ -106,13 +108,17 @@ def _of_unknown_thread() -> ModelCode | None:
 
 
 @contextmanager
-def as_code(code: ModelCode | None) -> Iterator[None]:
-    """Let this thread, which the code has started, belong to it."""
-    before = _current.set(code)
+def _bound(variable: ContextVar[T], value: T) -> Iterator[None]:
+    before = variable.set(value)
     try:
         yield
     finally:
-        _current.reset(before)
+        variable.reset(before)
+
+
+def as_code(code: ModelCode | None) -> AbstractContextManager[None]:
+    """Let this thread, which the code has started, belong to it."""
+    return _bound(_current, code)
 
 
 def leave_code() -> None:
@@ -120,14 +126,9 @@ def leave_code() -> None:
     _current.set(None)
 
 
-@contextmanager
-def click() -> Iterator[None]:
+def click() -> AbstractContextManager[None]:
     """Let what is done in the block be the person's, whether or not a cell runs."""
-    before = _is_click.set(True)
-    try:
-        yield
-    finally:
-        _is_click.reset(before)
+    return _bound(_is_click, True)
 
 
 def giver() -> str:

@@ -49,11 +49,11 @@ class MCPServer:
         if not isinstance(self.command_or_url, str) or not self.command_or_url.strip():
             raise SettingsError(f"The MCP server {self.name} has neither a command nor an address", _EXAMPLE)
         for setting, kinds, items in (("args", str, "texts"), ("roots", str | Path, "folders")):
-            given = getattr(self, setting)
-            each = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (None,)
-            if not all(isinstance(one, kinds) and (setting == "args" or str(one).strip()) for one in each):
+            values = getattr(self, setting)
+            listed = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else (None,)
+            if not all(isinstance(item, kinds) and (setting == "args" or str(item).strip()) for item in listed):
                 raise SettingsError(f"{setting} of the MCP server {self.name} are not a list of {items}", _EXAMPLE)
-            object.__setattr__(self, setting, each)
+            object.__setattr__(self, setting, listed)
         object.__setattr__(self, "roots", tuple([str(home_expanded(root).absolute()) for root in self.roots]))
         for setting in ("env", "headers"):
             given = getattr(self, setting)

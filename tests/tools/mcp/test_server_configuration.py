@@ -115,8 +115,8 @@ def test_values_of_variables_are_in_no_error(snapshot: Snapshot, subtests: pytes
 
 
 def test_args_and_roots_are_any_collection_and_nothing_else(subtests: pytest.Subtests) -> None:
-    given = MCPServer("a", "x", (arg for arg in ["--utc"]), roots=(root for root in ["/srv"]))
-    assert (given.args, given.roots) == (("--utc",), ("/srv",)), "read once"
+    server = MCPServer("a", "x", (arg for arg in ["--utc"]), roots=(root for root in ["/srv"]))
+    assert (server.args, server.roots) == (("--utc",), ("/srv",)), "read once"
     for setting, value in (("roots", Path("/srv")), ("roots", "/srv"), ("roots", [" "]), ("args", "--utc"), ("args", 5)):
         with subtests.test(f"{setting} {value!r}"), pytest.raises(SettingsError, match=f"{setting} of the MCP server a"):
             MCPServer("a", "x", **{setting: value})  # type: ignore[arg-type]
