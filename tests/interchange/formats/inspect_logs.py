@@ -1,6 +1,6 @@
-"""Write the logs of Inspect beside this script, one evaluation in each form that its writer has.
+"""Write the logs of Inspect in `files`: one evaluation in each form that its writer has.
 
-usage: python make_logs.py FOLDER     with inspect_ai installed
+usage: python inspect_logs.py FOLDER     with inspect_ai installed
 """
 
 from __future__ import annotations
