@@ -392,12 +392,14 @@ class RunWriter:
         stated, summed = self._total, self._sum_of_replies()
         pairs = ((name, getattr(stated, name), getattr(summed, name)) for name in _COUNTS)
         found = [
-            f"{total:,} {name} tokens for {own:,}" for name, total, own in pairs if None not in (total, own) and total != own
+            f"{total:,} {name} tokens instead of {own:,}"
+            for name, total, own in pairs
+            if None not in (total, own) and total != own
         ]
         if stated.cost is None or summed.cost is None or self._has_nested_cost:
             return found
         is_same = isclose(stated.cost, summed.cost, rel_tol=_ROUNDED)
-        return found if is_same else [*found, f"${stated.cost:.6g} for ${summed.cost:.6g}"]
+        return found if is_same else [*found, f"${stated.cost:.6g} instead of ${summed.cost:.6g}"]
 
     def _origin_with_total(self) -> e.Origin:
         """Return the origin with the usage of the whole run, unless the replies report all that the trace sums up."""

@@ -131,9 +131,21 @@ class SessionLog:
         return next((item for item in reversed(self.items) if isinstance(item, Reply)), None)
 
     @property
+    def copied_replies(self) -> int:
+        """The number of replies that were copied."""
+        return sum(isinstance(item, Reply) for item in self.items[: self.copied])
+
+    @property
+    def ends_with_message(self) -> bool:
+        """Whether the last item is a message to the agent."""
+        return bool(self.items) and isinstance(self.items[-1], _UserMessage)
+
+    @property
     def model(self) -> str:
-        """The model of the first reply that names one."""
-        return next((reply.model for reply in self.replies if reply.model), "")
+        """The model of the first reply that names one, before those that were copied."""
+        return next(
+            (one.model for one in (*self.items[self.copied :], *self.replies) if isinstance(one, Reply) and one.model), ""
+        )
 
     def write(
         self, writer: RunWriter, model: str = "", *, ended: bool = False, end: Callable[[], Run | None] | None = None
