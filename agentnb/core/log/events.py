@@ -78,7 +78,7 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     trial: str = ""
     """Which attempt at its task it was, if the trace says so."""
     benchmark: str = ""
-    """The benchmark that the task is part of, or its file if the trace does not name it; empty without a task."""
+    """The benchmark that the task is part of, or its file if the trace does not name it; empty if ids of tasks are unique."""
     usage: Usage | None = None
     """Usage of the whole run, if the trace reports more than its replies do; else None."""
     has_nested_cost: bool = False

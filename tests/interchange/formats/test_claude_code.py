@@ -14,7 +14,7 @@ from session_files import FILES, claude_call, claude_reply, claude_result, claud
 
 from agentnb import Run, load_trace, load_traces, tables
 from agentnb.context.request_history import sent_requests
-from agentnb.core.log.events import ModelReplied
+from agentnb.core.log.events import CommandReceived, ModelReplied
 from agentnb.core.messages import Image, Text, Thinking
 from agentnb.errors import TraceError
 from agentnb.interchange.archives import trace_file
@@ -333,6 +333,10 @@ def test_the_prompt_is_what_the_person_typed_and_not_the_product_s_notices(tmp_p
         claude_user("u4", "u3", "<local-command-stdout>Bye!</local-command-stdout>"),
     )
     assert run.prompt == "Go" and run.status == "unknown"
+    by_person = {
+        event.message.author: event.by_person for event in run.events if isinstance(event, CommandReceived) and event.message
+    }
+    assert by_person == {"claude-code": False, "command": True}
     assert [author for author, _ in said(run)] == ["", "claude-code", "command", "command", "command"]
 
 

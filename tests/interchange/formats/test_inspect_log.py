@@ -116,7 +116,8 @@ def test_a_log_of_zstandard_frames_or_chunks_is_read_without_an_extra(subtests: 
             assert [(one.name, one.arguments) for one in calls(passed)] == [("add", {"a": 1, "b": 2})]
             assert recorded(failed)["metadata"] == {"level": 1} and recorded(passed)["target"] == "3"
             assert records(passed)[0].seconds is not None and passed.tools[0].description == "Add two numbers."
-            assert passed.origin is not None and (passed.origin.task, passed.origin.trial) == ("1", "1")
+            assert passed.origin is not None and passed.origin.benchmark == "sums"
+            assert (passed.origin.task, passed.origin.trial) == ("1", "1")
 
 
 def test_a_reply_has_the_usage_time_and_duration_of_its_model_call() -> None:
