@@ -217,7 +217,7 @@ def _facts_about(guidance: Guidance, facts: RoundFacts, one: WorkflowRound) -> R
 
 def _command_received(self: Judgements, event: e.CommandReceived, run: RunFacts) -> None:
     """Reset what is counted in a row when the person has said something new."""
-    if event.command != "say":
+    if not event.is_from_person:
         return
     self.reasons.progressed()
     self.ignored.clear()

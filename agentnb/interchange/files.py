@@ -48,9 +48,10 @@ def load_trace(path: str | Path, *, strict: bool = True, follow: Literal[True]) 
 def load_trace(path: str | Path, *, strict: bool = True, follow: bool = False) -> Run | FollowedRun:
     """Return the run of a file of any format that agentnb reads. A log without an end gives a run with status ``interrupted``.
 
-    Of a run with nested runs and forks in the same file, the outer one is returned. ``strict=False`` leaves out what is
-    damaged. ``follow=True`` returns a `FollowedRun`, which grows with a log that another process writes. Raises `TraceError`
-    if the file cannot be read or holds several runs, `StoreError` if it cannot be opened.
+    Of a run with nested runs and forks in the same file, the outer one is returned; of runs that continue each other, the
+    last. ``strict=False`` leaves out what is damaged. ``follow=True`` returns a `FollowedRun`, which grows with a log that
+    another process writes. Raises `TraceError` if the file cannot be read or holds several runs, `StoreError` if it cannot be
+    opened.
     """
     path = _expanded(path)
     if path.is_dir():
@@ -59,7 +60,10 @@ def load_trace(path: str | Path, *, strict: bool = True, follow: bool = False) -
         return FollowedRun(path)
     runs = [*_whole(path, strict, [])]
     ids = {run.id for run in runs}
-    outer = [run for run in runs if run.parent_id not in ids and (run.forked_from is None or run.forked_from.run_id not in ids)]
+    inner = {run.continued_from for run in runs} | {
+        run.id for run in runs if run.parent_id in ids or (run.forked_from is not None and run.forked_from.run_id in ids)
+    }
+    outer = [run for run in runs if run.id not in inner]
     if len(outer) != 1:
         what = f"{path} holds {len(outer):,} runs" if outer else f"{path} holds no run"
         raise TraceError(what, LoadTraces(str(path), lead="Load all of them") if outer else "")

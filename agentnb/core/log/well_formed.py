@@ -207,8 +207,9 @@ class _Reading:
         self.messages = len(event.history) + 1
         if event.compacted is not None:
             self.check_compacted(event.compacted)
-        if event.origin is not None and event.origin.usage is not None:
-            check_usage(event.origin.usage)
+        for usage in () if event.origin is None else (event.origin.usage, event.origin.stated):
+            if usage is not None:
+                check_usage(usage)
         if event.forked_from is not None:
             check_number("forked_from.round", event.forked_from.round)
 

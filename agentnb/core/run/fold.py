@@ -297,8 +297,9 @@ def _limit_reached(run: RunFacts, event: e.LimitReached) -> None:
 def _command_received(run: RunFacts, event: e.CommandReceived) -> None:
     if event.command == "say":
         run._pending.append(event.message or user(event.text))
-        run._counters.calls_this_turn = 0
-        run._calls.clear()
+        if event.by_person:
+            run._counters.calls_this_turn = 0
+            run._calls.clear()
     elif event.command in ("pause", "resume"):
         run._paused = event.command == "pause"
         _set_status(run)

@@ -58,7 +58,7 @@ class Default:
         elif kind is TodosChanged or kind is RunFinished:
             for each_rule in (self._reopened, *self._ends):
                 found = (*found, *each_rule.take(event, run))
-        elif kind is CommandReceived and event.command == "say":  # type: ignore[union-attr]  # the type says it, not mypy
+        elif kind is CommandReceived and event.is_from_person:  # type: ignore[union-attr]  # the type says it, not mypy
             for each_rule in (*self._rules, self._near):
                 each_rule.spoke(event)  # type: ignore[arg-type]
         return found

@@ -44,7 +44,12 @@ def read(file: TraceFile) -> Iterator[Run]:
         if "annotations" in record:
             recorded["annotations"] = _literal(record["annotations"])
         writer = file.writer(
-            NAME, position, task=str(task), agent=str(record.get("mas_name") or "team"), settings={"recorded": recorded}
+            NAME,
+            position,
+            task=str(task),
+            benchmark=record.get("benchmark_name"),
+            agent=str(record.get("mas_name") or "team"),
+            settings={"recorded": recorded},
         )
         if isinstance(trace, str):
             take_log(writer, trace, "")

@@ -59,9 +59,14 @@ def _run(file: TraceFile, position: str, record: dict[str, Any]) -> Run:
     tools = decoded(tools.encode()) if isinstance(tools, str) else tools
     about = {key: value for key, value in record.items() if key not in ("conversations", "tools", "system")}
     listed = tools_of(tools) if isinstance(tools, list) else ()
-    task = str(record.get("id") or "")
     writer = file.writer(
-        NAME, position, task=task, model=str(record.get("model") or ""), tools=listed, settings=recorded(about, *about)
+        NAME,
+        position,
+        task=str(record.get("id") or ""),
+        benchmark=None,
+        model=str(record.get("model") or ""),
+        tools=listed,
+        settings=recorded(about, *about),
     )
     if isinstance(system := record.get("system"), str) and system:
         writer.system(system)
