@@ -110,16 +110,19 @@ class Comparison:
         return self._analyse(units_of(*map(_completed, self.cells)))
 
     @cached_property
-    def extremes(self) -> tuple[Found, Found] | None:
-        """The lowest and the highest difference that the missing values allow; None without any, or without any value.
-
-        They are 0 or 1 for passes, else the stated limits, or the least and greatest value that was seen.
-        """
+    def value_limits(self) -> tuple[float, float] | None:
+        """Least and greatest value: 0 and 1 of passes, else those stated, or those seen; None if no value is known."""
         seen = [cell.value for arm in self.cells for cell in arm if cell.value is not None]
-        if not seen or not self.missing_values:
+        if self.limits or not seen:
+            return self.limits
+        return PASSES if {*seen} <= {*PASSES} else (min(seen), max(seen))
+
+    @cached_property
+    def extremes(self) -> tuple[Found, Found] | None:
+        """The lowest and the highest difference that the missing values allow within `value_limits`; None without any."""
+        if self.value_limits is None or not self.missing_values:
             return None
-        a, b = self.cells
-        low, high = self.limits or (PASSES if {*seen} <= {*PASSES} else (min(seen), max(seen)))
+        (a, b), (low, high) = self.cells, self.value_limits
         lowest, highest = (units_of(impute(a, one), impute(b, other)) for one, other in ((low, high), (high, low)))
         return self._analyse(lowest), self._analyse(highest)
 
@@ -136,8 +139,7 @@ class Comparison:
         if self.could_turn is None:
             return ""
         values = "missing value" if self.missing_values == 1 else "missing values"
-        seen = {cell.value for arm in self.cells for cell in arm} - {None}
-        within = "" if self.limits or seen <= {*PASSES} else ", within the values seen"
+        within = "" if self.limits or self.value_limits == PASSES else ", within the values seen"
         if self.could_turn:
             return f"{self.missing_values:,} {values} could turn it{within}"
         return f"It holds whatever the {self.missing_values:,} {values} {'is' if self.missing_values == 1 else 'are'}{within}"

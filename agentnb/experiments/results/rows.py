@@ -11,6 +11,8 @@ import msgspec
 
 from agentnb.core.log.events import ErrorRaised
 from agentnb.core.messages import ToolResult
+from agentnb.core.todos import TODO_TOOL
+from agentnb.detect.agent_runs import works_in_steps
 from agentnb.detect.run import Run
 from agentnb.experiments.planning.checks import MEASURES, Check, values_of
 from agentnb.runtime.run_end import OF_THE_REPLY
@@ -65,6 +67,8 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     """The first round with a loop, from 1; None without one."""
     unanswered: int = 0
     """Questions to a person that nobody answered."""
+    has_tools: bool = True
+    """Whether the model was offered a tool besides the todo list."""
     lacked: tuple[str, ...] = ()
     """Tools that the model called and the agent did not have."""
     digest: str = ""
@@ -141,6 +145,7 @@ def row_of(run: Run, checks: Sequence[Check], columns: Mapping[str, Any], **cell
         seconds=run.seconds,
         loop_round=min(loops, default=None),
         unanswered=sum(code in UNANSWERED for _, code in codes),
+        has_tools=works_in_steps(run) or any(tool.name != TODO_TOOL for tool in run.tools),
         lacked=tuple(dict.fromkeys([name for name, code in codes if code == "unknown_tool"])),
         digest=digest_of(run),
     )

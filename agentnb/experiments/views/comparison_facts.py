@@ -97,7 +97,7 @@ def states_of(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
         why = ", ".join(f"{reason} ({count:,})" for reason, count in counts.most_common(MAX_REASONS))
         more = f" and {len(counts) - MAX_REASONS} more reasons" if len(counts) > MAX_REASONS else ""
         rows.append([name, *[f"{count:,}" for count in states.values()], *([why + more] if with_reasons else [])])
-    return ["values", *STATES, *(["missing because"] if with_reasons else [])], rows
+    return ["variant", *STATES, *(["missing because"] if with_reasons else [])], rows
 
 
 def facts(comparison: Comparison) -> Iterator[Fact]:
@@ -159,7 +159,9 @@ def _extremes(comparison: Comparison) -> Iterator[Fact]:
     names = ("at their lowest", "at their highest") if not sign else ("at their worst", "at their best")
     values = comparison.extremes if sign >= 0 else comparison.extremes[::-1]
     for name, value in zip(names, values, strict=True):
-        yield Fact(f"Missing values {name}", estimate_told(value), f"for {comparison.a}")
+        yield Fact(
+            f"Missing values {name}", estimate_told(value), f"{comparison.value_limits[0]:g} or {comparison.value_limits[1]:g}"
+        )
 
 
 def _means(comparison: Comparison) -> Iterator[Fact]:
@@ -169,10 +171,16 @@ def _means(comparison: Comparison) -> Iterator[Fact]:
 
 
 def _left_out(comparison: Comparison) -> Iterator[Fact]:
-    if left := comparison.left_out:
-        more = f" and {len(left) - MAX_NAMED:,} more" if len(left) > MAX_NAMED else ""
-        named = ", ".join(unit.name for unit in left[:MAX_NAMED])
-        yield Fact("Left out", f"{len(left):,} of {counted(len(comparison.units), 'pair')}: {named}{more}", "no value in both")
+    left, units = comparison.left_out, comparison.units
+    if not left:
+        return
+    with_model, with_repeat = len({unit.model for unit in units}) > 1, any(unit.repeat for unit in units)
+    named = []
+    for unit in left[:MAX_NAMED]:
+        about = [*([unit.model] if with_model else []), *([f"repeat {(unit.repeat or 0) + 1}"] if with_repeat else [])]
+        named.append(f"{unit.task} ({', '.join(about)})" if about else unit.task)
+    more = f" and {len(left) - MAX_NAMED:,} more" if len(left) > MAX_NAMED else ""
+    yield Fact("Left out", f"{len(left):,} of {counted(len(units), 'pair')}: {', '.join(named)}{more}", "no value in both")
 
 
 def _completed(comparison: Comparison) -> Iterator[Fact]:
