@@ -51,8 +51,8 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     """The name of the check that decides."""
     values: dict[str, Value] = {}
     """By the name of the check."""
-    is_settled: bool = False
-    """Whether the values take into account how the run ended; those in rows of earlier versions do not."""
+    end: str = ""
+    """The state of the run by which its values count, which they take into account; empty in rows of earlier versions."""
     check_errors: dict[str, str] = {}
     """The checks that raised: their values are unknown."""
     cluster: str = ""
@@ -85,6 +85,11 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.status in WHOLE
 
     @property
+    def is_lost(self) -> bool:
+        """Whether the provider, a person, or the end of a process ended the run."""
+        return (self.end or self.status) not in (*WHOLE, *CUT_SHORT)
+
+    @property
     def reason(self) -> str:
         """Why the run did not complete, or nobody answered it; empty for one that completed without a question."""
         if self.is_completed:
@@ -103,16 +108,16 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
         if name in self.check_errors:
             return None
         if name in MEASURES and name not in self.values:
-            given = getattr(self, name) if self.status in (*WHOLE, *CUT_SHORT) else None
+            given = None if self.is_lost else getattr(self, name)
         else:
-            given = self.values.get(name) if self.is_settled else settle_value(self.values.get(name), self.status)
+            given = self.values.get(name) if self.end else settle_value(self.values.get(name), self.status)
         return None if given is None else float(given)
 
     def state(self, name: str) -> str:
         """Return the state of the value, one of `STATES`."""
         if self.value(name) is not None:
             return "scored"
-        return "not run" if self.status == NOT_RUN else "unknown" if self.status in (*WHOLE, *CUT_SHORT) else "failed"
+        return "not run" if self.status == NOT_RUN else "failed" if self.is_lost else "unknown"
 
     def why_missing(self, name: str) -> str:
         """Return why there is no value; empty if there is one."""
@@ -136,7 +141,7 @@ def row_of(run: Run, checks: Sequence[Check], columns: Mapping[str, Any], **cell
         stop_reason=run.stop_reason or "",
         error="" if run.error is None else run.error.message.partition("\n")[0][:300],
         values=settled,
-        is_settled=True,
+        end=end,
         check_errors=errors,
         rounds=len(run.rounds),
         cost=run.cost,
