@@ -55,20 +55,12 @@ class Unit(NamedTuple):
 
 def cell_values(rows: Iterable[Row], name: str) -> list[CellValue]:
     """Return the cells of rows with their values of a check or measure."""
-    return [
-        CellValue(
-            row.task,
-            row.model,
-            row.variant,
-            row.repeat,
-            row.seed,
-            row.value(name),
-            row.state(name),
-            row.why_missing(name),
-            row,
-        )
-        for row in rows
-    ]
+    return [_cell_value(row, name, row.value(name)) for row in rows]
+
+
+def _cell_value(row: Row, name: str, value: float | None) -> CellValue:
+    state, reason = (STATES[0], "") if value is not None else (row.state(name), row.why_missing(name))
+    return CellValue(row.task, row.model, row.variant, row.repeat, row.seed, value, state, reason, row)
 
 
 def count_states(cells: Iterable[CellValue]) -> dict[str, int]:
@@ -96,24 +88,23 @@ def units_of(a: Sequence[CellValue], b: Sequence[CellValue]) -> list[Unit]:
     A unit is a task and model, and a repeat where both arms drew it by the same seed.
     """
     no_models = without_models(a, b)
-    arms: tuple[dict[tuple[str, str], list[CellValue]], ...] = ({}, {})
-    for cells, by_place in zip((a, b), arms, strict=True):
+    places: dict[tuple[str, str], tuple[list[CellValue], list[CellValue]]] = {}
+    for arm, cells in enumerate((a, b)):
         for cell in cells:
-            by_place.setdefault((cell.task, "" if no_models else cell.model), []).append(cell)
-    return [
-        unit
-        for task, model in sorted({*arms[0], *arms[1]})
-        for unit in _units_of_task(task, model, *[by_place.get((task, model), []) for by_place in arms])
-    ]
+            places.setdefault((cell.task, "" if no_models else cell.model), ([], []))[arm].append(cell)
+    return [unit for place in sorted(places) for unit in _units_of_task(*place, *places[place])]
 
 
-def _units_of_task(task: str, model: str, a: Sequence[CellValue], b: Sequence[CellValue]) -> Iterable[Unit]:
-    drawn = [{(cell.repeat, cell.seed) for cell in cells if cell.seed is not None} for cells in (a, b)]
-    if drawn[0].isdisjoint(drawn[1]):
-        yield Unit(task, model, None, _known(a), _known(b))
-        return
-    for repeat in sorted({cell.repeat for cell in (*a, *b)}):
-        yield Unit(task, model, repeat, *[_known(cell for cell in cells if cell.repeat == repeat) for cells in (a, b)])
+def _units_of_task(task: str, model: str, a: list[CellValue], b: list[CellValue]) -> Iterable[Unit]:
+    shared = {(cell.repeat, cell.seed) for cell in a if cell.seed is not None}
+    has_shared = any((cell.repeat, cell.seed) in shared for cell in b)
+    values: dict[int | None, tuple[list[float], list[float]]] = {}
+    for arm, cells in enumerate((a, b)):
+        for cell in cells:
+            of_unit = values.setdefault(cell.repeat if has_shared else None, ([], []))[arm]
+            if cell.value is not None:
+                of_unit.append(cell.value)
+    return [Unit(task, model, repeat, *values[repeat]) for repeat in sorted(values, key=lambda repeat: repeat or 0)]
 
 
 def task_arms(units: Iterable[Unit]) -> tuple[list[str], ByTask, ByTask]:
