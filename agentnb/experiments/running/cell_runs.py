@@ -14,6 +14,7 @@ from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError
 from agentnb.experiments.planning.cells import Cell
+from agentnb.experiments.planning.check_time import settled
 from agentnb.experiments.planning.checks import Check
 from agentnb.experiments.planning.tasks import ExperimentTask, prompt_of
 from agentnb.experiments.planning.variants import Variant
@@ -47,6 +48,7 @@ class Work:
     checks: Sequence[Check]
     primary: str
     approve: Approve | str = "never"
+    check_seconds: float = 60.0
 
     def fields_of(self, cell: Cell, model_name: str) -> dict[str, Any]:
         """Return the fields of a row that name the cell."""
@@ -127,7 +129,8 @@ async def run_cell(
         error = problem
     if run is None and error is not None and store is not None and store.has(run_id):
         run = store.load(run_id)
-    return CellRun(redact(_row(run, error, work.checks, columns, named)), run)
+    checks = () if run is None else await settled(work.checks, run, columns, work.check_seconds)
+    return CellRun(redact(_row(run, error, checks, columns, named)), run)
 
 
 def _row(
