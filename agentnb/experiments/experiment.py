@@ -189,9 +189,13 @@ class Experiment:
             raise SettingsError("The experiment has not begun", "Run it: await exp.run(), or exp.run_sync()")
         total = sum(map(len, self._schedules))
         missing = total - len(rows)
-        if peek and missing:
-            plan = with_note(plan, "looked", f"looked at after {len(rows)} of {total} runs")
-            self._records.keep_plan(plan)
+        looks = [len(rows)] if peek else []
+        if (looked_at := self._records.looked_at()) is not None:  # by tables or plots of the folder
+            looks = [sum(row.at is None or row.at <= looked_at for row in rows), *looks]
+        for text in [f"looked at after {count} of {total} runs" for count in looks if count < total]:
+            if all(note.text != text for note in plan.notes):
+                plan = with_note(plan, "looked", text)
+                self._records.keep_plan(plan)
         return Results(
             rows,
             plan,
@@ -347,10 +351,18 @@ class Experiment:
     async def _run(self, control: Control) -> Results:
         records = self._records
         with records.locked():
-            await self._run_cells(self._schedules, records, control, self._begin())
-        if self._plan is None:
-            raise StoreError(f"The folder of the experiment is gone: {records!r}", "Its rows are lost; run it again")
-        return self.results()
+            plan = self._begin()
+            records.cover(True)
+            await self._run_cells(self._schedules, records, control, plan)
+            if (plan := self._plan) is None:
+                raise StoreError(f"The folder of the experiment is gone: {records!r}", "Its rows are lost; run it again")
+            end = control.progress
+            if end.state == "budget":
+                told = f"the budget of ${self.budget:g} was reached after {end.done:,} of {end.total:,} runs"
+                records.keep_plan(with_note(plan, end.state, told))
+            results = self.results()
+            records.cover(bool(results.missing))
+            return results
 
     def _begin(self) -> Plan:
         """Freeze the plan with the first run, and note extensions since."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -13,6 +16,8 @@ from agentnb.store.regular_files import opened
 
 ROWS = "experiment.rows"
 """The file of the rows of an experiment, JSON Lines, in the folder of its logs."""
+COVER = "experiment.covered"
+"""The file that is there until all cells of an experiment have a row; it holds the time of the first look at its runs."""
 COMPLETED = "completed"
 
 
@@ -39,11 +44,22 @@ def assessments_of_rows(folder: Path) -> dict[str, tuple[Assessment, ...]]:
     for line in lines:
         try:
             row = _decoder.decode(line)
-        except msgspec.DecodeError:  # blank, or cut off when a process died
+        except ValueError:  # blank, damaged, or cut off when a process died
             continue
         if row.run_id and (assessment := _assessment(row)) is not None:
             found[row.run_id] = (assessment,)
     return found
+
+
+def note_look(folder: Path) -> None:
+    """Note that the runs of a folder are looked at, if an experiment in it is not done and nobody has looked before."""
+    with suppress(OSError):  # nothing is covered, or the folder is a copy that only its owner changes
+        descriptor = os.open(folder / COVER, os.O_RDWR)
+        try:
+            if not os.fstat(descriptor).st_size:
+                os.write(descriptor, datetime.now(UTC).isoformat().encode())
+        finally:
+            os.close(descriptor)
 
 
 def _assessment(row: _Row) -> Assessment | None:

@@ -13,6 +13,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.experiments.planning.checks import MEASURES, read_checks
 from agentnb.experiments.results.folder import Records
+from agentnb.experiments.results.record_notes import comparison_notes
 from agentnb.experiments.results.results import Results, name_of_task
 from agentnb.experiments.results.rows import Row, row_of
 from agentnb.experiments.results.values import cluster_means, task_values, unit_of
@@ -223,11 +224,11 @@ def compare(
     if a is not None and b is not None:
         if a == b:
             raise SettingsError(f"The variant {b!r} was given twice", f"It has {', '.join(source.variants)}")
-        return _of_results(source, str(a), b, chosen)
+        return _of_results(source, str(a), b, chosen, 1)
     if a is not None or len(source.variants) < 2:
         raise SettingsError("Two variants are compared", f"Name two of them: {', '.join(source.variants)}")
     first, *others = source.variants
-    found = [_of_results(source, other, first, chosen) for other in others]
+    found = [_of_results(source, other, first, chosen, len(others)) for other in others]
     adjusted = adjust_holm([one.p_value for one in found])
     return [
         Comparison(one.a, one.b, one.primary, one.rows_a, one.rows_b, one.notes, len(found), p_value, one.records, one.runs)
@@ -275,8 +276,9 @@ def signed(value: float) -> str:
     return f"{0.0 if abs(value) < ROUNDING else value:+.3g}"
 
 
-def _of_results(results: Results, a: str, b: str, primary: str) -> Comparison:
-    return Comparison(a, b, primary, results.of(a), results.of(b), results.notes, records=results.records)
+def _of_results(results: Results, a: str, b: str, primary: str, comparisons: int) -> Comparison:
+    notes = (*results.notes, *comparison_notes(results.plan, primary, len(results.variants), comparisons))
+    return Comparison(a, b, primary, results.of(a), results.of(b), notes, records=results.records)
 
 
 def _known(results: Results, primary: Any) -> str:

@@ -12,7 +12,7 @@ import msgspec.structs
 from agentnb.agent.agent import Agent
 from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
-from agentnb.errors import AgentnbError
+from agentnb.errors import AgentnbError, StoreError
 from agentnb.experiments.planning.cells import Cell
 from agentnb.experiments.planning.check_time import settled
 from agentnb.experiments.planning.checks import Check
@@ -102,7 +102,7 @@ async def run_cell(
 
     ``begun``: its run that was cut off, to be recovered, or read if it is over; ``redone``: it was cut off and is made anew.
     ``limits``: the limiters of the calls, by default those of the process; ``servers``: MCP servers that cells
-    share. A cancellation is raised: the cell has no row then.
+    share. A cancellation is raised, and so is the `StoreError` of a log that cannot be written: the cell has no row then.
     """
     task = work.tasks[cell.task]
     columns: Mapping[str, Any] = {}
@@ -123,6 +123,8 @@ async def run_cell(
         columns = task.row_for(cell.seed)
         with hosted(Host(store=store, limits=limits, servers=servers)):
             run = await _run(work, cell, columns, options, begun)
+    except StoreError:  # the next cell has no room for its log either, and a full disk is no failure of a variant
+        raise
     except AgentnbError as problem:
         error, run = problem, problem.run if isinstance(problem.run, Run) else None
     except Exception as problem:  # of the person's own model or tool: the experiment goes on
