@@ -351,9 +351,8 @@ class Experiment:
     async def _run(self, control: Control) -> Results:
         records = self._records
         with records.locked():
-            plan = self._begin()
             records.cover(True)
-            await self._run_cells(self._schedules, records, control, plan)
+            await self._run_cells(self._schedules, records, control, self._begin())
             if (plan := self._plan) is None:
                 raise StoreError(f"The folder of the experiment is gone: {records!r}", "Its rows are lost; run it again")
             end = control.progress

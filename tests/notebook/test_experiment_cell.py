@@ -87,7 +87,9 @@ def test_yaml_cell_runs_names_of_the_notebook_and_keeps_results(kernel: Any, sna
     cell = kernel.run(f"%%experiment -o found --as exp\n{YAML}")
     assert cell.status == "ok", cell.error
     assert kernel.value("type(found).__name__, len(found.rows), type(exp).__name__") == "('Results', 12, 'Experiment')"
-    assert cell.result["text/plain"] == snapshot(ID=kernel.value("exp.id"))
+    found = kernel.value("exp.id")
+    assert cell.result["text/plain"] == snapshot(ID=found)
+    assert kernel.run("%agent status").printed.startswith(f"Experiment {found}: done: 12 of 12 runs, $0\n")
     assert "agentnb-exp" in cell.result["text/html"]
 
 
