@@ -341,6 +341,15 @@ def test_full_disk_ends_an_experiment_which_goes_on_when_there_is_room(tmp_path:
     assert not experiment.results().failures
 
 
+def test_look_while_it_runs_is_noted(tmp_path: Path) -> None:
+    def look(progress: Progress) -> None:
+        if progress.done == 1:
+            tables.runs(tmp_path / "exp")
+
+    results = small(2, folder=tmp_path / "exp", places=1).run_sync(show=False, watch=look)
+    assert results.notes == ("looked at after 1 of 4 runs",) and not results.is_covered
+
+
 def _leave_out(folder: Path, count: int) -> None:
     """Take the last rows out of the folder, as if the process had died before."""
     path = folder / "experiment.rows"

@@ -90,9 +90,14 @@ def test_outcome_is_the_value_the_error_or_too_late() -> None:
     def number(run: Run) -> float:
         return 0.5
 
+    left = threading.Event()
+
     def endless(run: Run) -> bool:
-        while True:
-            pass
+        try:
+            while True:
+                pass
+        finally:
+            left.set()
 
     found, _ = read_checks([fails, number, endless], number, problems := [])
     assert not problems
@@ -100,3 +105,4 @@ def test_outcome_is_the_value_the_error_or_too_late() -> None:
     outcomes = {check.name: outcome_here(check, run, {}, LONG if check.name != "endless" else 0.01) for check in found}
     assert outcomes["number"] == (0.5, None)
     assert type(outcomes["fails"].error) is TimeoutError and type(outcomes["endless"].error) is TooSlow
+    assert left.wait(LONG)  # it was interrupted
