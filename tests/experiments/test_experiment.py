@@ -296,13 +296,15 @@ def test_looks_at_the_logs_before_the_end_are_noted(tmp_path: Path, subtests: py
     folder = tmp_path / "exp"
     experiment = small(6, folder=folder, places=1)
     started(experiment, 4, LiveExperiment.stop, []).result(LONG)
-    assert not [note for note in experiment.results().notes if "looked" in note]
+    part = experiment.results()
+    assert not [note for note in part.notes if "looked" in note]
     looks: dict[str, Callable[[], object]] = {
         "the table of runs": lambda: tables.runs(folder),
         "a kept table": lambda: (tables.rounds(folder, cache=True), tables.rounds(folder, cache=True)),
         "a store": lambda: tables.usage(Store(folder)),
         "a log": lambda: tables.rounds(next(folder.glob("*.jsonl"))),
         "folders around it": lambda: load_traces(tmp_path),
+        "a run of the results": lambda: part.run(part.rows[0].run_id),
         "a plot": lambda: plots.tokens(folder),
     }
     cover = folder / "experiment.covered"

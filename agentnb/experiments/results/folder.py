@@ -17,7 +17,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, SettingsError, StoreError
 from agentnb.experiments.planning.content import content_hash
 from agentnb.experiments.results.rows import Row
-from agentnb.store.check_values import COVER, ROWS
+from agentnb.store.check_values import COVER, ROWS, note_look
 from agentnb.store.run_file import try_lock
 from agentnb.store.store import Store
 
@@ -215,7 +215,8 @@ class ExperimentFolder:
                 line = line[os.write(self._descriptor, line) :]
 
     def run(self, run_id: str) -> Run:
-        """Return a run from its log."""
+        """Return a run from its log. Before the end of the experiment it is a look."""
+        note_look(self.path)
         assert self.store is not None, "a folder has one"
         return self.store.load(run_id)
 
