@@ -12,8 +12,9 @@ import msgspec.structs
 from agentnb.agent.agent import Agent
 from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
-from agentnb.errors import AgentnbError
+from agentnb.errors import AgentnbError, StoreError
 from agentnb.experiments.planning.cells import Cell
+from agentnb.experiments.planning.check_time import settled
 from agentnb.experiments.planning.checks import Check
 from agentnb.experiments.planning.tasks import ExperimentTask, prompt_of
 from agentnb.experiments.planning.variants import Variant
@@ -47,6 +48,7 @@ class Work:
     checks: Sequence[Check]
     primary: str
     approve: Approve | str = "never"
+    check_seconds: float = 60.0
 
     def fields_of(self, cell: Cell, model_name: str) -> dict[str, Any]:
         """Return the fields of a row that name the cell."""
@@ -100,7 +102,7 @@ async def run_cell(
 
     ``begun``: its run that was cut off, to be recovered, or read if it is over; ``redone``: it was cut off and is made anew.
     ``limits``: the limiters of the calls, by default those of the process; ``servers``: MCP servers that cells
-    share. A cancellation is raised: the cell has no row then.
+    share. A cancellation is raised, and so is the `StoreError` of a log that cannot be written: the cell has no row then.
     """
     task = work.tasks[cell.task]
     columns: Mapping[str, Any] = {}
@@ -121,13 +123,16 @@ async def run_cell(
         columns = task.row_for(cell.seed)
         with hosted(Host(store=store, limits=limits, servers=servers)):
             run = await _run(work, cell, columns, options, begun)
+    except StoreError:  # the next cell has no room for its log either, and a full disk is no failure of a variant
+        raise
     except AgentnbError as problem:
         error, run = problem, problem.run if isinstance(problem.run, Run) else None
     except Exception as problem:  # of the person's own model or tool: the experiment goes on
         error = problem
     if run is None and error is not None and store is not None and store.has(run_id):
         run = store.load(run_id)
-    return CellRun(redact(_row(run, error, work.checks, columns, named)), run)
+    checks = () if run is None else await settled(work.checks, run, columns, work.check_seconds)
+    return CellRun(redact(_row(run, error, checks, columns, named)), run)
 
 
 def _row(

@@ -189,6 +189,10 @@ class _Process:
             future = self.jobs.get(given.row.key)
             if future is not None and not future.done():
                 future.set_result(given)
+        elif kind == "failed":
+            key, error = given
+            if key in self.jobs and not self.jobs[key].done():
+                self.jobs[key].set_exception(error)
         elif kind == "refused":
             self._pass_on(given, self)
         else:

@@ -67,7 +67,6 @@ class _Reader:
             task=str(one["task_id"]),
             benchmark=self._about["domain"],
             trial=str(one.get("trial", "")),
-            benchmark=str(self._about["domain"] or ""),
             model=self._model,
             agent=self._agent,
             tools=self._tools,

@@ -62,7 +62,7 @@ def test_tasks_of_several_benchmarks_are_told_apart(tmp_path: Path, subtests: py
             found = compare(a, b)
             assert found.tasks == 16 and found.difference == 0
             assert len(found.flips) == 16 and set(found.flips.a) == {0.0, 1.0}
-            name = "math" if product == "inspect" else "math.json"
+            name = "math"
             assert f"{name} / 1" in {unit.task for unit in found.units}
             assert any("math" in note and "code" in note for note in found.notes)
 
