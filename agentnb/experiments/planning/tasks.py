@@ -73,8 +73,8 @@ def read_tasks(source: Any, problems: list[str]) -> tuple[ExperimentTask, ...]:
             tasks.append(item if isinstance(item, ExperimentTask) else _task(item))
         except (SettingsError, TypeError) as error:
             refused.setdefault(getattr(error, "what", str(error)), ([], error))[0].append(str(place))
-    for places, error in refused.values():
-        problems.append(f"{'Tasks' if len(places) > 1 else 'Task'} {listed(places)}: {error}")
+    for places, first in refused.values():
+        problems.append(f"{'Tasks' if len(places) > 1 else 'Task'} {listed(places)}: {first}")
     if not tasks and not problems:
         problems.append('There is no task. Give rows with an id and a prompt: [{"id": "a", "prompt": "..."}]')
     return tuple(tasks)

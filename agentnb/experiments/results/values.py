@@ -107,18 +107,33 @@ def _units_of_task(task: str, model: str, a: list[CellValue], b: list[CellValue]
     return [Unit(task, model, repeat, *values[repeat]) for repeat in sorted(values, key=lambda repeat: repeat or 0)]
 
 
-def task_arms(units: Iterable[Unit]) -> tuple[list[str], ByTask, ByTask]:
-    """Return the tasks, and for each the means of its models over their paired units, by arm; none if no unit is paired."""
-    names, a, b = [], [], []
-    for task, of_task in groupby(units, lambda unit: unit.task):
-        by_model: dict[str, list[Unit]] = {}
-        for unit in of_task:
-            if unit.is_paired:
-                by_model.setdefault(unit.model, []).append(unit)
-        names.append(task)
-        a.append([fmean([fmean(unit.a) for unit in of_model]) for of_model in by_model.values()])
-        b.append([fmean([fmean(unit.b) for unit in of_model]) for of_model in by_model.values()])
-    return names, a, b
+class Stacked(NamedTuple):
+    """The values of paired units as the statistics take them: those of a task under a model together, by arm."""
+
+    a: ByTask
+    b: ByTask
+    tasks: list[str]
+
+
+def stack_units(units: Iterable[Unit]) -> Stacked:
+    """Return the values of units by task and model; without any where no unit is paired."""
+    found = Stacked([], [], [])
+    for (task, _), group in groupby(units, lambda unit: (unit.task, unit.model)):
+        paired = [unit for unit in group if unit.is_paired]
+        found.a.append([value for unit in paired for value in unit.a])
+        found.b.append([value for unit in paired for value in unit.b])
+        found.tasks.append(task)
+    return found
+
+
+def task_means(units: Iterable[Unit]) -> tuple[list[float], list[float]]:
+    """Return the means of the paired tasks in both arms, each model with equal weight."""
+    by_task: dict[str, list[tuple[float, float]]] = {}
+    for a, b, task in zip(*stack_units(units), strict=True):
+        if a and b:
+            by_task.setdefault(task, []).append((fmean(a), fmean(b)))
+    means = [[fmean(models) for models in zip(*pairs, strict=True)] for pairs in by_task.values()]
+    return [a for a, _ in means], [b for _, b in means]
 
 
 def impute(cells: Iterable[CellValue], value: float) -> list[CellValue]:
