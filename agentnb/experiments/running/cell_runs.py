@@ -12,7 +12,7 @@ import msgspec.structs
 from agentnb.agent.agent import Agent
 from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
-from agentnb.errors import AgentnbError, StoreError
+from agentnb.errors import StoreError
 from agentnb.experiments.planning.cells import Cell
 from agentnb.experiments.planning.check_time import settled
 from agentnb.experiments.planning.checks import Check
@@ -108,15 +108,8 @@ async def run_cell(
     columns: Mapping[str, Any] = {}
     run_id = new_run_id() if begun is None else begun.run_id
     named = work.fields_of(cell, model_name) | {"attempt": attempt, "redone": _redone(begun, redone=redone)}
-    options = RunOptions(
-        store=store,
-        show=False,
-        tags=work.tags_of(cell),
-        approve=work.approve,
-        can_ask=False,
-        budget=spending,
-        run_id=run_id,
-    )
+    tags, approve = work.tags_of(cell), work.approve
+    options = RunOptions(store=store, show=False, tags=tags, approve=approve, can_ask=False, budget=spending, run_id=run_id)
     run: Run | None = None
     error: Exception | None = None
     try:
@@ -125,23 +118,19 @@ async def run_cell(
             run = await _run(work, cell, columns, options, begun)
     except StoreError:  # the next cell has no room for its log either, and a full disk is no failure of a variant
         raise
-    except AgentnbError as problem:
-        error, run = problem, problem.run if isinstance(problem.run, Run) else None
-    except Exception as problem:  # of the person's own model or tool: the experiment goes on
-        error = problem
+    except Exception as problem:  # also of the person's own model or tool: the experiment goes on
+        error, kept = problem, getattr(problem, "run", None)
+        run = kept if isinstance(kept, Run) else None
     if run is None and error is not None and store is not None and store.has(run_id):
         run = store.load(run_id)
-    checks = () if run is None else await settled(work.checks, run, columns, work.check_seconds)
-    return CellRun(redact(_row(run, error, checks, columns, named)), run)
+    return CellRun(redact(await _row(run, error, work, columns, named)), run)
 
 
-def _row(
-    run: Run | None, error: Exception | None, checks: Sequence[Check], columns: Mapping[str, Any], named: dict[str, Any]
-) -> Row:
+async def _row(run: Run | None, error: Exception | None, work: Work, columns: Mapping[str, Any], named: dict[str, Any]) -> Row:
     """Return the row of a run, or of the error that came instead of one."""
     if run is None:
         return Row(**named, run_id="", stop_reason="error", error=_first_line(error), at=datetime.now(UTC))
-    row = row_of(run, checks, columns, **named)
+    row = row_of(run, await settled(work.checks, run, columns, work.check_seconds), columns, **named)
     return msgspec.structs.replace(row, at=datetime.now(UTC), error=row.error or _first_line(error))
 
 
