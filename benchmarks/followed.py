@@ -1,6 +1,6 @@
 """How well the ledger of guidance agrees with what personas, and labels by hand, say of the same reminders.
 
-Printed by make scores; alone: python benchmarks/followed.py [FOLDER] [--seeds 400]
+Printed by make scores, before the detectors; alone: python benchmarks/followed.py [FOLDER] [--seeds 400]
 A persona that is about to make a mistake, and is asked in the reminder to do what is right, heeds it or not, and its reply says
 which. A reminder of that round is followed according to the ledger, or not. Agreement is the share of reminders of which both
 say the same, for each kind and persona; seeds are added until each pair that occurs has 20. `pretender` was kept out: its
@@ -12,20 +12,24 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from agentnb import Agent
+from agentnb import Agent, load_traces
 from agentnb.core.messages import Message, Text
 from agentnb.core.request import Request
 from agentnb.detect import Run
 from agentnb.detect.intervals import wilson
+from agentnb.errors import TraceError
 from agentnb.models.model import Reply, StreamItem
 from agentnb.models.simulated.model import SimulatedModel
 from agentnb.models.simulated.observation import Observation
 from agentnb.models.simulated.personas import PERSONAS
 from agentnb.models.simulated.planner import READ, Move, next_move, todo_call
 from agentnb.policies import Matrix
+from agentnb.store.labels import FILE, read_labels
 
 ENOUGH = 20
 """Reminders of a kind and a persona from which on their agreement counts."""
@@ -106,7 +110,7 @@ class Pretender(SimulatedModel):
 
     def _wrong(self, seen: Observation, draw: Random) -> Move | None:
         open_entries = [entry for entry in seen.own.values() if entry.is_open]
-        moves = [Move("talk", draw.choice(["On it.", "Good so far.", "One moment.", "It goes well, and there is more to come."]))]
+        moves = [Move("talk", draw.choice(["On it.", "Good so far.", "One moment.", "It goes well."]))]
         if open_entries:
             entry = open_entries[-1]
             marks = [{"id": entry.id, "status": status} for status in ("in-progress", "completed")]
@@ -146,6 +150,20 @@ def of_persona(who: str, seeds: int) -> list[Verdicts]:
     return found
 
 
+def labelled(folder: Path) -> Iterator[Verdicts]:
+    """Yield the reminders of runs in a folder that somebody labelled with ``label(FOLDER, followed=True)``."""
+    for path in sorted(folder.rglob(FILE)):
+        with suppress(TraceError):  # labels of runs, in columns of their own
+            marks = [one for one in read_labels(path) if one.reminder and one.label in (0, 1)]
+            runs = {run.id: run for run in load_traces(path.parent)} if marks else {}
+            for one in marks:
+                number, place = map(int, one.reminder.split("."))
+                judged = runs[one.run_id].rounds[number - 1] if one.run_id in runs else None
+                verdict = judged.followed[place - 1].followed if judged is not None else None
+                if judged is not None and verdict is not None:
+                    yield Verdicts(judged.guidance[place - 1].cell, one.who or "by hand", one.label == 1, verdict)
+
+
 def table(found: Sequence[Verdicts]) -> str:
     """Return a line for each kind of guidance and persona: how often both say the same, and what each calls followed."""
     import pandas as pd
@@ -171,10 +189,14 @@ def table(found: Sequence[Verdicts]) -> str:
 
 def main(given: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, nargs="?", help="runs with labels of reminders")
     parser.add_argument("--seeds", type=int, default=400, help="the most seeds of a persona")
     asked = parser.parse_args(given)
     print("Whether guidance was followed: the ledger beside what personas recorded of themselves")
     print(table([one for who in (*PERSONAS, KEPT_OUT) for one in of_persona(who, asked.seeds)]))
+    if asked.folder is not None:
+        print("\nThe ledger beside labels by hand")
+        print(table([*labelled(asked.folder)]))
 
 
 if __name__ == "__main__":
