@@ -19,6 +19,7 @@ import argparse
 import csv
 import re
 import sys
+import tomllib
 import warnings
 import zlib
 from collections import Counter
@@ -41,6 +42,8 @@ HUMAN = "human-derived"
 SHOWN = ["detector", "group", "runs", "positives", "hits", "false", "misses", "precision", "recall", "f1", "f1_low", "f1_high"]
 ALIKE = (70, 75, 80, 85, 90, 95)
 WHAT_TO_GIVE = "Give a folder of labelled traces: make scores TRACES=FOLDER. It, or a folder in it, has a labels.csv"
+CHOSEN = Path(__file__).with_name("chosen.toml")
+SURE = ", sure"
 PARTS = 3
 """One part in so many is kept apart."""
 _TRIAL = re.compile(r"task(?P<task>\w+)-trial(?P<trial>\w+)")
@@ -85,6 +88,31 @@ def labelled_runs(traces: str, *, part: str = ALL, strict: bool = False, sure: b
     return found
 
 
+def chosen() -> dict[str, Any]:
+    """Return what the thresholds were chosen on, and when."""
+    return tomllib.loads(CHOSEN.read_text("utf-8"))
+
+
+def thresholds() -> dict[str, Any]:
+    """Return the thresholds of `default` now, as the file has them."""
+    return {
+        rule: {name: _plain(value) for name, value in own.items() if value is not None}
+        for rule, own in Default().thresholds.items()
+    }
+
+
+def _plain(value: Any) -> Any:
+    return {str(key): word for key, word in value.items()} if isinstance(value, dict) else value
+
+
+def when_chosen() -> str:
+    """Return the sentence on the thresholds: those of the file, or which differ."""
+    file, now = chosen(), thresholds()
+    changed = [rule for rule in {**now, **file["thresholds"]} if now.get(rule) != file["thresholds"].get(rule)]
+    when = f"The thresholds of `default` were chosen on {file['date']} with the sets that are in view"
+    return f"{when}, except those of {', '.join(changed)}: {CHOSEN.name} has others" if changed else when
+
+
 def table_of_sets(runs: Sequence[LabelledRun]) -> str:
     """Return a line for each set, and for its sure labels if it also has others: found, missed, alarms, and the baselines."""
     import pandas as pd
@@ -96,11 +124,12 @@ def table_of_sets(runs: Sequence[LabelledRun]) -> str:
         rows.append(_row_of_set(name, group))
         sure = [one for one in group if one.is_sure]
         if 0 < len(sure) < len(group):
-            rows.append(_row_of_set(f"{name}, sure", sure))
+            rows.append(_row_of_set(f"{name}{SURE}", sure))
     return str(pd.DataFrame(rows).to_string(index=False))
 
 
 def _row_of_set(name: str, group: Sequence[LabelledRun]) -> dict[str, str]:
+    known = chosen()["sets"]
     table = score([one.run for one in group], [one.is_positive for one in group])
     ours, length = table.iloc[0], table[table["detector"] == RUN_LENGTH].iloc[0]
     naive = table[table["kind"] == "naive"].fillna({"f1": -1.0}).sort_values("f1", ascending=False, kind="stable").iloc[0]
@@ -108,6 +137,7 @@ def _row_of_set(name: str, group: Sequence[LabelledRun]) -> dict[str, str]:
     has_loops = bool(ours["positives"])
     return {
         "set": name,
+        "in view": "" if name.startswith(ALL) else "yes" if name.removesuffix(SURE) in known else "no",
         "runs": str(len(group)),
         "found": f"{ours['hits']} of {ours['positives']}" if has_loops else "",
         "F1 of default": _f1_of(ours) if has_loops else "",
@@ -253,6 +283,7 @@ def main(given: Sequence[str] | None = None) -> None:
     pd.set_option("display.width", 200, "display.max_columns", 30, "display.max_rows", 400, "display.precision", 2)
     found = labelled_runs(asked.traces, part=asked.part, strict=asked.strict, sure=asked.sure)
     print(table_of_sets(found))
+    print(f"\n{when_chosen()}.")
     print("\nThe rules of `default`:")
     print(table_of_rules(found))
     if asked.details:
