@@ -265,7 +265,7 @@ def _facts(self: Judgements, run: RunFacts, one: WorkflowRound, repeats: bool) -
         named_failure=answered and failed and failures.named(one.text),
         left_unfinished=answered and not failures.unfinished.isdisjoint(_in_progress(todos)),
         concluded=answered and not repeats and not has_open(todos),
-        used_results=answered and _uses_results(one, run),
+        told_results=answered and not repeats and _uses_results(one, run),
     )
 
 

@@ -72,13 +72,8 @@ class RoundFacts(msgspec.Struct, frozen=True, gc=False):
     """Whether it is a text-only reply while the todo whose work failed in the round before is still in progress."""
     concluded: bool = False
     """Whether it is a text-only reply that was not given before, while no todo is open."""
-    used_results: bool = False
-    """Whether it is a text-only reply with something of what the tools returned, unless that was nothing."""
-
-    @property
-    def told_results(self) -> bool:
-        """Whether it is a text-only reply that was not given before, with something of what the tools returned."""
-        return self.used_results and not self.repeats
+    told_results: bool = False
+    """Whether it is a text-only reply that was not given before, with something of what the tools returned, if they did."""
 
     @property
     def answered_anew(self) -> bool:
@@ -109,7 +104,6 @@ SENTENCES: Mapping[str, str] = {
     "named_failure": "the answer names the failure",
     "left_unfinished": "the todo whose work had failed was left in progress",
     "concluded": "answered something new, and no todo is open",
-    "used_results": "answered with what the tools returned",
     "told_results": "answered after its tools",
 }
 """What each fact says about a reply."""

@@ -45,18 +45,16 @@ BY_SHAPE = ({"called", "ended_blocked"}, set[str]())
 
 
 def of_facts(*names: str) -> RoundFacts:
-    """A round of which these facts are true; ``told_results`` needs ``used_results``."""
-    true = {"replied", *names} | ({"used_results"} if "told_results" in names else set())
-    return RoundFacts(*[name in true for name in FACTS])
+    """A round of which these facts are true."""
+    return RoundFacts(*[name in ("replied", *names) for name in FACTS])
 
 
 def test_each_cell_is_judged_by_its_own_rule_whatever_a_round_did(subtests: pytest.Subtests) -> None:
     for cell in ALL:
         with subtests.test(cell=cell):
             asks, forbids = RULES.get(cell, BY_SHAPE)
-            for name in {*FACTS, "told_results"} - {"replied"}:
-                is_asked = name in asks or (name == "used_results" and "told_results" in asks)
-                assert judged(guidance_of(cell), of_facts(name)).followed is is_asked, name
+            for name in {*FACTS} - {"replied"}:
+                assert judged(guidance_of(cell), of_facts(name)).followed is (name in asks), name
             for asked, forbidden in product(asks, forbids):
                 assert judged(guidance_of(cell), of_facts(asked, forbidden)).followed is False, (asked, forbidden)
 
