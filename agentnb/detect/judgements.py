@@ -283,7 +283,7 @@ def _is_repeat(self: Judgements, record: CallRecord, one: WorkflowRound, run: Ru
         return False
     own = {each.call.id for each in one.records}
     before = (run.calls.results.get(each.call_id) for each in run.calls.executed if each.key == key and each.call_id not in own)
-    return any(each is not None and each.parts == result.parts for each in before)
+    return any(each is not None and (each.parts, each.is_error) == (result.parts, result.is_error) for each in before)
 
 
 def _in_progress(todos: Iterable[Todo]) -> set[int]:
@@ -291,10 +291,10 @@ def _in_progress(todos: Iterable[Todo]) -> set[int]:
 
 
 def _uses_results(one: WorkflowRound, run: RunFacts) -> bool:
-    """Return whether an answer has a word of the results of the round before that the prompt lacks, if these have any."""
-    results = run.rounds[one.index - 1].results if one.index else ()
-    told = {*_WORDS.findall(run.prompt.lower())}
-    found = {word for result in results for word in _WORDS.findall(result.text[:MAX_COMPARED].lower())} - told
+    """Return whether an answer has a word of what work returned in the round before that the prompt lacks, if it has any."""
+    records = run.rounds[one.index - 1].records if one.index else ()
+    texts = [record.result.text[:MAX_COMPARED].lower() for record in records if record.is_work and record.result is not None]
+    found = {word for text in texts for word in _WORDS.findall(text)} - {*_WORDS.findall(run.prompt.lower())}
     return not found or not found.isdisjoint(_WORDS.findall(one.text.lower()))
 
 

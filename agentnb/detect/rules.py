@@ -130,13 +130,12 @@ def rule_of_names(asks: tuple[str, ...], forbids: tuple[str, ...] = (), otherwis
 
 HAS_CALL = rule_of_names(("called", "ended_blocked"))
 WORK = ("acted", "marked", "blocked", "begun", "ended_blocked")
-ON_THE_LIST = rule_of_names(WORK, ("undisciplined", "begun_beside"), NO_WORK)
 ONWARD = ("complete", "acted", "marked", "blocked", "begun", "planned")
 RULES: dict[str, Rule | None] = {
     TODO_LIST: None,
     CONTEXT_SHIFT: None,
-    "todos_tools": ON_THE_LIST,
-    "todos_text": ON_THE_LIST,
+    "todos_tools": rule_of_names(WORK, ("undisciplined", "begun_beside"), NO_WORK),
+    "todos_text": rule_of_names(WORK, ("begun_beside",), NO_WORK),
     "tools": rule_of_names(("told_results", "named_failure", *ONWARD), otherwise=NO_WORK),
     "text": rule_of_names((*ONWARD, "ended_blocked"), otherwise=NO_WORK),
     WORKFLOW: rule_of_names((*ONWARD, "ended_blocked"), otherwise=NO_WORK),

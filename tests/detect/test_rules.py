@@ -27,10 +27,9 @@ FACTS = RoundFacts.__struct_fields__
 ALL = (*CELLS, "intervention", "workflow", "already_said", "tool_failed", "failure_loop", "a cell of somebody else")
 WORK = {"acted", "marked", "blocked", "begun", "ended_blocked"}
 ONWARD = {"complete", "acted", "marked", "blocked", "begun", "planned"}
-ON_THE_LIST = (WORK, {"undisciplined", "begun_beside"})
 RULES: dict[str, tuple[set[str], set[str]]] = {
-    "todos_tools": ON_THE_LIST,
-    "todos_text": ON_THE_LIST,
+    "todos_tools": (WORK, {"undisciplined", "begun_beside"}),
+    "todos_text": (WORK, {"begun_beside"}),
     "tools": ({"told_results", "named_failure"} | ONWARD, set()),
     "text": (ONWARD | {"ended_blocked"}, set()),
     "workflow": (ONWARD | {"ended_blocked"}, set()),
