@@ -62,6 +62,21 @@ def mean_interval(values: Sequence[float]) -> Share:
     return Share(mean, float(low), float(high))
 
 
+def difference(one: Share, other: Share) -> Share:
+    """Return the difference of two independent shares or means, its interval from theirs.
+
+    Source: Zou and Donner (2008), Statistics in Medicine 27 (MOVER); with intervals of Wilson it is that of Newcombe.
+    """
+    if one.value is None or other.value is None:
+        return Share(None, None, None)
+    value = one.value - other.value
+    if one.low is None or one.high is None or other.low is None or other.high is None:
+        return Share(value, None, None)
+    below = ((one.value - one.low) ** 2 + (other.high - other.value) ** 2) ** 0.5
+    above = ((one.high - one.value) ** 2 + (other.value - other.low) ** 2) ** 0.5
+    return Share(value, value - below, value + above)
+
+
 def auc(values: list[tuple[float, bool]]) -> float | None:
     """Return the probability that a positive has a higher value than a negative, ties counted as half; None without both."""
     positive = [value for value, is_positive in values if is_positive]

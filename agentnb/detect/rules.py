@@ -54,6 +54,26 @@ class RoundFacts(msgspec.Struct, frozen=True, gc=False):
     """Whether a todo was completed whose work had just failed, before any other work."""
     ended_blocked: bool = False
     """Whether it is a text-only reply while every open todo is marked blocked: nothing is left to do but say so."""
+    acted: bool = False
+    """Whether it calls a work tool, and not only as before with the results of before."""
+    worked_anew: bool = False
+    """Whether such a call ran."""
+    marked: bool = False
+    """Whether the model completed a todo after work that ran since it last completed or blocked one."""
+    begun: bool = False
+    """Whether the model marked a todo in-progress, one at a time."""
+    begun_beside: bool = False
+    """Whether it began a todo and left those in progress as they were, unless they may run in parallel."""
+    planned: bool = False
+    """Whether the model wrote new todos down."""
+    named_failure: bool = False
+    """Whether it is a text-only reply that names the failure of the round before."""
+    left_unfinished: bool = False
+    """Whether it is a text-only reply while the todo whose work failed in the round before is still in progress."""
+    concluded: bool = False
+    """Whether it is a text-only reply that was not given before, while no todo is open."""
+    told_results: bool = False
+    """Whether it is a text-only reply that was not given before, with something of what the tools returned, if they did."""
 
     @property
     def answered_anew(self) -> bool:
@@ -75,9 +95,21 @@ SENTENCES: Mapping[str, str] = {
     "completed_unfinished": "the todo whose work had failed was marked completed",
     "ended_blocked": "every open todo is blocked, and the reply says so",
     "failed_again": "the tool that keeps failing was called again, and nothing else",
+    "acted": "a work tool was called",
+    "worked_anew": "a work tool ran",
+    "marked": "a todo was completed after its work",
+    "begun": "a todo was begun",
+    "begun_beside": "another todo was begun, and the one before was left in progress",
+    "planned": "new todos were written down",
+    "named_failure": "the answer names the failure",
+    "left_unfinished": "the todo whose work had failed was left in progress",
+    "concluded": "answered something new, and no todo is open",
+    "told_results": "answered after its tools",
 }
 """What each fact says about a reply."""
 NO_CALL = "no tool was called"
+NOT_DEALT_WITH = "the failure was neither dealt with nor named"
+NO_WORK = "no work was done that is new, and the list did not change because of any"
 
 
 class Rule(NamedTuple):
@@ -97,18 +129,30 @@ def rule_of_names(asks: tuple[str, ...], forbids: tuple[str, ...] = (), otherwis
 
 
 HAS_CALL = rule_of_names(("called", "ended_blocked"))
+WORK = ("acted", "marked", "blocked", "begun", "ended_blocked")
+ONWARD = ("complete", "acted", "marked", "blocked", "begun", "planned")
 RULES: dict[str, Rule | None] = {
     TODO_LIST: None,
     CONTEXT_SHIFT: None,
-    "todos_tools": rule_of_names(("called", "ended_blocked"), ("undisciplined",)),
-    "tools": rule_of_names(("answered", "complete", "called"), answered="answered after its tools"),
-    "text": rule_of_names(("complete", "called", "ended_blocked")),
-    WORKFLOW: rule_of_names(("complete", "called", "ended_blocked")),
-    ALREADY_SAID: rule_of_names(("answered_anew", "complete", "called")),
-    TOOL_FAILED: rule_of_names(("called", "answered"), ("made_again", "completed_unfinished"), called="another call was made"),
-    FAILURE_LOOP: rule_of_names(("answered", "called"), ("failed_again",)),
+    "todos_tools": rule_of_names(WORK, ("undisciplined", "begun_beside"), NO_WORK),
+    "todos_text": rule_of_names(WORK, ("begun_beside",), NO_WORK),
+    "tools": rule_of_names(("told_results", "named_failure", *ONWARD), otherwise=NO_WORK),
+    "text": rule_of_names((*ONWARD, "ended_blocked"), otherwise=NO_WORK),
+    WORKFLOW: rule_of_names((*ONWARD, "ended_blocked"), otherwise=NO_WORK),
+    ALREADY_SAID: rule_of_names(("concluded", *ONWARD, "ended_blocked"), otherwise=NO_WORK),
+    TOOL_FAILED: rule_of_names(
+        ("acted", "blocked", "named_failure"),
+        ("made_again", "completed_unfinished", "begun_beside"),
+        NOT_DEALT_WITH,
+        acted="another call was made",
+    ),
+    FAILURE_LOOP: rule_of_names(
+        ("acted", "blocked", "named_failure"), ("failed_again", "begun_beside", "left_unfinished"), NOT_DEALT_WITH
+    ),
     INTERVENTION: rule_of_names(
-        ("completed", "worked", "blocked", "ended_blocked"), otherwise="no work tool ran and no todo was completed"
+        ("worked_anew", "marked", "blocked", "ended_blocked"),
+        ("begun_beside",),
+        "no new work was done, and no todo was completed after its work",
     ),
 }
 """What guidance of each cell asks for, unless it says so itself; None: nothing."""
