@@ -38,10 +38,11 @@ from agentnb.models.model import Model
 from agentnb.models.registry import make_model, may_read_key
 from agentnb.policies.permissions.gate import PermissionGate, confirms_nothing
 from agentnb.runtime.budget import WithinBudget
+from agentnb.runtime.calls.context_services import CallServices
 from agentnb.runtime.calls.dispatch import Dispatch
 from agentnb.runtime.calls.run_tools import RunTools
 from agentnb.runtime.calls.todo_sync import TodoSync, todos_at_first
-from agentnb.runtime.calls.tool_calls import CallServices, ToolCalls
+from agentnb.runtime.calls.tool_calls import ToolCalls
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host.consent import with_mode_to_continue
 from agentnb.runtime.host.host import current_host

@@ -224,21 +224,7 @@ def _tool_finished(run: RunFacts, event: e.ToolFinished) -> None:
     call_id = result.call_id
     place = run._call_places.get(call_id)
     if place is not None:
-        before = run._rounds[-1].records[place]
-        record = CallRecord(
-            before.call,
-            result,
-            event.seconds,
-            event.traceback,
-            event.display,
-            before.rule,
-            event.progress,
-            before.role,
-            before.inner,
-            printed=event.printed,
-            nested=event.nested,
-        )
-        _replace_record(run, place, record)
+        _replace_record(run, place, run._rounds[-1].records[place].ended(event))
     run._results[call_id] = result
     run._calls.finished(result)
     run._agent_states.end_call(call_id, error_code=result.error_code)

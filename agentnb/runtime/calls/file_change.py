@@ -15,9 +15,8 @@ from agentnb.core.redaction import holds_key
 from agentnb.core.run.approvals import arguments_as_json
 from agentnb.tools.builtin.files.confined import Place, first_bytes, opened_file, opened_folder, place_of
 from agentnb.tools.builtin.files.nature import may_hold_keys
-from agentnb.tools.builtin.files.refusals import FileRefused
 from agentnb.tools.subject import flag_of, kind_of_subject, shows_change, text_after, value_of_subject
-from agentnb.tools.tool import Tool
+from agentnb.tools.tool import Tool, ToolRefused
 
 MAX_BYTES = 1_000_000
 """The longest file and text of which a change is shown: comparing takes time that grows with both."""
@@ -87,7 +86,7 @@ def _place(tool: Tool | None, arguments: Any, work_dir: Path) -> Place | None:
         return place if place.names and stat.S_ISREG(os.lstat(place.real).st_mode) else None
     except FileNotFoundError:
         return place
-    except (FileRefused, OSError):
+    except (ToolRefused, OSError):
         return None
 
 
@@ -107,7 +106,7 @@ def _first_bytes(place: Place, most: int) -> tuple[bytes, os.stat_result] | None
     try:
         with opened_folder(place, len(place.names) - 1) as folder, opened_file(folder, place) as (file, status):
             return first_bytes(file, most), status
-    except (FileRefused, OSError):
+    except (ToolRefused, OSError):
         return None
 
 

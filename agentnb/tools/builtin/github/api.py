@@ -31,11 +31,11 @@ class Api:
     key: settings.Key | None
 
     def get(self, path: str, parameters: dict[str, Any] | None = None) -> Any:
-        """Return the data of a GET request. Raises `GitHubFailed`."""
+        """Return the data of a GET request. Raises `ToolRefused`."""
         return self._request("GET", path, parameters=parameters)
 
     def post(self, path: str, data: dict[str, Any]) -> Any:
-        """Return the answer to a POST request. Raises `GitHubFailed`."""
+        """Return the answer to a POST request. Raises `ToolRefused`."""
         return self._request("POST", path, input=data)
 
     def _request(self, verb: str, path: str, **content: Any) -> Any:
@@ -91,7 +91,7 @@ def _read_bounded_answers(requester: Any) -> None:
 
 
 def _read_bounded(response: Any, **_: Any) -> None:
-    """Read the body of a response of `requests` up to the limit, before that reads it whole. Raises `GitHubFailed`."""
+    """Read the body of a response of `requests` up to the limit, before that reads it whole. Raises `ToolRefused`."""
     from requests import ReadTimeout, RequestException
     from urllib3.exceptions import HTTPError, ReadTimeoutError
 

@@ -66,7 +66,7 @@ def issue_text(data: Any, repository: Repository) -> str:
 
 
 def issue_lines(data: Any, repository: Repository, limit: int) -> str:
-    """Return a line for each issue. Raises `GitHubFailed` if they are of another repository."""
+    """Return a line for each issue. Raises `ToolRefused` if they are of another repository."""
     issues = _read(data, list[_Issue])[:limit]
     for issue in issues:
         # The filters of the request are lost if GitHub redirects to the new name of a repository.

@@ -32,7 +32,7 @@ async def connect(address: str, port: int) -> Any:
 async def connection_pool(*, is_local: bool) -> Any:
     """Return an HTTP client that keeps no cookies, reads no proxy from the environment, and judges where it connects.
 
-    Raises `FetchFailed` if the certificates to trust cannot be read.
+    Raises `ToolRefused` if the certificates to trust cannot be read.
     """
     import httpcore2
 

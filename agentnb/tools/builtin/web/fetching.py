@@ -11,8 +11,6 @@ from agentnb.tools.builtin.web import errors
 from agentnb.tools.builtin.web.addresses import WebAddress, next_address, read_address
 from agentnb.tools.builtin.web.connections import connection_pool, tls_problem
 from agentnb.tools.builtin.web.page_text import is_text, media_type, page_text
-from agentnb.tools.rendering import success
-from agentnb.tools.tool import ToolOutcome
 
 MAX_SECONDS = 30.0
 MAX_BYTES = 2_000_000
@@ -33,17 +31,15 @@ class Page(NamedTuple):
     is_cut: bool
 
 
-async def fetch(url: str, *, is_local: bool) -> ToolOutcome:
-    """Return the text of a page, or why it cannot be read. ``is_local``: also from this machine and its network."""
+async def fetch(url: str, *, is_local: bool) -> str:
+    """Return the text of a page. ``is_local``: also from this machine and its network. Raises `ToolRefused`."""
     try:
         async with asyncio.timeout(MAX_SECONDS):
             page = await _load(read_address(url), is_local)
             text = await asyncio.to_thread(page_text, page.content_type, page.body, page.address.text)
     except TimeoutError:
-        return errors.too_slow(url, MAX_SECONDS).outcome
-    except errors.FetchFailed as error:
-        return error.outcome
-    return success(_with_heading(page, text))
+        raise errors.too_slow(url, MAX_SECONDS) from None
+    return _with_heading(page, text)
 
 
 def _with_heading(page: Page, text: str) -> str:

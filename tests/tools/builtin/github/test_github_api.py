@@ -16,7 +16,7 @@ from agentnb import settings
 from agentnb.settings import Key
 from agentnb.tools.builtin.github import api, api_errors
 from agentnb.tools.builtin.github.api import Api, check_url
-from agentnb.tools.builtin.github.api_errors import GitHubFailed
+from agentnb.tools.builtin.github.api_errors import ToolRefused
 from agentnb.tools.tool import ToolOutcome
 
 PATH = "/repos/octo/tides/issues/12"
@@ -24,7 +24,7 @@ PATH = "/repos/octo/tides/issues/12"
 
 def refusal(url: str, *, has_token: bool = True) -> ToolOutcome:
     """Ask for an issue and return the error."""
-    with pytest.raises(GitHubFailed) as caught:
+    with pytest.raises(ToolRefused) as caught:
         Api(url, Key("GITHUB_TOKEN", TOKEN, "a test") if has_token else None).get(PATH)
     assert TOKEN not in repr((caught.value, caught.value.outcome, caught.value.__cause__))
     return caught.value.outcome
@@ -67,7 +67,7 @@ def test_the_token_goes_to_no_other_host(subtests: pytest.Subtests) -> None:
                         api = Api(server.url, Key("GITHUB_TOKEN", TOKEN, "a test"))
                         try:
                             assert api.get(PATH)["message"] == "Moved"
-                        except GitHubFailed as error:
+                        except ToolRefused as error:
                             assert error.outcome.error_code in ("unexpected_answer", "not_found")
                     assert other.asked == [] and other.problems == []
 
