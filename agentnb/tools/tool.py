@@ -255,6 +255,14 @@ def failure(error_code: str, problem: str, advice: str = "") -> ToolOutcome:
     return ToolOutcome(False, (Text(text),), error_code=error_code, problem=problem)
 
 
+class ToolRefused(Exception):
+    """A call that a built-in tool does not carry out. ``outcome`` tells the model why, and what to try instead."""
+
+    def __init__(self, error_code: str, problem: str, advice: str = "") -> None:
+        super().__init__(error_code, problem, advice)
+        self.outcome = failure(error_code, encodable(problem), encodable(advice))
+
+
 def check_tool(name: str, timeout: float | None, role: ToolRole | None) -> None:
     """Raise `InvalidTool` for a name that no provider takes, a time limit that is not above 0, or an unknown role."""
     if not WIRE_NAME.fullmatch(name):

@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from agentnb.tools.builtin.git.refusal import GitRefused
 from agentnb.tools.builtin.shell.process_tree import descendants_of, process_text
+from agentnb.tools.tool import ToolRefused
 
 SECONDS = 60.0
 """The time limit of one process."""
@@ -90,7 +90,7 @@ async def run_process(
 ) -> ProcessResult:
     """Run a command to its end. Its whole group is ended at the time limit, and when the call is cancelled.
 
-    Raises `GitRefused` at the time limit, if it waits for a named pipe, and if it cannot be started.
+    Raises `ToolRefused` at the time limit, if it waits for a named pipe, and if it cannot be started.
     """
     process = await _start(command, folder, environment)
     output, error_output = CapturedOutput(bounds), CapturedOutput(Bounds(MAX_ERROR_BYTES))
@@ -101,10 +101,10 @@ async def run_process(
         async with asyncio.timeout(seconds):
             while not (await asyncio.wait([work], timeout=LOOK_SECONDS))[0]:
                 if _waits_for_pipe(process.pid):
-                    raise GitRefused("git_error", WAITS, "Work without git, or ask the person to remove it.")
+                    raise ToolRefused("git_error", WAITS, "Work without git, or ask the person to remove it.")
             *_, code = work.result()
     except TimeoutError:
-        raise GitRefused(
+        raise ToolRefused(
             "timeout",
             f"git did not finish within {seconds:g} seconds and was ended.",
             "Ask for less at once, such as one folder.",
@@ -132,7 +132,7 @@ async def _start(command: Sequence[str | bytes], folder: Path, environment: Mapp
     try:
         return await asyncio.shield(starting)
     except OSError as error:
-        raise GitRefused("git_error", f"git could not be started: {error}") from error
+        raise ToolRefused("git_error", f"git could not be started: {error}") from error
     except asyncio.CancelledError:
         with suppress(OSError):
             await _end_group(await starting)
