@@ -65,6 +65,7 @@ class Memory:
         self._plan: Plan | None = None
         self._rows: dict[str, Row] = {}
         self._runs: dict[str, Run] = {}
+        self._looked_at: datetime | None = None
         self._lock = threading.Lock()
 
     def plan(self) -> Plan | None:
@@ -76,10 +77,12 @@ class Memory:
         self._plan = plan
 
     def cover(self, is_covered: bool) -> None:
-        """No-op: nobody reads runs in memory by themselves."""
+        """No-op: each look at a run is noted, and those after the end are ignored."""
 
-    def looked_at(self) -> None:
-        """Return None: nobody reads runs in memory by themselves."""
+    def looked_at(self) -> datetime | None:
+        """Return when a run was first looked at, since it was asked last; None if none was."""
+        looked, self._looked_at = self._looked_at, None
+        return looked
 
     def rows(self) -> dict[str, Row]:
         """Return the last row of each cell by its key."""
@@ -95,6 +98,7 @@ class Memory:
         """Return a run; raises `StoreError` if it is not kept."""
         if run_id not in self._runs:
             raise StoreError(f"Run {run_id} is not kept", "Give the experiment a folder")
+        self._looked_at = self._looked_at or datetime.now(UTC)
         return self._runs[run_id]
 
     @contextmanager
