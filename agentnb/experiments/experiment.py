@@ -22,7 +22,7 @@ from agentnb.experiments.planning.content import content_hash, source_of
 from agentnb.experiments.planning.problems import are_free, check_models, example_problems, plan_problems, settings_problems
 from agentnb.experiments.planning.tasks import ExperimentTask, read_tasks
 from agentnb.experiments.planning.variants import OWN_MODEL, Variant, name_of, read_variants, unseeded_models
-from agentnb.experiments.results.folder import FOLDER, PLANNED, ExperimentFolder, Memory, Plan, with_note
+from agentnb.experiments.results.folder import FOLDER, PLANNED, ExperimentFolder, Memory, Plan, Records, with_note
 from agentnb.experiments.results.results import Results
 from agentnb.experiments.results.rows import NOT_RUN, Row
 from agentnb.experiments.running.cell_runs import Work
@@ -335,7 +335,7 @@ class Experiment:
         return content_hash(self._frozen)
 
     @cached_property
-    def _records(self) -> ExperimentFolder | Memory:
+    def _records(self) -> Records:
         if self._original is not None:
             return self._original._records
         if self.folder is False:
@@ -343,7 +343,7 @@ class Experiment:
         return ExperimentFolder(Path(self.folder).expanduser().absolute() if self.folder else Path.cwd() / FOLDER / self.id)
 
     @cached_property
-    def _pilot_records(self) -> ExperimentFolder | Memory:
+    def _pilot_records(self) -> Records:
         """Those of the pilot: beside those of the experiment, so that no table of its folder has them."""
         if self._original is not None:
             return self._original._pilot_records
@@ -403,7 +403,7 @@ class Experiment:
     async def _run_cells(
         self,
         schedules: Sequence[Schedule],
-        records: ExperimentFolder | Memory,
+        records: Records,
         control: Control,
         plan: Plan | None = None,
     ) -> None:
@@ -417,7 +417,7 @@ class Experiment:
         engine = Engine(schedules, work, records, control, spending, self._executor(work, records, spending), retried)
         await engine.run(rows)
 
-    def _executor(self, work: Work, records: ExperimentFolder | Memory, spending: CellSpending) -> Executor:
+    def _executor(self, work: Work, records: Records, spending: CellSpending) -> Executor:
         if self.executor == "processes":
             return InProcesses(work, records, spending, self.places, partial(continued_job, records, work))
         return InKernel(work, records, spending, self.places or AT_A_TIME)

@@ -345,6 +345,15 @@ def test_full_disk_ends_an_experiment_which_goes_on_when_there_is_room(tmp_path:
     assert not experiment.results().failures
 
 
+def test_look_at_a_run_in_memory_is_noted_before_the_end() -> None:
+    experiment = small(3, places=1)
+    part = started(experiment, 2, LiveExperiment.stop, []).result(LONG)
+    part.run(part.rows[0].run_id)
+    whole = experiment.run_sync(show=False)
+    whole.run(whole.rows[-1].run_id)
+    assert experiment.results().notes == whole.notes == ("looked at after 2 of 6 runs",)
+
+
 def test_look_while_it_runs_is_noted(tmp_path: Path) -> None:
     def look(progress: Progress) -> None:
         if progress.done == 1:

@@ -181,13 +181,12 @@ def test_stop_without_an_id_reaches_the_newest_and_names_the_rest(kernel: Any) -
     assert kernel.value("len(first.rows), second.missing > 0") == "(12, True)"
 
 
-@pytest.mark.slow("three ways to wait, each interrupted and run again")
+@pytest.mark.slow("two ways to wait, each interrupted and run again")
 def test_interrupt_stops_it_and_the_next_cell_goes_on(kernel: Any, subtests: pytest.Subtests) -> None:
     text = HELD.replace("folder: false", "folder: NAME")
     cells = {
         "the magic": "%%experiment --as exp\n" + text.replace("NAME", "one"),
         "awaited": "results = await exp.run()",
-        "in a thread": "results = exp.run_sync()",
     }
     for name, cell in cells.items():
         with subtests.test(name):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import replace
 from functools import partial, update_wrapper
@@ -50,11 +50,7 @@ async def _settled(check: Check, run: Run, row: Mapping[str, Any], seconds: floa
                 outcome = await call_in_thread(function)
     except TimeoutError:
         outcome = _too_slow(seconds)
-    return replace(check, function=update_wrapper(_answer(outcome), check.function))
-
-
-def _answer(outcome: Outcome) -> Callable[..., Any]:
-    return lambda *_: outcome.get()
+    return replace(check, function=update_wrapper(lambda *_: outcome.get(), check.function))
 
 
 def _too_slow(seconds: float) -> Outcome:

@@ -8,7 +8,7 @@ from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -56,44 +56,16 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     schema: int = 1
 
 
-class Records(Protocol):
-    """Where an experiment keeps its plan, its rows and its logs: a folder, or memory."""
-
-    @property
-    def store(self) -> Store | None:
-        """The store of the logs; None in memory."""
-
-    def plan(self) -> Plan | None:
-        """Return the frozen plan; None before the first run."""
-
-    def keep_plan(self, plan: Plan) -> None:
-        """Keep the plan in place of an earlier one."""
-
-    def cover(self, is_covered: bool) -> None:
-        """Have looks at the runs noted until this is called again, or no longer."""
-
-    def looked_at(self) -> datetime | None:
-        """Return when the runs were first looked at, since it was asked last; None if they were not."""
-
-    def rows(self) -> dict[str, Row]:
-        """Return the last row of each cell by its key, in the order in which the cells first finished."""
-
-    def add(self, row: Row, run: Run | None) -> None:
-        """Keep the row of a cell; ``run``: its run, if this process has it."""
-
-    def run(self, run_id: str) -> Run:
-        """Return a run; raises `StoreError` if it is not kept."""
-
-
 class Memory:
     """Keeps an experiment in memory only."""
 
-    store: Store | None = None
+    store: None = None
 
     def __init__(self) -> None:
         self._plan: Plan | None = None
         self._rows: dict[str, Row] = {}
         self._runs: dict[str, Run] = {}
+        self._looked_at: datetime | None = None
         self._lock = threading.Lock()
 
     def plan(self) -> Plan | None:
@@ -105,10 +77,12 @@ class Memory:
         self._plan = plan
 
     def cover(self, is_covered: bool) -> None:
-        """No-op: nobody reads runs in memory by themselves."""
+        """No-op: each look at a run is noted, and those after the end are ignored."""
 
-    def looked_at(self) -> None:
-        """Return None: nobody reads runs in memory by themselves."""
+    def looked_at(self) -> datetime | None:
+        """Return when a run was first looked at, since it was asked last; None if none was."""
+        looked, self._looked_at = self._looked_at, None
+        return looked
 
     def rows(self) -> dict[str, Row]:
         """Return the last row of each cell by its key."""
@@ -124,6 +98,7 @@ class Memory:
         """Return a run; raises `StoreError` if it is not kept."""
         if run_id not in self._runs:
             raise StoreError(f"Run {run_id} is not kept", "Give the experiment a folder")
+        self._looked_at = self._looked_at or datetime.now(UTC)
         return self._runs[run_id]
 
     @contextmanager
@@ -145,7 +120,7 @@ class ExperimentFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.store: Store | None = Store(path)
+        self.store = Store(path)
         self._descriptor: int | None = None
 
     def plan(self) -> Plan | None:
@@ -217,7 +192,6 @@ class ExperimentFolder:
     def run(self, run_id: str) -> Run:
         """Return a run from its log. Before the end of the experiment it is a look."""
         note_look(self.path)
-        assert self.store is not None, "a folder has one"
         return self.store.load(run_id)
 
     def put_aside(self, run_ids: Iterable[str], top_level: Container[str] = ()) -> None:
@@ -225,7 +199,6 @@ class ExperimentFolder:
 
         ``top_level``: runs that are known not to be nested.
         """
-        assert self.store is not None, "a folder has one"
         moved = {*run_ids}
         if not moved:
             return
@@ -241,7 +214,6 @@ class ExperimentFolder:
                     path.replace(aside / f"{path.name}.cut")
 
     def _parent_of(self, run_id: str) -> str | None:
-        assert self.store is not None, "a folder has one"
         try:
             return self.store.summary(run_id).parent_id
         except AgentnbError:
@@ -285,13 +257,16 @@ class ExperimentFolder:
 
     def _prepare(self) -> None:
         try:
-            assert self.store is not None, "a folder has one"
             self.store.prepare()
         except OSError as error:
             raise StoreError(f"{self.path} cannot be made: {error.strerror or error}", "Choose another folder") from error
 
     def __repr__(self) -> str:
         return str(self.path)
+
+
+Records: TypeAlias = ExperimentFolder | Memory
+"""Where an experiment keeps its plan, its rows and its logs."""
 
 
 def _seal(text: bytes) -> bytes:

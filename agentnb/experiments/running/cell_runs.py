@@ -78,6 +78,24 @@ class Resumable(NamedTuple):
     """Whether the run has ended, and only its row is missing."""
 
 
+class Job(NamedTuple):
+    """A cell to run, and what is left of an earlier attempt at it."""
+
+    cell: Cell
+    model_name: str
+    attempt: int = 1
+    begun: Resumable | None = None
+    redone: bool = False
+    """Whether its run was cut off and is made anew."""
+
+    @property
+    def way(self) -> Redone:
+        """How a run that was cut off goes on, for its row."""
+        if self.redone:
+            return "again"
+        return "" if self.begun is None or self.begun.is_over else "recovered"
+
+
 class CellRun(NamedTuple):
     """A finished cell."""
 
@@ -87,33 +105,28 @@ class CellRun(NamedTuple):
 
 async def run_cell(
     work: Work,
-    cell: Cell,
-    model_name: str,
+    job: Job,
     *,
     store: Store | None,
     spending: Spending | None,
-    attempt: int = 1,
-    begun: Resumable | None = None,
-    redone: bool = False,
     limits: CallLimits | None = None,
     servers: Servers | None = None,
 ) -> CellRun:
     """Run a cell to its end and return its row; a failure of any kind is a row with its reason.
 
-    ``begun``: its run that was cut off, to be recovered, or read if it is over; ``redone``: it was cut off and is made anew.
-    ``limits``: the limiters of the calls, by default those of the process; ``servers``: MCP servers that cells
-    share. A cancellation is raised, and so is the `StoreError` of a log that cannot be written: the cell has no row then.
+    ``limits``: the limiters of the calls, by default those of the process; ``servers``: MCP servers that cells share.
+    A cancellation is raised, and so is the `StoreError` of a log that cannot be written: the cell has no row then.
     """
-    task = work.tasks[cell.task]
+    cell, begun = job.cell, job.begun
     columns: Mapping[str, Any] = {}
     run_id = new_run_id() if begun is None else begun.run_id
-    named = work.fields_of(cell, model_name) | {"attempt": attempt, "redone": _redone(begun, redone=redone)}
+    named = work.fields_of(cell, job.model_name) | {"attempt": job.attempt, "redone": job.way}
     tags, approve = work.tags_of(cell), work.approve
     options = RunOptions(store=store, show=False, tags=tags, approve=approve, can_ask=False, budget=spending, run_id=run_id)
     run: Run | None = None
     error: Exception | None = None
     try:
-        columns = task.row_for(cell.seed)
+        columns = work.tasks[cell.task].row_for(cell.seed)
         with hosted(Host(store=store, limits=limits, servers=servers)):
             run = await _run(work, cell, columns, options, begun)
     except StoreError:  # the next cell has no room for its log either, and a full disk is no failure of a variant
@@ -132,12 +145,6 @@ async def _row(run: Run | None, error: Exception | None, work: Work, columns: Ma
         return Row(**named, run_id="", stop_reason="error", error=_first_line(error), at=datetime.now(UTC))
     row = row_of(run, await settled(work.checks, run, columns, work.check_seconds), columns, **named)
     return msgspec.structs.replace(row, at=datetime.now(UTC), error=row.error or _first_line(error))
-
-
-def _redone(begun: Resumable | None, *, redone: bool) -> Redone:
-    if redone:
-        return "again"
-    return "" if begun is None or begun.is_over else "recovered"
 
 
 async def _run(work: Work, cell: Cell, columns: Mapping[str, Any], options: RunOptions, begun: Resumable | None) -> Run:

@@ -15,11 +15,11 @@ from agentnb.advice import Install
 from agentnb.agent.portable import to_bytes
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, SettingsError
-from agentnb.experiments.results.folder import ExperimentFolder, Memory
+from agentnb.experiments.results.folder import Records
 from agentnb.experiments.results.rows import Row
-from agentnb.experiments.running.cell_runs import CellRun, Work
+from agentnb.experiments.running.cell_runs import CellRun, Job, Work
 from agentnb.experiments.running.spending import CellSpending
-from agentnb.experiments.running.worker import Finished, Job, Secrets, Setup, serve
+from agentnb.experiments.running.worker import Finished, Secrets, Setup, serve
 from agentnb.runtime.host.host import current_host
 from agentnb.settings import kept_keys
 from agentnb.tools.mcp.server import MCPServer
@@ -45,7 +45,7 @@ class InProcesses:
     def __init__(
         self,
         work: Work,
-        records: ExperimentFolder | Memory,
+        records: Records,
         spending: CellSpending,
         places: int | None,
         continued: Callable[[Job], Job],

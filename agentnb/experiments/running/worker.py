@@ -13,26 +13,14 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from agentnb.core.log.events import AnyEvent
 from agentnb.errors import AgentnbError, StoreError
-from agentnb.experiments.planning.cells import Cell
 from agentnb.experiments.results.rows import Row
-from agentnb.experiments.running.cell_runs import Resumable, Work, run_cell
+from agentnb.experiments.running.cell_runs import Job, Work, run_cell
 from agentnb.experiments.running.rate import Refusal, SharedLimits
 from agentnb.experiments.running.spending import SentSpending
 from agentnb.runtime.servers.servers import Servers
 from agentnb.settings import keep_key
 from agentnb.store.store import Store
 from agentnb.tools.mcp.server import MCPServer
-
-
-class Job(NamedTuple):
-    """A cell to run, and what is left of an earlier attempt at it."""
-
-    cell: Cell
-    model_name: str
-    attempt: int = 1
-    begun: Resumable | None = None
-    redone: bool = False
-    """Whether its run was cut off and is made anew."""
 
 
 class Setup(NamedTuple):
@@ -135,13 +123,9 @@ class _Worker:
         try:
             row, run = await run_cell(
                 self._work,
-                job.cell,
-                job.model_name,
+                job,
                 store=self._store,
                 spending=self._spending,
-                attempt=job.attempt,
-                begun=job.begun,
-                redone=job.redone,
                 limits=self._rate.limits,
                 servers=self._servers,
             )

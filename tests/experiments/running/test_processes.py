@@ -131,12 +131,12 @@ def test_refusal_in_one_worker_slows_the_others() -> None:
     workers += [SharedLimits(2, pass_on(place)) for place in range(2)]
     endpoint = Endpoint("openai", None, None, "OPENAI_API_KEY")
     first, second = (one.limits.of(endpoint) for one in workers)
-    assert first.own.allowed == second.own.allowed == 16  # type: ignore[attr-defined]
+    assert first.allowed == second.allowed == 16  # type: ignore[attr-defined]
     first.was_refused(30.0, 60.0)
     for limiter in (first, second):
-        assert limiter.own.allowed == 8 and limiter.own.closed_for > 50  # type: ignore[attr-defined]
+        assert limiter.allowed == 8 and limiter.closed_for > 50  # type: ignore[attr-defined]
     second.went_well()
-    assert (first.own.allowed, second.own.allowed) == (8, 9)  # type: ignore[attr-defined]
+    assert (first.allowed, second.allowed) == (8, 9)  # type: ignore[attr-defined]
 
 
 def test_runs_travel_with_their_consent() -> None:
