@@ -18,14 +18,15 @@ from agentnb.experiments.results.rows import Row, row_of
 from agentnb.experiments.results.values import cluster_means, task_values, unit_of
 from agentnb.experiments.statistics.discordant import Discordance, compare_discordant
 from agentnb.experiments.statistics.equivalence import Equivalence, assess_equivalence
+from agentnb.experiments.statistics.minimum_effect import estimate_minimum_effect
 from agentnb.experiments.statistics.multiplicity import adjust_holm
 from agentnb.experiments.statistics.paired import Difference, estimate_difference
 from agentnb.experiments.statistics.pass_k import PassShare, estimate_all_pass
-from agentnb.experiments.statistics.power import compute_minimum_effect
 from agentnb.experiments.statistics.ratios import Ratio, estimate_ratio
 from agentnb.experiments.statistics.survival import SurvivalComparison, compare_survival
 from agentnb.experiments.statistics.tasks import TooFewTasks
 from agentnb.interchange.files import RunSource, load_traces
+from agentnb.plots.survival import ends_of
 from agentnb.rerun.diff import RunDiff, diff
 
 if TYPE_CHECKING:
@@ -89,10 +90,8 @@ class Comparison:
 
     @cached_property
     def mde(self) -> float | None:
-        """Minimum detectable effect: the difference that this number of tasks detects with a power of 80 per cent."""
-        if not isinstance(self.analysis, Difference) or not self.analysis.deviation:
-            return None
-        return compute_minimum_effect(self.analysis.tasks, self.analysis.deviation)
+        """Minimum detectable effect: the difference that a comparison like this one shows with a power of 80 per cent."""
+        return estimate_minimum_effect(*_units(self.rows_a, self.rows_b, self.primary))
 
     @cached_property
     def is_identical(self) -> bool:
@@ -128,8 +127,8 @@ class Comparison:
 
     @cached_property
     def survival(self) -> SurvivalComparison:
-        """Rounds until the first loop; runs without one are censored at their last round."""
-        return compare_survival(_times(self.rows_a), _times(self.rows_b))
+        """Rounds until the first loop; runs that completed have none, those cut short are censored at their last round."""
+        return compare_survival(ends_of(self.rows_a), ends_of(self.rows_b))
 
     def equivalence(self, margin: float) -> Equivalence | TooFewTasks:
         """Return whether the variants differ by less than the margin: two one-sided tests, paired by task."""
@@ -354,10 +353,6 @@ def _measured(a: Sequence[Row], b: Sequence[Row], name: str) -> tuple[list[list[
     by_a, by_b = values(a), values(b)
     tasks = sorted({*by_a, *by_b})
     return [by_a.get(task, []) for task in tasks], [by_b.get(task, []) for task in tasks]
-
-
-def _times(rows: Iterable[Row]) -> list[tuple[int, bool]]:
-    return [(row.loop_round or row.rounds, row.loop_round is not None) for row in rows if row.rounds]
 
 
 def log_of(records: Records | None, run_id: str) -> Path | None:
