@@ -68,10 +68,12 @@ def test_identical_arms_have_no_interval() -> None:
 
 
 def test_effect_that_could_have_been_seen_stands_beside_no_difference() -> None:
-    b = {**TEN, "t0": [False], "t9": [True]}
-    found = comparison(TEN, b)
-    assert found.p_value is not None and found.p_value > 0.05
+    thirty = {f"t{n}": [n % 3 > 0] for n in range(30)}
+    found = comparison(thirty, {**thirty, "t1": [False], "t9": [True]})
+    assert found.p_value is not None and found.p_value > 0.05 and found.mde is not None and 0 < found.mde < 1
     assert f"one of {found.mde:.2g} would have been seen" in repr(found)
+    few = comparison(TEN, {**TEN, "t0": [False], "t9": [True]})
+    assert few.mde is None and "would have been seen" not in repr(few)  # not even if all of ten tasks passed
 
 
 def test_flips_name_both_runs() -> None:
