@@ -71,10 +71,11 @@ def test_identical_arms_have_no_interval() -> None:
 
 
 def test_effect_that_could_have_been_seen_stands_beside_no_difference() -> None:
-    b = {**TEN, "t0": [False], "t9": [True]}
-    found = comparison(TEN, b)
-    assert found.p_value is not None and found.p_value > 0.05
-    assert found.mde is not None and found.mde > 0.2
+    thirty = {f"t{n}": [n % 3 > 0] for n in range(30)}
+    found = comparison(thirty, {**thirty, "t1": [False], "t9": [True]})
+    assert found.p_value is not None and found.p_value > 0.05 and found.mde is not None and 0 < found.mde < 1
+    few = comparison(TEN, {**TEN, "t0": [False], "t9": [True]})
+    assert few.mde is None, "not even if all of ten tasks passed"
 
 
 def test_flips_name_both_runs() -> None:
@@ -224,7 +225,7 @@ def test_identical_is_said_of_identical_runs_only() -> None:
 def test_loops_are_counted_in_the_round_of_the_first() -> None:
     a, b = (arm(name, TEN, rounds=6, loop_round=3 if name == "a" else None) for name in "ab")
     found = Comparison("a", "b", "ok", a, b).survival
-    assert [step.round for step in found.a.steps if step.share < 1] == [3] and (found.a.events, found.b.events) == (10, 0)
+    assert [step.round for step in found.a.steps if step.share] == [3] and (found.a.events, found.b.events) == (10, 0)
 
 
 def test_comparison_names_its_experiment() -> None:
