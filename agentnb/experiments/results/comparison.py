@@ -13,6 +13,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.experiments.planning.checks import MEASURES
 from agentnb.experiments.results.folder import Records
+from agentnb.experiments.results.record_notes import comparison_notes
 from agentnb.experiments.results.recorded import recorded_arms
 from agentnb.experiments.results.results import Results
 from agentnb.experiments.results.rows import Row
@@ -363,8 +364,11 @@ def compare(
     source.check_open()
     chosen = source.primary if primary is None else _known(source, primary)
 
+    others = source.variants[1:]
+    notes = (*source.notes, *comparison_notes(source.plan, chosen, len(source.variants), len(others) if a is None else 1))
+
     def of_variants(a: str, b: str) -> Comparison:
-        arms = Comparison(a, b, chosen, source.of(a), source.of(b), source.notes, records=source.records)
+        arms = Comparison(a, b, chosen, source.of(a), source.of(b), notes, records=source.records)
         return replace(arms, experiment=source.plan.id, not_run=source.not_run, limits=limits)
 
     if a is not None and b is not None:
@@ -373,8 +377,7 @@ def compare(
         return of_variants(str(a), b)
     if a is not None or len(source.variants) < 2:
         raise SettingsError("Two variants are compared", f"Name two of them: {', '.join(source.variants)}")
-    first, *others = source.variants
-    several = [of_variants(other, first) for other in others]
+    several = [of_variants(other, source.variants[0]) for other in others]
     adjusted = adjust_holm([one.p_value for one in several])
     return [replace(one, family=len(several), p_adjusted=p_value) for one, p_value in zip(several, adjusted, strict=True)]
 
