@@ -67,7 +67,7 @@ def read_tasks(source: Any, problems: list[str]) -> tuple[ExperimentTask, ...]:
     """
     tasks: list[ExperimentTask] = []
     refused: dict[str, tuple[list[str], Exception]] = {}
-    """Places and first error of each problem: a frame without a column has one, however many rows it has."""
+    """Places and first error of each problem: a frame without a column has one, whatever else its rows lack."""
     for place, item in enumerate(_items(source, problems), 1):
         try:
             tasks.append(item if isinstance(item, ExperimentTask) else _task(item))

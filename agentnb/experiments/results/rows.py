@@ -114,8 +114,6 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def value(self, name: str) -> float | None:
         """Return the value of a check or measure as a number; None if it is unknown."""
-        if self.status == COVERED:
-            return None
         if name in self.check_errors:
             return None
         if name in MEASURES and name not in self.values:

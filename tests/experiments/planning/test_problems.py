@@ -93,7 +93,7 @@ def test_each_problem_is_refused_with_what_to_do(subtests: pytest.Subtests, snap
 def test_column_that_all_rows_lack_is_one_problem() -> None:
     frame = pd.DataFrame({"prompt": ["Go"] * 5_002, "area": ["north", None] * 2_501})
     found = [*problems(Experiment(frame, {"a": "off"}, models=[CHATTY]))]
-    assert len(found) == 1 and found[0].startswith("Tasks 1, 2, 3, 4, 5 and 4,997 more: the row has no column id")
+    assert len(found) == 1 and "4,997 more: the row has no column id" in found[0]
 
 
 def test_all_problems_come_at_once() -> None:
