@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from agentnb.core.run.facts import RunFacts
 from agentnb.detect.intervals import Share, wilson
 from agentnb.detect.run import Run
+from agentnb.display.texts.labels import counted
 from agentnb.errors import SettingsError, near
+from agentnb.experiments.planning.checks import answered
 from agentnb.experiments.results.folder import PLANNED, Plan, Records
 from agentnb.experiments.results.rows import Row
 
@@ -53,6 +54,8 @@ class Results:
     unseeded: tuple[str, ...] = ()
     """Models that took no seed."""
     records: Records | None = field(default=None, repr=False)
+    not_run: Sequence[Row] = field(default=(), repr=False)
+    """The cells without a row, as rows that name the cell."""
 
     def table(self) -> pd.DataFrame:
         """Return one row per run, in the order in which they finished. Until all is done, values of checks are missing."""
@@ -118,7 +121,17 @@ class Results:
             *([f"a check raised for {raised} runs, whose values are unknown ({first})"] if raised else []),
             *[f"{count} runs that were cut off were {_DONE[kind]}" for kind, count in redone.items() if count],
             *([f"no seed: {', '.join(self.unseeded)}"] if self.unseeded else []),
+            *([self._about_answers] if self.primary == answered.__name__ else []),
         )
+
+    @property
+    def _about_answers(self) -> str:
+        """The note on what the default primary says, and on runs that lacked the tools for more than an answer."""
+        without = sum(not row.has_tools for row in self.rows)
+        lacked = [*dict.fromkeys(name for row in self.rows for name in row.lacked)]
+        told = [f"{counted(without, 'run')} had no tools"] if without else []
+        told += [f"tools were called that the agent does not have: {', '.join(lacked)}"] if lacked else []
+        return "; ".join(["answered means that the run ended with a text: nothing judges what it says", *told])
 
     @property
     def failures(self) -> dict[str, int]:
@@ -152,13 +165,3 @@ def _mean(values: Sequence[float]) -> Share:
     if {*values} <= {0.0, 1.0}:
         return wilson(round(sum(values)), len(values))
     return Share(sum(values) / len(values), None, None)
-
-
-def name_of_task(run: RunFacts) -> str:
-    """Return the task that a run worked on: its tag, that of its benchmark, or its prompt."""
-    tag = next((one.removeprefix(TASK_TAG) for one in run.tags if one.startswith(TASK_TAG)), "")
-    return tag or (run.origin.task if run.origin is not None else "") or run.prompt
-
-
-TASK_TAG = "task:"
-"""Begins the tag of a run that names its task."""

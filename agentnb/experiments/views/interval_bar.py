@@ -12,7 +12,7 @@ BLUE, DARK = "#3b82d6", "rgba(127,127,127,.95)"
 
 
 def interval_html(value: float, interval: tuple[float, float] | None) -> Html:
-    """Return the bar from limit to limit, the estimate as a thick mark, 0 as a line; nothing without finite limits."""
+    """Return the bar from limit to limit, the estimate as a thick mark, 0 as a line; nothing without limits."""
     if interval is None:
         return NOTHING
     low, high = interval
