@@ -113,43 +113,36 @@ NO_WORK = "no work was done that is new, and the list did not change because of 
 
 
 class Rule(NamedTuple):
-    """What guidance asks for: it is followed if none of ``forbids`` is a fact and one of ``asks`` is. Each has its sentence."""
+    """What guidance asks for: it is followed if none of ``forbids`` is a fact and one of ``asks`` is."""
 
-    asks: tuple[tuple[str, str], ...]
-    forbids: tuple[tuple[str, str], ...] = ()
+    asks: tuple[str, ...]
+    forbids: tuple[str, ...] = ()
     otherwise: str = NO_CALL
     unknown: str = ""
     """The names in it that this version does not know."""
 
 
-def rule_of_names(asks: tuple[str, ...], forbids: tuple[str, ...] = (), otherwise: str = NO_CALL, **words: str) -> Rule:
-    """Return the rule that these names of facts make. ``words``: sentences other than the usual."""
-    told = {**SENTENCES, **words}
-    return Rule(tuple([(name, told[name]) for name in asks]), tuple([(name, told[name]) for name in forbids]), otherwise)
-
-
-HAS_CALL = rule_of_names(("called", "ended_blocked"))
+HAS_CALL = Rule(("called", "ended_blocked"))
 WORK = ("acted", "marked", "blocked", "begun", "ended_blocked")
 ONWARD = ("complete", "acted", "marked", "blocked", "begun", "planned")
 RULES: dict[str, Rule | None] = {
     TODO_LIST: None,
     CONTEXT_SHIFT: None,
-    "todos_tools": rule_of_names(WORK, ("undisciplined", "begun_beside"), NO_WORK),
-    "todos_text": rule_of_names(WORK, ("begun_beside",), NO_WORK),
-    "tools": rule_of_names(("told_results", "named_failure", *ONWARD), otherwise=NO_WORK),
-    "text": rule_of_names((*ONWARD, "ended_blocked"), otherwise=NO_WORK),
-    WORKFLOW: rule_of_names((*ONWARD, "ended_blocked"), otherwise=NO_WORK),
-    ALREADY_SAID: rule_of_names(("concluded", *ONWARD, "ended_blocked"), otherwise=NO_WORK),
-    TOOL_FAILED: rule_of_names(
+    "todos_tools": Rule(WORK, ("undisciplined", "begun_beside"), NO_WORK),
+    "todos_text": Rule(WORK, ("begun_beside",), NO_WORK),
+    "tools": Rule(("told_results", "named_failure", *ONWARD), otherwise=NO_WORK),
+    "text": Rule((*ONWARD, "ended_blocked"), otherwise=NO_WORK),
+    WORKFLOW: Rule((*ONWARD, "ended_blocked"), otherwise=NO_WORK),
+    ALREADY_SAID: Rule(("concluded", *ONWARD, "ended_blocked"), otherwise=NO_WORK),
+    TOOL_FAILED: Rule(
         ("acted", "blocked", "named_failure"),
         ("made_again", "completed_unfinished", "begun_beside"),
         NOT_DEALT_WITH,
-        acted="another call was made",
     ),
-    FAILURE_LOOP: rule_of_names(
+    FAILURE_LOOP: Rule(
         ("acted", "blocked", "named_failure"), ("failed_again", "begun_beside", "left_unfinished"), NOT_DEALT_WITH
     ),
-    INTERVENTION: rule_of_names(
+    INTERVENTION: Rule(
         ("worked_anew", "marked", "blocked", "ended_blocked"),
         ("begun_beside",),
         "no new work was done, and no todo was completed after its work",
@@ -179,12 +172,10 @@ def _judged_by(rule: Rule, facts: RoundFacts) -> Followed:
         return Followed(None, "no reply came")
     if rule.unknown:
         return Followed(None, f"it is about {rule.unknown}, which this version cannot judge")
-    for name, why in rule.forbids:
-        if getattr(facts, name):
-            return Followed(False, why)
-    for name, why in rule.asks:
-        if getattr(facts, name):
-            return Followed(True, why)
+    for names, is_followed in ((rule.forbids, False), (rule.asks, True)):
+        for name in names:
+            if getattr(facts, name):
+                return Followed(is_followed, SENTENCES[name])
     return Followed(False, rule.otherwise) if rule.asks else Followed(True, "what it forbids was not done")
 
 
@@ -197,4 +188,4 @@ def _own_rule(guidance: Guidance) -> Rule:
     if unknown := unknown_facts(guidance):
         return Rule((), unknown=", ".join(unknown))
     wanted = ", or ".join(SENTENCES[name] for name in guidance.asks)
-    return rule_of_names(guidance.asks, guidance.forbids, f"not so: {wanted}")
+    return Rule(guidance.asks, guidance.forbids, f"not so: {wanted}")

@@ -9,7 +9,7 @@ import pytest
 from recorded_runs import LOOK, foreign
 from scripted_runs import do, play, work
 
-from agentnb import Matrix, Run, ToolCall, examples, lift, load_trace, survey
+from agentnb import GuidanceSet, Matrix, Run, ToolCall, examples, lift, load_trace, survey
 from agentnb.core.log.events import Origin
 from agentnb.detect.intervals import wilson
 from agentnb.errors import ExpressionError, SettingsError
@@ -117,7 +117,7 @@ def test_without_runs_there_is_nothing_to_survey() -> None:
         survey([load_trace("healthy")], failed={})
 
 
-def after_work(number: int, words: str, *said: str) -> Run:
+def after_work(number: int, words: str | GuidanceSet, *said: str) -> Run:
     """One call, then these answers, under this guidance set: workflow mode asks for more after each."""
     replies = [do(number), *said, "All is done.\n[WORKFLOW_COMPLETE]"]
     return play(*replies, tools=[work], guidance=words, policy=Matrix(workflow_mode=True), todos=False)
@@ -126,7 +126,8 @@ def after_work(number: int, words: str, *said: str) -> Run:
 def test_the_lift_of_guidance_is_held_against_what_would_have_come_without_it() -> None:
     guided = [after_work(1, "matrix"), after_work(2, "matrix", "I may do more of it, perhaps.")]
     bare = [after_work(1, "off", "Nothing more."), after_work(2, "off", "A.", "So."), after_work(3, "off", "B.", "C.", "D.")]
-    (row,) = lift([*guided, *bare]).query("kind == 'workflow'").to_dict("records")
+    other = after_work(1, GuidanceSet("other", {"workflow": "Go on."}), "E.", "F.")  # its rounds do not lack such guidance
+    (row,) = lift([*guided, *bare, other]).query("kind == 'workflow' and set == 'matrix'").to_dict("records")
     assert (row["set"], row["runs"], row["judged"], row["runs_without"], row["judged_without"]) == ("matrix", 1, 1, 3, 6)
     assert row["followed"] == 1.0 and row["anyway"] == pytest.approx((1 + 1 / 2 + 1 / 3) / 3)
     assert row["lift"] == pytest.approx(row["followed"] - row["anyway"]) and row["lift_low"] < row["lift"] < row["lift_high"]

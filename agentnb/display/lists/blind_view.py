@@ -37,8 +37,8 @@ def blind_html(run: Run, until: int | None = None, given: Guidance | None = None
         drawn.insert(FIRST, tag("div", "list quiet", f"{counted(left_out, 'round')} not shown"))
     prompt = tag("div", "prompt", tag("b", "", "Asked: "), words(asked(run).strip(), MAX_OF_A_PROMPT))
     if given is not None:
-        said = tag("div", "prompt", tag("b", "", "Reminder: "), words(given.text.strip(), MAX_OF_A_PROMPT))
-        return kept(tag("div", "run", prompt, tag("div", "rounds", *drawn[:-1]), said, tag("div", "rounds", drawn[-1])))
+        reminder = tag("div", "prompt", tag("b", "", "Reminder: "), words(given.text.strip(), MAX_OF_A_PROMPT))
+        return kept(tag("div", "run", prompt, tag("div", "rounds", *drawn[:-1]), reminder, tag("div", "rounds", drawn[-1])))
     todos = tag("div", "list", todo_list_html(run.todos, live=False)) if run.todos else NOTHING
     error = tag("div", "why why-bad", cut(clean(str(run.error)), MAX_OF_AN_ERROR)) if run.error else NOTHING
     return kept(tag("div", "run", prompt, tag("div", "rounds", *drawn), todos, error))
