@@ -19,7 +19,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import TraceError
 from agentnb.interchange.conversion.nested_usage import with_nested_usage
 from agentnb.interchange.formats.claude_lines import ClaudeLog
-from agentnb.interchange.formats.session_log import first_records, known, run_id_of, text_of
+from agentnb.interchange.formats.session_log import by_links, first_records, known, run_id_of, text_of
 from agentnb.interchange.trace_file import TraceFile
 
 NAME = "claude_code"
@@ -123,35 +123,16 @@ def _written(file: TraceFile, name: str, conversations: list[_RunLines], titles:
 
 
 def _tree_of(file: TraceFile, records: Iterable[tuple[int, Any]]) -> _Tree:
-    """Return the lines by conversation. A line that stands before the one that it follows is taken behind it."""
-    lines = [*records]
-    known_ids = {_links(record)[0] for _, record in lines} - {""}
-    tree = _Tree(is_linked=any(_links(record)[1] in known_ids for _, record in lines))
-    taken = {""}
-    waiting: dict[str, list[tuple[int, Any]]] = {}
-    for line in lines:
-        parent = _links(line[1])[1]
-        if parent in known_ids and parent not in taken:
-            waiting.setdefault(parent, []).append(line)
-            continue
-        ready = [line]
-        while ready:
-            number, record = ready.pop()
-            with file.guarded(f"line {number}"):
-                tree.take(number, record)
-            uuid = _links(record)[0]
-            taken.add(uuid)
-            ready += reversed(waiting.pop(uuid, ()))
-    for number, record in chain.from_iterable(waiting.values()):  # lines that follow each other in a circle
+    """Return the lines by conversation."""
+    tree = _Tree()
+    for number, record in by_links(records, _links):
         with file.guarded(f"line {number}"):
             tree.take(number, record)
     return tree
 
 
-def _links(record: Any) -> tuple[str, str]:
+def _links(record: dict[str, Any]) -> tuple[str, str]:
     """Return the id of a line, and that of the line before it; empty where there is none."""
-    if not isinstance(record, dict):
-        return "", ""
     return text_of(record.get("uuid")), text_of(record.get("parentUuid") or record.get("logicalParentUuid"))
 
 
@@ -211,9 +192,9 @@ class _RunLines:
 class _Tree:
     """All lines so far, by the conversation that they belong to."""
 
-    def __init__(self, *, is_linked: bool) -> None:
-        """``is_linked``: whether lines name those before them: then a second prompt without one begins anew."""
-        self._is_linked = is_linked
+    def __init__(self) -> None:
+        self._is_linked = False
+        """Whether lines name those before them: then a second prompt without one begins anew."""
         self._shared = 0
         self.titles: dict[str, str] = {}
         self._sessions: dict[str, _RunLines] = {}
@@ -226,9 +207,9 @@ class _Tree:
         """Kind of sub-agent by the prompt it was given."""
 
     def conversations(self) -> list[_RunLines]:
-        """Return those that hold a message: sessions before what belongs to them."""
-        found = [*self._sessions.values(), *self._left, *self._sides.values()]
-        return [one for one in found if one.log.items]
+        """Return those that hold a message: sessions before what belongs to them, without what others copied of that."""
+        inner = [one for one in (*self._left, *self._sides.values()) if len(one.log.items) > one.log.copied]
+        return [*[one for one in self._sessions.values() if one.log.items], *inner]
 
     def take(self, line: int, record: dict[str, Any]) -> None:
         """Take a line."""
@@ -242,9 +223,10 @@ class _Tree:
             return
         if kind not in _KINDS or kind == "file-history-snapshot":
             return
+        self._is_linked |= parent in self._owner
         one = self._conversation(line, record, uuid, parent)
         before = self._message.get(parent, parent)
-        is_start = self._is_linked and not one.side and not before and record.get("parentUuid", "") is None
+        is_start = not one.side and not before and record.get("parentUuid", "") is None
         if kind in _MESSAGES and (before or is_start) and one.log.is_prompt(record):
             self._go_back(one, line, before)
         if uuid:
@@ -278,7 +260,7 @@ class _Tree:
     def _go_back(self, one: _RunLines, line: int, before: str) -> None:
         """Note a prompt. If there was one at this place, the person went back: what followed the earlier one is a branch."""
         earlier = one.prompts.get(before)
-        if earlier is not None:
+        if earlier is not None and (before or self._is_linked):
             from_line, from_uuid, from_item = earlier
             left = _RunLines(from_line, one.side, parent=one)
             left.uuids, one.uuids = one.uuids[from_uuid:], one.uuids[:from_uuid]
