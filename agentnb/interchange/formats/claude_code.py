@@ -60,10 +60,7 @@ def _is_line(record: dict[str, Any]) -> bool:
 
 def read(file: TraceFile) -> Iterator[Run]:
     """Yield the run of each session, and those of its sub-agents and of the branches that were left."""
-    if file.kind == "lines":
-        yield from runs_of(file, file.records(), NAME)
-    else:
-        yield from runs_of(file, [(1, file.document)], NAME)
+    yield from runs_of(file, file.numbered(), NAME)
 
 
 def runs_of(file: TraceFile, records: Iterable[tuple[int, Any]], name: str) -> Iterator[Run]:

@@ -42,7 +42,7 @@ def sniff(file: TraceFile) -> str:
 def read(file: TraceFile) -> Iterator[Run]:
     """Yield the run of the session, and those of its sub-agents."""
     session = _Session()
-    for number, record in by_links(file.records() if file.kind == "lines" else [(1, file.document)], _links):
+    for number, record in by_links(file.numbered(), _links):
         with file.guarded(f"line {number}"):
             session.take(number, record)
     yield from with_nested_usage(session.runs(file))
