@@ -49,7 +49,11 @@ class Log(NamedTuple):
 
     def writer(self, file: TraceFile, position: str, sample: dict[str, Any], **about: Any) -> RunWriter:
         """Return a writer for a run of a sample."""
-        of_sample = {"task": str(sample["id"]), "trial": str(sample.get("epoch", "")), "benchmark": self.about.get("task")}
+        of_sample: dict[str, Any] = {
+            "task": str(sample["id"]),
+            "trial": str(sample.get("epoch", "")),
+            "benchmark": self.about.get("task"),
+        }
         return file.writer(self.format_name, position, **of_sample, **about)
 
 
