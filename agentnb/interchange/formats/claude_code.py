@@ -32,7 +32,7 @@ _MESSAGES = frozenset({"user", "assistant"})
 _OWN_FILES = ("agent-{side}.jsonl", "{session}_agent-{side}.jsonl", "{session}/subagents/agent-{side}.jsonl")
 """Where the files of sub-agents are, beside that of their session."""
 _ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
-MAX_SHARED = 200_000
+MAX_SHARED = 100_000
 """Messages that branches of a file repeat from what they share; further branches begin without."""
 _SPAWNING = frozenset({"Task", "Agent"})
 """Tools that start a sub-agent."""
@@ -89,7 +89,7 @@ def _in_own_files(file: TraceFile, name: str, conversations: list[_RunLines]) ->
     for one in conversations:
         session = one.session
         sides = {text_of(started.get("agent_id")) for started in one.log.recorded.get("subagents") or ()}
-        for side in sorted(sides - here) if not one.side and one.left_at is None else ():
+        for side in sorted(sides - here) if not one.side and one.left_at < 0 else ():
             if not (_ID.fullmatch(side) and _ID.fullmatch(session)):  # they become the name of a file
                 continue
             with suppress(OSError, TraceError):  # which reading that file says
@@ -142,13 +142,15 @@ class _RunLines:
     """Id of the sub-agent; empty for a session."""
     parent: _RunLines | None = None
     """The conversation that this one shares its beginning with."""
-    left_at: int | None = None
-    """The round at which this branch was left, of a branch; ``parent`` is the conversation that went on."""
+    left_at: int = -1
+    """The round at which this branch was left; -1 unless it is one. ``parent`` is the conversation that went on."""
     is_continued: bool = False
     """Whether another session of the file continues this one: its lines were copied."""
     agent: str = ""
     log: ClaudeLog = field(default_factory=ClaudeLog)
     uuids: list[str] = field(default_factory=list)
+    branches: list[_RunLines] = field(default_factory=list)
+    """The branches that were left, in the order of their rounds."""
     prompts: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     """By the message before it: the line of the last prompt there, its place in ``uuids`` and in the items of the log."""
 
@@ -161,7 +163,7 @@ class _RunLines:
     def run_id(self) -> str:
         """The id of the run; empty if the lines have no ids."""
         session = self.session
-        if self.left_at is not None and self.parent is not None:
+        if self.left_at >= 0 and self.parent is not None:
             return run_id_of(self.parent.run_id, "left", str(self.line))
         return run_id_of(session, "agent", self.side) if self.side else run_id_of(session)
 
@@ -172,7 +174,7 @@ class _RunLines:
         recorded |= known(titles=summaries)
         about: dict[str, Any] = {"settings": {"recorded": recorded}}
         parent_id = None
-        if self.left_at is not None and self.parent is not None:
+        if self.left_at >= 0 and self.parent is not None:
             about |= {"tags": ("left",), "forked_from": ForkedFrom(self.parent.run_id, self.left_at)}
         elif self.side:
             about["agent"] = self.agent or "subagent"
@@ -267,9 +269,11 @@ class _Tree:
             moved = len(left.log.items) - from_item
             left.log.items += after
             left.log.copied += copied_after
-            for other in self._left:  # of what is now in this branch
-                if other.parent is one and other.left_at is not None and other.left_at > kept:
-                    other.parent, other.left_at = left, other.left_at - kept
+            while one.branches and one.branches[-1].left_at > kept:  # they left what is now in this branch
+                other = one.branches.pop()
+                other.parent, other.left_at = left, other.left_at - kept
+                left.branches.insert(0, other)
+            one.branches.append(left)
             left.log.recorded = {name: one.log.recorded[name] for name in ("session", "cwd") if name in one.log.recorded}
             self._owner |= dict.fromkeys(left.uuids, left)
             left.prompts = {place: there for place, there in one.prompts.items() if there[1] >= from_uuid and place != before}
