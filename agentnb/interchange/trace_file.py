@@ -298,6 +298,16 @@ class TraceFile:
             else:
                 self.note("It was cut off", f"line {number}")
 
+    def numbered(self) -> Iterable[tuple[int, Any]]:
+        """Return the records of JSON Lines with their line numbers, as `records` does; of one document itself as line 1."""
+        return self.records() if self.kind == "lines" else [(1, self.document)]
+
+    def placed(self) -> Iterator[tuple[str, Any]]:
+        """Yield the records of JSON Lines, or the `items` of a document, with their positions; one is held at a time."""
+        if self.kind == "lines":
+            return ((f"line {number}", record) for number, record in self.records(one_by_one=True))
+        return self.items()
+
     def writer(
         self, format_name: str, position: str = "", *, task: str = "", trial: str = "", benchmark: Any = "", **about: Any
     ) -> RunWriter:

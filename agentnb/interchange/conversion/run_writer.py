@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from agentnb.advice import ReadLoosely
 from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
 from agentnb.core.log.older_logs import STATUS_AT_END
@@ -349,9 +350,11 @@ class RunWriter:
     def _take_prompt(self) -> Fact:
         """Take the first message of the person out of what follows it; make one if the model spoke first."""
         before = takewhile(lambda item: not isinstance(item, RecordedRound), self._items)
-        said = [(place, item) for place, item in enumerate(before) if isinstance(item, Fact) and item.kind is e.CommandReceived]
-        if said:
-            place, prompt = next((one for one in said if one[1].fields["by_person"]), said[0])
+        messages = [
+            (place, item) for place, item in enumerate(before) if isinstance(item, Fact) and item.kind is e.CommandReceived
+        ]
+        if messages:
+            place, prompt = next((one for one in messages if one[1].fields["by_person"]), messages[0])
             del self._items[place]
             return prompt
         self._gaps["prompt"] += 1
@@ -476,7 +479,7 @@ class RunWriter:
         return f"{self._origin.file or self._origin.format} {self._origin.position}".rstrip()
 
     def _wrong(self, what: str) -> TraceError:
-        return TraceError(f"{self._source}: {what}", "The trace is damaged, or of another format")
+        return TraceError(f"{self._source}: {what}", ReadLoosely(lead="What can be read of it"))
 
     def _encoded(self, value: Any) -> bytes:
         try:

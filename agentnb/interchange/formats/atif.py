@@ -42,8 +42,7 @@ def sniff(file: TraceFile) -> str:
 
 def read(file: TraceFile) -> Iterator[Run]:
     """Yield the run of each trajectory, followed by those of its sub-agents."""
-    lines = ((f"line {number}", record) for number, record in file.records(one_by_one=True))
-    for position, record in lines if file.kind == "lines" else [("", file.document)]:
+    for position, record in file.placed():
         with file.guarded(position):
             yield from with_nested_usage(_runs(file, position, record, _own_id(record) or stable_id(file, position), None))
 

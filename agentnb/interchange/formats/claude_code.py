@@ -19,7 +19,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import TraceError
 from agentnb.interchange.conversion.nested_usage import with_nested_usage
 from agentnb.interchange.formats.claude_lines import ClaudeLog
-from agentnb.interchange.formats.session_log import first_records, known, run_id_of, text_of
+from agentnb.interchange.formats.session_log import by_links, first_records, known, run_id_of, text_of
 from agentnb.interchange.trace_file import TraceFile
 
 NAME = "claude_code"
@@ -32,7 +32,7 @@ _MESSAGES = frozenset({"user", "assistant"})
 _OWN_FILES = ("agent-{side}.jsonl", "{session}_agent-{side}.jsonl", "{session}/subagents/agent-{side}.jsonl")
 """Where the files of sub-agents are, beside that of their session."""
 _ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
-MAX_SHARED = 200_000
+MAX_SHARED = 100_000
 """Messages that branches of a file repeat from what they share; further branches begin without."""
 _SPAWNING = frozenset({"Task", "Agent"})
 """Tools that start a sub-agent."""
@@ -60,10 +60,7 @@ def _is_line(record: dict[str, Any]) -> bool:
 
 def read(file: TraceFile) -> Iterator[Run]:
     """Yield the run of each session, and those of its sub-agents and of the branches that were left."""
-    if file.kind == "lines":
-        yield from runs_of(file, file.records(), NAME)
-    else:
-        yield from runs_of(file, [(1, file.document)], NAME)
+    yield from runs_of(file, file.numbered(), NAME)
 
 
 def runs_of(file: TraceFile, records: Iterable[tuple[int, Any]], name: str) -> Iterator[Run]:
@@ -92,7 +89,7 @@ def _in_own_files(file: TraceFile, name: str, conversations: list[_RunLines]) ->
     for one in conversations:
         session = one.session
         sides = {text_of(started.get("agent_id")) for started in one.log.recorded.get("subagents") or ()}
-        for side in sorted(sides - here) if not one.side and one.left_at is None else ():
+        for side in sorted(sides - here) if not one.side and one.left_at < 0 else ():
             if not (_ID.fullmatch(side) and _ID.fullmatch(session)):  # they become the name of a file
                 continue
             with suppress(OSError, TraceError):  # which reading that file says
@@ -123,35 +120,16 @@ def _written(file: TraceFile, name: str, conversations: list[_RunLines], titles:
 
 
 def _tree_of(file: TraceFile, records: Iterable[tuple[int, Any]]) -> _Tree:
-    """Return the lines by conversation. A line that stands before the one that it follows is taken behind it."""
-    lines = [*records]
-    known_ids = {_links(record)[0] for _, record in lines} - {""}
-    tree = _Tree(is_linked=any(_links(record)[1] in known_ids for _, record in lines))
-    taken = {""}
-    waiting: dict[str, list[tuple[int, Any]]] = {}
-    for line in lines:
-        parent = _links(line[1])[1]
-        if parent in known_ids and parent not in taken:
-            waiting.setdefault(parent, []).append(line)
-            continue
-        ready = [line]
-        while ready:
-            number, record = ready.pop()
-            with file.guarded(f"line {number}"):
-                tree.take(number, record)
-            uuid = _links(record)[0]
-            taken.add(uuid)
-            ready += reversed(waiting.pop(uuid, ()))
-    for number, record in chain.from_iterable(waiting.values()):  # lines that follow each other in a circle
+    """Return the lines by conversation."""
+    tree = _Tree()
+    for number, record in by_links(records, _links):
         with file.guarded(f"line {number}"):
             tree.take(number, record)
     return tree
 
 
-def _links(record: Any) -> tuple[str, str]:
+def _links(record: dict[str, Any]) -> tuple[str, str]:
     """Return the id of a line, and that of the line before it; empty where there is none."""
-    if not isinstance(record, dict):
-        return "", ""
     return text_of(record.get("uuid")), text_of(record.get("parentUuid") or record.get("logicalParentUuid"))
 
 
@@ -164,13 +142,15 @@ class _RunLines:
     """Id of the sub-agent; empty for a session."""
     parent: _RunLines | None = None
     """The conversation that this one shares its beginning with."""
-    left_at: int | None = None
-    """The round at which this branch was left, of a branch; ``parent`` is the conversation that went on."""
+    left_at: int = -1
+    """The round at which this branch was left; -1 unless it is one. ``parent`` is the conversation that went on."""
     is_continued: bool = False
     """Whether another session of the file continues this one: its lines were copied."""
     agent: str = ""
     log: ClaudeLog = field(default_factory=ClaudeLog)
     uuids: list[str] = field(default_factory=list)
+    branches: list[_RunLines] = field(default_factory=list)
+    """The branches that were left, in the order of their rounds."""
     prompts: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     """By the message before it: the line of the last prompt there, its place in ``uuids`` and in the items of the log."""
 
@@ -183,7 +163,7 @@ class _RunLines:
     def run_id(self) -> str:
         """The id of the run; empty if the lines have no ids."""
         session = self.session
-        if self.left_at is not None and self.parent is not None:
+        if self.left_at >= 0 and self.parent is not None:
             return run_id_of(self.parent.run_id, "left", str(self.line))
         return run_id_of(session, "agent", self.side) if self.side else run_id_of(session)
 
@@ -194,7 +174,7 @@ class _RunLines:
         recorded |= known(titles=summaries)
         about: dict[str, Any] = {"settings": {"recorded": recorded}}
         parent_id = None
-        if self.left_at is not None and self.parent is not None:
+        if self.left_at >= 0 and self.parent is not None:
             about |= {"tags": ("left",), "forked_from": ForkedFrom(self.parent.run_id, self.left_at)}
         elif self.side:
             about["agent"] = self.agent or "subagent"
@@ -211,9 +191,9 @@ class _RunLines:
 class _Tree:
     """All lines so far, by the conversation that they belong to."""
 
-    def __init__(self, *, is_linked: bool) -> None:
-        """``is_linked``: whether lines name those before them: then a second prompt without one begins anew."""
-        self._is_linked = is_linked
+    def __init__(self) -> None:
+        self._is_linked = False
+        """Whether lines name those before them: then a second prompt without one begins anew."""
         self._shared = 0
         self.titles: dict[str, str] = {}
         self._sessions: dict[str, _RunLines] = {}
@@ -226,9 +206,9 @@ class _Tree:
         """Kind of sub-agent by the prompt it was given."""
 
     def conversations(self) -> list[_RunLines]:
-        """Return those that hold a message: sessions before what belongs to them."""
-        found = [*self._sessions.values(), *self._left, *self._sides.values()]
-        return [one for one in found if one.log.items]
+        """Return those that hold a message: sessions before what belongs to them, without what others copied of that."""
+        inner = [one for one in (*self._left, *self._sides.values()) if len(one.log.items) > one.log.copied]
+        return [*[one for one in self._sessions.values() if one.log.items], *inner]
 
     def take(self, line: int, record: dict[str, Any]) -> None:
         """Take a line."""
@@ -242,9 +222,10 @@ class _Tree:
             return
         if kind not in _KINDS or kind == "file-history-snapshot":
             return
+        self._is_linked |= parent in self._owner
         one = self._conversation(line, record, uuid, parent)
         before = self._message.get(parent, parent)
-        is_start = self._is_linked and not one.side and not before and record.get("parentUuid", "") is None
+        is_start = not one.side and not before and record.get("parentUuid", "") is None
         if kind in _MESSAGES and (before or is_start) and one.log.is_prompt(record):
             self._go_back(one, line, before)
         if uuid:
@@ -278,7 +259,7 @@ class _Tree:
     def _go_back(self, one: _RunLines, line: int, before: str) -> None:
         """Note a prompt. If there was one at this place, the person went back: what followed the earlier one is a branch."""
         earlier = one.prompts.get(before)
-        if earlier is not None:
+        if earlier is not None and (before or self._is_linked):
             from_line, from_uuid, from_item = earlier
             left = _RunLines(from_line, one.side, parent=one)
             left.uuids, one.uuids = one.uuids[from_uuid:], one.uuids[:from_uuid]
@@ -288,9 +269,11 @@ class _Tree:
             moved = len(left.log.items) - from_item
             left.log.items += after
             left.log.copied += copied_after
-            for other in self._left:  # of what is now in this branch
-                if other.parent is one and other.left_at is not None and other.left_at > kept:
-                    other.parent, other.left_at = left, other.left_at - kept
+            while one.branches and one.branches[-1].left_at > kept:  # they left what is now in this branch
+                other = one.branches.pop()
+                other.parent, other.left_at = left, other.left_at - kept
+                left.branches.insert(0, other)
+            one.branches.append(left)
             left.log.recorded = {name: one.log.recorded[name] for name in ("session", "cwd") if name in one.log.recorded}
             self._owner |= dict.fromkeys(left.uuids, left)
             left.prompts = {place: there for place, there in one.prompts.items() if there[1] >= from_uuid and place != before}

@@ -56,7 +56,7 @@ def sniff(file: TraceFile) -> str:
 def read(file: TraceFile) -> Iterator[Run]:
     """Yield the run of the session."""
     session = _Session()
-    for number, record in file.records() if file.kind == "lines" else [(1, file.document)]:
+    for number, record in file.numbered():
         with file.guarded(f"line {number}"):
             session.take(record)
     with file.guarded():

@@ -47,10 +47,14 @@ class Log(NamedTuple):
         agent, model = str(told.get("solver") or "agent"), str(told.get("model") or "")
         return cls(format_name, str(header.get("status") or "started"), model, agent, about)
 
-    def place_of(self, sample: dict[str, Any]) -> dict[str, str]:
-        """Return the benchmark of a sample, its task in it, and its trial."""
-        benchmark = str(self.about.get("task") or "")
-        return {"task": str(sample["id"]), "trial": str(sample.get("epoch", "")), "benchmark": benchmark}
+    def writer(self, file: TraceFile, position: str, sample: dict[str, Any], **about: Any) -> RunWriter:
+        """Return a writer for a run of a sample."""
+        of_sample: dict[str, Any] = {
+            "task": str(sample["id"]),
+            "trial": str(sample.get("epoch", "")),
+            "benchmark": self.about.get("task"),
+        }
+        return file.writer(self.format_name, position, **of_sample, **about)
 
 
 @dataclass(slots=True)
@@ -80,10 +84,10 @@ def read_sample(file: TraceFile, log: Log, position: str, sample: dict[str, Any]
             nested.append(scope)
     run_id = stable_id(file, position, sample["id"], sample.get("epoch"), sample.get("uuid")) if nested else ""
     settings = recorded(sample, *_OF_SAMPLE, eval=log.about | {"status": log.status}, sample_uuid=sample.get("uuid"))
-    writer = file.writer(
-        log.format_name,
+    writer = log.writer(
+        file,
         position,
-        **log.place_of(sample),
+        sample,
         run_id=run_id,
         model=log.model,
         agent=log.agent,
@@ -124,10 +128,10 @@ def _nested(
 ) -> Run:
     """Return the run of a sub-agent."""
     last = scope.events.models[-1]
-    writer = file.writer(
-        log.format_name,
+    writer = log.writer(
+        file,
         position,
-        **log.place_of(sample),
+        sample,
         model=str(last.get("model") or log.model),
         agent=scope.name or "agent",
         tools=tools_of(scope.events, attachments),

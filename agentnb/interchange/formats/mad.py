@@ -64,11 +64,7 @@ def read(file: TraceFile) -> Iterator[Run]:
             take_log(writer, _joined(trajectory), prompt)
         return writer.finish_without_end()
 
-    if file.kind == "lines":
-        yield from file.each(((f"line {number}", record) for number, record in file.records(one_by_one=True)), read_one)
-    else:
-        whole = file.document if isinstance(file.document, list) else [file.document]
-        yield from file.each(((str(index) if len(whole) > 1 else "", one) for index, one in enumerate(whole)), read_one)
+    yield from file.each(file.placed(), read_one)
 
 
 def _joined(text: Any) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import chain
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -257,6 +258,28 @@ def seconds_of(milliseconds: Any) -> float | None:
 def known(**recorded: Any) -> dict[str, Any]:
     """Return what is recorded, without what is missing or empty."""
     return {name: value for name, value in recorded.items() if value not in (None, "", [], {})}
+
+
+def by_links(lines: Iterable[tuple[int, Any]], links: Callable[[dict[str, Any]], tuple[str, str]]) -> Iterator[tuple[int, Any]]:
+    """Yield numbered lines, those that stand before the line that they follow behind it.
+
+    ``links``: returns the id of a line, and that of the line before it; empty where there is none.
+    """
+    linked = [(line, links(line[1]) if isinstance(line[1], dict) else ("", "")) for line in lines]
+    missing = {own for _, (own, _) in linked} - {""}
+    waiting: dict[str, list[Any]] = {}
+    for one in linked:
+        ready = [one]
+        while ready:
+            line, (own, before) = ready.pop()
+            if before in missing:
+                waiting.setdefault(before, []).append((line, (own, before)))
+                continue
+            yield line
+            missing.discard(own)
+            ready += reversed(waiting.pop(own, ()))
+    for line, _ in chain.from_iterable(waiting.values()):  # they follow each other in a circle
+        yield line
 
 
 def first_records(file: TraceFile, most: int = 50) -> list[dict[str, Any]]:

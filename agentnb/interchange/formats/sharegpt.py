@@ -50,8 +50,7 @@ def _is_record(record: Any) -> bool:
 
 def read(file: TraceFile) -> Iterator[Run]:
     """Yield a run for each conversation."""
-    lines = ((f"line {number}", record) for number, record in file.records(one_by_one=True))
-    yield from file.each(lines if file.kind == "lines" else file.items(), lambda position, record: _run(file, position, record))
+    yield from file.each(file.placed(), lambda position, record: _run(file, position, record))
 
 
 def _run(file: TraceFile, position: str, record: dict[str, Any]) -> Run:

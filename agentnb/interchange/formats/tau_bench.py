@@ -46,10 +46,7 @@ def read(file: TraceFile) -> Iterator[Run]:
         file.take_each(messages, lambda message: _take(writer, message), position)
         return _finish(writer, record, [message for message in messages if isinstance(message, dict)])
 
-    if file.kind == "lines":
-        yield from file.each(((f"line {number}", record) for number, record in file.records(one_by_one=True)), read_one)
-    else:
-        yield from file.each(file.items(), read_one)
+    yield from file.each(file.placed(), read_one)
 
 
 def _take(writer: RunWriter, message: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ from agentnb.core.log.events import CommandReceived, ModelReplied
 from agentnb.core.messages import Image, Text, Thinking
 from agentnb.errors import TraceError
 from agentnb.interchange.archives import trace_file
-from agentnb.interchange.formats import format_of
+from agentnb.interchange.formats import claude_code, format_of
 
 REPRESENTATIVE = FILES / "claude_code" / "representative_messages.jsonl"
 LARGE = FILES / "claude_code" / "claude_large.jsonl"
@@ -172,7 +172,9 @@ def used(tokens: int) -> dict[str, Any]:
     return {"message": {"usage": {"input_tokens": tokens, "output_tokens": 1}}}
 
 
-def test_branches_of_branches_share_their_beginning_and_count_no_reply_twice(tmp_path: Path) -> None:
+def test_branches_of_branches_share_their_beginning_and_count_no_reply_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write_lines(
         tmp_path / "rewound.jsonl",
         [
@@ -208,6 +210,10 @@ def test_branches_of_branches_share_their_beginning_and_count_no_reply_twice(tmp
     forks = {run.prompt: (by_id[run.forked_from.run_id], run.forked_from.round) for run in runs if run.forked_from}
     assert forks == {"First": ("First again", 0), "Second": ("First", 1), "Third": ("Second", 1)}
     assert sum(run.usage.input or 0 for run in runs) == tables.usage(runs)["input_tokens"].sum() == 111_111
+    monkeypatch.setattr(claude_code, "MAX_SHARED", 5)
+    bounded = load_traces(path)
+    assert {run.prompt: run.inherited for run in bounded} == {"First again": 0, "First": 0, "Second": 0, "Third": 4}
+    assert sum(run.usage.input or 0 for run in bounded) == 111_111
 
 
 def test_a_result_that_stands_before_its_call_follows_it(tmp_path: Path) -> None:
