@@ -13,6 +13,7 @@ import msgspec
 from agentnb.core.display_data import Table
 from agentnb.core.messages import Image, Text, ToolResult, encodable
 from agentnb.core.questions import QuestionKind
+from agentnb.core.redaction import redact
 from agentnb.core.request import ROLES, Request, ToolRole, ToolSpec
 from agentnb.errors import InvalidTool, NobodyToAsk, SettingsError
 
@@ -259,8 +260,9 @@ class ToolRefused(Exception):
     """A call that a built-in tool does not carry out. ``outcome`` tells the model why, and what to try instead."""
 
     def __init__(self, error_code: str, problem: str, advice: str = "") -> None:
+        problem, advice = redact((encodable(problem), encodable(advice)))
         super().__init__(error_code, problem, advice)
-        self.outcome = failure(error_code, encodable(problem), encodable(advice))
+        self.outcome = failure(error_code, problem, advice)
 
 
 def check_tool(name: str, timeout: float | None, role: ToolRole | None) -> None:

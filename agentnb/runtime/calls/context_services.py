@@ -21,8 +21,7 @@ from agentnb.errors import SettingsError, ToolFailed
 from agentnb.models.model import Model, Reply
 from agentnb.policies.gates import Gate
 from agentnb.policies.permissions.gate import PermissionGate
-from agentnb.runtime.calls.prints import CallPrints
-from agentnb.runtime.calls.progress import CallProgress
+from agentnb.runtime.calls.call_reports import CallPrints, CallProgress
 from agentnb.runtime.calls.todo_sync import TodoSync
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host.host import main_thread_is_held

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import msgspec
 
-from agentnb.tools.builtin.git.process import Bounds
 from agentnb.tools.builtin.git.repository import check_result, open_repository
+from agentnb.tools.builtin.shell.output import Bounds
 from agentnb.tools.tool import ToolContext
 
 BOUNDS = Bounds(400_000)

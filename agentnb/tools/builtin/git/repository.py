@@ -10,8 +10,9 @@ from pathlib import Path
 
 from agentnb.errors import SettingsError
 from agentnb.tools.builtin.git.names import shown_name
-from agentnb.tools.builtin.git.process import WHOLE, Bounds, ProcessResult, run_process
+from agentnb.tools.builtin.git.process import WHOLE, ProcessResult, run_process
 from agentnb.tools.builtin.git.protection import READING, find_git, program_folders, protected_environment
+from agentnb.tools.builtin.shell.output import Bounds
 from agentnb.tools.tool import ToolRefused
 
 NO_REPOSITORY = "Work without git, or ask the person to run git init in a terminal."

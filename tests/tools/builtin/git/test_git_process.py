@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agentnb.tools.builtin.git import process
-from agentnb.tools.builtin.git.process import Bounds, CapturedOutput, run_process
+from agentnb.tools.builtin.git.process import run_process
 from agentnb.tools.tool import ToolRefused
 
 ENVIRONMENT: Mapping[str, str] = {"PATH": os.environ["PATH"]}
@@ -21,16 +21,6 @@ WITH_CHILD = "exec 3>alive; sh -c 'echo go >&3; exec sleep 1000' & wait"
 CLEANS_UP = f"trap 'touch cleaned; exit' TERM; {WITH_CHILD}"
 """A script that holds the pipe ``alive`` open, as does its child."""
 IGNORES = f"trap '' TERM; {WITH_CHILD}"
-
-
-def test_output_keeps_its_beginning_and_its_end() -> None:
-    output = CapturedOutput(Bounds(3, 2))
-    for chunk in (b"ab", b"cd", b"x" * 300_000, b"yz"):
-        output.add(chunk)
-    assert (bytes(output.head), output.tail, output.omitted_bytes) == (b"abc", b"yz", 300_001)
-    whole = CapturedOutput(Bounds(3, 2))
-    whole.add(b"abcde")
-    assert (bytes(whole.head), whole.tail, whole.omitted_bytes) == (b"abc", b"de", 0)
 
 
 def test_a_process_returns_its_code_and_output() -> None:
