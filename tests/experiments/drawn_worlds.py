@@ -1,0 +1,314 @@
+"""Worlds with a known truth: runs drawn in two arms whose mean difference over tasks is exactly the effect that was asked for.
+
+Drawing knows nothing of the package. `compared` alone hands the runs to `agentnb.compare`: as rows of an experiment, or, where a
+world is about recorded runs, as runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from math import exp, inf, nan
+from random import Random
+from statistics import fmean
+from typing import Any, NamedTuple, TypeAlias
+
+from made_results import CALLED, results_from, row
+from run_builder import START
+
+from agentnb import compare
+from agentnb.core.log import events as e
+from agentnb.core.log.outcome import Assessment
+from agentnb.core.log.work_events import OutcomeGiven
+from agentnb.core.log.events import Origin
+from agentnb.core.messages import user
+from agentnb.detect.run import Run
+from agentnb.experiments.results.comparison import Comparison
+
+
+class Drawn(NamedTuple):
+    """A run that was drawn."""
+
+    task: str
+    arm: str
+    value: float | bool | None
+    """None: its check has no value."""
+    repeat: int = 0
+    model: str = "m"
+    cluster: str = ""
+    benchmark: str = ""
+    ended: str = "completed"
+    """``limited``: a limit ended it; ``failed``: its provider did."""
+    nested: int = 0
+    """Recorded runs below it, which have its value."""
+
+
+Draw: TypeAlias = Callable[[Random, int, int, float], Iterator[Drawn]]
+"""Draws the runs of so many tasks and repeats whose values are higher in the first arm, by this effect on average."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """A world, and its size by day."""
+
+    draw: Draw
+    tasks: int = 30
+    repeats: int = 1
+    effect: float = 0.2
+    """The effect at which coverage is measured."""
+    limit: float = 0.6
+    """The largest effect that can be drawn."""
+    states: bool = True
+    """Whether it is asked for the effect that it can detect."""
+    excuse: str = ""
+    """Why the error may be larger, if the comparison says so."""
+    is_recorded: bool = False
+
+
+def lifted(rate: float, effect: float, mean: float) -> float:
+    """The rate of a task in the first arm: over tasks whose mean rate is ``mean``, the mean of rates rises by the effect."""
+    return rate + effect * (1 - rate) / (1 - mean)
+
+
+def passes(rng: Random, task: int, repeats: int, rates: tuple[float, float], **fields: Any) -> Iterator[Drawn]:
+    for arm, rate in zip("ab", rates, strict=True):
+        for repeat in range(repeats):
+            yield Drawn(f"t{task}", arm, rng.random() < rate, repeat, **fields)
+
+
+def draw_alike(rng: Random, tasks: int, repeats: int, effect: float) -> Iterator[Drawn]:
+    """All tasks pass as often, and the effect is the same in each."""
+    for task in range(tasks):
+        yield from passes(rng, task, repeats, (0.4 + effect, 0.4))
+
+
+def draw_uneven(rng: Random, tasks: int, repeats: int, effect: float) -> Iterator[Drawn]:
+    """Tasks are easy or hard."""
+    for task in range(tasks):
+        rate = rng.choice((0.05, 0.2, 0.4, 0.6, 0.75))
+        yield from passes(rng, task, repeats, (lifted(rate, effect, 0.4), rate))
+
+
+def draw_few(rng: Random, tasks: int, repeats: int, effect: float) -> Iterator[Drawn]:
+    """One task in five reacts, as often for better as for worse; an effect is more tasks that react, and all for better."""
+    for task in range(tasks):
+        easy, share = rng.random() < 0.5, max(0.2, effect / 0.8)
+        rates = (0.98, 0.98) if easy else (0.02, 0.02)
+        if rng.random() < share:
+            better = rng.random() < 0.5 + effect / share / 1.6
+            rates = (0.9, 0.1) if better else (0.1, 0.9)
+        yield from passes(rng, task, repeats, rates)
+
+
+def draw_weak(rng: Random, tasks: int, repeats: int, effect: float) -> Iterator[Drawn]:
+    """One of two models passes seldom, and half of its runs in the second arm have no value."""
+    for task in range(tasks):
+        for model, rate in (("strong", 0.7), ("weak", 0.1)):
+            for one in passes(rng, task, repeats, (lifted(rate, effect, 0.4), rate), model=model):
+                lost = model == "weak" and one.arm == "b" and rng.random() < 0.5
+                yield one._replace(value=None) if lost else one
+
+
+def draw_failing(rng: Random, tasks: int, repeats: int, effect: float) -> Iterator[Drawn]:
+    """The provider fails for one run in four of both arms."""
+    for one in draw_uneven(rng, tasks, repeats, effect):
+        yield one._replace(ended="failed") if rng.random() < 0.25 else one
+
+
+def draw_silent(rng: Random, tasks: int, repeats: int, effect: float) -> Iterator[Drawn]:
+    """In the first arm six in ten of the runs that did not pass have no value."""
+    for one in draw_uneven(rng, tasks, repeats, effect):
+        yield one._replace(value=None) if one.arm == "a" and not one.value and rng.random() < 0.6 else one
+
+
+def draw_clusters(rng: Random, tasks: int, repeats: int, effect: float) -> Iterator[Drawn]:
+    """Three clusters in four are one task, which gets worse, the others six, which get better: over tasks, the effect."""
+    task = 0
+    for cluster in range(max(1, round(tasks / 2.25))):
+        tasks_of_it, gain = rng.choice(((1, -0.4), (1, -0.4), (1, -0.4), (6, 0.2)))
+        gain += rng.gauss(effect, 0.3)
+        for _ in range(tasks_of_it):
+            task, level = task + 1, rng.gauss(0, 1)
+            for arm in "ab":
+                for repeat in range(repeats):
+                    value = level + rng.gauss(gain * (arm == "a"), 0.3)
+                    yield Drawn(f"t{task}", arm, value, repeat, cluster=f"c{cluster}")
+
+
+def draw_errors(rng: Random, tasks: int, repeats: int, effect: float) -> Iterator[Drawn]:
+    """Less is better: minus the errors of a run. A limit ends one run in four of the second arm."""
+    for task in range(tasks):
+        level = rng.uniform(3, 9)
+        for arm in "ab":
+            for repeat in range(repeats):
+                ended = "limited" if arm == "b" and rng.random() < 0.25 else "completed"
+                yield Drawn(f"t{task}", arm, effect * (arm == "a") - max(0, round(rng.gauss(level, 1.5))), repeat, ended=ended)
+
+
+def draw_lognormal(rng: Random, tasks: int, repeats: int, effect: float) -> Iterator[Drawn]:
+    """Costs of equal means: in the second arm most runs cost less and some far more."""
+    for task in range(tasks):
+        for arm, spread in (("a", 0.3), ("b", 1.2)):
+            for repeat in range(repeats):
+                yield Drawn(f"t{task}", arm, effect * (arm == "a") + exp(rng.gauss(-(spread**2) / 2, spread)), repeat)
+
+
+def draw_ties(rng: Random, tasks: int, repeats: int, effect: float) -> Iterator[Drawn]:
+    """Marks of none, half or all, seven in ten of them the same in both arms; an effect raises some by a half."""
+    for task in range(tasks):
+        mark, raised = rng.choice((0, 0.5)), max(0.0, effect)
+        for repeat in range(repeats):
+            for arm in "ab":
+                other = mark if rng.random() < 0.84 else rng.choice((0, 0.5))
+                yield Drawn(f"t{task}", arm, other + 0.5 * (arm == "a" and rng.random() < 2 * raised), repeat)
+
+
+def draw_full(rng: Random, tasks: int, repeats: int, effect: float) -> Iterator[Drawn]:
+    """Every run passes."""
+    for task in range(tasks):
+        yield from passes(rng, task, repeats, (1, 1))
+
+
+def draw_repeats(rng: Random, tasks: int, repeats: int, effect: float) -> Iterator[Drawn]:
+    """From one repeat to all of them, the same number in both arms of a task."""
+    for task in range(tasks):
+        rate = rng.choice((0.05, 0.2, 0.4, 0.6, 0.75))
+        yield from passes(rng, task, rng.randint(1, repeats), (lifted(rate, effect, 0.4), rate))
+
+
+def draw_models(rng: Random, tasks: int, repeats: int, effect: float) -> Iterator[Drawn]:
+    """Two models find the same tasks hard, and react in opposite ways."""
+    for task in range(tasks):
+        level = rng.uniform(-0.15, 0.15)
+        for model, rate, gain in (("one", 0.3 + level, 0.15), ("two", 0.5 + level, -0.15)):
+            yield from passes(rng, task, repeats, (lifted(rate, effect, 0.4) + gain, rate), model=model)
+
+
+def draw_nested(rng: Random, tasks: int, repeats: int, effect: float) -> Iterator[Drawn]:
+    """Recorded workflows, each with three runs nested in it, which have its outcome."""
+    for one in draw_uneven(rng, tasks, repeats, effect):
+        yield one._replace(nested=3)
+
+
+def draw_benchmarks(rng: Random, tasks: int, repeats: int, effect: float) -> Iterator[Drawn]:
+    """Recorded runs of two benchmarks that number their tasks alike; the second arm did not run most of the easy one."""
+    for task in range(tasks):
+        benchmark, rate = (("airline", 0.15), ("retail", 0.55))[task % 2]
+        is_short = task % 2 == 1 and rng.random() < 0.75
+        for one in passes(rng, task // 2, repeats, (rate + effect, rate), benchmark=benchmark):
+            if not (is_short and one.arm == "b"):
+                yield one
+
+
+WORLDS = {
+    "null": World(draw_uneven, tasks=15, effect=0.0, states=False),
+    "equal effect": World(draw_alike, tasks=29, limit=0.6),
+    "hundred tasks": World(draw_uneven, tasks=100, effect=0.1),
+    "few tasks react": World(draw_few, limit=0.8),
+    "one model weak": World(draw_weak, tasks=29),
+    "missing at random": World(draw_failing, tasks=60, effect=0.3),
+    "missing for one arm": World(draw_silent, excuse="missing"),
+    "unequal clusters": World(draw_clusters, tasks=60, limit=inf),
+    "less is better": World(draw_errors, tasks=15, effect=1.0, limit=inf),
+    "lognormal": World(draw_lognormal, tasks=29, excuse="heavy tails", limit=inf),
+    "ties": World(draw_ties, limit=0.5),
+    "all pass": World(draw_full, effect=0.0, states=False),
+    "four tasks": World(draw_uneven, tasks=4, states=False),
+    "six tasks": World(draw_alike, tasks=6, effect=0.5, limit=0.6),
+    "one to five repeats": World(draw_repeats, tasks=15, repeats=5),
+    "two models": World(draw_models, tasks=15, limit=0.43),
+    "nested runs": World(draw_nested, tasks=15, is_recorded=True),
+    "two benchmarks": World(draw_benchmarks, is_recorded=True, limit=0.45),
+}
+
+
+# What the package is asked
+
+
+def compared(drawn: list[Drawn], *, is_recorded: bool = False) -> Comparison:
+    """The comparison of drawn runs."""
+    if is_recorded:
+        arms = [[run for one in drawn if one.arm == arm for run in _recorded(one)] for arm in "ab"]
+        return compare(*arms)
+    return compare(results_from([_row(one) for one in drawn]), "a", "b")
+
+
+def _row(one: Drawn) -> Any:
+    key = f"{one.arm}{one.model}{one.task}r{one.repeat}"
+    stop = {} if one.ended == "completed" else {"stop_reason": {"limited": "max_rounds", "failed": "server_error"}[one.ended]}
+    return row(
+        one.arm,
+        one.task,
+        one.value,
+        one.repeat,
+        **{"key": key, "run_id": key, "digest": key, "model": one.model, "cluster": one.cluster, "status": one.ended},
+        **{"seed": one.repeat + 1, **stop},
+    )
+
+
+@lru_cache(maxsize=100_000)
+def _recorded(one: Drawn) -> tuple[Run, ...]:
+    key = f"{one.arm}-{one.benchmark}-{one.task}-{one.repeat}"
+    origin = Origin("inspect", f"{one.benchmark}.eval", f"{one.task}-{one.repeat}", one.task, str(one.repeat + 1))
+    outer = _run(key, f"Do {one.task}.", one, origin=origin if one.benchmark else None, tags=(f"task:{one.task}",) * (one.nested > 0))
+    return outer, *[_run(f"{key}-{n}", f"Part {n} of {one.task}.", one, parent_id=key) for n in range(one.nested)]
+
+
+def _run(key: str, prompt: str, one: Drawn, parent_id: str | None = None, **fields: Any) -> Run:
+    outcome = Assessment("passed" if one.value else "failed", "trace")
+    about = {"at": START, "run_id": key, "parent_id": parent_id}
+    started = e.RunStarted(seq=0, schema=e.SCHEMA, model="scripted:hand", prompt=user(prompt), **about, **fields)
+    ended = [OutcomeGiven(seq=1, assessment=outcome, **about), e.RunFinished(seq=2, status="completed", stop_reason="natural", **about)]
+    return Run.from_events([started, *ended])
+
+
+# What it said
+
+
+class Measured(NamedTuple):
+    """How often it was right in a world."""
+
+    error: float
+    """Share of comparisons without an effect that show one."""
+    excused: float
+    """Share of comparisons that say themselves why they may be wrong."""
+    missed: float
+    """Share of intervals that do not hold the effect of the world."""
+    power: float | None
+    """Share of experiments that show the effect that another one stated; None without one."""
+    stated: float
+    """The mean of the stated effects."""
+
+
+def measure(name: str, draws: int, tasks: int = 0, repeats: int = 0) -> Measured:
+    """Ask for this many comparisons without an effect, with that of the world, and with the one that is stated."""
+    world = WORLDS[name]
+    size = (tasks or world.tasks, repeats or world.repeats)
+
+    def asked(what: str, number: int, effect: float) -> Comparison:
+        drawn = [*world.draw(Random(f"{name} {size} {what} {number}"), *size, effect)]
+        return compared(drawn, is_recorded=world.is_recorded)
+
+    def shown(one: Comparison) -> bool:
+        return one.p_value is not None and one.p_value < 0.05
+
+    def misses(one: Comparison, effect: float) -> bool:
+        return one.interval is not None and not one.interval[0] <= effect <= one.interval[1]
+
+    nulls = [asked("null", number, 0.0) for number in range(draws)]
+    effects = [asked("effect", number, world.effect) for number in range(draws)]
+    stated = [effect for one in nulls if (effect := one.mde) is not None] if world.states else []
+    hits = [shown(asked("stated", number, min(effect, world.limit))) for number, effect in enumerate(stated)]
+    return Measured(
+        fmean(shown(one) for one in nulls),
+        fmean(excuses(one) for one in nulls),
+        fmean(misses(one, world.effect) for one in effects),
+        fmean(hits) if hits else None,
+        fmean(stated) if stated else nan,
+    )
+
+
+def excuses(one: Comparison) -> bool:
+    """Whether the comparison says itself why its error may be larger."""
+    return False
