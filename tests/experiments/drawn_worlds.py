@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from math import exp, inf, nan
+from math import exp, inf
 from random import Random
 from statistics import fmean
 from typing import Any, NamedTuple, TypeAlias
@@ -56,14 +56,16 @@ class World:
     tasks: int = 30
     repeats: int = 1
     effect: float = 0.2
-    """The effect at which coverage is measured."""
+    """The effect at which coverage is measured; 0: it has none, and its power is not measured."""
     limit: float = 0.6
     """The largest effect that can be drawn."""
-    states: bool = True
-    """Whether it is asked for the effect that it can detect."""
     excuse: str = ""
     """Why the error may be larger, if the comparison says so."""
     is_recorded: bool = False
+    is_assumed: bool = False
+    """Whether the assumption of the stated effect holds: it is the same in all tasks."""
+    is_crossed: bool = True
+    """Whether it has other sizes at night."""
 
 
 def lifted(rate: float, effect: float, mean: float) -> float:
@@ -126,7 +128,7 @@ def draw_clusters(rng: Random, tasks: int, repeats: int, effect: float) -> Itera
     """Three clusters in four are one task, which gets worse, the others six, which get better: over tasks, the effect."""
     task = 0
     for cluster in range(max(1, round(tasks / 2.25))):
-        tasks_of_it, gain = rng.choice(((1, -0.4), (1, -0.4), (1, -0.4), (6, 0.2)))
+        tasks_of_it, gain = rng.choice(((1, -0.2), (1, -0.2), (1, -0.2), (6, 0.1)))
         gain += rng.gauss(effect, 0.3)
         for _ in range(tasks_of_it):
             task, level = task + 1, rng.gauss(0, 1)
@@ -202,9 +204,11 @@ def draw_benchmarks(rng: Random, tasks: int, repeats: int, effect: float) -> Ite
 
 
 WORLDS = {
-    "null": World(draw_uneven, tasks=15, effect=0.0, states=False),
-    "equal effect": World(draw_alike, tasks=29, limit=0.6),
-    "hundred tasks": World(draw_uneven, tasks=100, effect=0.1),
+    "null": World(draw_uneven, tasks=15, effect=0.0),
+    "equal effect": World(draw_alike, tasks=29, is_assumed=True),
+    "four tasks": World(draw_uneven, tasks=4, is_crossed=False),
+    "six tasks": World(draw_alike, tasks=6, effect=0.5, is_crossed=False),
+    "hundred tasks": World(draw_uneven, tasks=100, effect=0.1, is_crossed=False),
     "few tasks react": World(draw_few, limit=0.8),
     "one model weak": World(draw_weak, tasks=29),
     "missing at random": World(draw_failing, tasks=60, effect=0.3),
@@ -213,9 +217,7 @@ WORLDS = {
     "less is better": World(draw_errors, tasks=15, effect=1.0, limit=inf),
     "lognormal": World(draw_lognormal, tasks=29, excuse="heavy tails", limit=inf),
     "ties": World(draw_ties, limit=0.5),
-    "all pass": World(draw_full, effect=0.0, states=False),
-    "four tasks": World(draw_uneven, tasks=4, states=False),
-    "six tasks": World(draw_alike, tasks=6, effect=0.5, limit=0.6),
+    "all pass": World(draw_full, effect=0.0),
     "one to five repeats": World(draw_repeats, tasks=15, repeats=5),
     "two models": World(draw_models, tasks=15, limit=0.43),
     "nested runs": World(draw_nested, tasks=15, is_recorded=True),
@@ -251,7 +253,9 @@ def _row(one: Drawn) -> Any:
 def _recorded(one: Drawn) -> tuple[Run, ...]:
     key = f"{one.arm}-{one.benchmark}-{one.task}-{one.repeat}"
     origin = Origin("inspect", f"{one.benchmark}.eval", f"{one.task}-{one.repeat}", one.task, str(one.repeat + 1))
-    outer = _run(key, f"Do {one.task}.", one, origin=origin if one.benchmark else None, tags=(f"task:{one.task}",) * (one.nested > 0))
+    outer = _run(
+        key, f"Do {one.task}.", one, origin=origin if one.benchmark else None, tags=(f"task:{one.task}",) * (one.nested > 0)
+    )
     return outer, *[_run(f"{key}-{n}", f"Part {n} of {one.task}.", one, parent_id=key) for n in range(one.nested)]
 
 
@@ -259,7 +263,10 @@ def _run(key: str, prompt: str, one: Drawn, parent_id: str | None = None, **fiel
     outcome = Assessment("passed" if one.value else "failed", "trace")
     about = {"at": START, "run_id": key, "parent_id": parent_id}
     started = e.RunStarted(seq=0, schema=e.SCHEMA, model="scripted:hand", prompt=user(prompt), **about, **fields)
-    ended = [OutcomeGiven(seq=1, assessment=outcome, **about), e.RunFinished(seq=2, status="completed", stop_reason="natural", **about)]
+    ended = [
+        OutcomeGiven(seq=1, assessment=outcome, **about),
+        e.RunFinished(seq=2, status="completed", stop_reason="natural", **about),
+    ]
     return Run.from_events([started, *ended])
 
 
@@ -267,48 +274,60 @@ def _run(key: str, prompt: str, one: Drawn, parent_id: str | None = None, **fiel
 
 
 class Measured(NamedTuple):
-    """How often it was right in a world."""
+    """How often comparisons were right in a world, of each kind so many."""
 
-    error: float
-    """Share of comparisons without an effect that show one."""
-    excused: float
-    """Share of comparisons that say themselves why they may be wrong."""
-    missed: float
-    """Share of intervals that do not hold the effect of the world."""
-    power: float | None
-    """Share of experiments that show the effect that another one stated; None without one."""
-    stated: float
-    """The mean of the stated effects."""
+    errors: int
+    """Those without an effect that show one, and do not say why they may."""
+    misses: int
+    """Those whose interval does not hold the effect of the world, and that do not say why it may not."""
+    hits: int | None
+    """Those with the stated effect that show it; None where none is stated."""
+    stated: float | None
+    """The effect that comparisons without one state on average."""
+    excused: int
+    """Those without an effect that say why they may show one."""
+    split: int
+    """Those whose p value and interval differ in whether there is a difference."""
 
 
-def measure(name: str, draws: int, tasks: int = 0, repeats: int = 0) -> Measured:
+def measure(name: str, draws: int, tasks: int = 0, repeats: int = 0, statements: int = 20) -> Measured:
     """Ask for this many comparisons without an effect, with that of the world, and with the one that is stated."""
     world = WORLDS[name]
     size = (tasks or world.tasks, repeats or world.repeats)
 
-    def asked(what: str, number: int, effect: float) -> Comparison:
-        drawn = [*world.draw(Random(f"{name} {size} {what} {number}"), *size, effect)]
+    def asked(effect: float, number: int) -> Comparison:
+        """Seeds are fixed beforehand; a world and an effect have their own."""
+        drawn = [*world.draw(Random(f"{name} {size} {effect:.3g} {number}"), *size, effect)]
         return compared(drawn, is_recorded=world.is_recorded)
 
-    def shown(one: Comparison) -> bool:
-        return one.p_value is not None and one.p_value < 0.05
+    def excused(one: Comparison) -> bool:
+        return bool(world.excuse) and world.excuse in excuses(one)
 
-    def misses(one: Comparison, effect: float) -> bool:
-        return one.interval is not None and not one.interval[0] <= effect <= one.interval[1]
-
-    nulls = [asked("null", number, 0.0) for number in range(draws)]
-    effects = [asked("effect", number, world.effect) for number in range(draws)]
-    stated = [effect for one in nulls if (effect := one.mde) is not None] if world.states else []
-    hits = [shown(asked("stated", number, min(effect, world.limit))) for number, effect in enumerate(stated)]
+    nulls = [asked(0.0, number) for number in range(draws)]
+    effects = [asked(world.effect, number) for number in range(draws)]
+    given = [effect for one in nulls[:statements] if (effect := one.mde) is not None]
+    stated = fmean(given) if given else None
+    shown = [asked(min(stated, world.limit), number) for number in range(draws)] if stated and world.effect else []
     return Measured(
-        fmean(shown(one) for one in nulls),
-        fmean(excuses(one) for one in nulls),
-        fmean(misses(one, world.effect) for one in effects),
-        fmean(hits) if hits else None,
-        fmean(stated) if stated else nan,
+        sum(shows(one) and not excused(one) for one in nulls),
+        sum(misses(one, world.effect) and not excused(one) for one in effects),
+        sum(map(shows, shown)) if shown else None,
+        stated,
+        sum(map(excused, nulls)),
+        sum(one.interval is not None and shows(one) != misses(one, 0.0) for one in (*nulls, *effects)),
     )
 
 
-def excuses(one: Comparison) -> bool:
-    """Whether the comparison says itself why its error may be larger."""
-    return False
+def shows(one: Comparison) -> bool:
+    """Whether it shows a difference."""
+    return one.p_value is not None and one.p_value < 0.05
+
+
+def misses(one: Comparison, effect: float) -> bool:
+    """Whether its interval does not hold the effect; without an interval it claims nothing."""
+    return one.interval is not None and not one.interval[0] <= effect <= one.interval[1]
+
+
+def excuses(one: Comparison) -> frozenset[str]:
+    """The reasons by which the comparison itself says that its error may be larger."""
+    return frozenset()
