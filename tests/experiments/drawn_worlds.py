@@ -1,7 +1,7 @@
-"""Worlds with a known truth: runs drawn in two arms whose mean difference over tasks is exactly the effect that was asked for.
+"""Worlds with a known truth: runs drawn in two arms whose mean difference over tasks is the effect that was asked for.
 
-Drawing knows nothing of the package. `compared` alone hands the runs to `agentnb.compare`: as rows of an experiment, or, where a
-world is about recorded runs, as runs.
+Drawing knows nothing of the package. `compared` alone hands the runs to `agentnb.compare`: as rows of an experiment, or as runs
+where a world is about recorded ones.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from random import Random
 from statistics import fmean
 from typing import Any, NamedTuple, TypeAlias
 
-from made_results import CALLED, results_from, row
+from made_results import results_from, row
 from run_builder import START
 
 from agentnb import compare
 from agentnb.core.log import events as e
 from agentnb.core.log.outcome import Assessment
 from agentnb.core.log.work_events import OutcomeGiven
-from agentnb.core.log.events import Origin
 from agentnb.core.messages import user
 from agentnb.detect.run import Run
 from agentnb.experiments.results.comparison import Comparison
@@ -251,23 +250,23 @@ def _row(one: Drawn) -> Any:
 
 @lru_cache(maxsize=100_000)
 def _recorded(one: Drawn) -> tuple[Run, ...]:
-    key = f"{one.arm}-{one.benchmark}-{one.task}-{one.repeat}"
-    origin = Origin("inspect", f"{one.benchmark}.eval", f"{one.task}-{one.repeat}", one.task, str(one.repeat + 1))
-    outer = _run(
-        key, f"Do {one.task}.", one, origin=origin if one.benchmark else None, tags=(f"task:{one.task}",) * (one.nested > 0)
-    )
-    return outer, *[_run(f"{key}-{n}", f"Part {n} of {one.task}.", one, parent_id=key) for n in range(one.nested)]
+    key, about = f"{one.arm}-{one.benchmark}-{one.task}-{one.model}-{one.repeat}", dict[str, Any]()
+    if one.benchmark:
+        trial = str(one.repeat + 1)
+        about["origin"] = e.Origin("inspect", f"{one.benchmark}.eval", f"{one.task}-{trial}", one.task, trial)
+    else:
+        about["tags"] = (f"task:{one.task}",)
+    nested = [_run(f"{key}-{n}", f"Part {n} of {one.task}.", one, parent_id=key) for n in range(one.nested)]
+    return _run(key, f"Do {one.task}.", one, **about), *nested
 
 
 def _run(key: str, prompt: str, one: Drawn, parent_id: str | None = None, **fields: Any) -> Run:
-    outcome = Assessment("passed" if one.value else "failed", "trace")
-    about = {"at": START, "run_id": key, "parent_id": parent_id}
-    started = e.RunStarted(seq=0, schema=e.SCHEMA, model="scripted:hand", prompt=user(prompt), **about, **fields)
-    ended = [
-        OutcomeGiven(seq=1, assessment=outcome, **about),
-        e.RunFinished(seq=2, status="completed", stop_reason="natural", **about),
-    ]
-    return Run.from_events([started, *ended])
+    of_run: dict[str, Any] = {"at": START, "run_id": key, "parent_id": parent_id}
+    begun = e.RunStarted(seq=0, schema=e.SCHEMA, model=one.model, prompt=user(prompt), **of_run, **fields)
+    assessment = Assessment("passed" if one.value else "failed", "trace")
+    said = [] if one.value is None else [OutcomeGiven(seq=1, assessment=assessment, **of_run)]
+    ended = e.RunFinished(seq=1 + len(said), status=one.ended, stop_reason="natural", **of_run)  # type: ignore[arg-type]
+    return Run.from_events([begun, *said, ended])
 
 
 # What it said

@@ -38,8 +38,10 @@ class Plain(NamedTuple):
     """Task, model, repeat from 1 and both values of runs whose values differ."""
 
 
-def value_of(one: Drawn) -> float | None:
-    """A pass that a limit ended has not passed; a number that it ended, and all that the provider ended, are missing."""
+def value_of(one: Drawn, *, is_recorded: bool = False) -> float | None:
+    """A recorded outcome counts whatever the state; else a run that a limit ended has not passed, and other values are lost."""
+    if is_recorded:
+        return None if one.value is None else float(one.value)
     if one.ended == "failed" or one.value is None or not isfinite(one.value):
         return None
     if one.ended == "limited":
@@ -47,8 +49,10 @@ def value_of(one: Drawn) -> float | None:
     return float(one.value)
 
 
-def state_of(one: Drawn) -> str:
-    return "failed" if one.ended == "failed" else "unknown" if value_of(one) is None else "scored"
+def state_of(one: Drawn, *, is_recorded: bool = False) -> str:
+    if value_of(one, is_recorded=is_recorded) is not None:
+        return "scored"
+    return "failed" if one.ended == "failed" else "unknown"
 
 
 def mean(values: Iterable[float]) -> float:
@@ -56,13 +60,13 @@ def mean(values: Iterable[float]) -> float:
     return fsum(known) / len(known)
 
 
-def compute(drawn: Sequence[Drawn], *, has_seeds: bool = True) -> Plain:
-    """Compare the arms; ``has_seeds``: repeats of the same number have the same seed in both."""
+def compute(drawn: Sequence[Drawn], *, is_recorded: bool = False) -> Plain:
+    """Compare the arms. Repeats of the same number have the same seed in both, unless they were recorded."""
     places: dict[tuple[tuple[str, str], str, int | None], dict[str, list[float]]] = {}
     runs: dict[tuple[tuple[str, str], str, int], dict[str, float | None]] = defaultdict(dict)
     for one in drawn:
-        task, value = (one.benchmark, one.task), value_of(one)
-        place = places.setdefault((task, one.model, one.repeat if has_seeds else None), {"a": [], "b": []})
+        task, value = (one.benchmark, one.task), value_of(one, is_recorded=is_recorded)
+        place = places.setdefault((task, one.model, None if is_recorded else one.repeat), {"a": [], "b": []})
         if value is not None:
             place[one.arm].append(value)
         runs[task, one.model, one.repeat][one.arm] = value
@@ -83,7 +87,7 @@ def compute(drawn: Sequence[Drawn], *, has_seeds: bool = True) -> Plain:
     return Plain(
         pairs,
         len(places) - len(pairs),
-        {arm: dict(Counter(state_of(one) for one in drawn if one.arm == arm)) for arm in "ab"},
+        {arm: dict(Counter(state_of(one, is_recorded=is_recorded) for one in drawn if one.arm == arm)) for arm in "ab"},
         differences,
         {arm: mean(both["ab".index(arm)] for both in arms.values()) for arm in "ab"} if arms else {},
         mean(differences.values()) if differences else 0.0,
