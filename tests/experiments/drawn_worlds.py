@@ -42,6 +42,11 @@ class Drawn(NamedTuple):
     nested: int = 0
     """Recorded runs below it, which have its value."""
 
+    @property
+    def key(self) -> str:
+        """The id of the run."""
+        return f"{self.arm}-{self.benchmark}-{self.task}-{self.model}-{self.repeat}"
+
 
 Draw: TypeAlias = Callable[[Random, int, int, float], Iterator[Drawn]]
 """Draws the runs of so many tasks and repeats whose values are higher in the first arm, by this effect on average."""
@@ -236,28 +241,26 @@ def compared(drawn: list[Drawn], *, is_recorded: bool = False) -> Comparison:
 
 
 def _row(one: Drawn) -> Any:
-    key = f"{one.arm}{one.model}{one.task}r{one.repeat}"
-    stop = {} if one.ended == "completed" else {"stop_reason": {"limited": "max_rounds", "failed": "server_error"}[one.ended]}
-    return row(
-        one.arm,
-        one.task,
-        one.value,
-        one.repeat,
-        **{"key": key, "run_id": key, "digest": key, "model": one.model, "cluster": one.cluster, "status": one.ended},
-        **{"seed": one.repeat + 1, **stop},
-    )
+    stop_reason = {"completed": "natural", "limited": "max_rounds", "failed": "server_error"}[one.ended]
+    ids = dict.fromkeys(("key", "run_id", "digest"), one.key)
+    about = {
+        "model": one.model,
+        "cluster": one.cluster,
+        "status": one.ended,
+        "stop_reason": stop_reason,
+        "seed": one.repeat + 1,
+    }
+    return row(one.arm, one.task, one.value, one.repeat, **ids, **about)
 
 
 @lru_cache(maxsize=100_000)
 def _recorded(one: Drawn) -> tuple[Run, ...]:
-    key, about = f"{one.arm}-{one.benchmark}-{one.task}-{one.model}-{one.repeat}", dict[str, Any]()
+    about: dict[str, Any] = {"tags": (f"task:{one.task}",)}
     if one.benchmark:
         trial = str(one.repeat + 1)
-        about["origin"] = e.Origin("inspect", f"{one.benchmark}.eval", f"{one.task}-{trial}", one.task, trial)
-    else:
-        about["tags"] = (f"task:{one.task}",)
-    nested = [_run(f"{key}-{n}", f"Part {n} of {one.task}.", one, parent_id=key) for n in range(one.nested)]
-    return _run(key, f"Do {one.task}.", one, **about), *nested
+        about = {"origin": e.Origin("inspect", f"{one.benchmark}.eval", f"{one.task}-{trial}", one.task, trial)}
+    nested = [_run(f"{one.key}-{n}", f"Part {n} of {one.task}.", one, parent_id=one.key) for n in range(one.nested)]
+    return _run(one.key, f"Do {one.task}.", one, **about), *nested
 
 
 def _run(key: str, prompt: str, one: Drawn, parent_id: str | None = None, **fields: Any) -> Run:

@@ -5,54 +5,39 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from math import fsum, isfinite
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from drawn_worlds import Drawn
 
-
-class Pair(NamedTuple):
-    """What is compared: a task under a model, and a repeat of it where the arms share its seed."""
-
-    task: tuple[str, str]
-    """Benchmark and task."""
-    model: str
-    repeat: int | None
-    a: float
-    b: float
+Task: TypeAlias = tuple[str, str]
+"""Benchmark and task."""
 
 
 class Plain(NamedTuple):
     """A comparison."""
 
-    pairs: list[Pair]
+    pairs: list[tuple[Task, str, int | None, float, float]]
+    """Task, model, repeat and both values; without a repeat where the arms have no seed in common."""
     unpaired: int
-    """Tasks under a model, or repeats of them, with a value in one arm at most."""
+    """Tasks under a model, or repeats of them, that lack a value in an arm."""
     counts: dict[str, dict[str, int]]
     """How many runs of each arm are scored, unknown and failed."""
-    differences: dict[tuple[str, str], float]
-    """By task."""
+    differences: dict[Task, float]
     means: dict[str, float]
-    """By arm, over the same tasks."""
+    """By arm, over the tasks that have a difference."""
     difference: float
-    flips: list[tuple[str, str, int, float, float]]
-    """Task, model, repeat from 1 and both values of runs whose values differ."""
+    """Mean over tasks."""
+    flips: list[tuple[str, str, float, float]]
+    """Runs and values of pairs of runs whose values differ."""
 
 
-def value_of(one: Drawn, *, is_recorded: bool = False) -> float | None:
+def value_of(one: Drawn, *, is_recorded: bool) -> float | None:
     """A recorded outcome counts whatever the state; else a run that a limit ended has not passed, and other values are lost."""
-    if is_recorded:
-        return None if one.value is None else float(one.value)
-    if one.ended == "failed" or one.value is None or not isfinite(one.value):
+    if one.value is None or not isfinite(one.value) or (one.ended == "failed" and not is_recorded):
         return None
-    if one.ended == "limited":
+    if one.ended == "limited" and not is_recorded:
         return 0.0 if isinstance(one.value, bool) else None
     return float(one.value)
-
-
-def state_of(one: Drawn, *, is_recorded: bool = False) -> str:
-    if value_of(one, is_recorded=is_recorded) is not None:
-        return "scored"
-    return "failed" if one.ended == "failed" else "unknown"
 
 
 def mean(values: Iterable[float]) -> float:
@@ -60,39 +45,39 @@ def mean(values: Iterable[float]) -> float:
     return fsum(known) / len(known)
 
 
-def compute(drawn: Sequence[Drawn], *, is_recorded: bool = False) -> Plain:
+def compute(drawn: Sequence[Drawn], *, is_recorded: bool) -> Plain:
     """Compare the arms. Repeats of the same number have the same seed in both, unless they were recorded."""
-    places: dict[tuple[tuple[str, str], str, int | None], dict[str, list[float]]] = {}
-    runs: dict[tuple[tuple[str, str], str, int], dict[str, float | None]] = defaultdict(dict)
+    have: dict[tuple[Task, str], dict[str, set[int]]] = defaultdict(lambda: {"a": set(), "b": set()})
+    for one in drawn:
+        have[(one.benchmark, one.task), one.model][one.arm].add(one.repeat)
+    places: dict[tuple[Task, str, int | None], dict[str, list[float]]] = {}
+    runs: dict[tuple[Task, str, int], dict[str, tuple[str, float | None]]] = defaultdict(dict)
+    counts = {"a": Counter[str](), "b": Counter[str]()}
     for one in drawn:
         task, value = (one.benchmark, one.task), value_of(one, is_recorded=is_recorded)
-        place = places.setdefault((task, one.model, None if is_recorded else one.repeat), {"a": [], "b": []})
+        is_averaged = is_recorded or have[task, one.model]["a"].isdisjoint(have[task, one.model]["b"])
+        place = places.setdefault((task, one.model, None if is_averaged else one.repeat), {"a": [], "b": []})
         if value is not None:
             place[one.arm].append(value)
-        runs[task, one.model, one.repeat][one.arm] = value
-    pairs = [Pair(*place, mean(of["a"]), mean(of["b"])) for place, of in sorted(places.items()) if of["a"] and of["b"]]
-    by_model: dict[tuple[tuple[str, str], str], list[Pair]] = defaultdict(list)
-    for pair in pairs:
-        by_model[pair.task, pair.model].append(pair)
-    by_task: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
-    for (task, _), of_model in by_model.items():
-        by_task[task].append((mean(pair.a for pair in of_model), mean(pair.b for pair in of_model)))
-    arms = {task: (mean(a for a, _ in models), mean(b for _, b in models)) for task, models in by_task.items()}
+        runs[task, one.model, one.repeat][one.arm] = (one.key, value)
+        counts[one.arm]["scored" if value is not None else "failed" if one.ended == "failed" else "unknown"] += 1
+    pairs = [(*place, mean(of["a"]), mean(of["b"])) for place, of in places.items() if of["a"] and of["b"]]
+    by_model: dict[tuple[Task, str], list[tuple[float, float]]] = defaultdict(list)
+    for task, model, _, a, b in pairs:
+        by_model[task, model].append((a, b))
+    by_task: dict[Task, list[list[float]]] = defaultdict(list)
+    for (task, _), values in by_model.items():
+        by_task[task].append([mean(side) for side in zip(*values, strict=True)])
+    arms = {task: [mean(side) for side in zip(*models, strict=True)] for task, models in by_task.items()}
     differences = {task: a - b for task, (a, b) in arms.items()}
     flips = [
-        (task, model, repeat + 1, a, b)
-        for ((_, task), model, repeat), of in sorted(runs.items())
-        if (a := of.get("a")) is not None and (b := of.get("b")) is not None and a != b
+        (of["a"][0], of["b"][0], a, b)
+        for of in runs.values()
+        if len(of) == 2 and (a := of["a"][1]) is not None and (b := of["b"][1]) is not None and a != b
     ]
-    return Plain(
-        pairs,
-        len(places) - len(pairs),
-        {arm: dict(Counter(state_of(one, is_recorded=is_recorded) for one in drawn if one.arm == arm)) for arm in "ab"},
-        differences,
-        {arm: mean(both["ab".index(arm)] for both in arms.values()) for arm in "ab"} if arms else {},
-        mean(differences.values()) if differences else 0.0,
-        flips,
-    )
+    means = {arm: mean(sides) for arm, sides in zip("ab", zip(*arms.values(), strict=True), strict=True)} if arms else {}
+    difference = mean(differences.values()) if differences else 0.0
+    return Plain(pairs, len(places) - len(pairs), counts, differences, means, difference, sorted(flips))  # type: ignore[arg-type]
 
 
 def cluster_robust(differences: Sequence[float], clusters: Sequence[str]) -> tuple[float, float]:
@@ -106,9 +91,8 @@ def cluster_robust(differences: Sequence[float], clusters: Sequence[str]) -> tup
         sums[cluster] += difference - centre
     shares = {cluster: size / of for cluster, size in sizes.items()}
     error = fsum(sums[one] ** 2 / (1 - shares[one]) for one in sizes) ** 0.5 / of
-    trace, squares = 0.0, 0.0
+    squares = fsum(share**2 for share in shares.values())
     for one, share in shares.items():
-        trace += share
-        squares += share**2
-        squares += fsum((share * other) ** 2 / ((1 - share) * (1 - other)) for name, other in shares.items() if name != one)
-    return error, trace**2 / squares
+        others = [other for name, other in shares.items() if name != one]
+        squares += fsum((share * other) ** 2 / ((1 - share) * (1 - other)) for other in others)
+    return error, 1 / squares
