@@ -298,9 +298,11 @@ class TraceFile:
             else:
                 self.note("It was cut off", f"line {number}")
 
-    def writer(self, format_name: str, position: str = "", *, task: str = "", trial: str = "", **about: Any) -> RunWriter:
+    def writer(
+        self, format_name: str, position: str = "", *, task: str = "", trial: str = "", benchmark: str = "", **about: Any
+    ) -> RunWriter:
         """Return a writer for a run of this file. ``position``: where it is, if the file holds several."""
-        return RunWriter(Origin(format_name, self.name, position, task, trial), **about)
+        return RunWriter(Origin(format_name, self.name, position, task, trial, benchmark=benchmark), **about)
 
     def each(self, items: Iterable[tuple[str, T]], read: Callable[[str, T], Run]) -> Iterator[Run]:
         """Yield the run of each item, read with its position; one that is malformed is a `problem`."""

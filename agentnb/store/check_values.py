@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 
@@ -13,7 +14,11 @@ from agentnb.store.regular_files import opened
 
 ROWS = "experiment.rows"
 """The file of the rows of an experiment, JSON Lines, in the folder of its logs."""
-COMPLETED = "completed"
+Value: TypeAlias = float | bool | None
+WHOLE = ("completed", "unknown")
+"""States of runs that were not cut short, as far as is known: traces of other products may lack the end."""
+CUT_SHORT = ("limited", "stopped")
+"""States of runs that a limit or a policy ended. All others were ended by the provider, a person, or the end of a process."""
 
 
 class _Row(msgspec.Struct, frozen=True):
@@ -22,7 +27,8 @@ class _Row(msgspec.Struct, frozen=True):
     run_id: str = ""
     status: str = "failed"
     primary: str = ""
-    values: dict[str, float | bool | None] = {}
+    values: dict[str, Value] = {}
+    is_settled: bool = False
 
 
 _decoder = msgspec.json.Decoder(_Row)
@@ -46,12 +52,19 @@ def assessments_of_rows(folder: Path) -> dict[str, tuple[Assessment, ...]]:
     return found
 
 
+def settle_value(value: Value, status: str) -> Value:
+    """Return the value of a check of the result for a run that ended like this: cut short, it has not passed, and no number.
+
+    Of a run that failed the value is unknown.
+    """
+    if status in WHOLE:
+        return value
+    return False if status in CUT_SHORT and isinstance(value, bool) else None
+
+
 def _assessment(row: _Row) -> Assessment | None:
-    if not row.primary:
-        return None
-    if row.status != COMPLETED:
-        return Assessment("failed", "check", row.primary)
     value = row.values.get(row.primary)
+    value = value if row.is_settled else settle_value(value, row.status)
     if value is None:
         return None
     if isinstance(value, bool):

@@ -81,6 +81,8 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Usage of the whole run, if the trace reports more than its replies do; else None."""
     has_nested_cost: bool = False
     """Whether the cost in ``usage`` includes that of nested runs."""
+    benchmark: str = ""
+    """The benchmark that the task belongs to, if the trace names it."""
 
     @property
     def file_name(self) -> str:

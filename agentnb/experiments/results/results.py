@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from agentnb.core.run.facts import RunFacts
 from agentnb.detect.intervals import Share, wilson
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, near
@@ -53,6 +52,8 @@ class Results:
     unseeded: tuple[str, ...] = ()
     """Models that took no seed."""
     records: Records | None = field(default=None, repr=False)
+    not_run: Sequence[Row] = field(default=(), repr=False)
+    """The cells without a row, as rows that name the cell."""
 
     def table(self) -> pd.DataFrame:
         """Return one row per run, in the order in which they finished. Until all is done, values of checks are missing."""
@@ -152,13 +153,3 @@ def _mean(values: Sequence[float]) -> Share:
     if {*values} <= {0.0, 1.0}:
         return wilson(round(sum(values)), len(values))
     return Share(sum(values) / len(values), None, None)
-
-
-def name_of_task(run: RunFacts) -> str:
-    """Return the task that a run worked on: its tag, that of its benchmark, or its prompt."""
-    tag = next((one.removeprefix(TASK_TAG) for one in run.tags if one.startswith(TASK_TAG)), "")
-    return tag or (run.origin.task if run.origin is not None else "") or run.prompt
-
-
-TASK_TAG = "task:"
-"""Begins the tag of a run that names its task."""

@@ -9,17 +9,22 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from agentnb.core.log.events import ErrorRaised
 from agentnb.core.messages import ToolResult
-from agentnb.core.run.rounds import WorkflowRound
 from agentnb.detect.run import Run
-from agentnb.experiments.planning.checks import MEASURES, Check, Value, values_of
-from agentnb.store.check_values import COMPLETED
+from agentnb.experiments.planning.checks import MEASURES, Check, values_of
+from agentnb.runtime.run_end import OF_THE_REPLY
+from agentnb.store.check_values import CUT_SHORT, WHOLE, Value, settle_value
 from agentnb.tables.loops import LOOP, found
 
 Redone: TypeAlias = Literal["", "recovered", "again"]
 """Whether a run that was cut off was recovered, or made again."""
 UNANSWERED = ("nobody_to_ask", "declined", "denied")
 """Error codes of calls that a person could have answered or allowed."""
+NOT_RUN = "not_run"
+"""The status of a row that stands for a cell that was planned and has not run."""
+STATES = ("scored", "unknown", "failed", "not run")
+"""States of the value of a cell: known, unknown although the run ended, lost with the run, or still to come."""
 
 
 class Row(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -32,7 +37,8 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     model: str
     repeat: int
     """From 0."""
-    seed: int
+    seed: int | None
+    """None for a run that was recorded elsewhere: its draws are its own."""
     run_id: str = ""
     """Empty if no run began."""
     status: str = "failed"
@@ -43,6 +49,8 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     """The name of the check that decides."""
     values: dict[str, Value] = {}
     """By the name of the check."""
+    is_settled: bool = False
+    """Whether the values take into account how the run ended; those in rows of earlier versions do not."""
     check_errors: dict[str, str] = {}
     """The checks that raised: their values are unknown."""
     cluster: str = ""
@@ -57,6 +65,8 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     """The first round with a loop, from 1; None without one."""
     unanswered: int = 0
     """Questions to a person that nobody answered."""
+    lacked: tuple[str, ...] = ()
+    """Tools that the model called and the agent did not have."""
     digest: str = ""
     """A hash of what the run said and did, without times and ids."""
     redone: Redone = ""
@@ -67,8 +77,8 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_completed(self) -> bool:
-        """Whether the run completed: others count as not passed, and are left out of the second analysis."""
-        return self.status == COMPLETED
+        """Whether the run was not cut short, as far as is known: others are left out of the second analysis."""
+        return self.status in WHOLE
 
     @property
     def reason(self) -> str:
@@ -85,24 +95,34 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.input_tokens + self.output_tokens
 
     def value(self, name: str) -> float | None:
-        """Return the value of a check or measure as a number; None if it is unknown.
-
-        A run that did not complete has not passed: each of its checks counts 0, unless the check raised.
-        """
-        if name in MEASURES and name not in self.values:
-            measure = getattr(self, name)
-            return None if measure is None else float(measure)
+        """Return the value of a check or measure as a number; None if it is unknown."""
         if name in self.check_errors:
             return None
-        if not self.is_completed:
-            return 0.0
-        given = self.values.get(name)
+        if name in MEASURES and name not in self.values:
+            given = getattr(self, name) if self.status in (*WHOLE, *CUT_SHORT) else None
+        else:
+            given = self.values.get(name) if self.is_settled else settle_value(self.values.get(name), self.status)
         return None if given is None else float(given)
+
+    def state(self, name: str) -> str:
+        """Return the state of the value, one of `STATES`."""
+        if self.value(name) is not None:
+            return "scored"
+        return "not run" if self.status == NOT_RUN else "unknown" if self.status in (*WHOLE, *CUT_SHORT) else "failed"
+
+    def why_missing(self, name: str) -> str:
+        """Return why there is no value; empty if there is one."""
+        if self.value(name) is not None:
+            return ""
+        return self.check_errors.get(name) or self.reason or f"{name} gave no value"
 
 
 def row_of(run: Run, checks: Sequence[Check], columns: Mapping[str, Any], **cell: Any) -> Row:
     """Return the row of a run that has ended. ``columns``: the row of its task; ``cell``: the fields that name the cell."""
     values, errors = values_of(checks, run, columns)
+    end = _end_of(run)
+    settled = {one.name: values[one.name] if one.name in errors else one.settle(run, values[one.name], end) for one in checks}
+    codes = [(record.call.name, record.result.error_code) for one in run.rounds for record in one.records if record.result]
     loops = [one.last + 1 for one in found(run) if one.family == LOOP]
     usage = run.usage
     return Row(
@@ -111,7 +131,8 @@ def row_of(run: Run, checks: Sequence[Check], columns: Mapping[str, Any], **cell
         status=run.status,
         stop_reason=run.stop_reason or "",
         error="" if run.error is None else run.error.message.partition("\n")[0][:300],
-        values=values,
+        values=settled,
+        is_settled=True,
         check_errors=errors,
         rounds=len(run.rounds),
         cost=run.cost,
@@ -119,9 +140,18 @@ def row_of(run: Run, checks: Sequence[Check], columns: Mapping[str, Any], **cell
         output_tokens=usage.output,
         seconds=run.seconds,
         loop_round=min(loops, default=None),
-        unanswered=sum(_unanswered(one) for one in run.rounds),
+        unanswered=sum(code in UNANSWERED for _, code in codes),
+        lacked=tuple(dict.fromkeys([name for name, code in codes if code == "unknown_tool"])),
         digest=digest_of(run),
     )
+
+
+def _end_of(run: Run) -> str:
+    """Return the state of the run; that of one cut short for a run that failed by a verdict on its reply."""
+    if run.status != "failed" or run.stop_reason == "step_failed":
+        return run.status
+    is_verdict = any(isinstance(event, ErrorRaised) and event.where == OF_THE_REPLY for event in run.events)
+    return CUT_SHORT[-1] if is_verdict else run.status
 
 
 def digest_of(run: Run) -> str:
@@ -137,7 +167,3 @@ def digest_of(run: Run) -> str:
     if not run.rounds:
         hashed.update(run.text.encode())
     return hashed.hexdigest()[:16]
-
-
-def _unanswered(one: WorkflowRound) -> int:
-    return sum(record.result is not None and record.result.error_code in UNANSWERED for record in one.records)

@@ -1,50 +1,169 @@
-"""The values of rows by task, as the statistics take them: clusters with a value in both arms, in one order."""
+"""What a comparison rests on: the values of cells, the pairs of cells of two arms, and the units that are paired."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from statistics import fmean
+from typing import NamedTuple, TypeAlias
 
-from agentnb.experiments.results.rows import Row
+from agentnb.experiments.results.rows import STATES, Row
 
-Measure: TypeAlias = Callable[[Row], float | None]
-ByTask: TypeAlias = dict[str, list[float]]
-Unit: TypeAlias = tuple[str, str]
-"""What counts once: a cluster of tasks, or a task."""
+ByTask: TypeAlias = list[list[float]]
 
 
-def task_values(a: Iterable[Row], b: Iterable[Row], name: str) -> tuple[list[list[float]], list[list[float]]]:
+class CellValue(NamedTuple):
+    """The value of one run of an arm, or why it has none."""
+
+    task: str
+    """With its benchmark, where runs of several come together."""
+    model: str
+    arm: str
+    repeat: int
+    """From 0."""
+    seed: int | None
+    """None if its draws are its own."""
+    value: float | None
+    state: str
+    """One of `STATES`."""
+    reason: str
+    """Why there is no value; empty if there is one."""
+    row: Row
+
+    @property
+    def place(self) -> tuple[str, str, int]:
+        """What the runs of a pair share."""
+        return self.task, self.model, self.repeat
+
+
+class Unit(NamedTuple):
+    """The values of both arms that are compared with each other: of one repeat if the arms share its seed, else of all."""
+
+    task: str
+    model: str
+    repeat: int | None
+    """From 0; None for all repeats of the task and model."""
+    a: list[float]
+    b: list[float]
+
+    @property
+    def is_paired(self) -> bool:
+        """Whether both arms have a value."""
+        return bool(self.a and self.b)
+
+    @property
+    def name(self) -> str:
+        """The task, with the model and the repeat."""
+        repeat = "" if self.repeat is None else f"repeat {self.repeat + 1}"
+        about = ", ".join(filter(None, (self.model, repeat)))
+        return f"{self.task} ({about})" if about else self.task
+
+
+def cell_values(rows: Iterable[Row], name: str) -> list[CellValue]:
+    """Return the cells of rows with their values of a check or measure."""
+    return [
+        CellValue(
+            row.task,
+            row.model,
+            row.variant,
+            row.repeat,
+            row.seed,
+            row.value(name),
+            row.state(name),
+            row.why_missing(name),
+            row,
+        )
+        for row in rows
+    ]
+
+
+def count_states(cells: Iterable[CellValue]) -> dict[str, int]:
+    """Return how many cells have each of `STATES`."""
+    counted = Counter(cell.state for cell in cells)
+    return {state: counted[state] for state in STATES}
+
+
+def without_models(a: Iterable[CellValue], b: Iterable[CellValue]) -> bool:
+    """Return whether the arms have no model in common, so that the model belongs to the arm and is no part of a unit."""
+    return {cell.model for cell in a}.isdisjoint(cell.model for cell in b)
+
+
+def pair_cells(a: Sequence[CellValue], b: Sequence[CellValue]) -> list[tuple[CellValue, CellValue]]:
+    """Return the cells of the same task, model and repeat in both arms."""
+    if without_models(a, b):
+        a, b = ([cell._replace(model="") for cell in arm] for arm in (a, b))
+    others = {cell.place: cell for cell in b}
+    return [(cell, others[cell.place]) for cell in a if cell.place in others]
+
+
+def units_of(a: Sequence[CellValue], b: Sequence[CellValue]) -> list[Unit]:
+    """Return the units of two arms, in order of their tasks: resampling depends on the order, and runs finish in any.
+
+    A unit is a task and model, and a repeat where both arms drew it by the same seed.
+    """
+    no_models = without_models(a, b)
+    arms: tuple[dict[tuple[str, str], list[CellValue]], ...] = ({}, {})
+    for cells, by_place in zip((a, b), arms, strict=True):
+        for cell in cells:
+            by_place.setdefault((cell.task, "" if no_models else cell.model), []).append(cell)
+    return [
+        unit
+        for task, model in sorted({*arms[0], *arms[1]})
+        for unit in _units_of_task(task, model, *[by_place.get((task, model), []) for by_place in arms])
+    ]
+
+
+def _units_of_task(task: str, model: str, a: Sequence[CellValue], b: Sequence[CellValue]) -> Iterable[Unit]:
+    drawn = [{(cell.repeat, cell.seed) for cell in cells if cell.seed is not None} for cells in (a, b)]
+    if drawn[0].isdisjoint(drawn[1]):
+        yield Unit(task, model, None, _known(a), _known(b))
+        return
+    for repeat in sorted({cell.repeat for cell in (*a, *b)}):
+        yield Unit(task, model, repeat, *[_known(cell for cell in cells if cell.repeat == repeat) for cells in (a, b)])
+
+
+def task_arms(units: Iterable[Unit]) -> tuple[list[str], ByTask, ByTask]:
+    """Return the tasks, and for each the means of its models over their paired units, by arm; none if no unit is paired."""
+    names, a, b = [], [], []
+    for task, of_task in groupby(units, lambda unit: unit.task):
+        by_model: dict[str, list[Unit]] = {}
+        for unit in of_task:
+            if unit.is_paired:
+                by_model.setdefault(unit.model, []).append(unit)
+        names.append(task)
+        a.append([fmean([fmean(unit.a) for unit in of_model]) for of_model in by_model.values()])
+        b.append([fmean([fmean(unit.b) for unit in of_model]) for of_model in by_model.values()])
+    return names, a, b
+
+
+def impute(cells: Iterable[CellValue], value: float) -> list[CellValue]:
+    """Return the cells with this value in place of each that is missing."""
+    return [cell if cell.value is not None else cell._replace(value=value) for cell in cells]
+
+
+def runs_by_unit(cells: Iterable[CellValue]) -> list[list[float]]:
+    """Return the known values of each task under each model."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for cell in cells:
+        if cell.value is not None:
+            found.setdefault((cell.task, cell.model), []).append(cell.value)
+    return [found[key] for key in sorted(found)]
+
+
+def task_values(a: Iterable[Row], b: Iterable[Row], name: str) -> tuple[ByTask, ByTask]:
     """Return the known values of a check or measure in two arms, by task, for all tasks that either has."""
-
-    def measure(row: Row) -> float | None:
-        return row.value(name)
-
-    by_a, by_b = by_task(a, measure), by_task(b, measure)
-    tasks = sorted({*by_a, *by_b})  # resampling depends on the order, and runs finish in any
+    by_a, by_b = ({task: _known(cells) for task, cells in _by_task(rows, name).items()} for rows in (a, b))
+    tasks = sorted({*by_a, *by_b})
     return [by_a.get(task, []) for task in tasks], [by_b.get(task, []) for task in tasks]
 
 
-def by_task(rows: Iterable[Row], measure: Measure) -> ByTask:
-    """Return the known values of rows by task; tasks without a known value have none."""
-    found: ByTask = {}
-    for row in rows:
-        values = found.setdefault(row.task, [])
-        value = measure(row)
-        if value is not None:
-            values.append(value)
+def _by_task(rows: Iterable[Row], name: str) -> Mapping[str, list[CellValue]]:
+    found: dict[str, list[CellValue]] = {}
+    for cell in cell_values(rows, name):
+        found.setdefault(cell.task, []).append(cell)
     return found
 
 
-def unit_of(row: Row) -> Unit:
-    """Return the unit that a row counts for: its cluster, else its task."""
-    return ("cluster", row.cluster) if row.cluster else ("task", row.task)
-
-
-def cluster_means(rows: Sequence[Row], tasks: Sequence[Sequence[float]], order: Sequence[str]) -> dict[Unit, list[float]]:
-    """Return the means of tasks by cluster; ``tasks``: their values in the order of ``order``."""
-    of = {row.task: unit_of(row) for row in rows}
-    found: dict[Unit, list[float]] = {}
-    for task, values in zip(order, tasks, strict=True):
-        if values:
-            found.setdefault(of[task], []).append(sum(values) / len(values))
-    return found
+def _known(cells: Iterable[CellValue]) -> list[float]:
+    return [cell.value for cell in cells if cell.value is not None]

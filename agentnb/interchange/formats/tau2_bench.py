@@ -66,6 +66,7 @@ class _Reader:
             position,
             task=str(one["task_id"]),
             trial=str(one.get("trial", "")),
+            benchmark=str(self._about["domain"] or ""),
             model=self._model,
             agent=self._agent,
             tools=self._tools,

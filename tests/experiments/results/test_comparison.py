@@ -46,7 +46,7 @@ def test_runs_that_did_not_complete_have_not_passed_and_are_left_out_second() ->
     found = comparison(limited, NONE)
     assert found.difference == pytest.approx(0.6)
     assert found.of_completed.tasks == 9
-    assert "Without the 1 runs that did not complete" in repr(found)
+    assert found.counts["a"] == found.counts["b"] == {"scored": 10, "unknown": 0, "failed": 0, "not run": 0}
 
 
 def test_unknown_values_leave_their_task_out() -> None:
@@ -71,7 +71,7 @@ def test_effect_that_could_have_been_seen_stands_beside_no_difference() -> None:
     b = {**TEN, "t0": [False], "t9": [True]}
     found = comparison(TEN, b)
     assert found.p_value is not None and found.p_value > 0.05
-    assert f"one of {found.mde:.2g} would have been seen" in repr(found)
+    assert found.mde is not None and found.mde > 0.2
 
 
 def test_flips_name_both_runs() -> None:
