@@ -204,7 +204,7 @@ def draw_benchmarks(rng: Random, tasks: int, repeats: int, effect: float) -> Ite
         is_short = task % 2 == 1 and rng.random() < 0.75
         for one in passes(rng, task // 2, repeats, (rate + effect, rate), benchmark=benchmark):
             if not (is_short and one.arm == "b"):
-                yield one
+                yield one._replace(task=str(task // 2))
 
 
 WORLDS = {
@@ -243,14 +243,8 @@ def compared(drawn: list[Drawn], *, is_recorded: bool = False) -> Comparison:
 def _row(one: Drawn) -> Any:
     stop_reason = {"completed": "natural", "limited": "max_rounds", "failed": "server_error"}[one.ended]
     ids = dict.fromkeys(("key", "run_id", "digest"), one.key)
-    about = {
-        "model": one.model,
-        "cluster": one.cluster,
-        "status": one.ended,
-        "stop_reason": stop_reason,
-        "seed": one.repeat + 1,
-    }
-    return row(one.arm, one.task, one.value, one.repeat, **ids, **about)
+    about = {"model": one.model, "cluster": one.cluster, "seed": one.repeat + 1}
+    return row(one.arm, one.task, one.value, one.repeat, **ids, **about, status=one.ended, stop_reason=stop_reason)
 
 
 @lru_cache(maxsize=100_000)
@@ -330,6 +324,7 @@ def misses(one: Comparison, effect: float) -> bool:
     return one.interval is not None and not one.interval[0] <= effect <= one.interval[1]
 
 
-def excuses(one: Comparison) -> frozenset[str]:
+def excuses(one: Comparison) -> set[str]:
     """The reasons by which the comparison itself says that its error may be larger."""
-    return frozenset()
+    shares = {states["scored"] / sum(states.values()) for states in one.counts.values()}
+    return {"missing"} if one.could_turn or len(shares) > 1 else set()
