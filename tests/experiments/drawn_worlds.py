@@ -110,8 +110,8 @@ def draw_few(rng: Random, tasks: int, repeats: int, effect: float) -> Iterator[D
 def draw_weak(rng: Random, tasks: int, repeats: int, effect: float) -> Iterator[Drawn]:
     """One of two models passes seldom, and half of its runs in the second arm have no value."""
     for task in range(tasks):
-        for model, rate in (("strong", 0.7), ("weak", 0.1)):
-            for one in passes(rng, task, repeats, (lifted(rate, effect, 0.4), rate), model=model):
+        for model, rate in (("strong", 0.6), ("weak", 0.05)):
+            for one in passes(rng, task, repeats, (rate + effect, rate), model=model):
                 lost = model == "weak" and one.arm == "b" and rng.random() < 0.5
                 yield one._replace(value=None) if lost else one
 
@@ -214,7 +214,7 @@ WORLDS = {
     "six tasks": World(draw_alike, tasks=6, effect=0.5, is_crossed=False),
     "hundred tasks": World(draw_uneven, tasks=100, effect=0.1, is_crossed=False),
     "few tasks react": World(draw_few, limit=0.8),
-    "one model weak": World(draw_weak, tasks=29),
+    "one model weak": World(draw_weak, tasks=29, limit=0.4),
     "missing at random": World(draw_failing, tasks=60, effect=0.3),
     "missing for one arm": World(draw_silent, excuse="missing"),
     "unequal clusters": World(draw_clusters, tasks=60, limit=inf),
@@ -286,8 +286,8 @@ class Measured(NamedTuple):
     """Those whose p value and interval differ in whether there is a difference."""
 
 
-def measure(name: str, draws: int, tasks: int = 0, repeats: int = 0, statements: int = 20) -> Measured:
-    """Ask for this many comparisons without an effect, with that of the world, and with the one that is stated."""
+def measure(name: str, draws: int, tasks: int = 0, repeats: int = 0, statements: int = 1) -> Measured:
+    """Ask for this many comparisons without an effect, with that of the world, and with the one that so many state."""
     world = WORLDS[name]
     size = (tasks or world.tasks, repeats or world.repeats)
 
@@ -301,7 +301,7 @@ def measure(name: str, draws: int, tasks: int = 0, repeats: int = 0, statements:
 
     nulls = [asked(0.0, number) for number in range(draws)]
     effects = [asked(world.effect, number) for number in range(draws)]
-    given = [effect for one in nulls[:statements] if (effect := one.mde) is not None]
+    given = [effect for one in typical(nulls, statements) if (effect := one.mde) is not None]
     stated = fmean(given) if given else None
     shown = [asked(min(stated, world.limit), number) for number in range(draws)] if stated and world.effect else []
     return Measured(
@@ -312,6 +312,12 @@ def measure(name: str, draws: int, tasks: int = 0, repeats: int = 0, statements:
         sum(map(excused, nulls)),
         sum(one.interval is not None and shows(one) != misses(one, 0.0) for one in (*nulls, *effects)),
     )
+
+
+def typical(found: list[Comparison], count: int) -> list[Comparison]:
+    """So many comparisons from the one with the narrowest interval to the one with the widest: of one, that in the middle."""
+    known = sorted((one for one in found if one.interval is not None), key=lambda one: one.interval[1] - one.interval[0])
+    return [known[(2 * place + 1) * len(known) // (2 * count)] for place in range(count)] if known else found[:count]
 
 
 def shows(one: Comparison) -> bool:
