@@ -24,7 +24,7 @@ from agentnb.experiments.planning.tasks import ExperimentTask, read_tasks
 from agentnb.experiments.planning.variants import OWN_MODEL, Variant, name_of, read_variants, unseeded_models
 from agentnb.experiments.results.folder import FOLDER, PLANNED, ExperimentFolder, Memory, Plan, with_note
 from agentnb.experiments.results.results import Results
-from agentnb.experiments.results.rows import Row
+from agentnb.experiments.results.rows import NOT_RUN, Row
 from agentnb.experiments.running.cell_runs import Work
 from agentnb.experiments.running.control import Control, ProgressWatcher
 from agentnb.experiments.running.cut_runs import continued_job
@@ -200,6 +200,28 @@ class Experiment:
             is_covered=bool(missing) and not peek,
             unseeded=self._unseeded,
             records=self._records,
+            not_run=self._not_run() if missing else (),
+        )
+
+    def _not_run(self) -> tuple[Row, ...]:
+        """Return the cells that have no row yet, as rows that name the cell."""
+        read, known = self._read, self._records.rows()
+        return tuple(
+            [
+                Row(
+                    cell.key,
+                    read.tasks[cell.task].id,
+                    read.variants[cell.variant].name,
+                    schedule.model_name(cell),
+                    cell.repeat,
+                    cell.seed,
+                    status=NOT_RUN,
+                    cluster=read.tasks[cell.task].cluster,
+                )
+                for schedule in self._schedules
+                for cell in schedule
+                if cell.key not in known
+            ]
         )
 
     @property

@@ -28,7 +28,7 @@ class _Row(msgspec.Struct, frozen=True):
     status: str = "failed"
     primary: str = ""
     values: dict[str, Value] = {}
-    is_settled: bool = False
+    end: str = ""
 
 
 _decoder = msgspec.json.Decoder(_Row)
@@ -64,7 +64,7 @@ def settle_value(value: Value, status: str) -> Value:
 
 def _assessment(row: _Row) -> Assessment | None:
     value = row.values.get(row.primary)
-    value = value if row.is_settled else settle_value(value, row.status)
+    value = value if row.end else settle_value(value, row.status)
     if value is None:
         return None
     if isinstance(value, bool):

@@ -62,11 +62,16 @@ def read_tasks(source: Any, problems: list[str]) -> tuple[ExperimentTask, ...]:
     What is wrong is appended to ``problems``, each as a sentence.
     """
     tasks: list[ExperimentTask] = []
+    wrong: dict[str, tuple[list[int], Exception]] = {}
+    """Places and first error of each problem: a frame without a column has one, however many rows it has."""
     for place, item in enumerate(_items(source, problems), 1):
         try:
             tasks.append(item if isinstance(item, ExperimentTask) else _task(item))
         except (SettingsError, TypeError) as error:
-            problems.append(f"Task {place}: {error}")
+            wrong.setdefault(getattr(error, "what", str(error)), ([], error))[0].append(place)
+    for places, error in wrong.values():
+        several = f" and {len(places) - 1:,} more" if len(places) > 1 else ""
+        problems.append(f"Task {places[0]}{several}: {error}")
     if not tasks and not problems:
         problems.append('There is no task. Give rows with an id and a prompt: [{"id": "a", "prompt": "..."}]')
     return tuple(tasks)
@@ -123,7 +128,8 @@ def _task(item: Any) -> ExperimentTask:
         raise SettingsError(f"{item!r} is neither a row nor a function of a seed")
     row = {str(name): value for name, value in item.items()}
     if ID not in row:
-        raise SettingsError(f"the row has no column {ID}: it has {', '.join(row) or 'none'}")
+        columns = f"It has {', '.join(row)}" if row else "It is empty"
+        raise SettingsError(f"the row has no column {ID}", f"{columns}. A frame gets it by frame.assign({ID}=frame.index)")
     _check_prompt(row)
     return ExperimentTask(encodable(str(row[ID])), row, content=content_hash(row))
 

@@ -110,16 +110,19 @@ class Comparison:
         return self._analyse(units_of(*map(_completed, self.cells)))
 
     @cached_property
-    def extremes(self) -> tuple[Found, Found] | None:
-        """The lowest and the highest difference that the missing values allow; None without any, or without any value.
-
-        They are 0 or 1 for passes, else the stated limits, or the least and greatest value that was seen.
-        """
+    def value_limits(self) -> tuple[float, float] | None:
+        """Least and greatest value: 0 and 1 of passes, else those stated, or those seen; None if no value is known."""
         seen = [cell.value for arm in self.cells for cell in arm if cell.value is not None]
-        if not seen or not self.missing_values:
+        if self.limits or not seen:
+            return self.limits
+        return PASSES if {*seen} <= {*PASSES} else (min(seen), max(seen))
+
+    @cached_property
+    def extremes(self) -> tuple[Found, Found] | None:
+        """The lowest and the highest difference that the missing values allow within `value_limits`; None without any."""
+        if self.value_limits is None or not self.missing_values:
             return None
-        a, b = self.cells
-        low, high = self.limits or (PASSES if {*seen} <= {*PASSES} else (min(seen), max(seen)))
+        (a, b), (low, high) = self.cells, self.value_limits
         lowest, highest = (units_of(impute(a, one), impute(b, other)) for one, other in ((low, high), (high, low)))
         return self._analyse(lowest), self._analyse(highest)
 
@@ -129,6 +132,26 @@ class Comparison:
         if self.extremes is None or not isinstance(self.analysis, Difference):
             return None
         return any(shown(one) != shown(self.analysis) for one in self.extremes)
+
+    @property
+    def robustness(self) -> str:
+        """Whether the missing values could turn the result, as a sentence; empty if none is missing."""
+        if self.could_turn is None:
+            return ""
+        values = "missing value" if self.missing_values == 1 else "missing values"
+        within = "" if self.limits or self.value_limits == PASSES else ", within the values seen"
+        if self.could_turn:
+            return f"{self.missing_values:,} {values} could turn it{within}"
+        return f"It holds whatever the {self.missing_values:,} {values} {'is' if self.missing_values == 1 else 'are'}{within}"
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is wrong with the data: shares of missing values that differ."""
+        totals = [(name, sum(states.values()), states["scored"]) for name, states in self.counts.items()]
+        if len({scored / total for _, total, scored in totals if total}) < 2:
+            return ()
+        shares = ", ".join(f"{name} {total - scored:,} of {total:,}" for name, total, scored in totals)
+        return (f"More values are missing of one variant than of the other: {shares}",)
 
     @property
     def rests_on_incomplete(self) -> bool:
@@ -362,29 +385,8 @@ def compare(
 
 def comparison_lines(one: Comparison) -> list[str]:
     """Return the comparison in sentences: the difference, how sure it is, and what else a reader must know."""
-    return [f"{one.a} minus {one.b}, {one.primary}: {_told(one)}", *warnings_of(one), *one.notes]
-
-
-def warnings_of(one: Comparison) -> list[str]:
-    """Return what the missing values and the units without a partner do to the result, in sentences."""
-    lines = []
-    if one.could_turn is not None:
-        count = one.missing_values
-        within = "" if one.limits or _passes(one) else ", within the values seen"
-        values = "1 missing value" if count == 1 else f"{count:,} missing values"
-        lines.append(f"{values} could turn it{within}" if one.could_turn else f"It holds whatever the {values} are{within}")
-    totals = [(name, sum(states.values()), states["scored"]) for name, states in one.counts.items()]
-    if len({scored / total for _, total, scored in totals if total}) > 1:
-        shares = ", ".join(f"{name} {total - scored:,} of {total:,}" for name, total, scored in totals)
-        lines.append(f"The share of missing values differs: {shares}")
-    if left := one.left_out:
-        named = ", ".join(unit.name for unit in left[:MAX_NAMED]) + (" ..." if len(left) > MAX_NAMED else "")
-        lines.append(f"Without a partner, and left out: {len(left):,} of {len(one.units):,} pairs ({named})")
-    return lines
-
-
-MAX_NAMED = 3
-"""Units that a sentence names."""
+    told = [f"{one.a} minus {one.b}, {one.primary}: {_told(one)}", *([one.robustness] if one.robustness else [])]
+    return [*told, *one.warnings, *one.notes]
 
 
 def shown(found: Found) -> int:
@@ -392,10 +394,6 @@ def shown(found: Found) -> int:
     if not isinstance(found, Difference) or found.p_value >= 1 - found.confidence:
         return 0
     return 1 if found.value > 0 else -1
-
-
-def _passes(one: Comparison) -> bool:
-    return all(cell.value is None or cell.value in PASSES for arm in one.cells for cell in arm)
 
 
 def _completed(cells: Iterable[CellValue]) -> list[CellValue]:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from agentnb.detect.intervals import Share, wilson
 from agentnb.detect.run import Run
+from agentnb.display.texts.labels import counted
 from agentnb.errors import SettingsError, near
+from agentnb.experiments.planning.checks import answered
 from agentnb.experiments.results.folder import PLANNED, Plan, Records
 from agentnb.experiments.results.rows import Row
 
@@ -119,7 +121,17 @@ class Results:
             *([f"a check raised for {raised} runs, whose values are unknown ({first})"] if raised else []),
             *[f"{count} runs that were cut off were {_DONE[kind]}" for kind, count in redone.items() if count],
             *([f"no seed: {', '.join(self.unseeded)}"] if self.unseeded else []),
+            *([self._about_answers] if self.primary == answered.__name__ else []),
         )
+
+    @property
+    def _about_answers(self) -> str:
+        """The note on what the default primary says, and on runs that lacked the tools for more than an answer."""
+        without = sum(not row.has_tools for row in self.rows)
+        lacked = [*dict.fromkeys(name for row in self.rows for name in row.lacked)]
+        told = [f"{counted(without, 'run')} had no tools"] if without else []
+        told += [f"tools were called that the agent does not have: {', '.join(lacked)}"] if lacked else []
+        return "; ".join(["answered means that the run ended with a text, and is no judgement of the answer", *told])
 
     @property
     def failures(self) -> dict[str, int]:

@@ -11,6 +11,8 @@ import msgspec
 
 from agentnb.core.log.events import ErrorRaised
 from agentnb.core.messages import ToolResult
+from agentnb.core.todos import TODO_TOOL
+from agentnb.detect.agent_runs import works_in_steps
 from agentnb.detect.run import Run
 from agentnb.experiments.planning.checks import MEASURES, Check, values_of
 from agentnb.runtime.run_end import OF_THE_REPLY
@@ -49,8 +51,8 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     """The name of the check that decides."""
     values: dict[str, Value] = {}
     """By the name of the check."""
-    is_settled: bool = False
-    """Whether the values take into account how the run ended; those in rows of earlier versions do not."""
+    end: str = ""
+    """The state of the run by which its values count, which they take into account; empty in rows of earlier versions."""
     check_errors: dict[str, str] = {}
     """The checks that raised: their values are unknown."""
     cluster: str = ""
@@ -65,6 +67,8 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     """The first round with a loop, from 1; None without one."""
     unanswered: int = 0
     """Questions to a person that nobody answered."""
+    has_tools: bool = True
+    """Whether the model was offered a tool besides the todo list."""
     lacked: tuple[str, ...] = ()
     """Tools that the model called and the agent did not have."""
     digest: str = ""
@@ -79,6 +83,11 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     def is_completed(self) -> bool:
         """Whether the run was not cut short, as far as is known: others are left out of the second analysis."""
         return self.status in WHOLE
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the provider, a person, or the end of a process ended the run."""
+        return (self.end or self.status) not in (*WHOLE, *CUT_SHORT)
 
     @property
     def reason(self) -> str:
@@ -99,16 +108,16 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
         if name in self.check_errors:
             return None
         if name in MEASURES and name not in self.values:
-            given = getattr(self, name) if self.status in (*WHOLE, *CUT_SHORT) else None
+            given = None if self.is_lost else getattr(self, name)
         else:
-            given = self.values.get(name) if self.is_settled else settle_value(self.values.get(name), self.status)
+            given = self.values.get(name) if self.end else settle_value(self.values.get(name), self.status)
         return None if given is None else float(given)
 
     def state(self, name: str) -> str:
         """Return the state of the value, one of `STATES`."""
         if self.value(name) is not None:
             return "scored"
-        return "not run" if self.status == NOT_RUN else "unknown" if self.status in (*WHOLE, *CUT_SHORT) else "failed"
+        return "not run" if self.status == NOT_RUN else "failed" if self.is_lost else "unknown"
 
     def why_missing(self, name: str) -> str:
         """Return why there is no value; empty if there is one."""
@@ -132,7 +141,7 @@ def row_of(run: Run, checks: Sequence[Check], columns: Mapping[str, Any], **cell
         stop_reason=run.stop_reason or "",
         error="" if run.error is None else run.error.message.partition("\n")[0][:300],
         values=settled,
-        is_settled=True,
+        end=end,
         check_errors=errors,
         rounds=len(run.rounds),
         cost=run.cost,
@@ -141,6 +150,7 @@ def row_of(run: Run, checks: Sequence[Check], columns: Mapping[str, Any], **cell
         seconds=run.seconds,
         loop_round=min(loops, default=None),
         unanswered=sum(code in UNANSWERED for _, code in codes),
+        has_tools=works_in_steps(run) or any(tool.name != TODO_TOOL for tool in run.tools),
         lacked=tuple(dict.fromkeys([name for name, code in codes if code == "unknown_tool"])),
         digest=digest_of(run),
     )

@@ -52,13 +52,6 @@ class Unit(NamedTuple):
         """Whether both arms have a value."""
         return bool(self.a and self.b)
 
-    @property
-    def name(self) -> str:
-        """The task, with the model and the repeat."""
-        repeat = "" if self.repeat is None else f"repeat {self.repeat + 1}"
-        about = ", ".join(filter(None, (self.model, repeat)))
-        return f"{self.task} ({about})" if about else self.task
-
 
 def cell_values(rows: Iterable[Row], name: str) -> list[CellValue]:
     """Return the cells of rows with their values of a check or measure."""
