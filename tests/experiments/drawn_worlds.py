@@ -300,7 +300,7 @@ def measure(name: str, draws: int, tasks: int = 0, repeats: int = 0, statements:
         return bool(world.excuse) and world.excuse in excuses(one)
 
     nulls = [asked(0.0, number) for number in range(draws)]
-    effects = [asked(world.effect, number) for number in range(draws)]
+    effects = [asked(world.effect, number) for number in range(draws)] if world.effect else nulls
     given = [effect for one in typical(nulls, statements) if (effect := one.mde) is not None]
     stated = fmean(given) if given else None
     shown = [asked(min(stated, world.limit), number) for number in range(draws)] if stated and world.effect else []
