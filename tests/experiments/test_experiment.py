@@ -260,6 +260,8 @@ def test_retry_makes_failed_runs_again_and_names_the_reason(tmp_path: Path) -> N
     assert not results.failures and {row.attempt for row in results.rows} == {2}
     assert any("the server was down" in note for note in results.notes)
     assert len(load_traces(tmp_path / "exp")) == 4
+    with pytest.raises(SettingsError, match="no failed run"):
+        experiment.retry("completed runs are not made again")
 
 
 def test_values_stay_covered_until_the_end_unless_looked_at(tmp_path: Path) -> None:

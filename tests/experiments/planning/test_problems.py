@@ -71,6 +71,12 @@ def test_each_problem_is_refused_with_what_to_do(subtests: pytest.Subtests, snap
             assert list(problems(experiment)) == snapshot(name)
 
 
+def test_column_that_all_rows_lack_is_one_problem() -> None:
+    frame = pd.DataFrame({"prompt": ["Go"] * 5_002, "area": ["north", None] * 2_501})
+    found = [*problems(Experiment(frame, {"a": "off"}, models=[CHATTY]))]
+    assert len(found) == 1 and found[0].startswith("Task 1 and 5,001 more: the row has no column id")
+
+
 def test_all_problems_come_at_once() -> None:
     found = problems(Experiment([*rows(1), *rows(1)], {"a": "off", "b": "off"}, models=[CHATTY], primary="nothing"))
     assert len(found) == 3
