@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from drawn_worlds import Drawn, compared
-from plain_comparison import cluster_robust, compute, mean
+from plain_comparison import cluster_robust, compute, mean, value_of
 from property_settings import size
 from pytest import approx
 from scipy import stats
@@ -59,10 +59,26 @@ def test_comparisons_equal_a_second_computation(subtests: pytest.Subtests) -> No
             assert (found.difference is None) == (len({*of_clusters}) < 6)
             if found.difference is not None:
                 assert found.difference == approx(plain.difference, abs=1e-12) and found.tasks == len(plain.differences)
+                assert [one.value for one in found.extremes or ()] == approx(extremes(drawn, is_recorded=is_recorded))
             if found.interval is not None and found.p_value is not None:
                 is_binary = all(isinstance(one.value, bool | None) for one in drawn)
                 test = MeanTest([*plain.differences.values()], of_clusters, is_binary)
                 check_interval(test, found.interval, found.p_value)
+
+
+def extremes(drawn: list[Drawn], *, is_recorded: bool) -> list[float]:
+    """The least and the greatest difference, with each missing value at the least or greatest seen; none if none is missing."""
+    values = [value_of(one, is_recorded=is_recorded) for one in drawn]
+    seen = [one for one in values if one is not None]
+    low, high = (0, 1) if {*seen} <= {0, 1} else (min(seen), max(seen))
+    found = []
+    for ends in ({"a": low, "b": high}, {"a": high, "b": low}) if None in values else ():
+        filled = [
+            one._replace(value=ends[one.arm] if value is None else value, ended="completed")
+            for one, value in zip(drawn, values, strict=True)
+        ]
+        found.append(compute(filled, is_recorded=is_recorded).difference)
+    return found
 
 
 class MeanTest(NamedTuple):
