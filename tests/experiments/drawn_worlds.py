@@ -60,7 +60,7 @@ class World:
     tasks: int = 30
     repeats: int = 1
     effect: float = 0.2
-    """The effect at which coverage is measured; 0: it has none, and its power is not measured."""
+    """Its effect, if comparisons state none that they can detect; 0: it has none."""
     limit: float = 0.6
     """The largest effect that can be drawn."""
     excuse: str = ""
@@ -275,11 +275,12 @@ class Measured(NamedTuple):
     errors: int
     """Those without an effect that show one, and do not say why they may."""
     misses: int
-    """Those whose interval does not hold the effect of the world, and that do not say why it may not."""
-    hits: int | None
-    """Those with the stated effect that show it; None where none is stated."""
+    """Those with an effect whose interval does not hold it, and that do not say why it may not."""
+    hits: int
+    """Those with an effect that show it."""
+    effect: float
+    """The one that comparisons without an effect state, as far as the world can have it; else its own."""
     stated: float | None
-    """The effect that comparisons without one state on average."""
     excused: int
     """Those without an effect that say why they may show one."""
     split: int
@@ -287,30 +288,31 @@ class Measured(NamedTuple):
 
 
 def measure(name: str, draws: int, tasks: int = 0, repeats: int = 0, statements: int = 1) -> Measured:
-    """Ask for this many comparisons without an effect, with that of the world, and with the one that so many state."""
+    """Make so many comparisons without an effect, and as many with the one that the usual of them state."""
     world = WORLDS[name]
     size = (tasks or world.tasks, repeats or world.repeats)
 
-    def asked(effect: float, number: int) -> Comparison:
-        """Seeds are fixed beforehand; a world and an effect have their own."""
-        drawn = [*world.draw(Random(f"{name} {size} {effect:.3g} {number}"), *size, effect)]
-        return compared(drawn, is_recorded=world.is_recorded)
+    def asked(kind: str, effect: float) -> list[Comparison]:
+        """Seeds are fixed beforehand; a world and a kind have their own."""
+        runs = [[*world.draw(Random(f"{name} {size} {kind} {number}"), *size, effect)] for number in range(draws)]
+        return [compared(drawn, is_recorded=world.is_recorded) for drawn in runs]
 
     def excused(one: Comparison) -> bool:
         return bool(world.excuse) and world.excuse in excuses(one)
 
-    nulls = [asked(0.0, number) for number in range(draws)]
-    effects = [asked(world.effect, number) for number in range(draws)] if world.effect else nulls
+    nulls = asked("without", 0.0)
     given = [effect for one in typical(nulls, statements) if (effect := one.mde) is not None]
     stated = fmean(given) if given else None
-    shown = [asked(min(stated, world.limit), number) for number in range(draws)] if stated and world.effect else []
+    effect = world.effect and min(stated or world.effect, world.limit)
+    found = asked("with", effect) if effect else nulls
     return Measured(
-        sum(shows(one) and not excused(one) for one in nulls),
-        sum(misses(one, world.effect) and not excused(one) for one in effects),
-        sum(map(shows, shown)) if shown else None,
-        stated,
-        sum(map(excused, nulls)),
-        sum(one.interval is not None and shows(one) != misses(one, 0.0) for one in (*nulls, *effects)),
+        errors=sum(shows(one) and not excused(one) for one in nulls),
+        misses=sum(misses(one, effect) and not excused(one) for one in found),
+        hits=sum(map(shows, found)),
+        effect=effect,
+        stated=stated,
+        excused=sum(map(excused, nulls)),
+        split=sum(one.interval is not None and shows(one) != misses(one, 0.0) for one in (*nulls, *found)),
     )
 
 
