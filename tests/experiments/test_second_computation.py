@@ -35,7 +35,8 @@ def draw_any(rng: Random, *, is_recorded: bool) -> list[Drawn]:
         value: Any = rng.random() < 0.5 if is_binary else rng.choice((0.0, 0.5, 1.0, rng.gauss(0, 1)))
         ended = rng.choice(("completed",) * 8 + ("limited", "failed"))
         value = None if ended == "completed" and rng.random() < 0.1 else value
-        found.append(Drawn(task, arm, value, repeat, model, cluster, benchmark, ended))
+        nested = rng.choice((0, 2)) if is_recorded else 0
+        found.append(Drawn(task, arm, value, repeat, model, cluster, benchmark, ended, nested))
     rng.shuffle(found)
     return found
 

@@ -13,7 +13,7 @@ ERROR, MISSES, POWER, MOST_POWER = 0.05, 0.05, 0.78, 0.85
 """Power that is stated as .8 may be this; at most only where the assumption of the statement holds."""
 
 
-@pytest.mark.slow("two hundred comparisons of each of eighteen worlds, three times")
+@pytest.mark.slow("two hundred comparisons of each of eighteen worlds, without an effect and with one")
 @pytest.mark.parametrize("name", WORLDS)
 def test_worlds_are_told_as_they_are(name: str, subtests: pytest.Subtests) -> None:
     world = WORLDS[name]
