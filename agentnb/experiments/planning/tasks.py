@@ -69,9 +69,9 @@ def read_tasks(source: Any, problems: list[str]) -> tuple[ExperimentTask, ...]:
             tasks.append(item if isinstance(item, ExperimentTask) else _task(item))
         except (SettingsError, TypeError) as error:
             wrong.setdefault(getattr(error, "what", str(error)), ([], error))[0].append(place)
-    for places, error in wrong.values():
+    for places, first in wrong.values():
         several = f" and {len(places) - 1:,} more" if len(places) > 1 else ""
-        problems.append(f"Task {places[0]}{several}: {error}")
+        problems.append(f"Task {places[0]}{several}: {first}")
     if not tasks and not problems:
         problems.append('There is no task. Give rows with an id and a prompt: [{"id": "a", "prompt": "..."}]')
     return tuple(tasks)

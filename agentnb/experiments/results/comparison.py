@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from statistics import stdev
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
@@ -24,7 +25,8 @@ from agentnb.experiments.results.values import (
     impute,
     pair_cells,
     runs_by_unit,
-    task_arms,
+    stack_units,
+    task_means,
     units_of,
 )
 from agentnb.experiments.statistics.discordant import Discordance, compare_discordant
@@ -48,6 +50,7 @@ ROUNDING = 1e-12
 PASSES = (0.0, 1.0)
 """The values of an outcome that passes or fails, and their limits."""
 Found: TypeAlias = Difference | TooFewTasks
+Estimate = TypeVar("Estimate")
 
 
 @dataclass(frozen=True)
@@ -175,15 +178,16 @@ class Comparison:
 
     @property
     def tasks(self) -> int:
-        """Tasks, or clusters of tasks, with a known value in both variants."""
+        """Tasks with a known value in both variants; of too few clusters these."""
         return self.analysis.tasks
 
     @cached_property
     def mde(self) -> float | None:
         """Minimum detectable effect: the difference that this number of tasks detects with a power of 80 per cent."""
-        if not isinstance(self.analysis, Difference) or not self.analysis.deviation:
+        if not isinstance(self.analysis, Difference) or self.analysis.interval is None:
             return None
-        return compute_minimum_effect(self.analysis.tasks, self.analysis.deviation)
+        means = [one - other for one, other in zip(*task_means(self.units), strict=True)]
+        return compute_minimum_effect(self.analysis.tasks, stdev(means))
 
     @cached_property
     def is_identical(self) -> bool:
@@ -238,7 +242,7 @@ class Comparison:
         """Return whether the variants differ by less than the margin: two one-sided tests, paired by task."""
         if not isinstance(margin, int | float) or isinstance(margin, bool) or not 0 < margin < inf:
             raise SettingsError(f"margin={margin!r} is not a difference", "Give a number above 0, such as 0.1")
-        return assess_equivalence(*self._arms(self.units), margin)
+        return self._by_unit(assess_equivalence, self.units, margin)
 
     @cached_property
     def flips(self) -> pd.DataFrame:
@@ -283,8 +287,9 @@ class Comparison:
     def missing(self) -> str:
         """Why there is no number; empty if there is one."""
         if isinstance(self.analysis, TooFewTasks):
-            paired = self.analysis.tasks
-            return f"{paired} tasks are paired: {self.analysis.required} are needed for a number. Pair runs of the same tasks"
+            what = "clusters" if self._clusters else "tasks"
+            told = f"{self.analysis.tasks} {what} are paired: {self.analysis.required} are needed for a number"
+            return f"{told}. Pair runs of the same tasks"
         if self.is_identical:
             if self.also_differs:
                 return f"All runs said and did the same; they differ in {' and '.join(self.also_differs)}"
@@ -306,23 +311,16 @@ class Comparison:
         return {row.task: row.cluster for row in (*self.rows_a, *self.rows_b) if row.cluster}
 
     def _analyse(self, units: list[Unit]) -> Found:
-        return estimate_difference(*self._arms(units))
+        return self._by_unit(estimate_difference, units)
 
     def _ratio(self, cells: Iterable[list[CellValue]]) -> Ratio | TooFewTasks:
-        return estimate_ratio(*self._arms(units_of(*cells)))
+        return self._by_unit(estimate_ratio, units_of(*cells))
 
-    def _arms(self, units: list[Unit]) -> tuple[list[list[float]], list[list[float]]]:
-        """Return the values of both arms as the statistics take them: the means of models, by task."""
-        tasks, a, b = task_arms(units)
-        if not self._clusters:
-            return a, b
-        merged: dict[tuple[str, str], tuple[list[float], list[float]]] = {}
-        for task, one, other in zip(tasks, a, b, strict=True):
-            arms = merged.setdefault(("cluster", self._clusters[task]) if task in self._clusters else ("task", task), ([], []))
-            if one:
-                arms[0].append(sum(one) / len(one))
-                arms[1].append(sum(other) / len(other))
-        return [one for one, _ in merged.values()], [other for _, other in merged.values()]
+    def _by_unit(self, estimate: Callable[..., Estimate], units: list[Unit], *more: Any) -> Estimate:
+        """Return what a function of the statistics estimates of units, which it knows by their tasks and clusters."""
+        a, b, tasks = stack_units(units)
+        clusters = [(task in self._clusters, self._clusters.get(task, task)) for task in tasks]
+        return estimate(a, b, *more, tasks=tasks, clusters=clusters)
 
     def __repr__(self) -> str:
         return "\n".join(comparison_lines(self))

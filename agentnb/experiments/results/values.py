@@ -55,20 +55,12 @@ class Unit(NamedTuple):
 
 def cell_values(rows: Iterable[Row], name: str) -> list[CellValue]:
     """Return the cells of rows with their values of a check or measure."""
-    return [
-        CellValue(
-            row.task,
-            row.model,
-            row.variant,
-            row.repeat,
-            row.seed,
-            row.value(name),
-            row.state(name),
-            row.why_missing(name),
-            row,
-        )
-        for row in rows
-    ]
+    return [_cell_value(row, name, row.value(name)) for row in rows]
+
+
+def _cell_value(row: Row, name: str, value: float | None) -> CellValue:
+    state, reason = (STATES[0], "") if value is not None else (row.state(name), row.why_missing(name))
+    return CellValue(row.task, row.model, row.variant, row.repeat, row.seed, value, state, reason, row)
 
 
 def count_states(cells: Iterable[CellValue]) -> dict[str, int]:
@@ -96,38 +88,52 @@ def units_of(a: Sequence[CellValue], b: Sequence[CellValue]) -> list[Unit]:
     A unit is a task and model, and a repeat where both arms drew it by the same seed.
     """
     no_models = without_models(a, b)
-    arms: tuple[dict[tuple[str, str], list[CellValue]], ...] = ({}, {})
-    for cells, by_place in zip((a, b), arms, strict=True):
+    places: dict[tuple[str, str], tuple[list[CellValue], list[CellValue]]] = {}
+    for arm, cells in enumerate((a, b)):
         for cell in cells:
-            by_place.setdefault((cell.task, "" if no_models else cell.model), []).append(cell)
-    return [
-        unit
-        for task, model in sorted({*arms[0], *arms[1]})
-        for unit in _units_of_task(task, model, *[by_place.get((task, model), []) for by_place in arms])
-    ]
+            places.setdefault((cell.task, "" if no_models else cell.model), ([], []))[arm].append(cell)
+    return [unit for place in sorted(places) for unit in _units_of_task(*place, *places[place])]
 
 
-def _units_of_task(task: str, model: str, a: Sequence[CellValue], b: Sequence[CellValue]) -> Iterable[Unit]:
-    drawn = [{(cell.repeat, cell.seed) for cell in cells if cell.seed is not None} for cells in (a, b)]
-    if drawn[0].isdisjoint(drawn[1]):
-        yield Unit(task, model, None, _known(a), _known(b))
-        return
-    for repeat in sorted({cell.repeat for cell in (*a, *b)}):
-        yield Unit(task, model, repeat, *[_known(cell for cell in cells if cell.repeat == repeat) for cells in (a, b)])
+def _units_of_task(task: str, model: str, a: list[CellValue], b: list[CellValue]) -> Iterable[Unit]:
+    shared = {(cell.repeat, cell.seed) for cell in a if cell.seed is not None}
+    has_shared = any((cell.repeat, cell.seed) in shared for cell in b)
+    values: dict[int | None, tuple[list[float], list[float]]] = {}
+    for arm, cells in enumerate((a, b)):
+        for cell in cells:
+            of_unit = values.setdefault(cell.repeat if has_shared else None, ([], []))[arm]
+            if cell.value is not None:
+                of_unit.append(cell.value)
+    return [Unit(task, model, repeat, *values[repeat]) for repeat in sorted(values, key=lambda repeat: repeat or 0)]
 
 
-def task_arms(units: Iterable[Unit]) -> tuple[list[str], ByTask, ByTask]:
-    """Return the tasks, and for each the means of its models over their paired units, by arm; none if no unit is paired."""
-    names, a, b = [], [], []
-    for task, of_task in groupby(units, lambda unit: unit.task):
-        by_model: dict[str, list[Unit]] = {}
-        for unit in of_task:
-            if unit.is_paired:
-                by_model.setdefault(unit.model, []).append(unit)
-        names.append(task)
-        a.append([fmean([fmean(unit.a) for unit in of_model]) for of_model in by_model.values()])
-        b.append([fmean([fmean(unit.b) for unit in of_model]) for of_model in by_model.values()])
-    return names, a, b
+class Stacked(NamedTuple):
+    """The values of paired units as the statistics take them: those of a task under a model together, by arm."""
+
+    a: ByTask
+    b: ByTask
+    tasks: list[str]
+
+
+def stack_units(units: Iterable[Unit]) -> Stacked:
+    """Return the values of units by task and model; without any where no unit is paired."""
+    found = Stacked([], [], [])
+    for (task, _), group in groupby(units, lambda unit: (unit.task, unit.model)):
+        paired = [unit for unit in group if unit.is_paired]
+        found.a.append([value for unit in paired for value in unit.a])
+        found.b.append([value for unit in paired for value in unit.b])
+        found.tasks.append(task)
+    return found
+
+
+def task_means(units: Iterable[Unit]) -> tuple[list[float], list[float]]:
+    """Return the means of the paired tasks in both arms, each model with equal weight."""
+    by_task: dict[str, list[tuple[float, float]]] = {}
+    for a, b, task in zip(*stack_units(units), strict=True):
+        if a and b:
+            by_task.setdefault(task, []).append((fmean(a), fmean(b)))
+    means = [[fmean(models) for models in zip(*pairs, strict=True)] for pairs in by_task.values()]
+    return [a for a, _ in means], [b for _, b in means]
 
 
 def impute(cells: Iterable[CellValue], value: float) -> list[CellValue]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from agentnb.display.texts.labels import counted, first_line
 from agentnb.experiments.results.comparison import Comparison, log_of, shown
 from agentnb.experiments.results.rows import STATES
-from agentnb.experiments.results.values import task_arms
+from agentnb.experiments.results.values import task_means
 from agentnb.experiments.statistics.paired import Difference
 from agentnb.experiments.views.numbers import UNKNOWN, estimate_told, limits_told, p_told, signed
 
@@ -153,20 +153,18 @@ def _difference(comparison: Comparison, analysis: Difference) -> str:
 
 
 def _extremes(comparison: Comparison) -> Iterator[Fact]:
-    if comparison.extremes is None:
+    if comparison.extremes is None or comparison.value_limits is None:
         return
+    low, high = comparison.value_limits
     sign = shown(comparison.analysis)
     names = ("at their lowest", "at their highest") if not sign else ("at their worst", "at their best")
     values = comparison.extremes if sign >= 0 else comparison.extremes[::-1]
     for name, value in zip(names, values, strict=True):
-        yield Fact(
-            f"Missing values {name}", estimate_told(value), f"{comparison.value_limits[0]:g} or {comparison.value_limits[1]:g}"
-        )
+        yield Fact(f"Missing values {name}", estimate_told(value), f"{low:g} or {high:g}")
 
 
 def _means(comparison: Comparison) -> Iterator[Fact]:
-    _, *arms = task_arms(comparison.units)
-    means = [fmean([fmean(of_task) for of_task in arm if of_task]) for arm in arms]
+    means = [fmean(arm) for arm in task_means(comparison.units)]
     yield Fact("Means", f"{comparison.a} {means[0]:.3g}, {comparison.b} {means[1]:.3g}", "of the paired tasks")
 
 
@@ -207,8 +205,10 @@ def _passes(comparison: Comparison) -> Iterator[Fact]:
 
 def _tasks(comparison: Comparison) -> str:
     analysis = comparison.analysis
-    left = f", {analysis.left_out} without a value in both" if analysis.left_out else ""
-    return f"{analysis.tasks} paired{left}"
+    sizes = analysis.sizes if isinstance(analysis, Difference) else ()
+    if max(sizes, default=1) == 1:
+        return f"{analysis.tasks} paired"
+    return f"{analysis.tasks} paired, in {counted(len(sizes), 'cluster')} of {min(sizes)} to {max(sizes)}"
 
 
 def _ratios(comparison: Comparison) -> Iterator[Fact]:

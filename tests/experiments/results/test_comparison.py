@@ -95,8 +95,23 @@ def in_clusters(*rows: Row, size: int = 2) -> list[Row]:
     return [replace(row, cluster=f"c{int(row.task[1:]) // size}") for row in rows]
 
 
-def test_clusters_count_as_one_task_each() -> None:
-    assert Comparison("a", "b", "ok", in_clusters(*arm("a", TEN)), in_clusters(*arm("b", NONE))).tasks == 5
+def test_clusters_are_units_and_tasks_weigh_alike() -> None:
+    few = Comparison("a", "b", "ok", in_clusters(*arm("a", TEN)), in_clusters(*arm("b", NONE)))
+    assert few.difference is None and few.missing.startswith("5 clusters")
+    places = {f"t{n}": "large" if n < 20 else f"c{n // 2}" for n in range(30)}
+    arms = [
+        [
+            replace(row, cluster=places[row.task])
+            for row in arm(name, {task: [(task < "t2") == (name == "a")] for task in places})
+        ]
+        for name in "ab"
+    ]
+    found = Comparison("a", "b", "ok", *arms)
+    values = {unit.task: unit.a[0] - unit.b[0] for unit in found.units}
+    assert found.difference == pytest.approx(sum(values.values()) / 30) and found.tasks == 30
+    assert isinstance(found.analysis, Difference) and sorted(found.analysis.sizes) == [2, 2, 2, 2, 2, 20]
+    alone = Comparison("a", "b", "ok", *[[replace(row, cluster="") for row in of] for of in arms])
+    assert alone.p_value is not None and found.p_value is not None and found.p_value > alone.p_value
 
 
 def test_task_without_a_partner_is_out_of_its_cluster() -> None:

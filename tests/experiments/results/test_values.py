@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agentnb.experiments.results.rows import NOT_RUN, Row
-from agentnb.experiments.results.values import Unit, cell_values, count_states, pair_cells, task_arms, units_of
+from agentnb.experiments.results.values import Unit, cell_values, count_states, pair_cells, stack_units, task_means, units_of
 
 
 def rows(arm: str, *cells: tuple[str, str, int, Any], seed: int | None = 7) -> list[Row]:
@@ -30,24 +30,25 @@ def test_models_are_paired_within_their_task() -> None:
     b = rows("b", ("t", "easy", 0, True), ("t", "hard", 0, False))
     found = units(a, b)
     assert [(unit.model, unit.is_paired) for unit in found] == [("easy", True), ("hard", False)]
-    assert task_arms(found) == (["t"], [[1.0]], [[1.0]])
+    assert stack_units(found) == ([[1.0], []], [[1.0], []], ["t", "t"]) and task_means(found) == ([1.0], [1.0])
 
 
 def test_repeats_pair_where_they_share_a_seed_and_are_averaged_else() -> None:
     values_a, values_b = [("t", "m", 0, 1.0), ("t", "m", 1, 3.0)], [("t", "m", 0, 0.0), ("t", "m", 1, None)]
     shared = units(rows("a", *values_a), rows("b", *values_b))
     assert [(unit.repeat, unit.a, unit.b) for unit in shared] == [(0, [1.0], [0.0]), (1, [3.0], [])]
-    assert task_arms(shared) == (["t"], [[1.0]], [[0.0]])
+    assert stack_units(shared) == ([[1.0]], [[0.0]], ["t"])
     for seeds in ((1, 2), (None, None)):
         own = units(rows("a", *values_a, seed=seeds[0]), rows("b", *values_b, seed=seeds[1]))
         assert [(unit.repeat, unit.a, unit.b) for unit in own] == [(None, [1.0, 3.0], [0.0])]
-        assert task_arms(own) == (["t"], [[2.0]], [[0.0]])
+        assert stack_units(own) == ([[1.0, 3.0]], [[0.0]], ["t"]) and task_means(own) == ([2.0], [0.0])
 
 
 def test_task_counts_each_model_once_however_many_repeats_are_paired() -> None:
     a = rows("a", ("t", "m", 0, 1.0), ("t", "m", 1, 1.0), ("t", "n", 0, 0.0))
     b = rows("b", ("t", "m", 0, 0.0), ("t", "m", 1, 0.0), ("t", "n", 0, 0.0))
-    assert task_arms(units(a, b)) == (["t"], [[1.0, 0.0]], [[0.0, 0.0]])
+    assert stack_units(units(a, b)) == ([[1.0, 1.0], [0.0]], [[0.0, 0.0], [0.0]], ["t", "t"])
+    assert task_means(units(a, b)) == ([0.5], [0.0])
 
 
 def test_variants_with_models_of_their_own_are_paired_by_task() -> None:
