@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
 from pathlib import Path
-from statistics import stdev
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 from agentnb.detect.run import Run
@@ -26,19 +25,19 @@ from agentnb.experiments.results.values import (
     pair_cells,
     runs_by_unit,
     stack_units,
-    task_means,
     units_of,
 )
 from agentnb.experiments.statistics.discordant import Discordance, compare_discordant
 from agentnb.experiments.statistics.equivalence import Equivalence, assess_equivalence
+from agentnb.experiments.statistics.minimum_effect import estimate_minimum_effect
 from agentnb.experiments.statistics.multiplicity import adjust_holm
 from agentnb.experiments.statistics.paired import Difference, estimate_difference
 from agentnb.experiments.statistics.pass_k import PassShare, estimate_all_pass
-from agentnb.experiments.statistics.power import compute_minimum_effect
 from agentnb.experiments.statistics.ratios import Ratio, estimate_ratio
 from agentnb.experiments.statistics.survival import SurvivalComparison, compare_survival
 from agentnb.experiments.statistics.tasks import TooFewTasks
 from agentnb.interchange.files import RunSource
+from agentnb.plots.survival import ends_of
 from agentnb.rerun.diff import RunDiff, diff
 
 if TYPE_CHECKING:
@@ -183,11 +182,8 @@ class Comparison:
 
     @cached_property
     def mde(self) -> float | None:
-        """Minimum detectable effect: the difference that this number of tasks detects with a power of 80 per cent."""
-        if not isinstance(self.analysis, Difference) or self.analysis.interval is None:
-            return None
-        means = [one - other for one, other in zip(*task_means(self.units), strict=True)]
-        return compute_minimum_effect(self.analysis.tasks, stdev(means))
+        """Minimum detectable effect: the difference that a comparison like this one shows with a power of 80 per cent."""
+        return self._by_unit(estimate_minimum_effect, self.units)
 
     @cached_property
     def is_identical(self) -> bool:
@@ -235,8 +231,8 @@ class Comparison:
 
     @cached_property
     def survival(self) -> SurvivalComparison:
-        """Rounds until the first loop; runs without one are censored at their last round."""
-        return compare_survival(_times(self.rows_a), _times(self.rows_b))
+        """Rounds until the first loop; runs that completed have none, those cut short are censored at their last round."""
+        return compare_survival(ends_of(self.rows_a), ends_of(self.rows_b))
 
     def equivalence(self, margin: float) -> Equivalence | TooFewTasks:
         """Return whether the variants differ by less than the margin: two one-sided tests, paired by task."""
@@ -421,10 +417,6 @@ def _known(results: Results, primary: Any) -> str:
     if name not in known:
         raise SettingsError(f"The experiment has no check {name!r}", f"It has {', '.join(known)}")
     return str(name)
-
-
-def _times(rows: Iterable[Row]) -> list[tuple[int, bool]]:
-    return [(row.loop_round or row.rounds, row.loop_round is not None) for row in rows if row.rounds]
 
 
 def log_of(records: Records | None, run_id: str) -> Path | None:

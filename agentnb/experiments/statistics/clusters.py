@@ -8,27 +8,52 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from math import fsum
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from agentnb.experiments.statistics.extras import load_extra
 from agentnb.experiments.statistics.sign_flips import FlipTest, flip_signs
 from agentnb.experiments.statistics.tasks import EQUAL_SHARE, MIN_TASKS, TaskValues, TooFewTasks, compute_mean
 
+MAX_MARKS = 11
+"""Most different values of an outcome that is given by marks, such as none, half or all."""
+
 Labels: TypeAlias = Sequence[Hashable] | None
 """The task or cluster of each unit. Without labels of tasks each unit is a task, without those of clusters each task is one."""
+
+
+class TaskMeans(NamedTuple):
+    """A task in both arms, its units averaged."""
+
+    a: float
+    b: float
+    runs: int
+    """Runs in the arm that has fewer."""
 
 
 class ClusterDifferences(NamedTuple):
     """Mean of the first arm minus mean of the second, by task."""
 
-    clusters: list[list[float]]
-    """Differences of the tasks of each cluster."""
+    means: list[list[TaskMeans]]
+    """The tasks of each cluster."""
     left_out: int
     """Units without a value in one of the arms."""
-    scale: float
-    """Largest absolute mean of a unit: the scale of rounding errors."""
-    is_binary: bool
-    """True if all values are passes and fails: 1 and 0."""
+    marks: frozenset[float] | None
+    """All values, if they are few and from 0 to 1, as passes and fails are."""
+
+    @property
+    def is_binary(self) -> bool:
+        """True if all values are passes and fails: 1 and 0."""
+        return self.marks is not None and self.marks <= {0.0, 1.0}
+
+    @property
+    def scale(self) -> float:
+        """Largest absolute mean of a task: the scale of rounding errors."""
+        return max(max(abs(task.a), abs(task.b)) for cluster in self.means for task in cluster)
+
+    @property
+    def clusters(self) -> list[list[float]]:
+        """Differences of the tasks of each cluster."""
+        return [[task.a - task.b for task in cluster] for cluster in self.means]
 
     @property
     def tasks(self) -> list[float]:
@@ -77,27 +102,34 @@ def compute_differences(
     Raises ValueError if there are different numbers of units, or for a value that is infinite or NaN.
     """
     of_task = range(len(a)) if tasks is None else tasks
-    found: dict[Hashable, dict[Hashable, list[float]]] = {}
-    scale, left_out, is_binary = 0.0, 0, True
+    found: dict[Hashable, dict[Hashable, list[tuple[float, float, int]]]] = {}
+    values: set[float] = set()
+    left_out = 0
     for one, other, task, cluster in zip(a, b, of_task, of_task if clusters is None else clusters, strict=True):
         if not len(one) or not len(other):
             left_out += 1
             continue
-        means = compute_mean(one), compute_mean(other)
-        scale = max(scale, *map(abs, means))
-        is_binary = is_binary and {0.0, 1.0}.issuperset([*one, *other])
-        found.setdefault(cluster, {}).setdefault(task, []).append(means[0] - means[1])
+        unit = compute_mean(one), compute_mean(other), min(len(one), len(other))
+        found.setdefault(cluster, {}).setdefault(task, []).append(unit)
+        if len(values) <= MAX_MARKS:
+            values.update(one, other)
     if len(found) < MIN_TASKS:
         return TooFewTasks(len(found), left_out)
-    by_cluster = [[compute_mean(units) for units in cluster.values()] for cluster in found.values()]
-    return ClusterDifferences(by_cluster, left_out, scale, is_binary)
+    has_marks = len(values) <= MAX_MARKS and min(values) >= 0 and max(values) <= 1
+    means = [[_average_units(units) for units in cluster.values()] for cluster in found.values()]
+    return ClusterDifferences(means, left_out, frozenset(values) if has_marks else None)
+
+
+def _average_units(units: list[tuple[float, float, int]]) -> TaskMeans:
+    a, b, runs = zip(*units, strict=True)
+    return TaskMeans(compute_mean(a), compute_mean(b), sum(runs))
 
 
 def make_test(differences: ClusterDifferences) -> MeanTest:
     """Return the tests of the mean over tasks of clusters that do not all have the same mean.
 
-    For passes and fails, t has one more task for either arm, each with a difference of the usual size: where one in twenty tasks
-    differs, t alone covers .88 of 95 per cent. Source: Bonett and Price (2012), Journal of Educational and Behavioral
+    For passes and fails, t has one more task for either arm, each with a difference of the usual size: where one task in
+    twenty differs, t alone covers .88 of 95 per cent. Source: Bonett and Price (2012), Journal of Educational and Behavioral
     Statistics 37.
     """
     totals, sizes = [*map(fsum, differences.clusters)], [*map(len, differences.clusters)]
@@ -106,21 +138,22 @@ def make_test(differences: ClusterDifferences) -> MeanTest:
         squares = [value**2 for value in differences.tasks if value]
         usual = (fsum(squares) / len(squares)) ** 0.5
         totals, sizes = [*totals, usual, -usual], [*sizes, 1, 1]
-    return MeanTest(flips, *estimate_mean(totals, sizes))
+    return MeanTest(flips, *map(float, estimate_mean(totals, sizes)))
 
 
-def estimate_mean(totals: Sequence[float], sizes: Sequence[int]) -> tuple[float, float, float]:
+def estimate_mean(totals: Any, sizes: Any) -> tuple[Any, Any, Any]:
     """Return the mean over tasks, its cluster-robust standard error CR2, and Satterthwaite's degrees of freedom.
 
-    With clusters of one size these are the standard error of the means of clusters, and their number less 1. Source: Bell and
+    ``totals``: sums of the tasks of each cluster, a row a cluster, of one experiment or of several in columns. With clusters of
+    one size the error is that of the means of clusters, with their number less 1 as degrees of freedom. Source: Bell and
     McCaffrey (2002), Survey Methodology 28.
     """
-    tasks = sum(sizes)
-    mean = fsum(totals) / tasks
-    shares = [size / tasks for size in sizes]
-    error = (
-        fsum((total - size * mean) ** 2 / (1 - share) for total, size, share in zip(totals, sizes, shares, strict=True)) ** 0.5
-    )
-    weights = [share**2 / (1 - share) for share in shares]
-    squares = fsum(share**2 for share in shares) + fsum(weights) ** 2 - fsum(weight**2 for weight in weights)  # trace of P P
-    return mean, error / tasks, 1 / squares
+    import numpy as np
+
+    totals, sizes = np.asarray(totals, dtype=float), np.asarray(sizes, dtype=float)
+    tasks = sizes.sum(axis=0)
+    mean, shares = totals.sum(axis=0) / tasks, sizes / tasks
+    error = (((totals - sizes * mean) ** 2 / (1 - shares)).sum(axis=0)) ** 0.5 / tasks
+    weights = shares**2 / (1 - shares)
+    squares = (shares**2).sum(axis=0) + weights.sum(axis=0) ** 2 - (weights**2).sum(axis=0)  # the trace of a square
+    return mean, error, 1 / squares

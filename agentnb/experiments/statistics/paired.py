@@ -31,10 +31,10 @@ def estimate_difference(
 ) -> Difference | TooFewTasks:
     """Estimate the mean of ``a`` minus the mean of ``b``, paired by unit, each task with equal weight.
 
-    ``a`` and ``b`` hold the values of the repeats of each unit, such as a task under a model; ``tasks`` and ``clusters`` are the
-    labels of the units. For any number of clusters, the p value is the larger of those of sign flips of whole clusters and of t
-    with the cluster-robust error CR2, and the interval holds both. Flips alone are too sure of skewed differences, and t alone
-    of few or discrete ones. Where all differences are equal no interval can be estimated, and the p value is that of sign flips.
+    ``a`` and ``b`` hold the values of the repeats of each unit, such as a task under a model; ``tasks`` and ``clusters`` are
+    the labels of the units. For any number of clusters, the p value is the larger of those of sign flips of whole clusters and
+    of t with the cluster-robust error CR2, and the interval holds both. Flips alone are too sure of skewed differences, and t
+    alone of few or discrete ones. Where all differences are equal no interval can be estimated, and p is that of sign flips.
     """
     differences = compute_differences(a, b, tasks, clusters)
     return differences if isinstance(differences, TooFewTasks) else analyse_differences(differences, confidence)

@@ -35,8 +35,8 @@ def estimate_ratio(
 ) -> Ratio | TooFewTasks:
     """Estimate how many times the values of ``b`` those of ``a`` are: the ratio of means by unit, averaged on logarithms.
 
-    Interval and p value are those of `estimate_difference` for the logarithms, with its labels. Units with a missing value, or one that is not
-    positive, are left out and counted.
+    Interval and p value are those of `estimate_difference` for the logarithms, with its labels. Units with a missing value, or
+    one that is not positive, are left out and counted.
     """
     logs = [_compute_logs(one, other) for one, other in zip(a, b, strict=True)]
     arms = [one for one, _ in logs], [other for _, other in logs]

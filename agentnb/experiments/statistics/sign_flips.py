@@ -90,8 +90,8 @@ def flip_signs(differences: Sequence[float], sizes: Sequence[int] | None = None)
 def sum_flips(values: Any, bits: int = CODE_BITS) -> Floats:
     """Return the sums of rows under each flip of their signs, the unchanged first: a Walsh-Hadamard transform.
 
-    A flip and its opposite stand for each other: the first row is never flipped. All flips of the first ``bits + 1`` rows occur,
-    equally often.
+    A flip and its opposite stand for each other: the first row is never flipped. All flips of the first ``bits + 1`` rows
+    occur, equally often.
     """
     import numpy as np
 

@@ -228,8 +228,12 @@ def _loops(comparison: Comparison) -> Iterator[Fact]:
     told = [
         f"{name} {arm.events} of {arm.runs} runs" for name, arm in ((comparison.a, arms.a), (comparison.b, arms.b)) if arm.runs
     ]
-    p_value = "" if arms.p_value is None else f", log-rank {p_told(arms.p_value)}"
-    yield Fact("Loops", f"{', '.join(told)}{p_value}", "rounds until the first one; runs without one are censored")
+    p_value = "" if arms.p_value is None else f", Gray's test {p_told(arms.p_value)}"
+    yield Fact(
+        "Loops",
+        f"{', '.join(told)}{p_value}",
+        "rounds until the first one; runs that completed can have none later, those cut short are censored",
+    )
 
 
 def _exceptions(analysis: Difference) -> str:

@@ -57,9 +57,9 @@ def test_tasks_with_zero_or_one_have_wilson_intervals(subtests: pytest.Subtests)
             assert share.method == "wilson" and share.interval == approx(wilson, abs=1e-6)
 
 
-def test_under_five_tasks_have_no_band() -> None:
-    share = estimate_all_pass(TASKS[:4])[0]
-    assert (share.interval, share.method, share.tasks) == (None, None, 4) and share.value is not None
+def test_under_six_tasks_have_no_band() -> None:
+    share = estimate_all_pass(TASKS[:5])[0]
+    assert (share.interval, share.method, share.tasks) == (None, None, 5) and share.value is not None
 
 
 def test_scores_are_refused() -> None:
