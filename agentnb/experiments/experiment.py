@@ -14,7 +14,7 @@ from typing import Any, Literal
 from agentnb.agent.agent import Agent
 from agentnb.display.texts.labels import counted
 from agentnb.errors import ExperimentProblems, SettingsError, StoreError
-from agentnb.experiments.design import Design, design_of
+from agentnb.experiments.design import Design, cluster_problems, design_of, expected_cost
 from agentnb.experiments.pilot import Pilot, pilot_of
 from agentnb.experiments.planning.cells import Schedule, Seeds
 from agentnb.experiments.planning.checks import Check, read_checks
@@ -101,6 +101,7 @@ class Experiment:
         if not problems:
             problems += example_problems(self._read.checks, self._read.tasks)
             problems += check_models(self._read.variants, self._models, self.budget)
+            problems += cluster_problems(self._read.tasks, len(self._variant_names))
         if not problems and self._plan is not None and self._plan.hash != self._frozen_hash:
             problems.append(
                 f"The experiment has changed since {self._records!r} was begun: {_difference(self._plan.frozen, self._frozen)}."
@@ -109,10 +110,15 @@ class Experiment:
         if problems:
             raise ExperimentProblems.of(problems)
 
-    def design(self) -> Design:
-        """Return the cells, the cost and time to expect, and the minimum detectable effect. Runs nothing."""
+    def design(self, *, pass_rate: float | None = None) -> Design:
+        """Return the cells, the cost and time to expect, and the minimum detectable effect. Runs nothing.
+
+        ``pass_rate``: the share of runs that pass, as you expect it, for an effect without a pilot.
+        """
+        if pass_rate is not None and not 0 < pass_rate < 1:
+            raise SettingsError(f"pass_rate={pass_rate!r} is no share of runs", "Give a number between 0 and 1, such as 0.6")
         self.check()
-        return self._design()
+        return self._design(pass_rate)
 
     async def pilot(self, n: int = 5, *, watch: ProgressWatcher | None = None, show: bool = True) -> Pilot:
         """Run ``n`` random tasks under all variants, two repeats each, and return what they say of variance, cost and time.
@@ -229,20 +235,29 @@ class Experiment:
         """The name of the experiment: a hash of what is frozen."""
         return (self._original or self)._frozen_hash[:12]
 
-    def _design(self) -> Design:
-        read, rows = self._read, self._pilot_rows()
+    def _design(self, pass_rate: float | None = None) -> Design:
+        read = self._read
         return design_of(
-            tasks=len(read.tasks),
+            tasks=read.tasks,
             variants=self._variant_names,
             models=tuple(map(name_of, self._models)),
             repeats=self.repeats + sum(extra for _, extra in self._more),
             cells=sum(map(len, self._schedules)),
             primary=next((one for one in read.checks if one.name == read.primary), None),
             places=self.places or (AT_A_TIME if self.executor == "kernel" else cores()),
-            is_free=are_free(read.variants, self._models),
+            is_free=self._is_free,
             unseeded=self._unseeded,
-            pilot=pilot_of(read.primary, rows, self._variant_names) if rows else None,
+            pilot=self._pilot(),
+            pass_rate=pass_rate,
         )
+
+    def _pilot(self) -> Pilot | None:
+        rows = self._pilot_rows()
+        return pilot_of(self._read.primary, rows, self._variant_names) if rows else None
+
+    @property
+    def _is_free(self) -> bool:
+        return are_free(self._read.variants, self._models)
 
     # What it is made of, read once
 
@@ -363,7 +378,8 @@ class Experiment:
     # Running
 
     def _control(self) -> Control:
-        return Control(self.id, sum(map(len, self._schedules)), self._design().cost, self.budget)
+        cells = sum(map(len, self._schedules))
+        return Control(self.id, cells, expected_cost(cells, self._pilot(), is_free=self._is_free), self.budget)
 
     async def _run(self, control: Control) -> Results:
         records = self._records

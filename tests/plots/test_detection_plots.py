@@ -7,6 +7,7 @@ from plotted_runs import names, words
 from run_builder import Calls
 
 from agentnb import Run, plots, survey
+from agentnb.core.log.events import RunFinished
 from agentnb.detect import blocks, detector, sweep
 from agentnb.errors import SettingsError
 
@@ -51,11 +52,19 @@ def test_a_long_run_is_drawn_with_some_of_its_rounds() -> None:
 
 
 def test_completed_runs_have_no_loop_and_those_cut_short_are_censored() -> None:
-    ended = [Calls.of(letters, run_id=letters).over().run for letters in ("AAA", "ABCDE", "ABCD")]
-    figure = plots.survival([*ended, Calls.of("ABC", run_id="c").over("limited", "max_rounds").run])
-    assert "n = 4 runs: 1 with a loop by default, 2 completed without, 1 censored" in words(figure)
+    ended = []
+    for letters, status, reason in (
+        ("AAA", "completed", "natural"),
+        ("ABCDE", "completed", "natural"),
+        ("ABC", "limited", "max_rounds"),
+    ):
+        story = Calls.of(letters, run_id=letters)
+        story.add(RunFinished, status=status, stop_reason=reason)
+        ended.append(story.run)
+    figure = plots.survival([*ended, told("d", "ABCD")])
+    assert "n = 4 runs: 1 with a loop by default, 1 completed without, 2 censored" in words(figure)
     curve, marks = figure.axes[0].lines
-    assert [*curve.get_ydata()] == [0, 0.25, 0.25] and ([*marks.get_xdata()], [*marks.get_ydata()]) == ([3], [0.25])
+    assert [*curve.get_ydata()] == [0, 0.25, 0.25] and ([*marks.get_xdata()], [*marks.get_ydata()]) == ([3, 4], [0.25, 0.25])
 
 
 def test_a_sweep_draws_precision_recall_and_f1_with_the_number_of_runs() -> None:

@@ -352,7 +352,9 @@ def compare(
     Raises `SettingsError` for unknown names, and while the results are covered.
     """
     if limits is not None and not limits[0] < limits[1]:
-        raise SettingsError(f"limits={limits!r} are no limits", "Give the least and the greatest value, such as (0, 10)")
+        raise SettingsError(
+            f"limits={limits!r}: the first must be below the second", "Give the least and the greatest value, such as (0, 10)"
+        )
     if not isinstance(source, Results):
         if a is None or b is not None:
             raise SettingsError("Two sets of runs are compared", "Write compare(runs, others), or compare(results, A, B)")

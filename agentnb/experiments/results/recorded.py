@@ -39,7 +39,7 @@ def recorded_arms(first: RunSource, second: RunSource, primary: Any, names: Sequ
     benchmarks = {_benchmark(run, by_file=by_file) for run in runs} - {""}
     is_named = len(benchmarks) > 1
     rows = [_rows(arm, label, checks, is_named=is_named, by_file=by_file) for arm, label in zip(arms, names, strict=True)]
-    notes = (f"Tasks of several benchmarks are told apart: {', '.join(sorted(benchmarks))}",) if is_named else ()
+    notes = (f"Tasks have the names of their benchmarks: {', '.join(sorted(benchmarks))}",) if is_named else ()
     return RecordedArms(name, rows[0], rows[1], {run.id: run for run in runs}, notes)
 
 

@@ -131,7 +131,7 @@ class Results:
         lacked = [*dict.fromkeys(name for row in self.rows for name in row.lacked)]
         told = [f"{counted(without, 'run')} had no tools"] if without else []
         told += [f"tools were called that the agent does not have: {', '.join(lacked)}"] if lacked else []
-        return "; ".join(["answered means that the run ended with a text, and is no judgement of the answer", *told])
+        return "; ".join(["answered means that the run ended with a text: nothing judges what it says", *told])
 
     @property
     def failures(self) -> dict[str, int]:

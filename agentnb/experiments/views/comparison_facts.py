@@ -232,7 +232,7 @@ def _loops(comparison: Comparison) -> Iterator[Fact]:
     yield Fact(
         "Loops",
         f"{', '.join(told)}{p_value}",
-        "rounds until the first one; runs that completed can have none later, those cut short are censored",
+        "rounds until the first one; completing rules out a later one",
     )
 
 

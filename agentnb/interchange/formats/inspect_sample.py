@@ -47,6 +47,11 @@ class Log(NamedTuple):
         agent, model = str(told.get("solver") or "agent"), str(told.get("model") or "")
         return cls(format_name, str(header.get("status") or "started"), model, agent, about)
 
+    def place_of(self, sample: dict[str, Any]) -> dict[str, str]:
+        """Return the benchmark of a sample, its task in it, and its trial."""
+        benchmark = str(self.about.get("task") or "")
+        return {"task": str(sample["id"]), "trial": str(sample.get("epoch", "")), "benchmark": benchmark}
+
 
 @dataclass(slots=True)
 class _Scope:
@@ -78,9 +83,7 @@ def read_sample(file: TraceFile, log: Log, position: str, sample: dict[str, Any]
     writer = file.writer(
         log.format_name,
         position,
-        task=str(sample["id"]),
-        trial=str(sample.get("epoch", "")),
-        benchmark=str(log.about.get("task") or ""),
+        **log.place_of(sample),
         run_id=run_id,
         model=log.model,
         agent=log.agent,
@@ -124,9 +127,7 @@ def _nested(
     writer = file.writer(
         log.format_name,
         position,
-        task=str(sample["id"]),
-        trial=str(sample.get("epoch", "")),
-        benchmark=str(log.about.get("task") or ""),
+        **log.place_of(sample),
         model=str(last.get("model") or log.model),
         agent=scope.name or "agent",
         tools=tools_of(scope.events, attachments),

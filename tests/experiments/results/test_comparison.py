@@ -71,10 +71,11 @@ def test_identical_arms_have_no_interval() -> None:
 
 
 def test_effect_that_could_have_been_seen_stands_beside_no_difference() -> None:
-    b = {**TEN, "t0": [False], "t9": [True]}
-    found = comparison(TEN, b)
-    assert found.p_value is not None and found.p_value > 0.05
-    assert found.mde is not None and found.mde > 0.2
+    thirty = {f"t{n}": [n % 3 > 0] for n in range(30)}
+    found = comparison(thirty, {**thirty, "t1": [False], "t9": [True]})
+    assert found.p_value is not None and found.p_value > 0.05 and found.mde is not None and 0 < found.mde < 1
+    few = comparison(TEN, {**TEN, "t0": [False], "t9": [True]})
+    assert few.mde is None, "not even if all of ten tasks passed"
 
 
 def test_flips_name_both_runs() -> None:
@@ -154,13 +155,13 @@ def test_missing_numbers_lie_within_the_stated_limits_or_those_seen() -> None:
     assert stated.value_limits == (0.0, 100.0) and not stated.robustness.endswith("seen")
     low, high = stated.extremes or (None, None)
     assert isinstance(low, Difference) and isinstance(high, Difference) and high.value - low.value == pytest.approx(100 / 12)
-    with pytest.raises(SettingsError, match="no limits"):
+    with pytest.raises(SettingsError, match="below the second"):
         compare(small(2).run_sync(show=False), "matrix", "off", limits=(1.0, 1.0))
 
 
 def test_shares_of_missing_values_that_differ_are_a_warning() -> None:
     found = comparison({**TEN, "t0": [None]}, NONE)
-    assert found.warnings == ("More values are missing of one variant than of the other: a 1 of 10, b 0 of 10",)
+    assert [line.endswith("a 1 of 10, b 0 of 10") for line in found.warnings] == [True]
     assert comparison({**TEN, "t0": [None]}, {**NONE, "t1": [None]}).warnings == ()
 
 
@@ -217,14 +218,14 @@ def test_identical_is_said_of_identical_runs_only() -> None:
     assert Comparison("a", "b", "ok", a, b).missing.startswith("All runs are identical")
     priced = [replace(row, input_tokens=10, output_tokens=1) for row in b]
     differing = Comparison("a", "b", "ok", [replace(row, input_tokens=9, output_tokens=1) for row in a], priced)
-    assert differing.is_identical and differing.missing == "All runs said and did the same; they differ in tokens"
+    assert differing.is_identical and differing.missing.endswith("they differ in tokens")
     assert not Comparison("a", "b", "ok", a, b[1:]).is_identical, "a task has no partner"
 
 
 def test_loops_are_counted_in_the_round_of_the_first() -> None:
     a, b = (arm(name, TEN, rounds=6, loop_round=3 if name == "a" else None) for name in "ab")
     found = Comparison("a", "b", "ok", a, b).survival
-    assert [step.round for step in found.a.steps if step.share < 1] == [3] and (found.a.events, found.b.events) == (10, 0)
+    assert [step.round for step in found.a.steps if step.share] == [3] and (found.a.events, found.b.events) == (10, 0)
 
 
 def test_comparison_names_its_experiment() -> None:
