@@ -382,7 +382,7 @@ class CommandReader(WordReader):
         draft = self.draft_word(is_assignable=not words, takes_array=takes_array)
         mask, raw = draft.mask, self.text[start : self.pos]
         assignment = None if words else ASSIGNMENT.match(mask)
-        if assignment and re.match(rf"{assignment[1]}[\[+=]", _joined(raw)):
+        if assignment and re.match(rf"{assignment[1]}(?:\[[^=]*\])?\+?=", _joined(raw)):
             value = draft.value(raw[raw.find("=") + 1 :], assignment.end())
             assignments.append((assignment[1], value))
             self.assign(assignment[1], is_number=NUMBER.fullmatch(value.raw.strip('"')) is not None)
