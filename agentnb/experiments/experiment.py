@@ -117,7 +117,7 @@ class Experiment:
         ``pass_rate``: the share of runs that pass, as you expect it, for an effect without a pilot.
         """
         if pass_rate is not None and not 0 < pass_rate < 1:
-            raise SettingsError(f"pass_rate={pass_rate!r} is no share of runs", "Give a number between 0 and 1, such as 0.6")
+            raise SettingsError(f"pass_rate={pass_rate!r} is not a share of runs", "Give a number between 0 and 1, such as 0.6")
         self.check()
         return self._design(pass_rate)
 

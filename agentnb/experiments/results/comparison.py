@@ -366,7 +366,6 @@ def compare(
         return Comparison(*names, found.primary, found.rows_a, found.rows_b, found.notes, runs=found.runs, limits=limits)
     source.check_open()
     chosen = source.primary if primary is None else _known(source, primary)
-
     others = source.variants[1:]
     notes = (*source.notes, *comparison_notes(source.plan, chosen, len(source.variants), len(others) if a is None else 1))
 
