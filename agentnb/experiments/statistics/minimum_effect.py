@@ -63,9 +63,9 @@ def plan_minimum_effect_of_passes(
     spread = 1 / clustering - 1 if clustering > 0 else 0.0
     rates = rng.beta(pass_rate * spread, (1 - pass_rate) * spread, shape) if spread else np.full(shape, pass_rate)
     starts = np.cumsum([0, *counts[:-1]])
-    arms = [np.add.reduceat(rng.binomial(runs, rates) / runs, starts, axis=0) for _ in "ab"]
+    a, b = (np.add.reduceat(rng.binomial(runs, rates) / runs, starts, axis=0) for _ in "ab")
     tasks = np.repeat(np.asarray(counts, dtype=float)[:, None], EXPERIMENTS, axis=1)
-    return _search_passes(*arms, tasks, runs * tasks, np.full(EXPERIMENTS, pass_rate), len(sizes), power)
+    return _search_passes(a, b, tasks, runs * tasks, np.full(EXPERIMENTS, pass_rate), len(sizes), power)
 
 
 def plan_minimum_effect_of_numbers(sizes: Sequence[int], deviation: float, power: float = POWER) -> float | None:
