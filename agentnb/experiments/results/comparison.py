@@ -213,12 +213,15 @@ class Comparison:
     def pass_k(self) -> dict[str, tuple[PassShare, ...]]:
         """The share of tasks of which k runs all pass, by variant; empty unless the primary passes or fails.
 
-        With several models, a task under each model counts as a task.
+        With several models, the shares of a task under each are averaged.
         """
         arms = [runs_by_unit(cells) for cells in self.cells]
-        if any(not {*values} <= {*PASSES} for arm in arms for values in arm):
+        if any(not {*values} <= {*PASSES} for arm in arms for values in arm.values()):
             return {}
-        return {name: estimate_all_pass(arm) for name, arm in zip((self.a, self.b), arms, strict=True)}
+        return {
+            name: estimate_all_pass([*arm.values()], tasks=[task for task, _ in arm])
+            for name, arm in zip((self.a, self.b), arms, strict=True)
+        }
 
     @cached_property
     def ratios(self) -> dict[str, Ratio | TooFewTasks]:

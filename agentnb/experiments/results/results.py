@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from agentnb.detect.intervals import Share, wilson
+from agentnb.detect.intervals import Share, mean_by_task
 from agentnb.detect.run import Run
 from agentnb.display.texts.labels import counted
 from agentnb.errors import SettingsError, near
@@ -97,15 +97,20 @@ class Results:
         return [row for row in self.rows if row.variant == variant]
 
     def means(self) -> dict[str, Share]:
-        """Return the mean of the primary by variant; of a share its Wilson interval, which says nothing about differences.
+        """Return the mean of the primary by variant; its interval is by task, and says nothing about differences.
 
         Raises `SettingsError` while it is covered.
         """
         self.check_open()
-        return {
-            name: _mean([value for row in self.of(name) if (value := row.value(self.primary)) is not None])
-            for name in self.variants
-        }
+        return {name: mean_by_task(*self._runs_by_task(name)) for name in self.variants}
+
+    def _runs_by_task(self, variant: str) -> tuple[list[list[float]], list[tuple[bool, str]]]:
+        """Return the known values of each task, and its cluster, else itself."""
+        found: dict[str, tuple[list[float], tuple[bool, str]]] = {}
+        for row in self.of(variant):
+            if (value := row.value(self.primary)) is not None:
+                found.setdefault(row.task, ([], (bool(row.cluster), row.cluster or row.task)))[0].append(value)
+        return [values for values, _ in found.values()], [cluster for _, cluster in found.values()]
 
     def check_open(self) -> None:
         """Raise `SettingsError` while what tells variants apart is covered."""
@@ -170,11 +175,3 @@ class Results:
 
 
 _DONE = {"recovered": "recovered", "again": "made again"}
-
-
-def _mean(values: Sequence[float]) -> Share:
-    if not values:
-        return Share(None, None, None)
-    if {*values} <= {0.0, 1.0}:
-        return wilson(round(sum(values)), len(values))
-    return Share(sum(values) / len(values), None, None)

@@ -141,13 +141,13 @@ def impute(cells: Iterable[CellValue], value: float) -> list[CellValue]:
     return [cell if cell.value is not None else cell._replace(value=value) for cell in cells]
 
 
-def runs_by_unit(cells: Iterable[CellValue]) -> list[list[float]]:
-    """Return the known values of each task under each model."""
+def runs_by_unit(cells: Iterable[CellValue]) -> dict[tuple[str, str], list[float]]:
+    """Return the known values of each task under each model, by both."""
     found: dict[tuple[str, str], list[float]] = {}
     for cell in cells:
         if cell.value is not None:
             found.setdefault((cell.task, cell.model), []).append(cell.value)
-    return [found[key] for key in sorted(found)]
+    return dict(sorted(found.items()))
 
 
 def task_values(a: Iterable[Row], b: Iterable[Row], name: str) -> tuple[ByTask, ByTask]:

@@ -46,14 +46,10 @@ def cost_against_success(results: ResultsLike) -> Figure:
     results.check_open()
     rows = {name: results.of(name) for name in results.variants}
     what = _measure(results.rows)
-    has_repeats = any(len({row.task for row in group}) < len(group) for group in rows.values())
     means = results.means()
     points = []
     for name, group in rows.items():
-        success = means[name]
-        if has_repeats or success.low is None:
-            success = Share(success.value, *mean_interval(_by_task(group, results.primary))[1:])
-        points.append(VariantPoint(name, len(group), mean_interval(_by_task(group, what)), success))
+        points.append(VariantPoint(name, len(group), mean_interval(_by_task(group, what)), means[name]))
     known = [one for one in points if one.spent.value is not None and one.success.value is not None]
     heading = f"{results.primary}: n = {counted(len(results.rows), 'run')}"
     heading += f" of {counted(len({row.task for row in results.rows}), 'task')}"
