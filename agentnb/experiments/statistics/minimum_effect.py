@@ -8,6 +8,7 @@ far as they are possible, and the larger difference counts.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from agentnb.experiments.statistics.clusters import ClusterDifferences, Labels, compute_differences, estimate_mean
@@ -192,10 +193,18 @@ def _measure_power(totals: Floats, tasks: Floats, clusters: int, *, is_binary: b
         error = (totals - mean * tasks).std() / tasks.mean() / clusters**0.5
         return float(special.ndtr(mean / error - special.ndtri(1 - ALPHA / 2)))
     order = np.argsort(-np.abs(totals), axis=0, kind="stable")
-    sums = np.abs(sum_flips(np.take_along_axis(totals, order, axis=0), FLIP_BITS))
+    sums = np.abs(_signs(len(totals)) @ np.take_along_axis(totals, order, axis=0))
     is_shown = (sums >= sums[0] * (1 - 1e-9)).mean(axis=0) < ALPHA
     if is_binary:
         usual = np.sqrt((totals**2).sum(axis=0) / np.maximum((totals != 0).sum(axis=0), 1))
         totals, tasks = np.concatenate([totals, [usual, -usual]]), np.pad(tasks, ((0, 2), (0, 0)), constant_values=1)
     mean, error, freedom = estimate_mean(totals, tasks)
     return float((is_shown & (mean > special.stdtrit(freedom, 1 - ALPHA / 2) * error)).mean())
+
+
+@lru_cache(maxsize=8)
+def _signs(clusters: int) -> Floats:
+    """Return the signs of clusters under each flip, a row a flip."""
+    import numpy as np
+
+    return sum_flips(np.eye(clusters), FLIP_BITS)
