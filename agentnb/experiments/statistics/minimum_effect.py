@@ -8,7 +8,6 @@ far as they are possible, and the larger difference counts.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from agentnb.experiments.statistics.clusters import ClusterDifferences, Labels, compute_differences, estimate_mean
@@ -156,7 +155,7 @@ def _search_passes(
     """
     import numpy as np
 
-    def least(first: Floats, second: Floats, rate: Floats) -> float | None:
+    def least(first: Floats, second: Floats, rate: Floats, low: float) -> float | None:
         failed = np.rint(runs * (1 - first / tasks)).astype(int)
         lift = (tasks - first) / np.maximum(failed, 1)
 
@@ -169,14 +168,19 @@ def _search_passes(
             return _measure_power(first - second + lift * passed, tasks, clusters, is_binary=True) >= power
 
         highest = float(1 - rate.mean())
-        return _halve(reached, highest) if reached(highest) else None
+        if low >= highest or not reached(highest):
+            return None
+        return low if low and reached(low) else _halve(reached, highest, low)
 
-    both = least(a, b, rates), least(tasks - a, tasks - b, 1 - rates)
-    return max([one for one in both if one is not None], default=None)
+    effect: float | None = None
+    both = (a, b, rates), (tasks - a, tasks - b, 1 - rates)
+    for direction in both if rates.mean() < 0.5 else both[::-1]:  # first the one that usually needs more
+        found = least(*direction, effect or 0.0)
+        effect = effect if found is None else found
+    return effect
 
 
-def _halve(reached: Callable[[float], bool], high: float) -> float:
-    low = 0.0
+def _halve(reached: Callable[[float], bool], high: float, low: float = 0.0) -> float:
     for _ in range(STEPS):
         middle = (low + high) / 2
         low, high = (low, middle) if reached(middle) else (middle, high)
@@ -193,18 +197,10 @@ def _measure_power(totals: Floats, tasks: Floats, clusters: int, *, is_binary: b
         error = (totals - mean * tasks).std() / tasks.mean() / clusters**0.5
         return float(special.ndtr(mean / error - special.ndtri(1 - ALPHA / 2)))
     order = np.argsort(-np.abs(totals), axis=0, kind="stable")
-    sums = np.abs(_signs(len(totals)) @ np.take_along_axis(totals, order, axis=0))
+    sums = np.abs(sum_flips(np.take_along_axis(totals, order, axis=0), FLIP_BITS))
     is_shown = (sums >= sums[0] * (1 - 1e-9)).mean(axis=0) < ALPHA
     if is_binary:
         usual = np.sqrt((totals**2).sum(axis=0) / np.maximum((totals != 0).sum(axis=0), 1))
         totals, tasks = np.concatenate([totals, [usual, -usual]]), np.pad(tasks, ((0, 2), (0, 0)), constant_values=1)
     mean, error, freedom = estimate_mean(totals, tasks)
     return float((is_shown & (mean > special.stdtrit(freedom, 1 - ALPHA / 2) * error)).mean())
-
-
-@lru_cache(maxsize=8)
-def _signs(clusters: int) -> Floats:
-    """Return the signs of clusters under each flip, a row a flip."""
-    import numpy as np
-
-    return sum_flips(np.eye(clusters), FLIP_BITS)
