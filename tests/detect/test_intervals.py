@@ -14,7 +14,7 @@ from agentnb.detect.intervals import Share, mean_by_task, t95
 
 def test_one_run_of_each_task_has_the_interval_of_wilson() -> None:
     share = mean_by_task([[1]] * 17 + [[0]] * 3)
-    assert share == (0.85, *approx(proportion_confint(17, 20, method="wilson"), abs=1e-9))
+    assert share == approx((0.85, *proportion_confint(17, 20, method="wilson")), abs=1e-9)
 
 
 def test_all_pass_has_a_width_that_more_runs_of_a_task_do_not_narrow() -> None:

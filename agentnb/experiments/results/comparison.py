@@ -410,7 +410,8 @@ def _told(one: Comparison) -> str:
     low, high = map(signed, analysis.interval)
     holm = ", Holm" if one.p_adjusted is not None else ""
     p_value = analysis.p_value if one.p_adjusted is None else one.p_adjusted
-    return f"{signed(analysis.value)} [{low}, {high}], p = {p_value:.3g}{holm}, {analysis.tasks} tasks"
+    seen = "" if shown(analysis) or one.mde is None else f", minimum detectable effect {one.mde:.2g}"
+    return f"{signed(analysis.value)} [{low}, {high}], p = {p_value:.3g}{holm}, {analysis.tasks} tasks{seen}"
 
 
 def signed(value: float) -> str:

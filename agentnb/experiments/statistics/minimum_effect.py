@@ -155,7 +155,7 @@ def _search_passes(
     """
     import numpy as np
 
-    def least(first: Floats, second: Floats, rate: Floats) -> float | None:
+    def least(first: Floats, second: Floats, rate: Floats, low: float) -> float | None:
         failed = np.rint(runs * (1 - first / tasks)).astype(int)
         lift = (tasks - first) / np.maximum(failed, 1)
 
@@ -168,14 +168,19 @@ def _search_passes(
             return _measure_power(first - second + lift * passed, tasks, clusters, is_binary=True) >= power
 
         highest = float(1 - rate.mean())
-        return _halve(reached, highest) if reached(highest) else None
+        if low >= highest or not reached(highest):
+            return None
+        return low if low and reached(low) else _halve(reached, highest, low)
 
-    both = least(a, b, rates), least(tasks - a, tasks - b, 1 - rates)
-    return max([one for one in both if one is not None], default=None)
+    effect: float | None = None
+    both = (a, b, rates), (tasks - a, tasks - b, 1 - rates)
+    for direction in both if rates.mean() < 0.5 else both[::-1]:  # first the one that usually needs more
+        found = least(*direction, effect or 0.0)
+        effect = effect if found is None else found
+    return effect
 
 
-def _halve(reached: Callable[[float], bool], high: float) -> float:
-    low = 0.0
+def _halve(reached: Callable[[float], bool], high: float, low: float = 0.0) -> float:
     for _ in range(STEPS):
         middle = (low + high) / 2
         low, high = (low, middle) if reached(middle) else (middle, high)

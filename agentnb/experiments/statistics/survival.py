@@ -49,10 +49,11 @@ def compare_survival(a: Iterable[RunEnd], b: Iterable[RunEnd]) -> SurvivalCompar
     known = [*a], [*b]
     arms = _describe(known[0]), _describe(known[1])
     named = [{one.unit for one in arm} for arm in known]
-    units = sorted(named[0] & named[1], key=repr)  # swaps depend on the order, and runs finish in any
+    paired = named[0] & named[1]
+    units = sorted(paired, key=repr)  # swaps depend on the order, and runs finish in any
     counts = len(units), len(named[0] ^ named[1])
     last = max((one.round for arm in known for one in arm), default=0)
-    tables = [count_ends([one for one in arm if one.unit in named[0] & named[1]], units, last) for arm in known]
+    tables = [count_ends([one for one in arm if one.unit in paired], units, last) for arm in known]
     if not units or not (tables[0] + tables[1])[:, 1].any():
         return SurvivalComparison(*arms, None, None, *counts)
     total, moved = (tables[0] + tables[1]).sum(axis=0), sum_flips(tables[0] - tables[1], FLIP_BITS)

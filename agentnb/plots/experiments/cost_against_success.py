@@ -36,7 +36,7 @@ def cost_against_success(results: ResultsLike) -> Figure:
     """Draw each variant at the mean cost of its runs and the mean of the primary, both with intervals of 95 per cent.
 
     Takes the results of an experiment. Where cost is 0 or unknown, tokens are drawn, and the figure says so. With several runs
-    of a task, intervals are of resampled tasks. Raises `SettingsError` while the results are covered.
+    of a task, intervals are by task. Raises `SettingsError` while the results are covered.
     """
     if not is_results(results):
         raise SettingsError(

@@ -74,7 +74,6 @@ def test_effect_that_could_have_been_seen_stands_beside_no_difference() -> None:
     thirty = {f"t{n}": [n % 3 > 0] for n in range(30)}
     found = comparison(thirty, {**thirty, "t1": [False], "t9": [True]})
     assert found.p_value is not None and found.p_value > 0.05 and found.mde is not None and 0 < found.mde < 1
-    assert f"{found.mde:.2g}" in repr(found)
     few = comparison(TEN, {**TEN, "t0": [False], "t9": [True]})
     assert few.mde is None  # not even if all of ten tasks passed
 

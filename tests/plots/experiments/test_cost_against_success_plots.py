@@ -6,7 +6,7 @@ import pytest
 from plotted_variants import ran, results_of, rows_of, words
 
 from agentnb import plots
-from agentnb.detect.intervals import mean_interval, wilson
+from agentnb.detect.intervals import mean_by_task, mean_interval, wilson
 from agentnb.errors import SettingsError
 
 PASSES = {f"t{task}": [float(task < 6)] for task in range(8)}
