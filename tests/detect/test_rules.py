@@ -338,5 +338,5 @@ def test_what_was_said_in_passing_survives_the_log() -> None:
 def test_who_says_the_same_once_more_has_not_heeded_that_it_was_said() -> None:
     answer = "The three species differ most in the length of their flippers, as I see it."
     tale = Story().said(answer).said(answer, guidance_of("already_said"))
-    assert tale.last.followed == (Followed(False, NO_WORK),)
+    assert tale.last.followed == (Followed(False, "no tool was called"),)
     assert followed(Story().said(answer).said("Something else, which is new.", guidance_of("already_said"))) == [True]
