@@ -293,6 +293,6 @@ def main(given: Sequence[str] | None = None) -> None:
 if __name__ == "__main__":
     import followed
 
-    followed.main([one for one in sys.argv[1:2] if Path(one).is_dir()])
+    followed.main([one for one in sys.argv[1:2] if one and Path(one).is_dir()])
     print("\nHow well the detectors of `default` agree with labels")
     main()

@@ -4,7 +4,7 @@ Printed by make scores, before the detectors; alone: python benchmarks/followed.
 A persona that is about to make a mistake, and is asked in the reminder to do what is right, heeds it or not, and its reply says
 which. A reminder of that round is followed according to the ledger, or not. Agreement is the share of reminders of which both
 say the same, for each kind and persona; seeds are added until each pair that occurs has 20. `pretender` was kept out: its
-mistakes were written when the rules were finished. FOLDER: runs with labels of reminders (`agentnb.label`).
+mistakes were written after the first form of the rules. FOLDER: runs with labels of reminders (`agentnb.label`).
 """
 
 from __future__ import annotations

@@ -117,7 +117,8 @@ class Rule(NamedTuple):
 
     asks: tuple[str, ...]
     forbids: tuple[str, ...] = ()
-    otherwise: str = NO_CALL
+    otherwise: str = ""
+    """Why it was not, if not for what it forbids; by default that no tool was called, or none that is new."""
     unknown: str = ""
     """The names in it that this version does not know."""
 
@@ -128,12 +129,12 @@ ONWARD = ("complete", "acted", "marked", "blocked", "begun", "planned")
 RULES: dict[str, Rule | None] = {
     TODO_LIST: None,
     CONTEXT_SHIFT: None,
-    "todos_tools": Rule(WORK, ("undisciplined", "begun_beside"), NO_WORK),
-    "todos_text": Rule(WORK, ("begun_beside",), NO_WORK),
-    "tools": Rule(("told_results", "named_failure", *ONWARD), otherwise=NO_WORK),
-    "text": Rule((*ONWARD, "ended_blocked"), otherwise=NO_WORK),
-    WORKFLOW: Rule((*ONWARD, "ended_blocked"), otherwise=NO_WORK),
-    ALREADY_SAID: Rule(("concluded", *ONWARD, "ended_blocked"), otherwise=NO_WORK),
+    "todos_tools": Rule(WORK, ("undisciplined", "begun_beside")),
+    "todos_text": Rule(WORK, ("begun_beside",)),
+    "tools": Rule(("told_results", "named_failure", *ONWARD)),
+    "text": Rule((*ONWARD, "ended_blocked")),
+    WORKFLOW: Rule((*ONWARD, "ended_blocked")),
+    ALREADY_SAID: Rule(("concluded", *ONWARD, "ended_blocked")),
     TOOL_FAILED: Rule(
         ("acted", "blocked", "named_failure"),
         ("made_again", "completed_unfinished", "begun_beside"),
@@ -176,7 +177,8 @@ def _judged_by(rule: Rule, facts: RoundFacts) -> Followed:
         for name in names:
             if getattr(facts, name):
                 return Followed(is_followed, SENTENCES[name])
-    return Followed(False, rule.otherwise) if rule.asks else Followed(True, "what it forbids was not done")
+    why = rule.otherwise or (NO_WORK if facts.called else NO_CALL)
+    return Followed(False, why) if rule.asks else Followed(True, "what it forbids was not done")
 
 
 def unknown_facts(guidance: Guidance) -> list[str]:

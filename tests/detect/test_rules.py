@@ -140,6 +140,7 @@ def listing(tale: Story, *todos: Todo, guidance: Sequence[Guidance] = ON_LIST, m
 
 def test_the_cell_of_the_list_wants_work_or_a_list_that_work_has_changed(subtests: pytest.Subtests) -> None:
     doing, done, two = todo(1, DOING), todo(1, DONE), Story(todo(1, DOING), todo(2, DOING))
+    three = Story(doing, todo(2, DOING), todo(3))
     stories = {
         "work": (Story(doing).called("look", guidance=ON_LIST), True),
         "the list is read": (Story(doing).called(TODO_TOOL, "think", guidance=ON_LIST), False),
@@ -152,6 +153,7 @@ def test_the_cell_of_the_list_wants_work_or_a_list_that_work_has_changed(subtest
         "blocked": (listing(Story(doing), todo(1, "blocked")), True),
         "the next is begun, the last left": (listing(Story(doing, todo(2)), doing, todo(2, DOING), more=("see",)), False),
         "the next is begun, the last completed": (listing(Story(doing, todo(2)), done, todo(2, DOING), more=("see",)), True),
+        "the next is begun, an older one is left": (listing(three, doing, todo(2, DONE), todo(3, DOING), more=("see",)), True),
         "two at once that may": (listing(Story(doing, todo(2)), doing, todo(2, DOING, can_run_parallel=True)), True),
     }  # fmt: skip
     for name, (tale, verdict) in stories.items():
@@ -168,7 +170,13 @@ def test_a_call_is_work_again_only_with_another_result(subtests: pytest.Subtests
         between(tale)
         return tale.begun(guidance_of("workflow")).replied(second).ran(second, text, **how).ended()
 
+    mended = Story()
+    for how in (FAILED, {}):
+        call = mended.begun(*[guidance_of("workflow")] * (not how)).call("look")
+        mended.replied(call).ran(call, **how).ended()
+        mended = mended if not how else mended.said()
     for name, tale, verdict in (
+        ("a failure whose words come without one", mended, True),
         ("the same result", again("ok"), False),
         ("another result", again("more"), True),
         ("the same after other work", again("ok", lambda tale: tale.called("see")), False),
@@ -226,9 +234,19 @@ def test_a_failure_is_heeded_by_another_call_or_in_words_and_not_by_the_same_cal
     assert followed(Story().called("look", **FAILED).called("see", "look", guidance=(cell,))) == [True]
     assert followed(Story().called("look", **FAILED).said("There is no such file.", cell)) == [True]
     assert followed(Story().called("look", **FAILED).said(" ", cell)) == [False]
+    assert followed(Story().called("look", **FAILED).said("Next I am going to count them.", cell)) == [False]
+    lost = Story().called("look", text="Die Datei umsatz.csv fehlt", **FAILED)
+    assert followed(lost.said("Die Datei umsatz.csv gibt es hier nicht.", cell)) == [True], "it quotes the error"
+    assert followed(Story().called("look", **FAILED).called("think", TODO_TOOL, guidance=(cell,))) == [False]
     tale = Story().called("look", **FAILED).begun(cell)
     call = tale.call("look", at="the other file")
     assert followed(tale.replied(call).ran(call, **FAILED).ended()) == [True]
+
+
+@pytest.mark.req("R0.75")
+def test_of_several_todos_in_progress_the_blocked_one_is_that_whose_work_failed() -> None:
+    both = Story(todo(1, DOING), todo(2, DOING)).called("look", **FAILED)
+    assert followed(listing(both, todo(1, DONE), todo(2, "blocked"), guidance=(guidance_of("tool_failed"),))) == [True]
 
 
 @pytest.mark.req("R0.75")
@@ -291,6 +309,13 @@ def test_a_failure_loop_is_broken_by_another_tool_by_success_or_in_words() -> No
     assert followed(again()) == [True]
     assert followed(looping().called("look", "see", guidance=(cell,), **FAILED)) == [True]
     assert followed(looping().said("It cannot be done.", cell)) == [True]
+    assert followed(looping().said("So much for that.", cell)) == [False]
+    blocked = Story(todo(1, DOING)).called("look", **FAILED).called("look", **FAILED).called("look", **FAILED)
+    mark, call = blocked.begun(cell).call(TODO_TOOL), blocked.call("look", at="the other file")
+    blocked.replied(mark, call).listed(todo(1, "blocked"), call_id=mark.id).ran(mark).ran(call, **FAILED).ended()
+    assert followed(blocked) == [True]
+    doing = Story(todo(1, DOING)).called("look", **FAILED).called("look", **FAILED).called("look", **FAILED)
+    assert doing.said("It cannot be done.", cell).last.followed[0].why == "the todo whose work had failed was left in progress"
 
 
 def test_all_that_was_said_is_judged_one_by_one_in_its_order() -> None:
@@ -338,5 +363,5 @@ def test_what_was_said_in_passing_survives_the_log() -> None:
 def test_who_says_the_same_once_more_has_not_heeded_that_it_was_said() -> None:
     answer = "The three species differ most in the length of their flippers, as I see it."
     tale = Story().said(answer).said(answer, guidance_of("already_said"))
-    assert tale.last.followed == (Followed(False, NO_WORK),)
+    assert tale.last.followed == (Followed(False, "no tool was called"),)
     assert followed(Story().said(answer).said("Something else, which is new.", guidance_of("already_said"))) == [True]

@@ -13,7 +13,6 @@ from scripted_runs import do, play, work
 from test_tables import COLUMNS
 
 from agentnb import GuidanceSet, Matrix, Run, TodoBoard, ToolCall, save_trace, tables
-from agentnb.detect.rules import NO_WORK
 from agentnb.models.estimate import tokens_of_text
 
 run_of = partial(play, tools=[work])
@@ -150,7 +149,7 @@ def test_where_no_reply_came_it_is_not_known_whether_it_was_followed_and_the_row
     run = run_of(one_todo(), "Hm.", RuntimeError("the line broke"))
     frame = tables.guidance(run)
     assert rows(frame, "round", "cell", "followed", "why", "ignored_in_a_row", "rounds_until_followed") == [
-        (2, "todos_tools", False, NO_WORK, 1, None),
+        (2, "todos_tools", False, "no tool was called", 1, None),
         (3, "intervention", None, "no reply came", 0, None),
         (3, "todos_text", None, "no reply came", 1, None),
     ]
