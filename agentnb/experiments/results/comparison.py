@@ -31,7 +31,7 @@ from agentnb.experiments.statistics.discordant import Discordance, compare_disco
 from agentnb.experiments.statistics.equivalence import Equivalence, assess_equivalence
 from agentnb.experiments.statistics.minimum_effect import estimate_minimum_effect
 from agentnb.experiments.statistics.multiplicity import adjust_holm
-from agentnb.experiments.statistics.paired import Difference, estimate_difference
+from agentnb.experiments.statistics.paired import MIN_SKEWED, Difference, estimate_difference
 from agentnb.experiments.statistics.pass_k import PassShare, estimate_all_pass
 from agentnb.experiments.statistics.ratios import Ratio, estimate_ratio
 from agentnb.experiments.statistics.survival import SurvivalComparison, compare_survival
@@ -46,6 +46,12 @@ if TYPE_CHECKING:
 RATIOS = ("cost", "tokens", "seconds")
 ROUNDING = 1e-12
 """Differences below this are rounding errors."""
+SKEW = {
+    True: "A few differences are far larger than the others: the interval may miss the true one in more than 5 of 100 cases",
+    None: f"Under {MIN_SKEWED} tasks do not show whether a few could differ far more: if so, the interval may be too narrow",
+    False: "",
+}
+"""What skewed differences, or too few to tell, mean for the interval."""
 PASSES = (0.0, 1.0)
 """The values of an outcome that passes or fails, and their limits."""
 Found: TypeAlias = Difference | TooFewTasks
@@ -148,12 +154,14 @@ class Comparison:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is wrong with the data: shares of missing values that differ."""
+        """What is wrong with the data: shares of missing values that differ, and differences that are skewed, or may be."""
+        skew = [SKEW[self.analysis.is_skewed]] if isinstance(self.analysis, Difference) and not self.is_identical else []
+        found = [one for one in skew if one]
         totals = [(name, sum(states.values()), states["scored"]) for name, states in self.counts.items()]
-        if len({scored / total for _, total, scored in totals if total}) < 2:
-            return ()
-        shares = ", ".join(f"{name} {total - scored:,} of {total:,}" for name, total, scored in totals)
-        return (f"More values are missing of one variant than of the other: {shares}",)
+        if len({scored / total for _, total, scored in totals if total}) > 1:
+            shares = ", ".join(f"{name} {total - scored:,} of {total:,}" for name, total, scored in totals)
+            found.append(f"More values are missing of one variant than of the other: {shares}")
+        return tuple(found)
 
     @property
     def rests_on_incomplete(self) -> bool:
