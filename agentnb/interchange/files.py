@@ -19,6 +19,7 @@ from agentnb.interchange.archives import members, trace_file
 from agentnb.interchange.formats import UnknownFormat, format_of, is_superseded
 from agentnb.interchange.labelled import Assessments, Labels, LabelsBeside, given_labels
 from agentnb.interchange.trace_file import Problem, TraceFile
+from agentnb.store.check_values import note_look
 from agentnb.store.follow import FollowedRun
 from agentnb.store.store import AnyRun, Fold, Store, load_file, load_if_log, unreadable
 
@@ -183,7 +184,17 @@ def files_of(source: Store | str | Path) -> Iterator[SourceFile]:
     """Yield the files of a store, a folder, a glob or a path, in order of their names. Raises `StoreError` if there is none.
 
     Of a folder that a glob matches they are those in it, as of one that is named, unless its name ends like that of a file.
+    To look at the runs of an experiment that is not done is noted in its folder.
     """
+    folders: set[Path] = set()
+    for file in _files_of(source):
+        if (folder := file.path.parent) not in folders:
+            folders.add(folder)
+            note_look(folder)
+        yield file
+
+
+def _files_of(source: Store | str | Path) -> Iterator[SourceFile]:
     if isinstance(source, Store):
         yield from (SourceFile(path, is_log=True, root=source.folder) for path in sorted(source.folder.glob("*.jsonl")))
         return

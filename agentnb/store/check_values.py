@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeAlias
 
@@ -19,6 +22,8 @@ WHOLE = ("completed", "unknown")
 """States of runs that were not cut short, as far as is known: traces of other products may lack the end."""
 CUT_SHORT = ("limited", "stopped")
 """States of runs that a limit or a policy ended. All others were ended by the provider, a person, or the end of a process."""
+COVER = "experiment.covered"
+"""The file that is there until all cells of an experiment have a row; it holds the time of the first look at its runs."""
 
 
 class _Row(msgspec.Struct, frozen=True):
@@ -45,7 +50,7 @@ def assessments_of_rows(folder: Path) -> dict[str, tuple[Assessment, ...]]:
     for line in lines:
         try:
             row = _decoder.decode(line)
-        except msgspec.DecodeError:  # blank, or cut off when a process died
+        except ValueError:  # blank, damaged, or cut off when a process died
             continue
         if row.run_id and (assessment := _assessment(row)) is not None:
             found[row.run_id] = (assessment,)
@@ -60,6 +65,17 @@ def settle_value(value: Value, status: str) -> Value:
     if status in WHOLE:
         return value
     return False if status in CUT_SHORT and isinstance(value, bool) else None
+
+
+def note_look(folder: Path) -> None:
+    """Note that the runs of a folder are looked at, if an experiment in it is not done and nobody has looked before."""
+    with suppress(OSError):  # nothing is covered, or the folder is a copy that only its owner changes
+        descriptor = os.open(folder / COVER, os.O_RDWR)
+        try:
+            if not os.fstat(descriptor).st_size:
+                os.write(descriptor, datetime.now(UTC).isoformat().encode())
+        finally:
+            os.close(descriptor)
 
 
 def _assessment(row: _Row) -> Assessment | None:

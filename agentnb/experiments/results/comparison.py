@@ -13,6 +13,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.experiments.planning.checks import MEASURES
 from agentnb.experiments.results.folder import Records
+from agentnb.experiments.results.record_notes import comparison_notes
 from agentnb.experiments.results.recorded import recorded_arms
 from agentnb.experiments.results.results import Results
 from agentnb.experiments.results.rows import Row
@@ -220,12 +221,15 @@ class Comparison:
     def pass_k(self) -> dict[str, tuple[PassShare, ...]]:
         """The share of tasks of which k runs all pass, by variant; empty unless the primary passes or fails.
 
-        With several models, a task under each model counts as a task.
+        With several models, the shares of a task under each are averaged.
         """
         arms = [runs_by_unit(cells) for cells in self.cells]
-        if any(not {*values} <= {*PASSES} for arm in arms for values in arm):
+        if any(not {*values} <= {*PASSES} for arm in arms for values in arm.values()):
             return {}
-        return {name: estimate_all_pass(arm) for name, arm in zip((self.a, self.b), arms, strict=True)}
+        return {
+            name: estimate_all_pass([*arm.values()], tasks=[task for task, _ in arm])
+            for name, arm in zip((self.a, self.b), arms, strict=True)
+        }
 
     @cached_property
     def ratios(self) -> dict[str, Ratio | TooFewTasks]:
@@ -371,8 +375,11 @@ def compare(
     source.check_open()
     chosen = source.primary if primary is None else _known(source, primary)
 
+    others = source.variants[1:]
+    notes = (*source.notes, *comparison_notes(source.plan, chosen, len(source.variants), len(others) if a is None else 1))
+
     def of_variants(a: str, b: str) -> Comparison:
-        arms = Comparison(a, b, chosen, source.of(a), source.of(b), source.notes, records=source.records)
+        arms = Comparison(a, b, chosen, source.of(a), source.of(b), notes, records=source.records)
         return replace(arms, experiment=source.plan.id, not_run=source.not_run, limits=limits)
 
     if a is not None and b is not None:
@@ -381,8 +388,7 @@ def compare(
         return of_variants(str(a), b)
     if a is not None or len(source.variants) < 2:
         raise SettingsError("Two variants are compared", f"Name two of them: {', '.join(source.variants)}")
-    first, *others = source.variants
-    several = [of_variants(other, first) for other in others]
+    several = [of_variants(other, source.variants[0]) for other in others]
     adjusted = adjust_holm([one.p_value for one in several])
     return [replace(one, family=len(several), p_adjusted=p_value) for one, p_value in zip(several, adjusted, strict=True)]
 
@@ -413,7 +419,8 @@ def _told(one: Comparison) -> str:
     low, high = map(signed, analysis.interval)
     holm = ", Holm" if one.p_adjusted is not None else ""
     p_value = analysis.p_value if one.p_adjusted is None else one.p_adjusted
-    return f"{signed(analysis.value)} [{low}, {high}], p = {p_value:.3g}{holm}, {analysis.tasks} tasks"
+    seen = "" if shown(analysis) or one.mde is None else f", minimum detectable effect {one.mde:.2g}"
+    return f"{signed(analysis.value)} [{low}, {high}], p = {p_value:.3g}{holm}, {analysis.tasks} tasks{seen}"
 
 
 def signed(value: float) -> str:

@@ -21,6 +21,10 @@ from agentnb.tables.loops import LOOP, found
 
 Redone: TypeAlias = Literal["", "recovered", "again"]
 """Whether a run that was cut off was recovered, or made again."""
+NAMING = ("key", "task", "variant", "model", "repeat", "seed", "run_id", "primary", "cluster")
+"""The fields of a row that say nothing of how its run went."""
+COVERED = "covered"
+"""The status of a row whose outcome is covered."""
 UNANSWERED = ("nobody_to_ask", "declined", "denied")
 """Error codes of calls that a person could have answered or allowed."""
 NOT_RUN = "not_run"
@@ -102,6 +106,11 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
         if self.input_tokens is None or self.output_tokens is None:
             return None
         return self.input_tokens + self.output_tokens
+
+    @property
+    def covered(self) -> Row:
+        """The row without all that its run came to."""
+        return Row(**{name: getattr(self, name) for name in NAMING}, status=COVERED)
 
     def value(self, name: str) -> float | None:
         """Return the value of a check or measure as a number; None if it is unknown."""

@@ -63,9 +63,9 @@ def plan_minimum_effect_of_passes(
     spread = 1 / clustering - 1 if clustering > 0 else 0.0
     rates = rng.beta(pass_rate * spread, (1 - pass_rate) * spread, shape) if spread else np.full(shape, pass_rate)
     starts = np.cumsum([0, *counts[:-1]])
-    arms = [np.add.reduceat(rng.binomial(runs, rates) / runs, starts, axis=0) for _ in "ab"]
+    a, b = (np.add.reduceat(rng.binomial(runs, rates) / runs, starts, axis=0) for _ in "ab")
     tasks = np.repeat(np.asarray(counts, dtype=float)[:, None], EXPERIMENTS, axis=1)
-    return _search_passes(*arms, tasks, runs * tasks, np.full(EXPERIMENTS, pass_rate), len(sizes), power)
+    return _search_passes(a, b, tasks, runs * tasks, np.full(EXPERIMENTS, pass_rate), len(sizes), power)
 
 
 def plan_minimum_effect_of_numbers(sizes: Sequence[int], deviation: float, power: float = POWER) -> float | None:
@@ -155,7 +155,7 @@ def _search_passes(
     """
     import numpy as np
 
-    def least(first: Floats, second: Floats, rate: Floats) -> float | None:
+    def least(first: Floats, second: Floats, rate: Floats, low: float) -> float | None:
         failed = np.rint(runs * (1 - first / tasks)).astype(int)
         lift = (tasks - first) / np.maximum(failed, 1)
 
@@ -168,14 +168,19 @@ def _search_passes(
             return _measure_power(first - second + lift * passed, tasks, clusters, is_binary=True) >= power
 
         highest = float(1 - rate.mean())
-        return _halve(reached, highest) if reached(highest) else None
+        if low >= highest or not reached(highest):
+            return None
+        return low if low and reached(low) else _halve(reached, highest, low)
 
-    both = least(a, b, rates), least(tasks - a, tasks - b, 1 - rates)
-    return max([one for one in both if one is not None], default=None)
+    effect: float | None = None
+    both = (a, b, rates), (tasks - a, tasks - b, 1 - rates)
+    for direction in both if rates.mean() < 0.5 else both[::-1]:  # first the one that usually needs more
+        found = least(*direction, effect or 0.0)
+        effect = effect if found is None else found
+    return effect
 
 
-def _halve(reached: Callable[[float], bool], high: float) -> float:
-    low = 0.0
+def _halve(reached: Callable[[float], bool], high: float, low: float = 0.0) -> float:
     for _ in range(STEPS):
         middle = (low + high) / 2
         low, high = (low, middle) if reached(middle) else (middle, high)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -46,19 +47,20 @@ def compare_survival(a: Iterable[RunEnd], b: Iterable[RunEnd]) -> SurvivalCompar
     which it is as far from 0, as runs of a task are not independent, and neither are its arms.
     """
     known = [*a], [*b]
-    described = [_describe(arm) for arm in known]
+    arms = _describe(known[0]), _describe(known[1])
     named = [{one.unit for one in arm} for arm in known]
-    units = sorted(named[0] & named[1], key=repr)  # swaps depend on the order, and runs finish in any
-    counts = (len(units), len(named[0] ^ named[1]))
+    paired = named[0] & named[1]
+    units = sorted(paired, key=repr)  # swaps depend on the order, and runs finish in any
+    counts = len(units), len(named[0] ^ named[1])
     last = max((one.round for arm in known for one in arm), default=0)
-    tables = [count_ends([one for one in arm if one.unit in named[0] & named[1]], units, last) for arm in known]
+    tables = [count_ends([one for one in arm if one.unit in paired], units, last) for arm in known]
     if not units or not (tables[0] + tables[1])[:, 1].any():
-        return SurvivalComparison(*described, None, None, *counts)
+        return SurvivalComparison(*arms, None, None, *counts)
     total, moved = (tables[0] + tables[1]).sum(axis=0), sum_flips(tables[0] - tables[1], FLIP_BITS)
     scores = _score((total + moved) / 2, (total - moved) / 2)
     observed = float(scores[0])
     p_value = float((abs(scores) >= abs(observed) - 1e-9).mean()) if len(units) >= MIN_TASKS else None
-    return SurvivalComparison(*described, observed, p_value, *counts)
+    return SurvivalComparison(*arms, observed, p_value, *counts)
 
 
 def _score(a: Any, b: Any) -> Any:
@@ -79,5 +81,5 @@ def _score(a: Any, b: Any) -> Any:
 
 
 def _describe(ends: list[RunEnd]) -> SurvivalArm:
-    found = [sum(one.end == end for one in ends) for end in ("loop", "completed")]
-    return SurvivalArm(len(ends), *found, tuple(cumulative_incidence(ends)))
+    found = Counter(one.end for one in ends)
+    return SurvivalArm(len(ends), found["loop"], found["completed"], tuple(cumulative_incidence(ends)))

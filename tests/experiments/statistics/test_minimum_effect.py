@@ -40,13 +40,14 @@ def test_planned_effect_of_passes_is_shown_four_times_in_five(subtests: pytest.S
             assert LEAST <= power <= MOST
 
 
-@pytest.mark.slow("two comparisons of each of 200 experiments, one with its effect simulated")
+@pytest.mark.slow("simulates the effect of each of 200 experiments")
+@pytest.mark.nightly("by day in drawn worlds")
 def test_stated_effect_is_shown_four_times_in_five_by_another_experiment(subtests: pytest.Subtests) -> None:
     even, uneven = np.full(29, 0.4), np.tile([0.05, 0.2, 0.4, 0.6, 0.75], 3)
     for name, rates, repeats in (("alike", even, 1), ("uneven with repeats", uneven, 5)):
         with subtests.test(name):
             rng, shown = np.random.default_rng(SEED), []
-            for _ in range(EXPERIMENTS // 2):
+            for _ in range(200):
                 effect = estimate_minimum_effect(*draw_passes(rng, rates, 0.0, repeats))
                 assert effect is not None
                 shown.append(estimated(*draw_passes(rng, rates, min(effect, 0.6), repeats)).p_value < 0.05)
