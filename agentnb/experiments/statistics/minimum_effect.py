@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     Floats: TypeAlias = NDArray[np.float64]
 
 POWER, ALPHA = 0.8, 0.05
-EXPERIMENTS = 500
+EXPERIMENTS = 400
 SEED = 20_260
-FLIP_BITS = 9
+FLIP_BITS = 8
 """Bits of the code whose flips stand for those of the test: noise in p values hardly changes how many are small."""
 MAX_CLUSTERS = 100
 """Clusters of a simulated experiment: with more, means are normal, and the power is that of the normal distribution."""
