@@ -218,7 +218,7 @@ WORLDS = {
     "one model weak": World(draw_weak, tasks=29, limit=0.4),
     "missing at random": World(draw_failing, tasks=60, effect=0.3),
     "missing for one arm": World(draw_silent, excuse="missing"),
-    "unequal clusters": World(draw_clusters, tasks=60, limit=inf),
+    "unequal clusters": World(draw_clusters, tasks=60, excuse="heavy tails", limit=inf),
     "less is better": World(draw_errors, tasks=15, effect=1.0, limit=inf),
     "lognormal": World(draw_lognormal, tasks=29, excuse="heavy tails", limit=inf),
     "ties": World(draw_ties, limit=0.5),
