@@ -118,9 +118,15 @@ def draw_weak(rng: Random, tasks: int, repeats: int, effect: float) -> Iterator[
 
 
 def draw_failing(rng: Random, tasks: int, repeats: int, effect: float) -> Iterator[Drawn]:
-    """The provider fails for one run in four of both arms."""
+    """The provider fails for one run in four of both arms, never for both of a pair: half of the pairs are left."""
+    failed = {
+        (f"t{task}", arm, repeat)
+        for repeat in range(repeats)
+        for place, task in enumerate(rng.sample(range(tasks), tasks // 4 * 2))
+        for arm in "ab"[place % 2]
+    }
     for one in draw_uneven(rng, tasks, repeats, effect):
-        yield one._replace(ended="failed") if rng.random() < 0.25 else one
+        yield one._replace(ended="failed") if (one.task, one.arm, one.repeat) in failed else one
 
 
 def draw_silent(rng: Random, tasks: int, repeats: int, effect: float) -> Iterator[Drawn]:
