@@ -14,7 +14,7 @@ from agentnb.errors import SettingsError
 from agentnb.experiments.planning.checks import MEASURES
 from agentnb.experiments.results.folder import Records
 from agentnb.experiments.results.record_notes import comparison_notes
-from agentnb.experiments.results.recorded import recorded_arms
+from agentnb.experiments.results.recorded import RecordedArms, recorded_arms
 from agentnb.experiments.results.results import Results
 from agentnb.experiments.results.rows import Row
 from agentnb.experiments.results.values import (
@@ -370,17 +370,16 @@ def compare(
     if not isinstance(source, Results):
         if a is None or b is not None:
             raise SettingsError("Two sets of runs are compared", "Write compare(runs, others), or compare(results, A, B)")
-        found = recorded_arms(source, a, primary, names)
-        return Comparison(*names, found.primary, found.rows_a, found.rows_b, found.notes, runs=found.runs, limits=limits)
+        return _of_runs(recorded_arms(source, a, primary, names), names, limits)
     source.check_open()
     chosen = source.primary if primary is None else _known(source, primary)
 
-    others = source.variants[1:]
-    notes = (*source.notes, *comparison_notes(source.plan, chosen, len(source.variants), len(others) if a is None else 1))
+    others = source.variants[1:] if a is None else (str(a),)
+    notes = (*source.notes, *comparison_notes(source.plan, chosen, len(source.variants), len(others)))
 
     def of_variants(a: str, b: str) -> Comparison:
-        arms = Comparison(a, b, chosen, source.of(a), source.of(b), notes, records=source.records)
-        return replace(arms, experiment=source.plan.id, not_run=source.not_run, limits=limits)
+        kept: dict[str, Any] = {"records": source.records, "experiment": source.plan.id, "not_run": source.not_run}
+        return Comparison(a, b, chosen, source.of(a), source.of(b), notes, limits=limits, **kept)
 
     if a is not None and b is not None:
         if a == b:
@@ -391,6 +390,10 @@ def compare(
     several = [of_variants(other, source.variants[0]) for other in others]
     adjusted = adjust_holm([one.p_value for one in several])
     return [replace(one, family=len(several), p_adjusted=p_value) for one, p_value in zip(several, adjusted, strict=True)]
+
+
+def _of_runs(arms: RecordedArms, names: tuple[str, str], limits: Limits) -> Comparison:
+    return Comparison(*names, arms.primary, arms.rows_a, arms.rows_b, arms.notes, runs=arms.runs, limits=limits)
 
 
 def comparison_lines(one: Comparison) -> list[str]:
