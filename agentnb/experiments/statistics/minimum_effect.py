@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Floats: TypeAlias = NDArray[np.float64]
 
 POWER, ALPHA = 0.8, 0.05
-EXPERIMENTS = 400
+EXPERIMENTS = 500
 SEED = 20_260
 FLIP_BITS = 8
 """Bits of the code whose flips stand for those of the test: noise in p values hardly changes how many are small."""

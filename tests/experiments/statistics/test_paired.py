@@ -260,8 +260,8 @@ def test_missing_scipy_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_interval_covers_the_true_difference(subtests: pytest.Subtests) -> None:
     low, _ = bounds_of(0.95)
-    for rates in ((0.5, 0.7), (0.5, 0.5), (0.7, 0.7)):
-        for clustering in (0, 0.3, 0.7):
+    for rates in ((0.5, 0.7), (0.7, 0.7)):
+        for clustering in (0, 0.7):
             with subtests.test(f"{rates}, clustering {clustering}"):
                 assert low <= measure_coverage(rates, clustering, tasks=30) <= 0.995
 
