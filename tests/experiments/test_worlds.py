@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 from binomial_bounds import at_least, at_most
-from drawn_worlds import WORLDS, measure
+from drawn_worlds import WORLDS, compared, draw_alike, draw_errors, excuses, measure
 from property_settings import AT_NIGHT, size
 
-DRAWS, STATEMENTS = size(200, nightly=2_000), size(1, nightly=20)
+DRAWS, STATEMENTS = size(200, nightly=2_000), size(3, nightly=20)
 SIZES = [(tasks, repeats) for tasks in (6, 15, 29, 30, 100) for repeats in (1, 5)]
 ERROR, MISSES, POWER, MOST_POWER = 0.05, 0.05, 0.78, 0.85
 """Power that is stated as .8 may be this; at most only where the assumption of the statement holds."""
@@ -36,3 +38,10 @@ def test_worlds_are_told_as_they_are(name: str, subtests: pytest.Subtests) -> No
 def test_worlds_without_an_effect_to_see_state_none() -> None:
     for name in ("all pass", "four tasks"):
         assert measure(name, STATEMENTS).stated is None, name
+
+
+def test_comparisons_are_excused_only_with_a_reason() -> None:
+    found = [excuses(compared([*draw_alike(Random(number), 30, 1, 0.0)])) for number in range(20)]
+    assert found == [set()] * 20
+    numbers = [excuses(compared([*draw_errors(Random(number), 60, 1, 0.0)])) for number in range(100)]
+    assert sum("heavy tails" in one for one in numbers) <= at_most(0.05, 100)

@@ -14,7 +14,7 @@ from agentnb.errors import SettingsError
 from agentnb.experiments.planning.checks import MEASURES
 from agentnb.experiments.results.folder import Records
 from agentnb.experiments.results.record_notes import comparison_notes
-from agentnb.experiments.results.recorded import recorded_arms
+from agentnb.experiments.results.recorded import RecordedArms, recorded_arms
 from agentnb.experiments.results.results import Results
 from agentnb.experiments.results.rows import Row
 from agentnb.experiments.results.values import (
@@ -32,7 +32,7 @@ from agentnb.experiments.statistics.discordant import Discordance, compare_disco
 from agentnb.experiments.statistics.equivalence import Equivalence, assess_equivalence
 from agentnb.experiments.statistics.minimum_effect import estimate_minimum_effect
 from agentnb.experiments.statistics.multiplicity import adjust_holm
-from agentnb.experiments.statistics.paired import Difference, estimate_difference
+from agentnb.experiments.statistics.paired import MIN_SKEWED, Difference, estimate_difference
 from agentnb.experiments.statistics.pass_k import PassShare, estimate_all_pass
 from agentnb.experiments.statistics.ratios import Ratio, estimate_ratio
 from agentnb.experiments.statistics.survival import SurvivalComparison, compare_survival
@@ -47,6 +47,12 @@ if TYPE_CHECKING:
 RATIOS = ("cost", "tokens", "seconds")
 ROUNDING = 1e-12
 """Differences below this are rounding errors."""
+SKEW = {
+    True: "A few differences are far larger than the others: the interval may miss the true one in more than 5 of 100 cases",
+    None: f"Under {MIN_SKEWED} tasks or clusters do not show whether a few differ far more: then the interval is too narrow",
+    False: "",
+}
+"""What skewed differences, or too few to tell, mean for the interval."""
 PASSES = (0.0, 1.0)
 """The values of an outcome that passes or fails, and their limits."""
 Found: TypeAlias = Difference | TooFewTasks
@@ -149,12 +155,14 @@ class Comparison:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is wrong with the data: shares of missing values that differ."""
+        """What is wrong with the data: shares of missing values that differ, and differences that are skewed, or may be."""
+        skew = [SKEW[self.analysis.is_skewed]] if isinstance(self.analysis, Difference) and not self.is_identical else []
+        found = [one for one in skew if one]
         totals = [(name, sum(states.values()), states["scored"]) for name, states in self.counts.items()]
-        if len({scored / total for _, total, scored in totals if total}) < 2:
-            return ()
-        shares = ", ".join(f"{name} {total - scored:,} of {total:,}" for name, total, scored in totals)
-        return (f"More values are missing of one variant than of the other: {shares}",)
+        if len({scored / total for _, total, scored in totals if total}) > 1:
+            shares = ", ".join(f"{name} {total - scored:,} of {total:,}" for name, total, scored in totals)
+            found.append(f"More values are missing of one variant than of the other: {shares}")
+        return tuple(found)
 
     @property
     def rests_on_incomplete(self) -> bool:
@@ -362,16 +370,15 @@ def compare(
     if not isinstance(source, Results):
         if a is None or b is not None:
             raise SettingsError("Two sets of runs are compared", "Write compare(runs, others), or compare(results, A, B)")
-        found = recorded_arms(source, a, primary, names)
-        return Comparison(*names, found.primary, found.rows_a, found.rows_b, found.notes, runs=found.runs, limits=limits)
+        return _of_runs(recorded_arms(source, a, primary, names), names, limits)
     source.check_open()
     chosen = source.primary if primary is None else _known(source, primary)
-    others = source.variants[1:]
-    notes = (*source.notes, *comparison_notes(source.plan, chosen, len(source.variants), len(others) if a is None else 1))
+    others = source.variants[1:] if a is None else (str(a),)
+    notes = (*source.notes, *comparison_notes(source.plan, chosen, len(source.variants), len(others)))
 
     def of_variants(a: str, b: str) -> Comparison:
-        arms = Comparison(a, b, chosen, source.of(a), source.of(b), notes, records=source.records)
-        return replace(arms, experiment=source.plan.id, not_run=source.not_run, limits=limits)
+        kept: dict[str, Any] = {"records": source.records, "experiment": source.plan.id, "not_run": source.not_run}
+        return Comparison(a, b, chosen, source.of(a), source.of(b), notes, limits=limits, **kept)
 
     if a is not None and b is not None:
         if a == b:
@@ -382,6 +389,10 @@ def compare(
     several = [of_variants(other, source.variants[0]) for other in others]
     adjusted = adjust_holm([one.p_value for one in several])
     return [replace(one, family=len(several), p_adjusted=p_value) for one, p_value in zip(several, adjusted, strict=True)]
+
+
+def _of_runs(arms: RecordedArms, names: tuple[str, str], limits: Limits) -> Comparison:
+    return Comparison(*names, arms.primary, arms.rows_a, arms.rows_b, arms.notes, runs=arms.runs, limits=limits)
 
 
 def comparison_lines(one: Comparison) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from statistics import fmean
 from typing import NamedTuple, TypeAlias
@@ -152,17 +152,10 @@ def runs_by_unit(cells: Iterable[CellValue]) -> dict[tuple[str, str], list[float
 
 def task_values(a: Iterable[Row], b: Iterable[Row], name: str) -> tuple[ByTask, ByTask]:
     """Return the known values of a check or measure in two arms, by task, for all tasks that either has."""
-    by_a, by_b = ({task: _known(cells) for task, cells in _by_task(rows, name).items()} for rows in (a, b))
-    tasks = sorted({*by_a, *by_b})
-    return [by_a.get(task, []) for task in tasks], [by_b.get(task, []) for task in tasks]
-
-
-def _by_task(rows: Iterable[Row], name: str) -> Mapping[str, list[CellValue]]:
-    found: dict[str, list[CellValue]] = {}
-    for cell in cell_values(rows, name):
-        found.setdefault(cell.task, []).append(cell)
-    return found
-
-
-def _known(cells: Iterable[CellValue]) -> list[float]:
-    return [cell.value for cell in cells if cell.value is not None]
+    found: dict[str, tuple[list[float], list[float]]] = {}
+    for arm, rows in enumerate((a, b)):
+        for row in rows:
+            of_task, value = found.setdefault(row.task, ([], [])), row.value(name)
+            if value is not None:
+                of_task[arm].append(value)
+    return [found[task][0] for task in sorted(found)], [found[task][1] for task in sorted(found)]
