@@ -113,8 +113,11 @@ def unnamed(script: Script, run: BashRun) -> list[str]:
     found = [
         f"call {call}" for call in run.calls if not any(words[0].value is not None and _is_call(words, call) for words in lines)
     ]
+    programs = [words[0] for words in lines]  # one that is not there is missing by its path
     return found + [
-        f"file {name!r}" for name in sorted(run.written | run.missing) if not any(_is_word(word, name) for word in targets)
+        f"file {name!r}"
+        for name in sorted(run.written | run.missing)
+        if not any(_is_word(word, name) for word in (*targets, *(programs if name in run.missing else ())))
     ]
 
 
