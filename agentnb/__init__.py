@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from agentnb.rerun.replay import replay as replay
     from agentnb.rerun.reproduce import reproduce as reproduce
     from agentnb.rerun.reproduce import reproduce_sync as reproduce_sync
+    from agentnb.rerun.survey import lift as lift
     from agentnb.rerun.survey import survey as survey
     from agentnb.runtime.host.run_options import RunOptions as RunOptions
     from agentnb.runtime.runs.orchestration import Orchestration as Orchestration
@@ -134,6 +135,7 @@ _NAMES = {
     "iter_traces": "agentnb.interchange.files",
     "label": "agentnb.notebook.labelling",
     "labels": "agentnb.store.labels",
+    "lift": "agentnb.rerun.survey",
     "load_trace": "agentnb.interchange.files",
     "load_traces": "agentnb.interchange.files",
     "panel": "agentnb.notebook.panel",

@@ -18,6 +18,8 @@ from __future__ import annotations
 import argparse
 import csv
 import re
+import sys
+import tomllib
 import warnings
 import zlib
 from collections import Counter
@@ -40,6 +42,8 @@ HUMAN = "human-derived"
 SHOWN = ["detector", "group", "runs", "positives", "hits", "false", "misses", "precision", "recall", "f1", "f1_low", "f1_high"]
 ALIKE = (70, 75, 80, 85, 90, 95)
 WHAT_TO_GIVE = "Give a folder of labelled traces: make scores TRACES=FOLDER. It, or a folder in it, has a labels.csv"
+CHOSEN = Path(__file__).with_name("chosen.toml")
+SURE = ", sure"
 PARTS = 3
 """One part in so many is kept apart."""
 _TRIAL = re.compile(r"task(?P<task>\w+)-trial(?P<trial>\w+)")
@@ -70,7 +74,8 @@ def labelled_runs(traces: str, *, part: str = ALL, strict: bool = False, sure: b
     found = []
     for path in sorted(place.rglob("labels.csv")) if place.is_dir() else [place]:
         with path.open(newline="", encoding="utf-8") as file:
-            rows = labels_of(csv.DictReader(file), strict=strict)
+            table = csv.DictReader(file)
+            rows = labels_of(table, strict=strict) if "repetition" in (table.fieldnames or ()) else {}
         read: dict[str, list[Run]] = {}
         for run_id, row in rows.items():
             is_sure = row.get("confidence") == "high"
@@ -81,6 +86,31 @@ def labelled_runs(traces: str, *, part: str = ALL, strict: bool = False, sure: b
     if not found:
         raise SystemExit(f"{traces} has no labelled run. {WHAT_TO_GIVE}")
     return found
+
+
+def chosen() -> dict[str, Any]:
+    """Return what the thresholds were chosen on, and when."""
+    return tomllib.loads(CHOSEN.read_text("utf-8"))
+
+
+def thresholds() -> dict[str, Any]:
+    """Return the thresholds of `default` now, as the file has them."""
+    return {
+        rule: {name: _plain(value) for name, value in own.items() if value is not None}
+        for rule, own in Default().thresholds.items()
+    }
+
+
+def _plain(value: Any) -> Any:
+    return {str(key): word for key, word in value.items()} if isinstance(value, dict) else value
+
+
+def when_chosen() -> str:
+    """Return the sentence on the thresholds: those of the file, or which differ."""
+    file, now = chosen(), thresholds()
+    changed = [rule for rule in {**now, **file["thresholds"]} if now.get(rule) != file["thresholds"].get(rule)]
+    when = f"The thresholds of `default` were chosen on {file['date']} with the sets that are in view"
+    return f"{when}, except those of {', '.join(changed)}: {CHOSEN.name} has others" if changed else when
 
 
 def table_of_sets(runs: Sequence[LabelledRun]) -> str:
@@ -94,11 +124,12 @@ def table_of_sets(runs: Sequence[LabelledRun]) -> str:
         rows.append(_row_of_set(name, group))
         sure = [one for one in group if one.is_sure]
         if 0 < len(sure) < len(group):
-            rows.append(_row_of_set(f"{name}, sure", sure))
+            rows.append(_row_of_set(f"{name}{SURE}", sure))
     return str(pd.DataFrame(rows).to_string(index=False))
 
 
 def _row_of_set(name: str, group: Sequence[LabelledRun]) -> dict[str, str]:
+    known = chosen()["sets"]
     table = score([one.run for one in group], [one.is_positive for one in group])
     ours, length = table.iloc[0], table[table["detector"] == RUN_LENGTH].iloc[0]
     naive = table[table["kind"] == "naive"].fillna({"f1": -1.0}).sort_values("f1", ascending=False, kind="stable").iloc[0]
@@ -106,6 +137,7 @@ def _row_of_set(name: str, group: Sequence[LabelledRun]) -> dict[str, str]:
     has_loops = bool(ours["positives"])
     return {
         "set": name,
+        "in view": "" if name.startswith(ALL) else "yes" if name.removesuffix(SURE) in known else "no",
         "runs": str(len(group)),
         "found": f"{ours['hits']} of {ours['positives']}" if has_loops else "",
         "F1 of default": _f1_of(ours) if has_loops else "",
@@ -251,6 +283,7 @@ def main(given: Sequence[str] | None = None) -> None:
     pd.set_option("display.width", 200, "display.max_columns", 30, "display.max_rows", 400, "display.precision", 2)
     found = labelled_runs(asked.traces, part=asked.part, strict=asked.strict, sure=asked.sure)
     print(table_of_sets(found))
+    print(f"\n{when_chosen()}.")
     print("\nThe rules of `default`:")
     print(table_of_rules(found))
     if asked.details:
@@ -258,4 +291,8 @@ def main(given: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
+    import followed
+
+    followed.main([one for one in sys.argv[1:2] if one and Path(one).is_dir()])
+    print("\nHow well the detectors of `default` agree with labels")
     main()

@@ -66,6 +66,7 @@ NAMES = {
     "iter_traces": "agentnb.interchange.files",
     "label": "agentnb.notebook.labelling",
     "labels": "agentnb.store.labels",
+    "lift": "agentnb.rerun.survey",
     "load_trace": "agentnb.interchange.files",
     "load_traces": "agentnb.interchange.files",
     "panel": "agentnb.notebook.panel",

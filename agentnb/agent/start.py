@@ -22,7 +22,6 @@ from agentnb.context.continued_messages import history_of
 from agentnb.context.history import as_sent_then
 from agentnb.context.repo_instructions import repo_instructions
 from agentnb.context.request_builder import RequestBuilder, ephemeral_text
-from agentnb.core.guidance import GuidanceTexts
 from agentnb.core.log.events import SCHEMA, AnyEvent, GuidanceGiven, RoundStarted, RunStarted
 from agentnb.core.log.stores import Writer
 from agentnb.core.messages import Message, Text, encodable, user
@@ -37,36 +36,33 @@ from agentnb.errors import SettingsError
 from agentnb.guidance.prompts import prompt as prompt_file
 from agentnb.models.model import Model
 from agentnb.models.registry import make_model, may_read_key
-from agentnb.policies.limits import OnLimit
-from agentnb.policies.permissions.gate import Confirms, PermissionGate, confirms_nothing
-from agentnb.policies.permissions.rules import RuleList
+from agentnb.policies.permissions.gate import PermissionGate, confirms_nothing
 from agentnb.runtime.budget import WithinBudget
+from agentnb.runtime.calls.context_services import CallServices
 from agentnb.runtime.calls.dispatch import Dispatch
 from agentnb.runtime.calls.run_tools import RunTools
 from agentnb.runtime.calls.todo_sync import TodoSync, todos_at_first
-from agentnb.runtime.calls.tool_calls import CallServices, ToolCalls
+from agentnb.runtime.calls.tool_calls import ToolCalls
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host.consent import with_mode_to_continue
 from agentnb.runtime.host.host import current_host
 from agentnb.runtime.host.run_options import RunOptions, folder_of
-from agentnb.runtime.questions.answerers import Approve
 from agentnb.runtime.replies.side_calls import SideModels
 from agentnb.runtime.runs.continued import end_waiting, opened_after
 from agentnb.runtime.runs.gate_names import check_gates
-from agentnb.runtime.runs.launch import PendingRun, check_resumable
+from agentnb.runtime.runs.launch import PendingRun, RunParts, check_resumable
 from agentnb.runtime.runs.lifecycle import Lifecycle, Orchestrator
 from agentnb.runtime.steps.nested_runs import start_nested
 from agentnb.runtime.steps.run_steps import RunSteps
 from agentnb.settings import known_secrets
-from agentnb.tools.mcp.server import ServerTools
 from agentnb.tools.read_result import ROOM_FOR_HEADING, ResultReader
 from agentnb.tools.todos.board import Board, TodoBoard
 from agentnb.tools.todos.tool import TodoTool
 from agentnb.tools.toolbox import Toolbox
 
 
-@dataclass(slots=True, kw_only=True)
-class AgentParts:
+@dataclass(kw_only=True)
+class AgentParts(RunParts):
     """The parts of a run that its agent gives."""
 
     agent: AgentSettings
@@ -76,57 +72,26 @@ class AgentParts:
     carried_board: Board | None = None
     """The conversation's list, carried along if the agent keeps none."""
     answers: Mapping[str, Any] = field(default_factory=dict)
-    """Answers to the questions that the run asked before it was suspended, by id."""
     earlier: Sequence[str] = ()
     """The names of the tools that the conversation had before, in order."""
     is_resumed: bool = False
     """Whether the log has the system prompt already."""
-    name: str = field(init=False)
-    budget: float | None = field(init=False)
-    limits_of_file: Iterable[str] = field(init=False)
-    max_seconds: float | None = field(init=False)
-    on_limit: OnLimit = field(init=False)
-    approve: Approve | str | None = field(init=False)
-    rule_list: RuleList = field(init=False)
-    confirms: Confirms = field(init=False)
     toolbox: Toolbox = field(init=False)
     """All tools of the run, including the todo tool."""
     _model: Model | None = field(default=None, init=False)
     _context_prompt: str | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        agent, board = self.agent, self.own_board
+        agent, own_board = self.agent, self.own_board
         limits = agent.limits
         self.name, self.budget, self.limits_of_file = agent.name, limits.budget, limits.limits_of_file
         self.max_seconds, self.on_limit = limits.max_seconds, limits.on_limit
-        self.approve, self.rule_list = agent.approve, agent.rule_list
+        self.approve, self.rule_list, self.rule_scope = agent.approve, agent.rule_list, agent.rule_scope
         self.confirms = confirms_nothing if agent.context is None else agent.context.confirms
-        self.toolbox = agent.toolbox if board is None else agent.toolbox.with_tool(TodoTool(board))
-
-    @property
-    def board(self) -> Board | None:
-        """The list that the run keeps or carries along."""
-        return self.carried_board if self.own_board is None else self.own_board
-
-    @property
-    def server_tools(self) -> tuple[ServerTools, ...]:
-        """The tools of MCP servers that the agent names."""
-        return self.toolbox.servers
-
-    @property
-    def rule_scope(self) -> Iterable[Any]:
-        """What rules about its runs may name."""
-        return self.agent.rule_scope
-
-    @property
-    def work_dir(self) -> str | Path | None:
-        """The folder of its tools, if it names one."""
-        return self.agent.work_dir
-
-    @property
-    def guidance(self) -> GuidanceTexts:
-        """The guidance set of the agent."""
-        return self.agent.guidance_texts
+        self.guidance, self.work_dir = agent.guidance_texts, agent.work_dir
+        self.board = self.carried_board if own_board is None else own_board
+        self.toolbox = agent.toolbox if own_board is None else agent.toolbox.with_tool(TodoTool(own_board))
+        self.server_tools = self.toolbox.servers
 
     @property
     def is_slow(self) -> bool:

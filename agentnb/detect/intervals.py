@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from math import fsum
+from statistics import fmean
 from typing import NamedTuple
 
 Z95 = 1.959963984540054
@@ -20,7 +22,7 @@ class Share(NamedTuple):
     high: float | None
 
 
-def wilson(part: int, whole: int, z: float = Z95) -> Share:
+def wilson(part: float, whole: float, z: float = Z95) -> Share:
     """Return ``part / whole`` with its Wilson interval, which is sound for small numbers and for shares of 0 and 1.
 
     Source: Wilson (1927), Journal of the American Statistical Association 22; as ``proportion_confint(method="wilson")`` of
@@ -33,6 +35,44 @@ def wilson(part: int, whole: int, z: float = Z95) -> Share:
     middle = (share + z * z / (2 * whole)) / scale
     width = z * (share * (1 - share) / whole + z * z / (4 * whole * whole)) ** 0.5 / scale
     return Share(share, middle - width if part else 0.0, middle + width if part < whole else 1.0)  # without rounding errors
+
+
+def mean_by_task(values: Sequence[Sequence[float]], clusters: Sequence[Hashable] | None = None) -> Share:
+    """Return the mean over tasks of the means of their runs, with an interval that takes tasks, not runs, as independent.
+
+    ``clusters``: the labels of the tasks, equal for those that belong together. For passes and fails the interval is that of
+    Wilson for the effective number of runs: as many as would be as uncertain. Where all tasks pass alike this is the number of
+    tasks. For other numbers it is that of t.
+    """
+    labels = range(len(values)) if clusters is None else clusters
+    means = [(fmean(task), label) for task, label in zip(values, labels, strict=True) if task]
+    if not means:
+        return Share(None, None, None)
+    runs, tasks = sum(map(len, values)), len(means)
+    mean = fmean([value for value, _ in means])
+    sums: dict[Hashable, float] = {}
+    for value, label in means:
+        sums[label] = sums.get(label, 0.0) + value - mean
+    variance, units = fsum(one * one for one in sums.values()) / tasks**2, len(sums)
+    if not all(value in (0, 1) for task in values for value in task):
+        width = t95(units - 1) * (variance * units / (units - 1)) ** 0.5 if units > 1 else None
+        return Share(mean, None if width is None else mean - width, None if width is None else mean + width)
+    effective = min(mean * (1 - mean) / variance, runs) if variance > 1e-12 else units
+    return wilson(mean * effective, effective, t95(units - 1) if units < runs and units > 1 else Z95)
+
+
+def t95(freedom: int) -> float:
+    """Return how many standard deviations of t hold 95 per cent of it on either side: within 1 per cent from 4 degrees on.
+
+    Source: Cornish and Fisher (1960), Technometrics 2.
+    """
+    z, n = Z95, freedom
+    terms = (
+        (z**3 + z) / 4 / n,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96 / n**2,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384 / n**3,
+    )
+    return z + sum(terms)
 
 
 def f1_interval(hits: int, misses: int, false: int) -> Share:
@@ -60,6 +100,21 @@ def mean_interval(values: Sequence[float]) -> Share:
     ]
     low, high = np.percentile(np.concatenate(means), (2.5, 97.5))
     return Share(mean, float(low), float(high))
+
+
+def difference(one: Share, other: Share) -> Share:
+    """Return the difference of two independent shares or means, its interval from theirs.
+
+    Source: Zou and Donner (2008), Statistics in Medicine 27 (MOVER); with intervals of Wilson it is that of Newcombe.
+    """
+    if one.value is None or other.value is None:
+        return Share(None, None, None)
+    value = one.value - other.value
+    if one.low is None or one.high is None or other.low is None or other.high is None:
+        return Share(value, None, None)
+    below = ((one.value - one.low) ** 2 + (other.high - other.value) ** 2) ** 0.5
+    above = ((one.high - one.value) ** 2 + (other.value - other.low) ** 2) ** 0.5
+    return Share(value, value - below, value + above)
 
 
 def auc(values: list[tuple[float, bool]]) -> float | None:

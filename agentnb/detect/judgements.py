@@ -6,17 +6,17 @@ Its state is bounded, whatever the length of the run. It counts and compares; ho
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from msgspec.structs import replace
 
-from agentnb.core.guidance import Guidance
 from agentnb.core.log import events as e
 from agentnb.core.run.call_window import call_key
 from agentnb.core.run.facts import RunFacts
-from agentnb.core.run.rounds import DUPLICATE, NOT_RUN, TodoViolation, WorkflowRound
-from agentnb.core.todos import Todo, all_open_are_blocked, has_one_in_progress, has_open, newly_completed
+from agentnb.core.run.rounds import DUPLICATE, NOT_RUN, CallRecord, TodoViolation, WorkflowRound, is_blocked
+from agentnb.core.todos import Todo, all_open_are_blocked, has_one_in_progress, has_open, newly_completed, open_todos
 from agentnb.core.view import with_item
 from agentnb.detect.rules import CELLS, RoundFacts, judged
 from agentnb.detect.similarity import Answers
@@ -29,6 +29,9 @@ MATRIX_CELLS = "cells"
 """The name under which `Judgements.ignored` counts the four cells: they are one voice."""
 
 
+MAX_COMPARED = 4_000
+"""Maximum characters of a result whose words are looked for in the answer."""
+_WORDS = re.compile(r"\w*\d\w*|\w{4,}")
 AFTER_TOOLS = "tool_results"
 """The reason of a round that only follows from tool results; not counted, as nothing was decided."""
 
@@ -83,6 +86,8 @@ class Judgements:
     _todos_begun: set[tuple[int, str]] = dataclasses.field(default_factory=set)
     _todos_before: list[tuple[int, tuple[Todo, ...]]] = dataclasses.field(default_factory=list)
     """For each change in the open round: the place of its call in the reply, and the list before the change."""
+    _work_since_mark: bool = False
+    """Whether work ran since the model last completed or blocked a todo."""
 
     @property
     def ignored_cells(self) -> int:
@@ -119,6 +124,13 @@ class Judgements:
             self.reasons.progressed()
         else:
             self.reasons.since_call.clear()
+
+    def _note_work(self, one: WorkflowRound) -> None:
+        """Note whether the last change of the list that ended a todo came after the last work."""
+        if one.completed or one.blocked:
+            self._work_since_mark = any(record.is_work and record.ran for record in one.records[self._todos_before[-1][0] :])
+        elif one.worked:
+            self._work_since_mark = True
 
     def _count_batch(self, one: WorkflowRound) -> None:
         # The call window handles a single call.
@@ -186,6 +198,7 @@ def _round_finished(self: Judgements, event: e.RoundFinished, run: RunFacts) -> 
         run.annotate(said_before=said_before)
     self.failures.ended(one, self._todos)
     if records:
+        self._note_work(one)
         self._count_calls(one)
     if one.completed:
         self.reasons.since_progress.clear()
@@ -196,10 +209,11 @@ def _round_finished(self: Judgements, event: e.RoundFinished, run: RunFacts) -> 
 
 
 def _judge_guidance(self: Judgements, run: RunFacts, one: WorkflowRound, said_before: int | None) -> None:
-    facts = _facts(one, said_before is not None, self.failures, self._todos)
+    facts = _facts(self, run, one, said_before is not None)
     verdicts = []
     for guidance in one.guidance:
-        verdict = judged(guidance, _facts_about(guidance, facts, one) if guidance.about else facts)
+        again = guidance.about and self.failures.failed_again(one, guidance.about)
+        verdict = judged(guidance, replace(facts, failed_again=again) if guidance.about else facts)
         verdicts.append(verdict)
         if verdict.followed is not None:
             cell = MATRIX_CELLS if guidance.cell in CELLS else guidance.cell
@@ -207,17 +221,9 @@ def _judge_guidance(self: Judgements, run: RunFacts, one: WorkflowRound, said_be
     run.annotate(followed=tuple(verdicts), said_before=said_before)
 
 
-def _facts_about(guidance: Guidance, facts: RoundFacts, one: WorkflowRound) -> RoundFacts:
-    """Return the facts as they concern the tools that the guidance is about."""
-    if not one.records:
-        return facts
-    again = all(record.call.name in guidance.about and not record.success for record in one.records)
-    return replace(facts, failed_again=again)
-
-
 def _command_received(self: Judgements, event: e.CommandReceived, run: RunFacts) -> None:
     """Reset what is counted in a row when the person has said something new."""
-    if event.command != "say":
+    if not event.is_from_person:
         return
     self.reasons.progressed()
     self.ignored.clear()
@@ -227,14 +233,19 @@ def _command_received(self: Judgements, event: e.CommandReceived, run: RunFacts)
     self._answers.clear()
 
 
-def _facts(one: WorkflowRound, repeats: bool, failures: ToolFailures, todos: Sequence[Todo]) -> RoundFacts:
-    """Return the facts of a round that is over. ``failures``: those of the rounds before; ``todos``: the list behind it."""
+def _facts(self: Judgements, run: RunFacts, one: WorkflowRound, repeats: bool) -> RoundFacts:
+    """Return the facts of a round that is over; the counts are still those of the rounds before."""
+    failures, todos = self.failures, self._todos
     called, failed = bool(one.records), bool(failures.tools)
+    answered = not called and bool(one.text.strip())
+    work = [record for record in one.records if record.is_work]
+    new = [record for record in work if not _is_repeat(self, record, one, run)]
+    begun, beside, planned = _changes(self)
     violations = one.todo_violations
     return RoundFacts(
         one.reply is not None and one.stop_reason != "broken_off",
         called,
-        not called and bool(one.text.strip()),
+        answered,
         called and one.worked,
         one.completed != (),
         one.blocked != (),
@@ -244,8 +255,58 @@ def _facts(one: WorkflowRound, repeats: bool, failures: ToolFailures, todos: Seq
         failed and failures.made_again(one),
         failed and failures.failed_again(one),
         failed and failures.completed_unfinished(one),
-        not called and bool(one.text.strip()) and all_open_are_blocked(todos),
+        answered and all_open_are_blocked(todos),
+        acted=bool(new),
+        worked_anew=any(record.ran for record in new),
+        marked=one.completed != () and (self._work_since_mark or one.worked),
+        begun=begun and not beside,
+        begun_beside=beside,
+        planned=planned,
+        named_failure=answered and failed and failures.named(one.text),
+        left_unfinished=answered and not failures.unfinished.isdisjoint(_in_progress(todos)),
+        concluded=answered and not repeats and not has_open(todos),
+        told_results=answered and not repeats and _uses_results(one, run),
     )
+
+
+def _is_repeat(self: Judgements, record: CallRecord, one: WorkflowRound, run: RunFacts) -> bool:
+    """Return whether a call was made in an earlier round with the same result, or blocked because of that.
+
+    While todos are open, a failure may be tried once more in a later round than the next.
+    """
+    result, key = record.result, call_key(record.call)
+    if result is None:
+        return False
+    if is_blocked(record) or (result.is_error and key in self.failures.calls):
+        return True
+    if run.calls.counts.get(key, 0) < 2 or (result.is_error and has_open(self._todos)):
+        return False
+    own = {each.call.id for each in one.records}
+    before = (run.calls.results.get(each.call_id) for each in run.calls.executed if each.key == key and each.call_id not in own)
+    return any(each is not None and (each.parts, each.is_error) == (result.parts, result.is_error) for each in before)
+
+
+def _in_progress(todos: Iterable[Todo]) -> set[int]:
+    return {todo.id for todo in todos if todo.status == "in-progress"}
+
+
+def _uses_results(one: WorkflowRound, run: RunFacts) -> bool:
+    """Return whether an answer has a word of what work returned in the round before that the prompt lacks, if it has any."""
+    records = run.rounds[one.index - 1].records if one.index else ()
+    texts = [record.result.text[:MAX_COMPARED].lower() for record in records if record.is_work and record.result is not None]
+    found = {word for text in texts for word in _WORDS.findall(text)} - {*_WORDS.findall(run.prompt.lower())}
+    return not found or not found.isdisjoint(_WORDS.findall(one.text.lower()))
+
+
+def _changes(self: Judgements) -> tuple[bool, bool, bool]:
+    """Return whether the model, in the round that is over, began a todo, began one beside others, and wrote new ones down."""
+    if not self._todos_before:
+        return False, False, False
+    before, after = self._todos_before[0][1], self._todos
+    were, are = _in_progress(before), _in_progress(after)
+    alone = {todo.id for todo in after if not todo.can_run_parallel}
+    beside = 1 < len(are) > len(were) and not alone.isdisjoint(are - were)
+    return not are <= were, beside, not {todo.id for todo in open_todos(after)} <= {todo.id for todo in open_todos(before)}
 
 
 JUDGES: dict[type[e.Event], Callable[[Judgements, Any, RunFacts], None]] = {

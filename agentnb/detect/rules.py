@@ -54,6 +54,26 @@ class RoundFacts(msgspec.Struct, frozen=True, gc=False):
     """Whether a todo was completed whose work had just failed, before any other work."""
     ended_blocked: bool = False
     """Whether it is a text-only reply while every open todo is marked blocked: nothing is left to do but say so."""
+    acted: bool = False
+    """Whether it calls a work tool, and not only as before with the results of before."""
+    worked_anew: bool = False
+    """Whether such a call ran."""
+    marked: bool = False
+    """Whether the model completed a todo after work that ran since it last completed or blocked one."""
+    begun: bool = False
+    """Whether the model marked a todo in-progress, one at a time."""
+    begun_beside: bool = False
+    """Whether it began a todo and left those in progress as they were, unless they may run in parallel."""
+    planned: bool = False
+    """Whether the model wrote new todos down."""
+    named_failure: bool = False
+    """Whether it is a text-only reply that names the failure of the round before."""
+    left_unfinished: bool = False
+    """Whether it is a text-only reply while the todo whose work failed in the round before is still in progress."""
+    concluded: bool = False
+    """Whether it is a text-only reply that was not given before, while no todo is open."""
+    told_results: bool = False
+    """Whether it is a text-only reply that was not given before, with something of what the tools returned, if they did."""
 
     @property
     def answered_anew(self) -> bool:
@@ -75,40 +95,58 @@ SENTENCES: Mapping[str, str] = {
     "completed_unfinished": "the todo whose work had failed was marked completed",
     "ended_blocked": "every open todo is blocked, and the reply says so",
     "failed_again": "the tool that keeps failing was called again, and nothing else",
+    "acted": "a work tool was called",
+    "worked_anew": "a work tool ran",
+    "marked": "a todo was completed after its work",
+    "begun": "a todo was begun",
+    "begun_beside": "another todo was begun, and the one before was left in progress",
+    "planned": "new todos were written down",
+    "named_failure": "the answer names the failure",
+    "left_unfinished": "the todo whose work had failed was left in progress",
+    "concluded": "answered something new, and no todo is open",
+    "told_results": "answered after its tools",
 }
 """What each fact says about a reply."""
 NO_CALL = "no tool was called"
+NOT_DEALT_WITH = "the failure was neither dealt with nor named"
+NO_WORK = "no work was done that is new, and the list did not change because of any"
 
 
 class Rule(NamedTuple):
-    """What guidance asks for: it is followed if none of ``forbids`` is a fact and one of ``asks`` is. Each has its sentence."""
+    """What guidance asks for: it is followed if none of ``forbids`` is a fact and one of ``asks`` is."""
 
-    asks: tuple[tuple[str, str], ...]
-    forbids: tuple[tuple[str, str], ...] = ()
-    otherwise: str = NO_CALL
+    asks: tuple[str, ...]
+    forbids: tuple[str, ...] = ()
+    otherwise: str = ""
+    """Why it was not, if not for what it forbids; by default that no tool was called, or none that is new."""
     unknown: str = ""
     """The names in it that this version does not know."""
 
 
-def rule_of_names(asks: tuple[str, ...], forbids: tuple[str, ...] = (), otherwise: str = NO_CALL, **words: str) -> Rule:
-    """Return the rule that these names of facts make. ``words``: sentences other than the usual."""
-    told = {**SENTENCES, **words}
-    return Rule(tuple([(name, told[name]) for name in asks]), tuple([(name, told[name]) for name in forbids]), otherwise)
-
-
-HAS_CALL = rule_of_names(("called", "ended_blocked"))
+HAS_CALL = Rule(("called", "ended_blocked"))
+WORK = ("acted", "marked", "blocked", "begun", "ended_blocked")
+ONWARD = ("complete", "acted", "marked", "blocked", "begun", "planned")
 RULES: dict[str, Rule | None] = {
     TODO_LIST: None,
     CONTEXT_SHIFT: None,
-    "todos_tools": rule_of_names(("called", "ended_blocked"), ("undisciplined",)),
-    "tools": rule_of_names(("answered", "complete", "called"), answered="answered after its tools"),
-    "text": rule_of_names(("complete", "called", "ended_blocked")),
-    WORKFLOW: rule_of_names(("complete", "called", "ended_blocked")),
-    ALREADY_SAID: rule_of_names(("answered_anew", "complete", "called")),
-    TOOL_FAILED: rule_of_names(("called", "answered"), ("made_again", "completed_unfinished"), called="another call was made"),
-    FAILURE_LOOP: rule_of_names(("answered", "called"), ("failed_again",)),
-    INTERVENTION: rule_of_names(
-        ("completed", "worked", "blocked", "ended_blocked"), otherwise="no work tool ran and no todo was completed"
+    "todos_tools": Rule(WORK, ("undisciplined", "begun_beside")),
+    "todos_text": Rule(WORK, ("begun_beside",)),
+    "tools": Rule(("told_results", "named_failure", *ONWARD)),
+    "text": Rule((*ONWARD, "ended_blocked")),
+    WORKFLOW: Rule((*ONWARD, "ended_blocked")),
+    ALREADY_SAID: Rule(("concluded", *ONWARD, "ended_blocked")),
+    TOOL_FAILED: Rule(
+        ("acted", "blocked", "named_failure"),
+        ("made_again", "completed_unfinished", "begun_beside"),
+        NOT_DEALT_WITH,
+    ),
+    FAILURE_LOOP: Rule(
+        ("acted", "blocked", "named_failure"), ("failed_again", "begun_beside", "left_unfinished"), NOT_DEALT_WITH
+    ),
+    INTERVENTION: Rule(
+        ("worked_anew", "marked", "blocked", "ended_blocked"),
+        ("begun_beside",),
+        "no new work was done, and no todo was completed after its work",
     ),
 }
 """What guidance of each cell asks for, unless it says so itself; None: nothing."""
@@ -135,13 +173,12 @@ def _judged_by(rule: Rule, facts: RoundFacts) -> Followed:
         return Followed(None, "no reply came")
     if rule.unknown:
         return Followed(None, f"it is about {rule.unknown}, which this version cannot judge")
-    for name, why in rule.forbids:
-        if getattr(facts, name):
-            return Followed(False, why)
-    for name, why in rule.asks:
-        if getattr(facts, name):
-            return Followed(True, why)
-    return Followed(False, rule.otherwise) if rule.asks else Followed(True, "what it forbids was not done")
+    for names, is_followed in ((rule.forbids, False), (rule.asks, True)):
+        for name in names:
+            if getattr(facts, name):
+                return Followed(is_followed, SENTENCES[name])
+    why = rule.otherwise or (NO_WORK if facts.called else NO_CALL)
+    return Followed(False, why) if rule.asks else Followed(True, "what it forbids was not done")
 
 
 def unknown_facts(guidance: Guidance) -> list[str]:
@@ -153,4 +190,4 @@ def _own_rule(guidance: Guidance) -> Rule:
     if unknown := unknown_facts(guidance):
         return Rule((), unknown=", ".join(unknown))
     wanted = ", or ".join(SENTENCES[name] for name in guidance.asks)
-    return rule_of_names(guidance.asks, guidance.forbids, f"not so: {wanted}")
+    return Rule(guidance.asks, guidance.forbids, f"not so: {wanted}")

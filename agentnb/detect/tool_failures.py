@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+import re
+from collections.abc import Collection, Iterable, Sequence
 
 from agentnb.core.run.call_window import call_key
 from agentnb.core.run.rounds import NOT_RUN, WITHOUT_RESULT, CallRecord, WorkflowRound
@@ -13,6 +14,16 @@ LOOP_FROM = 3
 """Usual number of rounds in a row in which one tool fails that make a failure loop."""
 NO_FAILURE = (NOT_RUN - {"unknown_tool", "invalid_arguments"}) | {"declined"} | WITHOUT_RESULT
 """Error codes that are not failures of the tool: it was blocked, cut off or declined, or its result is not recorded."""
+MAX_ERROR = 500
+"""Maximum characters of an error whose words an answer may quote."""
+_FAILURE = re.compile(
+    r"\b(fail|error|exception|unable|unfortunately|blocked|missing|impossible|denied|invalid|refused|timed out|no such)"
+    r"|\b(could|can) ?n[o'\u2019]t\b|\bcan['\u2019]t\b"
+    r"|(\bnot|n['\u2019]t) (able|possible|found|work|exist|available|allowed|there)",
+    re.IGNORECASE,
+)
+"""English words for a failure."""
+_QUOTED = re.compile(r"\w{4,}")
 
 
 def is_failure(record: CallRecord) -> bool:
@@ -33,6 +44,8 @@ class ToolFailures:
     """For each failing tool, the number of rounds in a row; a round in which it also succeeded ends its row."""
     calls: frozenset[tuple[str, bytes]] = frozenset()
     """The calls that failed in the last round."""
+    errors: tuple[str, ...] = ()
+    """The beginnings of what these calls returned."""
     unfinished: frozenset[int] = frozenset()
     """Ids of the todos in progress when the last round ended, if all work of that round failed."""
 
@@ -53,6 +66,7 @@ class ToolFailures:
         self.rounds += bool(failed)
         self.tools = tuple(dict.fromkeys([record.call.name for record in failed]))
         self.calls = frozenset([call_key(record.call) for record in failed])
+        self.errors = tuple([record.result.text[:MAX_ERROR] for record in failed if record.result is not None])
         if one.reply is not None:
             self.in_a_row = self._rows(one)
 
@@ -71,21 +85,35 @@ class ToolFailures:
         return rows
 
     def made_again(self, one: WorkflowRound) -> bool:
-        """Return whether every call of this new round repeats, unchanged, a call that failed in the last round."""
-        return bool(self.calls and one.records) and all(call_key(record.call) in self.calls for record in one.records)
+        """Return whether all work of this new round repeats, unchanged, calls that failed in the last round."""
+        return bool(self.calls and one.records) and all(call_key(record.call) in self.calls for record in _work_of(one))
+
+    def named(self, text: str) -> bool:
+        """Return whether an answer says in English words that something failed, or quotes half of the words of an error."""
+        words = {*_QUOTED.findall(text.lower())}
+        errors = [{*_QUOTED.findall(error.lower())} for error in self.errors]
+        return bool(_FAILURE.search(text)) or any(len(one) > 1 and 2 * len(one & words) >= len(one) for one in errors)
 
     def completed_unfinished(self, one: WorkflowRound) -> bool:
-        """Return whether this new round, before any work, completed a todo whose work failed in the last round."""
-        return not self.unfinished.isdisjoint(one.completed) and not one.records[0].is_work
+        """Return whether this new round, before any work, completed a todo whose work failed in the last, and blocked none."""
+        ended = self.unfinished.intersection(one.completed)
+        return bool(ended) and self.unfinished.isdisjoint(one.blocked) and not one.records[0].is_work
 
-    def failed_again(self, one: WorkflowRound) -> bool:
-        """Return whether every call of this new round is of a tool in a failure loop, and none succeeded."""
-        looping = self.looping()
-        return bool(looping and one.records) and all(
-            record.call.name in looping and not record.success for record in one.records
-        )
+    def failed_again(self, one: WorkflowRound, about: Collection[str] = ()) -> bool:
+        """Return whether all work of this new round failed and is of tools in a failure loop, or of ``about``.
+
+        A todo that is marked blocked deals with the failure.
+        """
+        tools = about or self.looping()
+        is_again = tools and one.records and not one.blocked
+        return bool(is_again) and not any(record.call.name not in tools or record.success for record in _work_of(one))
 
     def person_spoke(self) -> None:
         """Reset the counts: the person has said something new."""
         self.rounds = 0
         self.in_a_row = {}
+
+
+def _work_of(one: WorkflowRound) -> Sequence[CallRecord]:
+    """Return the calls of a round without those that keep its list, unless it has no others."""
+    return [record for record in one.records if record.is_work] or one.records

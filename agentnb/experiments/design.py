@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agentnb.experiments.pilot import Pilot
 from agentnb.experiments.planning.checks import Check
-from agentnb.experiments.statistics.power import assume_binary_components, compute_minimum_effect, compute_task_deviation
+from agentnb.experiments.planning.tasks import ExperimentTask
+from agentnb.experiments.statistics.minimum_effect import plan_minimum_effect_of_numbers, plan_minimum_effect_of_passes
+from agentnb.experiments.statistics.tasks import MIN_TASKS
 
-WIDEST = assume_binary_components(clustering=1.0, correlation=0.0)
-"""Components of an outcome that passes or fails when nothing is known: repeats that tell nothing new, arms without a link."""
+PASS_RATES = (0.05, 0.25, 0.5)
+"""Pass rates between which minimum effects lie; a rate and its opposite have the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +32,24 @@ class Design:
     seconds: float | None
     """By the pilot and the runs at a time."""
     minimum_effect: float | None
-    """Smallest difference in the primary between two variants that is detected with a power of 80 per cent."""
+    """Smallest difference in the primary between two variants that is shown with a power of 80 per cent."""
     assumption: str
-    """What the minimum effect rests on: ``pilot``, ``binary`` (the widest spread that passing can have), or ``unknown``."""
+    """Ground of the minimum effect: ``pilot`` or ``pilot_spread`` (passes or numbers differ as in the pilot), ``pass_rate``
+    (all tasks pass as often), ``any_rate`` (the same at the worst pass rate), or ``unknown``."""
     unseeded: tuple[str, ...]
     """Models that take no seed: their draws differ between variants."""
+    clusters: int = 0
+    """Clusters of tasks, which the test counts; as many as tasks where tasks belong to none."""
+    least_effect: float | None = None
+    """Minimum effect at the best pass rate, where none is known."""
 
     def __repr__(self) -> str:
         models = f" x {len(self.models)} models" if len(self.models) > 1 else ""
         repeats = f" x {self.repeats} repeats" if self.repeats > 1 else ""
         cost = "unknown" if self.cost is None else f"${self.cost:.4g}"
         seconds = "unknown" if self.seconds is None else f"{self.seconds:.3g} s"
-        shape = f"{self.tasks} tasks x {len(self.variants)} variants{models}{repeats} = {self.cells:,} runs"
+        clusters = f" in {self.clusters} clusters" if self.clusters < self.tasks else ""
+        shape = f"{self.tasks} tasks{clusters} x {len(self.variants)} variants{models}{repeats} = {self.cells:,} runs"
         lines = [shape, f"Cost: {cost}. Time: {seconds}.", self._effect()]
         if None in (self.cost, self.seconds):
             lines.append("A pilot estimates what is unknown: await exp.pilot(5)")
@@ -49,19 +58,51 @@ class Design:
         return "\n".join(lines)
 
     def _effect(self) -> str:
-        if self.minimum_effect is None:
-            why = {
-                "unknown": "the spread of the primary is unknown before a pilot",
-                "pilot": "the tasks of the pilot did not differ",
-            }.get(self.assumption, "too few tasks")
-            return f"Minimum detectable effect: unknown ({why})."
-        basis = "by the pilot" if self.assumption == "pilot" else "at the widest spread; a pilot narrows it"
-        return f"Minimum detectable effect: {self.minimum_effect:.3g} with a power of 80 % ({basis})."
+        return f"Minimum detectable effect: {effect_told(self)} ({GROUNDS[self.ground]})."
+
+    @property
+    def ground(self) -> str:
+        """Why the minimum effect is what it is, one of `GROUNDS`."""
+        if self.minimum_effect is not None or self.assumption == "unknown":
+            return self.assumption
+        return "few" if self.clusters < MIN_TASKS else "alike" if self.assumption == "pilot_spread" else "never"
+
+
+GROUNDS = {
+    "pilot": "by the pilot",
+    "pilot_spread": "by the pilot",
+    "pass_rate": "at this pass rate, with all tasks alike",
+    "any_rate": "from the best to the worst pass rate, with all tasks alike; a pilot or pass_rate= narrows it",
+    "unknown": "the spread of the primary is unknown before a pilot",
+    "few": "too few tasks",
+    "alike": "the tasks of the pilot did not differ",
+    "never": "even the largest possible difference is shown less often",
+}
+"""Grounds of a minimum effect, or of its lack, in words."""
+
+
+def effect_told(design: Design) -> str:
+    """Return the minimum effect with its power, or ``unknown``; a range where no pass rate is known."""
+    if design.minimum_effect is None:
+        return "unknown"
+    least = "" if design.least_effect is None else f"{design.least_effect:.2g} to "
+    return f"{least}{design.minimum_effect:.2g} with a power of 80 %"
+
+
+def cluster_problems(tasks: Sequence[ExperimentTask], variants: int) -> list[str]:
+    """Return the problem of an experiment whose clusters are too few for the comparison that it is made for."""
+    clusters = len(_sizes(tasks))
+    if variants < 2 or clusters >= MIN_TASKS or not any(task.cluster for task in tasks):
+        return []
+    return [
+        f"{len(tasks)} tasks are in {clusters} clusters, and a comparison needs {MIN_TASKS}: the tasks of a cluster count once."
+        " Add tasks of other clusters, or leave out the column cluster if the tasks have nothing in common"
+    ]
 
 
 def design_of(
     *,
-    tasks: int,
+    tasks: Sequence[ExperimentTask],
     variants: Sequence[str],
     models: tuple[str, ...],
     repeats: int,
@@ -71,24 +112,46 @@ def design_of(
     is_free: bool,
     unseeded: tuple[str, ...],
     pilot: Pilot | None,
+    pass_rate: float | None = None,
 ) -> Design:
     """Return the design; what only a pilot can tell is None without one."""
-    runs_of_task = repeats * max(1, len(models))
-    deviation = None if pilot is None else pilot.deviation(runs_of_task)
-    assumption = "pilot" if deviation is not None else "unknown"
-    if deviation is None and primary is not None and primary.is_binary:
-        deviation, assumption = compute_task_deviation(WIDEST, runs_of_task), "binary"
-    cost = 0.0 if is_free else None if pilot is None or pilot.cost is None else pilot.cost * cells
+    sizes, runs = _sizes(tasks), repeats * max(1, len(models))
+    is_binary = primary is not None and primary.is_binary
+    effects: list[float | None]
+    if pass_rate is not None:
+        assumption, effects = "pass_rate", [plan_minimum_effect_of_passes(sizes, runs, pass_rate)]
+    elif pilot is not None and pilot.pass_rate is not None:
+        clustering = min(max(pilot.clustering or 0.0, 0.0), 0.99)
+        assumption, effects = "pilot", [plan_minimum_effect_of_passes(sizes, runs, pilot.pass_rate, clustering)]
+    elif pilot is not None and (deviation := pilot.deviation(runs)) is not None:
+        assumption, effects = "pilot_spread", [plan_minimum_effect_of_numbers(sizes, deviation)]
+    elif is_binary:
+        assumption, effects = "any_rate", [plan_minimum_effect_of_passes(sizes, runs, rate) for rate in PASS_RATES]
+    else:
+        assumption, effects = "unknown", [None]
+    known = [effect for effect in effects if effect is not None]
     seconds = None if pilot is None or pilot.seconds is None else pilot.seconds * cells / places
     return Design(
-        tasks=tasks,
+        tasks=len(tasks),
         variants=tuple(variants),
         models=models,
         repeats=repeats,
         cells=cells,
-        cost=cost,
+        cost=expected_cost(cells, pilot, is_free=is_free),
         seconds=seconds,
-        minimum_effect=compute_minimum_effect(tasks, deviation) if deviation else None,
+        minimum_effect=max(known, default=None),
         assumption=assumption,
         unseeded=unseeded,
+        clusters=len(sizes),
+        least_effect=min(known) if len(known) > 1 else None,
     )
+
+
+def expected_cost(cells: int, pilot: Pilot | None, *, is_free: bool) -> float | None:
+    """Return US dollars for these runs: 0 for models that cost nothing, else by the pilot; None if unknown."""
+    return 0.0 if is_free else None if pilot is None or pilot.cost is None else pilot.cost * cells
+
+
+def _sizes(tasks: Sequence[ExperimentTask]) -> tuple[int, ...]:
+    """Return the number of tasks of each cluster."""
+    return tuple(Counter((bool(task.cluster), task.cluster or task.id) for task in tasks).values())

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from agentnb.agent.agent import Agent
 from agentnb.display.texts.labels import counted
 from agentnb.errors import ExperimentProblems, SettingsError, StoreError
-from agentnb.experiments.design import Design, design_of
+from agentnb.experiments.design import Design, cluster_problems, design_of, expected_cost
 from agentnb.experiments.pilot import Pilot, pilot_of
 from agentnb.experiments.planning.cells import Schedule, Seeds
 from agentnb.experiments.planning.checks import Check, read_checks
@@ -22,9 +22,9 @@ from agentnb.experiments.planning.content import content_hash, source_of
 from agentnb.experiments.planning.problems import are_free, check_models, example_problems, plan_problems, settings_problems
 from agentnb.experiments.planning.tasks import ExperimentTask, read_tasks
 from agentnb.experiments.planning.variants import OWN_MODEL, Variant, name_of, read_variants, unseeded_models
-from agentnb.experiments.results.folder import FOLDER, PLANNED, ExperimentFolder, Memory, Plan, with_note
+from agentnb.experiments.results.folder import FOLDER, PLANNED, ExperimentFolder, Memory, Plan, Records, with_note
 from agentnb.experiments.results.results import Results
-from agentnb.experiments.results.rows import Row
+from agentnb.experiments.results.rows import NOT_RUN, Row
 from agentnb.experiments.running.cell_runs import Work
 from agentnb.experiments.running.control import Control, ProgressWatcher
 from agentnb.experiments.running.cut_runs import continued_job
@@ -38,7 +38,7 @@ from agentnb.runtime.threads import LoopThread
 
 EXCLUSIONS = ("runs that did not complete: not passed in the first analysis, left out of the second",)
 """What is frozen about runs that are excluded."""
-SETTINGS = ("repeats", "places", "seed", "seeds", "executor", "budget")
+SETTINGS = ("repeats", "places", "seed", "seeds", "executor", "budget", "check_seconds")
 """Settings that can be wrong by themselves."""
 AT_A_TIME = 8
 """Cells that run at the same time in the kernel, by default."""
@@ -61,7 +61,7 @@ class Experiment:
 
     ``executor``: ``kernel``, or ``processes``, and ``places`` runs at a time. ``budget``: US dollars for all runs: at it, no
     run begins. ``approve``: decides about calls that need permission, ``never`` by default. ``aa``: allow variants of equal
-    content, to see what chance alone does.
+    content, to see what chance alone does. ``check_seconds``: the time of each check of a run; after it, its value is unknown.
 
     Nothing is checked or run before `design`, `pilot` or `run`, which raise `ExperimentProblems` with all that is wrong.
     """
@@ -81,6 +81,7 @@ class Experiment:
     budget: float | None = None
     approve: Approve | str = "never"
     aa: bool = False
+    check_seconds: float = 60.0
     _original: Experiment | None = field(default=None, repr=False, compare=False)
     """The experiment that this one extends."""
     _more: tuple[tuple[tuple[ExperimentTask, ...], int], ...] = field(default=(), repr=False, compare=False)
@@ -99,8 +100,9 @@ class Experiment:
         """Raise `ExperimentProblems` with all that is wrong. Calls no model and runs no tool."""
         problems = [*self._read.problems]
         if not problems:
-            problems += example_problems(self._read.checks, self._read.tasks)
+            problems += example_problems(self._read.checks, self._read.tasks, self.check_seconds)
             problems += check_models(self._read.variants, self._models, self.budget)
+            problems += cluster_problems(self._read.tasks, len(self._variant_names))
         if not problems and self._plan is not None and self._plan.hash != self._frozen_hash:
             problems.append(
                 f"The experiment has changed since {self._records!r} was begun: {_difference(self._plan.frozen, self._frozen)}."
@@ -109,10 +111,15 @@ class Experiment:
         if problems:
             raise ExperimentProblems.of(problems)
 
-    def design(self) -> Design:
-        """Return the cells, the cost and time to expect, and the minimum detectable effect. Runs nothing."""
+    def design(self, *, pass_rate: float | None = None) -> Design:
+        """Return the cells, the cost and time to expect, and the minimum detectable effect. Runs nothing.
+
+        ``pass_rate``: the share of runs that pass, as you expect it, for an effect without a pilot.
+        """
+        if pass_rate is not None and not 0 < pass_rate < 1:
+            raise SettingsError(f"pass_rate={pass_rate!r} is not a share of runs", "Give a number between 0 and 1, such as 0.6")
         self.check()
-        return self._design()
+        return self._design(pass_rate)
 
     async def pilot(self, n: int = 5, *, watch: ProgressWatcher | None = None, show: bool = True) -> Pilot:
         """Run ``n`` random tasks under all variants, two repeats each, and return what they say of variance, cost and time.
@@ -188,9 +195,13 @@ class Experiment:
             raise SettingsError("The experiment has not begun", "Run it: await exp.run(), or exp.run_sync()")
         total = sum(map(len, self._schedules))
         missing = total - len(rows)
-        if peek and missing:
-            plan = with_note(plan, "looked", f"looked at after {len(rows)} of {total} runs")
-            self._records.keep_plan(plan)
+        looks = [len(rows)] if peek else []
+        if (looked_at := self._records.looked_at()) is not None:  # by tables or plots of the folder
+            looks = [sum(row.at is None or row.at <= looked_at for row in rows), *looks]
+        for text in [f"looked at after {count} of {total} runs" for count in looks if count < total]:
+            if all(note.text != text for note in plan.notes):
+                plan = with_note(plan, "looked", text)
+                self._records.keep_plan(plan)
         return Results(
             rows,
             plan,
@@ -200,6 +211,28 @@ class Experiment:
             is_covered=bool(missing) and not peek,
             unseeded=self._unseeded,
             records=self._records,
+            not_run=self._not_run() if missing else (),
+        )
+
+    def _not_run(self) -> tuple[Row, ...]:
+        """Return the cells that have no row yet, as rows that name the cell."""
+        read, known = self._read, self._records.rows()
+        return tuple(
+            [
+                Row(
+                    cell.key,
+                    read.tasks[cell.task].id,
+                    read.variants[cell.variant].name,
+                    schedule.model_name(cell),
+                    cell.repeat,
+                    cell.seed,
+                    status=NOT_RUN,
+                    cluster=read.tasks[cell.task].cluster,
+                )
+                for schedule in self._schedules
+                for cell in schedule
+                if cell.key not in known
+            ]
         )
 
     @property
@@ -207,20 +240,29 @@ class Experiment:
         """The name of the experiment: a hash of what is frozen."""
         return (self._original or self)._frozen_hash[:12]
 
-    def _design(self) -> Design:
-        read, rows = self._read, self._pilot_rows()
+    def _design(self, pass_rate: float | None = None) -> Design:
+        read = self._read
         return design_of(
-            tasks=len(read.tasks),
+            tasks=read.tasks,
             variants=self._variant_names,
             models=tuple(map(name_of, self._models)),
             repeats=self.repeats + sum(extra for _, extra in self._more),
             cells=sum(map(len, self._schedules)),
             primary=next((one for one in read.checks if one.name == read.primary), None),
             places=self.places or (AT_A_TIME if self.executor == "kernel" else cores()),
-            is_free=are_free(read.variants, self._models),
+            is_free=self._is_free,
             unseeded=self._unseeded,
-            pilot=pilot_of(read.primary, rows, self._variant_names) if rows else None,
+            pilot=self._pilot(),
+            pass_rate=pass_rate,
         )
+
+    def _pilot(self) -> Pilot | None:
+        rows = self._pilot_rows()
+        return pilot_of(self._read.primary, rows, self._variant_names) if rows else None
+
+    @property
+    def _is_free(self) -> bool:
+        return are_free(self._read.variants, self._models)
 
     # What it is made of, read once
 
@@ -308,7 +350,7 @@ class Experiment:
         return content_hash(self._frozen)
 
     @cached_property
-    def _records(self) -> ExperimentFolder | Memory:
+    def _records(self) -> Records:
         if self._original is not None:
             return self._original._records
         if self.folder is False:
@@ -316,7 +358,7 @@ class Experiment:
         return ExperimentFolder(Path(self.folder).expanduser().absolute() if self.folder else Path.cwd() / FOLDER / self.id)
 
     @cached_property
-    def _pilot_records(self) -> ExperimentFolder | Memory:
+    def _pilot_records(self) -> Records:
         """Those of the pilot: beside those of the experiment, so that no table of its folder has them."""
         if self._original is not None:
             return self._original._pilot_records
@@ -341,15 +383,23 @@ class Experiment:
     # Running
 
     def _control(self) -> Control:
-        return Control(self.id, sum(map(len, self._schedules)), self._design().cost, self.budget)
+        cells = sum(map(len, self._schedules))
+        return Control(self.id, cells, expected_cost(cells, self._pilot(), is_free=self._is_free), self.budget)
 
     async def _run(self, control: Control) -> Results:
         records = self._records
         with records.locked():
+            records.cover(True)
             await self._run_cells(self._schedules, records, control, self._begin())
-        if self._plan is None:
-            raise StoreError(f"The folder of the experiment is gone: {records!r}", "Its rows are lost; run it again")
-        return self.results()
+            if (plan := self._plan) is None:
+                raise StoreError(f"The folder of the experiment is gone: {records!r}", "Its rows are lost; run it again")
+            end = control.progress
+            if end.state == "budget":
+                told = f"the budget of ${self.budget:g} was reached after {end.done:,} of {end.total:,} runs"
+                records.keep_plan(with_note(plan, end.state, told))
+            results = self.results()
+            records.cover(bool(results.missing))
+            return results
 
     def _begin(self) -> Plan:
         """Freeze the plan with the first run, and note extensions since."""
@@ -369,18 +419,21 @@ class Experiment:
     async def _run_cells(
         self,
         schedules: Sequence[Schedule],
-        records: ExperimentFolder | Memory,
+        records: Records,
         control: Control,
         plan: Plan | None = None,
     ) -> None:
         rows, read = records.rows(), self._read
         retried = {} if plan is None else _retried(plan, rows)
         spending = CellSpending(self.budget, sum(row.cost or 0.0 for row in rows.values()))
-        work = Work(self.id, read.tasks, read.variants, self._models or (None,), read.checks, read.primary, self.approve)
+        models = self._models or (None,)
+        work = Work(
+            self.id, read.tasks, read.variants, models, read.checks, read.primary, self.approve, float(self.check_seconds)
+        )
         engine = Engine(schedules, work, records, control, spending, self._executor(work, records, spending), retried)
         await engine.run(rows)
 
-    def _executor(self, work: Work, records: ExperimentFolder | Memory, spending: CellSpending) -> Executor:
+    def _executor(self, work: Work, records: Records, spending: CellSpending) -> Executor:
         if self.executor == "processes":
             return InProcesses(work, records, spending, self.places, partial(continued_job, records, work))
         return InKernel(work, records, spending, self.places or AT_A_TIME)

@@ -33,6 +33,8 @@ class Pilot:
     """Seconds per run; None if unknown."""
     reasons: tuple[tuple[str, str], ...] = ()
     """Runs that did not complete, and why."""
+    pass_rate: float | None = None
+    """Share of runs that pass, over all variants, each half a run away from none and all; None for other numbers."""
 
     def deviation(self, repeats: int) -> float | None:
         """Return the standard deviation of the differences of tasks with this many repeats; None if unknown."""
@@ -62,6 +64,8 @@ def pilot_of(primary: str, rows: Sequence[Row], variants: Sequence[str]) -> Pilo
     alike = [
         one for arm in arms.values() if (one := estimate_intraclass_correlation(task_values(arm, arm, primary)[0])) is not None
     ]
+    values = [value for row in rows if (value := row.value(primary)) is not None]
+    passes = {*values} <= {0.0, 1.0} and values
     costs, seconds = [row.cost for row in rows], [row.seconds for row in rows if row.seconds is not None]
     return Pilot(
         runs=len(rows),
@@ -71,4 +75,5 @@ def pilot_of(primary: str, rows: Sequence[Row], variants: Sequence[str]) -> Pilo
         cost=fmean([one or 0.0 for one in costs]) if costs and None not in costs else None,
         seconds=fmean(seconds) if seconds else None,
         reasons=tuple([(row.run_id, row.reason) for row in rows if not row.is_completed]),
+        pass_rate=(sum(values) + 0.5) / (len(values) + 1) if passes else None,
     )

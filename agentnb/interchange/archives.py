@@ -1,14 +1,16 @@
-"""Files within files: gzip and zip, with bounds on their expanded size and their depth."""
+"""Files within files: gzip and zip, also with Zstandard, with bounds on their expanded size and their depth."""
 
 from __future__ import annotations
 
 import gzip
 import io
 import os
+import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from copy import copy
 from functools import partial
 from pathlib import Path
 from posixpath import normpath
@@ -20,6 +22,11 @@ from agentnb.interchange.trace_file import TraceFile
 from agentnb.store.bounds import MAX_STREAMED_BYTES, BoundExceeded, Expansion
 from agentnb.store.regular_files import check_file, opened
 
+if sys.version_info >= (3, 14):
+    from compression.zstd import ZstdError, ZstdFile
+else:
+    from backports.zstd import ZstdError, ZstdFile
+
 MAX_MEMBERS = 100_000
 """Files in an archive."""
 MAX_DIRECTORY_BYTES = 20_000_000
@@ -30,8 +37,12 @@ _STREAMED = frozenset({"lines", "zip"})
 """Kinds of files that are read piece by piece, and so may be larger than one that is read as a whole."""
 _BUFFER_BYTES = 65_536
 _GZIP = b"\x1f\x8b"
-_UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, gzip.BadGzipFile)
-"""What damaged and encrypted archives raise."""
+_ENCRYPTED = 0x1
+"""The flag of a member that is locked by a password."""
+_ZSTANDARD = 93
+"""The compression method of Zstandard."""
+_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, ZstdError, gzip.BadGzipFile)
+"""Exceptions that compressed data raise which do not end, or whose check sums are wrong."""
 
 
 def trace_file(path: Path, *, strict: bool = True) -> TraceFile:
@@ -100,16 +111,15 @@ def zip_file(archive: TraceFile) -> Iterator[Archive]:
     """Open a zip archive. Raises `TraceError` if it is damaged, `BoundExceeded` if its directory is too large."""
     with archive.open() as file:
         whole = file if file.seekable() else io.BytesIO(archive.whole())
-        try:
-            with Archive(whole, archive.name, archive.expansion) as names:
-                yield names
-        except _UNREADABLE as error:
-            raise _damaged(archive.name, error) from error
+        with _unpacking(archive.name):
+            names = Archive(whole, archive.name, archive.expansion)
+        with names:
+            yield names
 
 
 def read_member(names: Archive, name: str, max_bytes: int) -> bytes:
     """Return a file of an open archive. Raises `BoundExceeded` if it expands to more bytes."""
-    with _expanded(names.open(name), names.expansion, name) as file:
+    with _open_member(names, names.getinfo(name), name) as file:
         data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
         raise BoundExceeded(f"{name} expands to more than {max_bytes / 1e6:g} MB", "Leave it out of the archive")
@@ -130,40 +140,59 @@ def _gzip(path: Path, expansion: Expansion) -> Callable[[], Any]:
 
 
 def _member(names: Archive, member: zipfile.ZipInfo, name: str) -> Callable[[], Any]:
-    @contextmanager
-    def expanded() -> Iterator[BinaryIO]:
-        try:
-            file = names.open(member)
-        except _UNREADABLE as error:
-            raise _damaged(name, error) from error
-        with file:
-            yield _expanded(file, names.expansion, name)
-
-    return expanded
+    return lambda: _open_member(names, member, name)
 
 
-def _expanded(file: Any, expansion: Expansion, name: str) -> BinaryIO:
-    return cast(BinaryIO, io.BufferedReader(_Bounded(file, expansion, name), _BUFFER_BYTES))
+@contextmanager
+def _open_member(names: Archive, member: zipfile.ZipInfo, name: str) -> Iterator[BinaryIO]:
+    """Open a file of an archive. Raises `TraceError` for a password or a compression method that cannot be read."""
+    if member.flag_bits & _ENCRYPTED:
+        raise TraceError(f"{name} is locked by a password", "Unpack it with the password first")
+    with ExitStack() as stack:
+        if member.compress_type != _ZSTANDARD:
+            with _unpacking(name):
+                file: Any = stack.enter_context(names.open(member))
+            checksum = None
+        else:  # `zipfile` knows it from Python 3.14 on, and would end with the first of several frames
+            packed = copy(member)
+            packed.compress_type, packed.file_size, packed.CRC = zipfile.ZIP_STORED, member.compress_size, None  # type: ignore[assignment]  # unchecked
+            with _unpacking(name):
+                file = stack.enter_context(ZstdFile(stack.enter_context(names.open(packed))))
+            checksum = member.CRC
+        yield _expanded(file, names.expansion, name, checksum)
 
 
-def _damaged(name: str, error: Exception) -> TraceError:
-    return TraceError(f"{name} cannot be unpacked: {error}", "It is damaged, or locked by a password")
+def _expanded(file: Any, expansion: Expansion, name: str, checksum: int | None = None) -> BinaryIO:
+    return cast(BinaryIO, io.BufferedReader(_Bounded(file, expansion, name, checksum), _BUFFER_BYTES))
+
+
+@contextmanager
+def _unpacking(name: str) -> Iterator[None]:
+    """Raise what unpacking a file raises as `TraceError`."""
+    try:
+        yield
+    except NotImplementedError as error:
+        raise TraceError(f"{name} cannot be unpacked: {error}", "Pack it with Deflate or Zstandard") from error
+    except _DAMAGED as error:
+        raise TraceError(f"{name} cannot be unpacked: {error}", "Copy it again from where it was written") from error
 
 
 class _Bounded(io.RawIOBase):
-    """Reads the expanded bytes of a compressed file, and counts them."""
+    """Reads the expanded bytes of a compressed file, and counts them. ``checksum``: their CRC-32, if it is to be checked."""
 
-    def __init__(self, inner: BinaryIO, expansion: Expansion, name: str) -> None:
-        self._inner, self._expansion, self._name = inner, expansion, name
+    def __init__(self, inner: BinaryIO, expansion: Expansion, name: str, checksum: int | None) -> None:
+        self._inner, self._expansion, self._name, self._checksum = inner, expansion, name, checksum
+        self._sum = 0
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        try:
+        with _unpacking(self._name):
             data = self._inner.read(len(buffer))
-        except _UNREADABLE as error:
-            raise _damaged(self._name, error) from error
+            self._sum = self._sum if self._checksum is None else zlib.crc32(data, self._sum)
+            if not data and self._checksum not in (None, self._sum):
+                raise zipfile.BadZipFile("its check sum is wrong")
         self._expansion.take(len(data))
         buffer[: len(data)] = data
         return len(data)

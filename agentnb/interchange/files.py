@@ -19,6 +19,7 @@ from agentnb.interchange.archives import members, trace_file
 from agentnb.interchange.formats import UnknownFormat, format_of, is_superseded
 from agentnb.interchange.labelled import Assessments, Labels, LabelsBeside, given_labels
 from agentnb.interchange.trace_file import Problem, TraceFile
+from agentnb.store.check_values import note_look
 from agentnb.store.follow import FollowedRun
 from agentnb.store.store import AnyRun, Fold, Store, load_file, load_if_log, unreadable
 
@@ -48,9 +49,10 @@ def load_trace(path: str | Path, *, strict: bool = True, follow: Literal[True]) 
 def load_trace(path: str | Path, *, strict: bool = True, follow: bool = False) -> Run | FollowedRun:
     """Return the run of a file of any format that agentnb reads. A log without an end gives a run with status ``interrupted``.
 
-    Of a run with nested runs and forks in the same file, the outer one is returned. ``strict=False`` leaves out what is
-    damaged. ``follow=True`` returns a `FollowedRun`, which grows with a log that another process writes. Raises `TraceError`
-    if the file cannot be read or holds several runs, `StoreError` if it cannot be opened.
+    Of a run with nested runs and forks in the same file, the outer one is returned; of runs that continue each other, the
+    last. ``strict=False`` leaves out what is damaged. ``follow=True`` returns a `FollowedRun`, which grows with a log that
+    another process writes. Raises `TraceError` if the file cannot be read or holds several runs, `StoreError` if it cannot be
+    opened.
     """
     path = _expanded(path)
     if path.is_dir():
@@ -59,7 +61,10 @@ def load_trace(path: str | Path, *, strict: bool = True, follow: bool = False) -
         return FollowedRun(path)
     runs = [*_whole(path, strict, [])]
     ids = {run.id for run in runs}
-    outer = [run for run in runs if run.parent_id not in ids and (run.forked_from is None or run.forked_from.run_id not in ids)]
+    inner = {run.continued_from for run in runs} | {
+        run.id for run in runs if run.parent_id in ids or (run.forked_from is not None and run.forked_from.run_id in ids)
+    }
+    outer = [run for run in runs if run.id not in inner]
     if len(outer) != 1:
         what = f"{path} holds {len(outer):,} runs" if outer else f"{path} holds no run"
         raise TraceError(what, LoadTraces(str(path), lead="Load all of them") if outer else "")
@@ -183,7 +188,17 @@ def files_of(source: Store | str | Path) -> Iterator[SourceFile]:
     """Yield the files of a store, a folder, a glob or a path, in order of their names. Raises `StoreError` if there is none.
 
     Of a folder that a glob matches they are those in it, as of one that is named, unless its name ends like that of a file.
+    To look at the runs of an experiment that is not done is noted in its folder.
     """
+    folders: set[Path] = set()
+    for file in _files_of(source):
+        if (folder := file.path.parent) not in folders:
+            folders.add(folder)
+            note_look(folder)
+        yield file
+
+
+def _files_of(source: Store | str | Path) -> Iterator[SourceFile]:
     if isinstance(source, Store):
         yield from (SourceFile(path, is_log=True, root=source.folder) for path in sorted(source.folder.glob("*.jsonl")))
         return

@@ -55,7 +55,9 @@ def database(file: TraceFile) -> Iterator[sqlite3.Connection]:
             if code == sqlite3.SQLITE_INTERRUPT:
                 what = f"{file.name} takes more than {MAX_STEPS:,} steps of SQLite to read"
                 raise BoundExceeded(what, "Save what you need of it as JSON") from error
-            raise TraceError(f"{file.name} cannot be read: {error}", "The database is damaged, or locked") from error
+            raise TraceError(
+                f"{file.name} cannot be read: {error}", "Close the programs that use it, and copy it again"
+            ) from error
 
 
 class _Steps:

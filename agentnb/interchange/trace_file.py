@@ -298,9 +298,25 @@ class TraceFile:
             else:
                 self.note("It was cut off", f"line {number}")
 
-    def writer(self, format_name: str, position: str = "", *, task: str = "", trial: str = "", **about: Any) -> RunWriter:
-        """Return a writer for a run of this file. ``position``: where it is, if the file holds several."""
-        return RunWriter(Origin(format_name, self.name, position, task, trial), **about)
+    def numbered(self) -> Iterable[tuple[int, Any]]:
+        """Return the records of JSON Lines with their line numbers, as `records` does; of one document itself as line 1."""
+        return self.records() if self.kind == "lines" else [(1, self.document)]
+
+    def placed(self) -> Iterator[tuple[str, Any]]:
+        """Yield the records of JSON Lines, or the `items` of a document, with their positions; one is held at a time."""
+        if self.kind == "lines":
+            return ((f"line {number}", record) for number, record in self.records(one_by_one=True))
+        return self.items()
+
+    def writer(
+        self, format_name: str, position: str = "", *, task: str = "", trial: str = "", benchmark: Any = "", **about: Any
+    ) -> RunWriter:
+        """Return a writer for a run of this file. ``position``: where it is, if the file holds several.
+
+        ``benchmark``: the one that the task is of. None if the trace does not name it: then it is the name of the file.
+        """
+        named = self.base_name.removesuffix(".gz").rpartition(".")[0] if benchmark is None else str(benchmark)
+        return RunWriter(Origin(format_name, self.name, position, task, trial, named), **about)
 
     def each(self, items: Iterable[tuple[str, T]], read: Callable[[str, T], Run]) -> Iterator[Run]:
         """Yield the run of each item, read with its position; one that is malformed is a `problem`."""
@@ -308,9 +324,14 @@ class TraceFile:
             with self.guarded(position):
                 yield read(position, item)
 
-    def take_each(self, items: Iterable[T], take: Callable[[T], object], position: str = "", what: str = "message") -> None:
-        """Call ``take`` with each part of a run; one that is malformed is a `problem`, and the rest of the run is read."""
-        for index, item in enumerate(items):
+    def take_each(
+        self, items: Iterable[T], take: Callable[[T], object], position: str = "", what: str = "message", first: int = 0
+    ) -> None:
+        """Call ``take`` with each part of a run; one that is malformed is a `problem`, and the rest of the run is read.
+
+        ``first``: the place of the first item.
+        """
+        for index, item in enumerate(items, first):
             with self.guarded(", ".join(filter(None, (position, f"{what} {index}")))):
                 take(item)
 

@@ -56,7 +56,7 @@ def load_yaml(data: bytes, name: str) -> Any:
         raise
     except (YAMLError, ValueError, TypeError, RecursionError) as error:
         what = " ".join(str(error).split())
-        raise TraceError(f"{name} is not YAML that can be read: {what[:300]}", "It is damaged, or of another format") from error
+        raise TraceError(f"{name} is not YAML that can be read: {what[:300]}") from error
     _count(found, name, {}, set())
     return found
 
@@ -67,7 +67,7 @@ def _count(value: Any, name: str, known: dict[int, int], above: set[int]) -> int
         return 1
     place = id(value)
     if place in above:
-        raise TraceError(f"{name} contains itself", "It is damaged, or of another format")
+        raise TraceError(f"{name} contains itself")
     if place not in known:
         above.add(place)
         inner = value.values() if isinstance(value, dict) else value

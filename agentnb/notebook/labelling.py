@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from IPython.core.getipython import get_ipython
 from traitlets import Int, List, Unicode
 
+from agentnb.core.guidance import Guidance
 from agentnb.core.redaction import redact
+from agentnb.detect.rules import INFORMS
+from agentnb.detect.run import Run
 from agentnb.display.lists.blind_view import blind_html
 from agentnb.display.markup import tag
 from agentnb.display.style import style_sheet
@@ -25,10 +28,11 @@ from agentnb.interchange.files import RunSource, folder_of, load_traces
 from agentnb.notebook.frontend import is_attended
 from agentnb.notebook.widgets import STATIC, close, heard_while_busy, script, view_bundle
 from agentnb.notebook.worker import Worker
-from agentnb.store.labels import FILE, Label, append_label, assessments_by_run, read_labels
+from agentnb.store.labels import FILE, Label, append_label, assessments_by_run, read_labels, subject_of
 from agentnb.store.store import Store
 
 HEALTHY_OR_FAILED: Mapping[str, int] = {"healthy": 0, "failed": 1}
+FOLLOWED_OR_NOT: Mapping[str, int] = {"followed": 1, "not followed": 0}
 MAX_LABELS = 9
 """Labels that have a key each."""
 AGAIN = "Run this cell again to continue."
@@ -39,8 +43,9 @@ def label(
     source: RunSource,
     path: str | Path | None = None,
     *,
-    labels: Mapping[str, Value] | Iterable[str] = HEALTHY_OR_FAILED,
+    labels: Mapping[str, Value] | Iterable[str] | None = None,
     who: str = "",
+    followed: bool = False,
 ) -> Labeller:
     """Return a widget to judge runs: it shows one after the other, without what detectors, guidance and policies said of them.
 
@@ -49,10 +54,42 @@ def label(
     the next call continues there; `agentnb.labels` reads it. By default it is ``labels.csv`` in the folder or store that
     ``source`` names, whose labels count for the outcomes of its runs, else in the working folder. ``source``: runs, or what
     `load_traces` takes. ``labels``: words with the values that are stored, at most nine; or a list of names. The words healthy
-    and failed say the outcome of a run. ``who``: whose judgements these are. Raises `SettingsError` for other labels, and if
-    there is no run.
+    and failed say the outcome of a run. ``who``: whose judgements these are. ``followed``: judge each reminder of the runs
+    instead, by the reply to it: followed, or not. Raises `SettingsError` for other labels, and if there is no run, or reminder.
     """
-    return Labeller(load_traces(source), _beside(source) if path is None else Path(path), _checked(labels), who)
+    if labels is None:
+        labels = FOLLOWED_OR_NOT if followed else HEALTHY_OR_FAILED
+    subjects = [subject for run in load_traces(source) for subject in (_reminders(run) if followed else [Subject(run)])]
+    return Labeller(subjects, _beside(source) if path is None else Path(path), _checked(labels), who)
+
+
+class Subject(NamedTuple):
+    """A run to judge, or a reminder in it."""
+
+    run: Run
+    reminder: str = ""
+    """Its round and its place in it, from 1, as in `Label`."""
+    given: Guidance | None = None
+
+    @property
+    def key(self) -> str:
+        """The name by which labels know it."""
+        return subject_of(self.run.id, self.reminder)
+
+    @property
+    def html(self) -> str:
+        """The run, for a reminder up to the reply to it."""
+        return (
+            blind_html(self.run) if self.given is None else blind_html(self.run, int(self.reminder.split(".")[0]), self.given)
+        )
+
+
+def _reminders(run: Run) -> Iterator[Subject]:
+    """Yield the reminders of a run that ask for something, and that a reply followed."""
+    for one in run.rounds:
+        for place, given in enumerate(one.guidance, 1):
+            if given.cell not in INFORMS and one.reply is not None:
+                yield Subject(run, f"{one.index + 1}.{place}", given)
 
 
 def _beside(source: RunSource) -> Path:
@@ -72,16 +109,21 @@ def _checked(labels: Mapping[str, Value] | Iterable[str]) -> dict[str, Value]:
 
 
 class Labeller:
-    """Runs to judge by hand. ``place`` is the index of the one that is shown; ``given`` are the labels by run id."""
+    """Runs, or reminders, to judge by hand. ``place`` is the index of the one that is shown; ``given`` are the labels by
+    `Subject.key`.
+    """
 
-    def __init__(self, runs: list[Any], path: Path, labels: dict[str, Value], who: str) -> None:
-        if not runs:
-            raise SettingsError("There is no run to judge", "Give runs, or a path that holds some")
-        self.runs, self.path, self.labels, self.who = runs, path, labels, who
+    def __init__(self, subjects: list[Subject], path: Path, labels: dict[str, Value], who: str) -> None:
+        if not subjects:
+            raise SettingsError(
+                "There is nothing to judge", "Give runs, or a path that holds some; for reminders, with guidance"
+            )
+        self.subjects, self.path, self.labels, self.who = subjects, path, labels, who
+        self._what = "reminder" if subjects[0].reminder else "run"
         found = read_labels(path) if path.exists() else []
         own = [one for one in found if one.who == who]
-        self.given: dict[str, Value] = {one.run_id: one.label for one in own if one.label is not None}
-        self._words = {one.run_id: one.word for one in own}
+        self.given: dict[str, Value] = {one.subject: one.label for one in own if one.label is not None}
+        self._words = {one.subject: one.word for one in own}
         self._undone: list[tuple[int, Value | None, str]] = []
         """What stood at a place before each judgement of this widget."""
         self._widget: Any = None
@@ -94,17 +136,18 @@ class Labeller:
     @property
     def told(self) -> str:
         """How far it is: ``Run 3 of 20, 2 judged``."""
-        done = sum(run.id in self.given for run in self.runs)
-        if done == len(self.runs):
-            return f"Run {self.place + 1:,} of {len(self.runs):,}. All {counted(done, 'run')} are judged: {self.path}"
-        return f"Run {self.place + 1:,} of {len(self.runs):,}, {done:,} judged"
+        done = sum(one.key in self.given for one in self.subjects)
+        where = f"{self._what.capitalize()} {self.place + 1:,} of {len(self.subjects):,}"
+        if done == len(self.subjects):
+            return f"{where}. All {counted(done, self._what)} are judged: {self.path}"
+        return f"{where}, {done:,} judged"
 
     def judge(self, number: int) -> None:
         """Give the run that is shown its label, counted from 1, save it, and go to the next run without one."""
         if not 1 <= number <= len(self.labels):
             raise SettingsError(f"There is no label {number}", f"Choose 1 to {len(self.labels)}")
-        run_id = self.runs[self.place].id
-        before = self.given.get(run_id), self._words.get(run_id, "")
+        key = self.subjects[self.place].key
+        before = self.given.get(key), self._words.get(key, "")
         word, value = [*self.labels.items()][number - 1]
         self._save(self.place, value, word, perf_counter() - self._since)
         self._undone.append((self.place, *before))
@@ -121,34 +164,34 @@ class Labeller:
 
     def go(self, place: int) -> None:
         """Show the run with this index; the first and the last are the ends."""
-        self.place = max(0, min(place, len(self.runs) - 1))
+        self.place = max(0, min(place, len(self.subjects) - 1))
         self._since = perf_counter()
         self._show()
 
     def _save(self, place: int, value: Value | None, word: str, seconds: float | None) -> None:
         """Append the label to the file; ``value`` None takes back what the run has. The outcome of the run follows."""
-        run = self.runs[place]
+        (run, reminder, _), key = self.subjects[place], self.subjects[place].key
         took = None if seconds is None else round(seconds, 1)
-        append_label(self.path, Label(run.id, value, took, datetime.now(UTC), self.who, word))
-        self._words[run.id] = word
+        append_label(self.path, Label(run.id, value, took, datetime.now(UTC), self.who, word, reminder))
+        self._words[key] = word
         if value is None:
-            self.given.pop(run.id, None)
+            self.given.pop(key, None)
         else:
-            self.given[run.id] = value
+            self.given[key] = value
         run.set_labels(assessments_by_run(read_labels(self.path)).get(run.id, ()))
 
     def _next_open(self, place: int) -> int:
         """Return the next run without a label, from the beginning again after the last; without any, the same place."""
-        places = [*range(place + 1, len(self.runs)), *range(max(0, place))]
-        return next((one for one in places if self.runs[one].id not in self.given), max(0, place))
+        places = [*range(place + 1, len(self.subjects)), *range(max(0, place))]
+        return next((one for one in places if self.subjects[one].key not in self.given), max(0, place))
 
     # The widget
 
     @property
     def _saved(self) -> str:
         """What stays in the notebook without a kernel: true whenever it is read, so without a count that grows."""
-        path, runs = str(self.path), counted(len(self.runs), "run")
-        return f"{runs} to judge by hand. What was judged is in {path}: agentnb.labels({path!r}) reads it. {AGAIN}"
+        path, some = str(self.path), counted(len(self.subjects), self._what)
+        return f"{some} to judge by hand. What was judged is in {path}: agentnb.labels({path!r}) reads it. {AGAIN}"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         plain = {"text/plain": repr(self)}
@@ -171,11 +214,11 @@ class Labeller:
     def _show(self) -> None:
         if self._widget is None:
             return
-        run = self.runs[self.place]
-        value = self.given.get(run.id)
+        subject = self.subjects[self.place]
+        value = self.given.get(subject.key)
         chosen = next((number for number, one in enumerate(self.labels.values(), 1) if one == value), 0)
         with self._widget.hold_sync():
-            self._widget.html, self._widget.told = blind_html(run), self.told
+            self._widget.html, self._widget.told = subject.html, self.told
             self._widget.place, self._widget.chosen = self.place, chosen
 
     def _hear(self, widget: Any, message: Any, buffers: Any) -> None:

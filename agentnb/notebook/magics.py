@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Mapping
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -11,11 +12,13 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments
 
+from agentnb.advice import ListRuns
 from agentnb.agent.agent import Agent
 from agentnb.chat.context_type import ContextType
 from agentnb.detect.run import Run
+from agentnb.display.texts.labels import clean, first_line, short_id
 from agentnb.display.texts.notebook_commands import USUAL_OUT
-from agentnb.errors import SettingsError
+from agentnb.errors import SettingsError, StoreError, nearest
 from agentnb.guidance import GuidanceSet
 from agentnb.interchange.importing import CHOICES
 from agentnb.models.destinations.allowed_urls import with_consent
@@ -23,7 +26,6 @@ from agentnb.models.registry import wire_form
 from agentnb.notebook.agent_options import AgentOptions, make_agent
 from agentnb.notebook.browser import Browser
 from agentnb.notebook.cells.cell_runs import Answer, cell_runs
-from agentnb.notebook.cells.continued_run import continued_run
 from agentnb.notebook.cells.extension_options import chosen_extensions, extension_options
 from agentnb.notebook.cells.interpolation import interpolate, near_misses
 from agentnb.notebook.cells.invocation import invocation_of
@@ -36,13 +38,49 @@ from agentnb.notebook.commands.traces import show_traces
 from agentnb.notebook.dry import dry_text, limits_line
 from agentnb.notebook.frontend import asker
 from agentnb.notebook.magic_errors import one_line_errors, parsed
-from agentnb.notebook.names import check_variable, tools_before, unquoted, words_of
+from agentnb.notebook.names import check_variable, run_names, tools_before, unquoted, words_of
 from agentnb.rerun.replay_result import Replay
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.workers.foreground import Foreground
 from agentnb.session.contexts import ContextChoice
 from agentnb.session.defaults import ON_STOP, typed_rules
 from agentnb.session.session import Session
+
+MAX_PROMPT = 60
+"""Characters of the prompt in the line that says which run is continued."""
+
+
+def continued_run(session: Session, variables: Mapping[str, Any], name: str, out: str) -> tuple[Run, str]:
+    """Return the run to continue, and a line that says which; the line is empty for a run that was named.
+
+    ``name``: a variable that holds a run, the id of a run or a part of it, or empty; ``out``: the variable of ``-o``, or empty.
+    Raises `SettingsError` if there is no such run, or if it has no conversation or has not ended.
+    """
+    name = unquoted(name)
+    if name:
+        return session.conversation(_named(session, variables, name)), ""
+    held = variables.get(out)
+    is_held = isinstance(held, Run) and held.started_at is not None
+    run = session.conversation(held if is_held else None)
+    where = f"in {out}" if is_held else "the last"
+    prompt = first_line(clean(run.prompt), MAX_PROMPT)
+    return run, f"Continuing run {clean(short_id(run.id))} ({where}): {prompt}"
+
+
+def _named(session: Session, variables: Mapping[str, Any], name: str) -> Run:
+    """Return the run of a variable or of an id."""
+    held = variables.get(name)
+    if isinstance(held, Run):
+        return held
+    hint = nearest(name, run_names(variables)) or ListRuns(rest=" lists the runs")
+    if name in variables:
+        raise SettingsError(f"--continue {name}: the variable holds a {type(held).__name__}, not a run", hint)
+    try:
+        return session.stored(name)
+    except StoreError as error:
+        what = f"--continue {name}: there is neither a variable with a run nor a run of this name or id"
+        raise SettingsError(what, hint) from error
+
 
 SEE_TRACES = "%traces? shows the options"
 

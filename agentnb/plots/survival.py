@@ -1,13 +1,12 @@
-"""Rounds until a loop: the share of runs that are still without one after each round."""
+"""Rounds until a loop: the share of runs that have had one after each round."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from math import exp, log
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from agentnb.detect.finding import Detectors, detect_name, findings
-from agentnb.detect.intervals import Z95
 from agentnb.detect.presets import DEFAULT
 from agentnb.detect.run import Run
 from agentnb.interchange.files import load_traces
@@ -23,10 +22,26 @@ if TYPE_CHECKING:
 
 TITLE = "Rounds until a loop"
 LOOPS = ("loop", "stall")
+TASK_TAG = "task:"
+"""Begins the tag of a run that names its task."""
+RESAMPLES = 500
+MIN_UNITS = 6
+
+
+END: TypeAlias = Literal["loop", "completed", "censored"]
+
+
+class RunEnd(NamedTuple):
+    """How a run left the risk of a loop: by one, by completing without one, or unknown after a limit or a stop."""
+
+    unit: Hashable
+    """Its task, or cluster of tasks: its runs are no evidence of their own."""
+    round: int
+    end: END
 
 
 class Step(NamedTuple):
-    """What is known after a round: how many runs were still in, and the share without a loop with its interval."""
+    """What is known after a round with a loop: how many runs were at risk, and the share with a loop with its interval."""
 
     round: int
     at_risk: int
@@ -36,30 +51,26 @@ class Step(NamedTuple):
 
 
 class Arm(NamedTuple):
-    """Runs of a variant by their rounds until a loop, or until they ended without one."""
+    """Runs of a variant until a loop, or until they ended without one."""
 
     name: str
     """Empty for runs without variants."""
-    times: list[tuple[int, bool]]
-    """Of each run its last round, and whether that had the loop."""
-
-    @property
-    def loops(self) -> int:
-        """Runs with a loop."""
-        return sum(is_loop for _, is_loop in self.times)
+    ends: list[RunEnd]
 
     @property
     def label(self) -> str:
         """How the legend names its curve."""
         if not self.name:
-            return "without a loop"
-        return f"{short(self.name)} (n = {counted(len(self.times), 'run')}, {self.loops:,} with a loop)"
+            return "with a loop"
+        loops = sum(one.end == "loop" for one in self.ends)
+        return f"{short(self.name)} (n = {counted(len(self.ends), 'run')}, {loops:,} with a loop)"
 
 
 def survival(source: ArmSource, preset: Detectors = DEFAULT, *, families: Iterable[str] = LOOPS) -> Figure:
-    """Draw the share of runs in which nothing was found yet, by round (Kaplan-Meier), with intervals of 95 per cent.
+    """Draw the share of runs in which something was found, by round (cumulative incidence), with intervals of 95 per cent.
 
-    A run that ended without a finding, at a limit or in any other way, is censored there: it says nothing about later rounds.
+    A run that completed without a finding has none in later rounds either. One that ended in another way, as at a limit, is
+    censored there: it says nothing about later rounds. Intervals come from resampled tasks, or clusters of tasks.
     Takes what the tables take, results of an experiment, or comparisons. Variants have a curve each; those of runs are told by
     their tags ``variant:NAME``. ``families``: the findings that count. Of results and comparisons, loops are those of
     `tables.loops`, whatever ``preset`` and ``families`` are.
@@ -70,10 +81,10 @@ def survival(source: ArmSource, preset: Detectors = DEFAULT, *, families: Iterab
     shown = arms[:MAX_CURVES]
     with plot_style():
         figure, (axes,) = panels(3.0)
-        last = max(time for arm in shown for time, _ in arm.times)
+        last = max(one.round for arm in shown for one in arm.ends)
         lines, marks, says = [], [], []
         for place, arm in enumerate(shown):
-            steps = kaplan_meier(arm.times)
+            steps = cumulative_incidence(arm.ends)
             drawn, censored = _draw(axes, arm, steps, place, len(shown))
             lines += drawn
             marks += censored
@@ -85,7 +96,7 @@ def survival(source: ArmSource, preset: Detectors = DEFAULT, *, families: Iterab
         axes.set_ylabel("share of runs")
         notes = ["Shaded: intervals of 95 per cent", *left_out([arm.name for arm in arms])]
         if is_comparison(source) and (p_value := source.survival.p_value) is not None:  # type: ignore[union-attr]
-            notes[0] += f". Log-rank test, with runs taken as independent: p = {p_value:.2g}"
+            notes[0] += f". Gray's test, with the arms of whole tasks swapped: p = {p_value:.2g}"
         return finish(figure, TITLE, heading, [*lines, *marks[:1]], notes, ". ".join(says))
 
 
@@ -94,13 +105,13 @@ def _arms(source: ArmSource, preset: Detectors, families: set[str]) -> tuple[lis
     rows = rows_by_variant(source)
     if rows is None:
         runs = load_traces(source)  # type: ignore[arg-type]  # no results or comparisons
-        found = [Arm(name, _times(group, preset, families)) for name, group in runs_by_tag(runs).items()]
+        found = [Arm(name, _ends(group, preset, families)) for name, group in runs_by_tag(runs).items()]
     else:
-        found = [Arm(name, [_time(row) for row in group if row.rounds]) for name, group in rows.items()]
-    arms = [arm for arm in found if arm.times]
-    loops = sum(arm.loops for arm in arms)
-    total = sum(len(arm.times) for arm in arms)
-    more = f"{total - loops:,} censored"
+        found = [Arm(name, ends_of(group)) for name, group in rows.items()]
+    arms = [arm for arm in found if arm.ends]
+    ends = Counter(one.end for arm in arms for one in arm.ends)
+    loops, total = ends["loop"], ends.total()
+    more = f"{ends['completed']:,} completed without, {ends['censored']:,} censored"
     if rows is None:
         return arms, about(runs, f"{loops:,} with a loop by {detect_name(preset)}", more)
     return arms, f"n = {counted(total, 'run')}: {loops:,} with a loop, {more}"
@@ -109,48 +120,83 @@ def _arms(source: ArmSource, preset: Detectors, families: set[str]) -> tuple[lis
 def _draw(axes: Axes, arm: Arm, steps: list[Step], place: int, arms: int) -> tuple[list[Any], list[Any]]:
     """Draw the curve of an arm and its censored runs, and return what the legend shows of both."""
     color, _, dashes = SIGNS[place]
-    rounds = [0, *[one.round for one in steps], max(time for time, _ in arm.times)]
-    shares, lows, highs = ([1.0, *[getattr(one, name) for one in steps]] for name in ("share", "low", "high"))
+    rounds = [0, *[one.round for one in steps], max(one.round for one in arm.ends)]
+    shares, lows, highs = ([0.0, *[getattr(one, name) for one in steps]] for name in ("share", "low", "high"))
     axes.fill_between(rounds, [*lows, lows[-1]], [*highs, highs[-1]], step="post", color=color, alpha=0.15, linewidth=0)
     thick = 1.5 + 0.8 * (arms - 1 - place)  # those below are thicker: of equal curves all can be seen
     line = axes.step(
         rounds, [*shares, shares[-1]], dashes, where="post", color=color, label=arm.label, linewidth=thick
     )  # fmt: skip
-    ends = [time for time, is_loop in arm.times if not is_loop]
-    shares_there = [next((one.share for one in reversed(steps) if one.round <= end), 1.0) for end in ends]
-    marks = axes.plot(ends, shares_there, "|", color=INK, markersize=7, label="ended without one (censored)")
+    ends = [one.round for one in arm.ends if one.end == "censored"]
+    shares_there = [next((one.share for one in reversed(steps) if one.round <= end), 0.0) for end in ends]
+    marks = axes.plot(ends, shares_there, "|", color=INK, markersize=7, label="cut short without one (censored)")
     return line, marks if ends else []
 
 
-def _times(runs: Iterable[Run], preset: Detectors, families: set[str]) -> list[tuple[int, bool]]:
-    """Return the rounds until a finding of runs that have rounds."""
-    times = []
+def _ends(runs: Iterable[Run], preset: Detectors, families: set[str]) -> list[RunEnd]:
+    """Return the ends of runs that have rounds, each a unit of its own unless a tag names its task."""
+    ends = []
     for run in runs:
-        found = [one.last + 1 for one in findings(run, preset) if one.family in families]
-        times.append((min(found), True) if found else (len(run.rounds), False))
-    return [one for one in times if one[0]]
+        found = min([one.last + 1 for one in findings(run, preset) if one.family in families], default=None)
+        unit = next((tag for tag in run.tags if tag.startswith(TASK_TAG)), run.id)
+        ends.append(_end(unit, len(run.rounds), found, is_completed=run.status == "completed"))
+    return [one for one in ends if one.round]
 
 
-def _time(row: ArmRow) -> tuple[int, bool]:
-    return (row.rounds, False) if row.loop_round is None else (row.loop_round, True)
+def ends_of(rows: Iterable[ArmRow]) -> list[RunEnd]:
+    """Return the ends of runs that have rounds, by their cluster, else by their task."""
+    return [
+        _end((bool(row.cluster), row.cluster or row.task), row.rounds, row.loop_round, is_completed=row.is_completed)
+        for row in rows
+        if row.rounds
+    ]
 
 
-def kaplan_meier(times: Iterable[tuple[int, bool]]) -> list[Step]:
-    """Return the share that is left after each round in which something was found, with log-log intervals.
+def _end(unit: Hashable, rounds: int, loop: int | None, *, is_completed: bool) -> RunEnd:
+    return RunEnd(unit, rounds, "completed" if is_completed else "censored") if loop is None else RunEnd(unit, loop, "loop")
 
-    Source: Kaplan and Meier (1958), with the variance of Greenwood (1926).
+
+def cumulative_incidence(ends: Sequence[RunEnd]) -> list[Step]:
+    """Return the share with a loop after each round that has one, with intervals from 500 resamples of the units.
+
+    They say nothing under 6 units. Sources: Aalen and Johansen (1978), Scandinavian Journal of Statistics 5; Efron (1979).
     """
-    known = sorted(times)
-    share, variance = 1.0, 0.0
-    steps = []
-    for at in sorted({time for time, is_loop in known if is_loop}):
-        at_risk = sum(time >= at for time, _ in known)
-        found = sum(time == at and is_loop for time, is_loop in known)
-        share *= 1 - found / at_risk
-        if at_risk > found:
-            variance += found / (at_risk * (at_risk - found))
-            width = Z95 * variance**0.5 / log(share)
-            steps.append(Step(at, at_risk, share, share ** exp(-width), share ** exp(width)))
-        else:
-            steps.append(Step(at, at_risk, 0.0, 0.0, 0.0))
-    return steps
+    import numpy as np
+
+    counts = count_ends(ends, [*dict.fromkeys(one.unit for one in ends)])
+    units = len(counts)
+    drawn = np.random.default_rng(0).multinomial(units, [1 / units] * units, RESAMPLES) if units else np.zeros((0, 0))
+    curves = incidence(np.einsum("ru,ukt->rkt", drawn.astype(float), counts))
+    total = counts.sum(axis=0)
+    shares = incidence(total)
+    few = np.zeros_like(shares), np.ones_like(shares)
+    lows, highs = few if units < MIN_UNITS else np.percentile(curves, (2.5, 97.5), axis=0)
+    return [
+        Step(place + 1, int(total[0, place]), *(float(one[place]) for one in (shares, lows, highs)))
+        for place in map(int, np.flatnonzero(total[1]))
+    ]
+
+
+def count_ends(ends: Iterable[RunEnd], units: Sequence[Hashable], last: int | None = None) -> Any:
+    """Return for each unit, in this order, and each round to the last its runs at risk, with a loop, and completing."""
+    import numpy as np
+
+    known = [*ends]
+    order = {unit: place for place, unit in enumerate(units)}
+    counts = np.zeros((len(order), 3, last or max((one.round for one in known), default=0)))
+    for one in known:
+        row = counts[order[one.unit]]
+        row[0, : one.round] += 1
+        if one.end != "censored":
+            row[1 + (one.end == "completed"), one.round - 1] += 1
+    return counts
+
+
+def incidence(counts: Any) -> Any:
+    """Return the share with a loop after each round, of counts at risk, with a loop, and completing."""
+    import numpy as np
+
+    at_risk, loops, completed = np.moveaxis(counts, -2, 0)
+    left = np.cumprod(1 - (loops + completed) / np.maximum(at_risk, 1), axis=-1)
+    before = np.concatenate([np.ones_like(left[..., :1]), left[..., :-1]], axis=-1)
+    return np.cumsum(before * loops / np.maximum(at_risk, 1), axis=-1)

@@ -183,6 +183,10 @@ class Session:
         """Return the experiments that have not ended, oldest first."""
         return [one for one in tuple(self._experiments) if not one.progress.is_over]
 
+    def newest_experiments(self) -> list[Control]:
+        """Return the experiments that have not ended, oldest first, or else the one that began last."""
+        return self.experiments() or self._experiments[-1:]
+
     def interrupted(self) -> Iterator[str]:
         """Yield the ids of the interrupted runs in the store, newest first."""
         here = [live.run_id for live in self.running()]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 
@@ -13,7 +17,13 @@ from agentnb.store.regular_files import opened
 
 ROWS = "experiment.rows"
 """The file of the rows of an experiment, JSON Lines, in the folder of its logs."""
-COMPLETED = "completed"
+Value: TypeAlias = float | bool | None
+WHOLE = ("completed", "unknown")
+"""States of runs that were not cut short, as far as is known: traces of other products may lack the end."""
+CUT_SHORT = ("limited", "stopped")
+"""States of runs that a limit or a policy ended. All others were ended by the provider, a person, or the end of a process."""
+COVER = "experiment.covered"
+"""The file that is there until all cells of an experiment have a row; it holds the time of the first look at its runs."""
 
 
 class _Row(msgspec.Struct, frozen=True):
@@ -22,7 +32,8 @@ class _Row(msgspec.Struct, frozen=True):
     run_id: str = ""
     status: str = "failed"
     primary: str = ""
-    values: dict[str, float | bool | None] = {}
+    values: dict[str, Value] = {}
+    end: str = ""
 
 
 _decoder = msgspec.json.Decoder(_Row)
@@ -39,19 +50,37 @@ def assessments_of_rows(folder: Path) -> dict[str, tuple[Assessment, ...]]:
     for line in lines:
         try:
             row = _decoder.decode(line)
-        except msgspec.DecodeError:  # blank, or cut off when a process died
+        except ValueError:  # blank, damaged, or cut off when a process died
             continue
         if row.run_id and (assessment := _assessment(row)) is not None:
             found[row.run_id] = (assessment,)
     return found
 
 
+def settle_value(value: Value, status: str) -> Value:
+    """Return the value of a check of the result for a run that ended like this: cut short, it has not passed, and no number.
+
+    Of a run that failed the value is unknown.
+    """
+    if status in WHOLE:
+        return value
+    return False if status in CUT_SHORT and isinstance(value, bool) else None
+
+
+def note_look(folder: Path) -> None:
+    """Note that the runs of a folder are looked at, if an experiment in it is not done and nobody has looked before."""
+    with suppress(OSError):  # nothing is covered, or the folder is a copy that only its owner changes
+        descriptor = os.open(folder / COVER, os.O_RDWR)
+        try:
+            if not os.fstat(descriptor).st_size:
+                os.write(descriptor, datetime.now(UTC).isoformat().encode())
+        finally:
+            os.close(descriptor)
+
+
 def _assessment(row: _Row) -> Assessment | None:
-    if not row.primary:
-        return None
-    if row.status != COMPLETED:
-        return Assessment("failed", "check", row.primary)
     value = row.values.get(row.primary)
+    value = value if row.end else settle_value(value, row.status)
     if value is None:
         return None
     if isinstance(value, bool):

@@ -27,7 +27,7 @@ LINES = frozenset({".jsonl", ".ndjson"})
 
 
 class Label(msgspec.Struct, frozen=True):
-    """One judgement of a run."""
+    """One judgement of a run, or of a reminder in it."""
 
     run_id: str
     label: int | str | None
@@ -39,12 +39,24 @@ class Label(msgspec.Struct, frozen=True):
     who: str = ""
     word: str = ""
     """What was chosen, in words: `label` may be a number for it. Empty in files of earlier versions."""
+    reminder: str = ""
+    """The reminder that it is about: its round and its place in it, from 1, such as ``3.1``; empty: it is about the run."""
+
+    @property
+    def subject(self) -> str:
+        """The run, and the reminder in it, if it is about one."""
+        return subject_of(self.run_id, self.reminder)
 
     @property
     def assessment(self) -> Assessment | None:
-        """What it says of the run's outcome; None unless the word is healthy or failed."""
-        outcome = BY_LABEL.get((self.word or str(self.label)).strip().casefold())
+        """What it says of the run's outcome; None unless the word is healthy or failed, and it is about the run."""
+        outcome = None if self.reminder else BY_LABEL.get((self.word or str(self.label)).strip().casefold())
         return None if outcome is None else Assessment(outcome, "label", self.who)
+
+
+def subject_of(run_id: str, reminder: str = "") -> str:
+    """Return the name by which labels know a run, or a reminder in it."""
+    return f"{run_id}#{reminder}" if reminder else run_id
 
 
 _COLUMNS = Label.__struct_fields__
@@ -54,8 +66,8 @@ FILE = "labels.csv"
 
 
 def labels(path: str | Path, *, who: str | None = None) -> pd.DataFrame:
-    """Return the labels of a file as one row per run and person: ``run_id``, ``label``, ``seconds``, ``at`` (UTC), ``who``,
-    ``word``.
+    """Return the labels of a file as one row per run, or reminder, and person: ``run_id``, ``label``, ``seconds``, ``at``
+    (UTC), ``who``, ``word``, ``reminder``.
 
     ``who``: only those of this person. ``label`` holds whole numbers if all labels are such, else texts. Raises `StoreError` if
     the file cannot be read, `TraceError` if it holds no labels.
@@ -72,12 +84,15 @@ def labels(path: str | Path, *, who: str | None = None) -> pd.DataFrame:
         "at": pd.Series(pd.to_datetime([one.at for one in found], utc=True), dtype="datetime64[us, UTC]"),
         "who": pd.Series([one.who for one in found], dtype="str"),
         "word": pd.Series([one.word or None for one in found], dtype="str"),
+        "reminder": pd.Series([one.reminder or None for one in found], dtype="str"),
     }
     return pd.DataFrame(columns)
 
 
 def read_labels(path: str | Path) -> list[Label]:
-    """Return the last label of each run by each person, in the order of the first ones; without those taken back.
+    """Return the last label of each run, or reminder, by each person, in the order of the first ones.
+
+    Those that were taken back are left out.
 
     A last line that was cut off, as its process died, is left out.
     """
@@ -89,7 +104,7 @@ def read_labels(path: str | Path) -> list[Label]:
         raise StoreError(f"{path} cannot be read: {error.strerror or error}", "label(runs, path) writes it") from error
     last: dict[tuple[str, str], Label] = {}
     for one in _lines(path, text) if path.suffix.lower() in LINES else _rows(path, text):
-        last[one.run_id, one.who] = one
+        last[one.subject, one.who] = one
     return [one for one in last.values() if one.label is not None]
 
 
@@ -114,7 +129,10 @@ def assessments_by_run(labels: Iterable[Label]) -> dict[str, tuple[Assessment, .
 
 
 def append_label(path: str | Path, label: Label) -> None:
-    """Append a judgement to a file of labels, in one write that is on the disk before this returns; raise `StoreError`."""
+    """Append a judgement to a file of labels, in one write that is on the disk before this returns.
+
+    Raises `StoreError`, also for a label of a reminder where an earlier version has left no column for it.
+    """
     path = Path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -141,6 +159,8 @@ def _written(path: Path, label: Label, header: tuple[str, ...], *, first: bool) 
     if first:
         writer.writerow(header)
     plain = msgspec.to_builtins(label)
+    if label.reminder and "reminder" not in header:
+        raise StoreError(f"{path} has labels of runs, and no column for reminders", "Choose another file")
     writer.writerow(["" if plain.get(name) is None else plain[name] for name in header])
     return written.getvalue().encode("utf-8", "replace")
 
@@ -178,6 +198,7 @@ def _rows(path: Path, text: str) -> Iterable[Label]:
             _converted(given["at"], datetime),
             given["who"],
             given["word"],
+            given["reminder"],
         )
 
 

@@ -37,7 +37,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]  # it is a module or None
 
 INDEX = "index.json"
-LAYOUT = 4
+LAYOUT = 5
 """Changes when the files of a cache, or values in them, change their meaning."""
 KEPT = 3600
 """Seconds for which parts are kept that are no longer used."""

@@ -60,6 +60,19 @@ class Call(NamedTuple):
     """The first run of its conversation, if that is not the run's."""
 
     @property
+    def response_id(self) -> str | None:
+        """The provider's id of the reply, if a trace has it."""
+        found = self.metadata.get("response_id")
+        return found if isinstance(found, str) else None
+
+    @property
+    def copied_from(self) -> str | None:
+        """The run that made the call, if this one is a fork that repeats it."""
+        fork = self.run.forked_from
+        is_copy = fork is not None and self.run.origin is None and self.round is not None and self.round < fork.round
+        return fork.run_id if fork is not None and is_copy else None
+
+    @property
     def attempts(self) -> int:
         """Attempts made."""
         if self.operation == CLARIFY_BLANK:

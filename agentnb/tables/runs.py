@@ -12,11 +12,14 @@ from agentnb.core.log.outcome import Assessment, deciding
 from agentnb.core.run.inner_calls import outer_calls
 from agentnb.core.run.rounds import WorkflowRound
 from agentnb.core.todos import has_open, open_todos
+from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
 from agentnb.interchange.files import RunSource, labels_beside
 from agentnb.tables.columns import Column, columns_of, counted, number_of, success_of
 from agentnb.tables.folders import frame_of
 from agentnb.tables.frames import Table
+from agentnb.tables.model_calls import model_calls
+from agentnb.tables.usage import is_copy
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,6 +45,21 @@ def _violations(run: Run) -> int | None:
 def _followed(run: Run) -> int | None:
     followed = sum(verdict.followed is True for one in run.rounds for verdict in one.followed)
     return followed if any(one.guidance for one in run.rounds) else counted(run, 0)
+
+
+def _stated(run: Run) -> Usage:
+    """Return the usage of the run as its trace sums it up."""
+    return (run.origin.stated if run.origin else None) or UNKNOWN
+
+
+def _replies(run: Run) -> str | None:
+    """Return the model calls of a run, as JSON, that another run may have too."""
+    if run.forked_from is None and not any("response_id" in one.metadata for one in run.rounds):
+        return None
+    calls = [call for call in model_calls(run) if call.response_id or call.copied_from]
+    return _json(
+        [(one.round, one.response_id, one.copied_from, one.usage.input, one.usage.output, one.usage.cost) for one in calls]
+    )
 
 
 def _amount(value: Any) -> float | None:
@@ -72,6 +90,9 @@ COLUMNS: list[Column[Run]] = columns_of(
         "guidance_given": lambda run: counted(run, sum(len(one.guidance) for one in run.rounds)),
         "guidance_followed": _followed,
         "spent": lambda run: run.spent or counted(run, 0),
+        "stated_input_tokens": lambda run: _stated(run).input,
+        "stated_output_tokens": lambda run: _stated(run).output,
+        "stated_cost": lambda run: _stated(run).cost,
         "budget": lambda run: _amount(run.settings.get("budget")),
         "seconds": lambda run: run.seconds if _has_end(run) else None,
         "error": lambda run: str(run.error) if run.error else None,
@@ -79,6 +100,7 @@ COLUMNS: list[Column[Run]] = columns_of(
         "origin_format": lambda run: run.origin.format if run.origin else None,
         "origin_file": lambda run: run.origin.file or None if run.origin else None,
         "origin_position": lambda run: run.origin.position or None if run.origin else None,
+        "benchmark": lambda run: run.origin.benchmark or None if run.origin else None,
         "task": lambda run: run.origin.task or None if run.origin else None,
         "trial": lambda run: run.origin.trial or None if run.origin else None,
         "recorded": lambda run: _json(run.settings.get("recorded")),
@@ -89,12 +111,27 @@ COLUMNS: list[Column[Run]] = columns_of(
 
 
 TABLE = Table("runs", COLUMNS, lambda run: [run])
+_WITH_REPLIES = TABLE._replace(name="runs_with_replies", columns=[*COLUMNS, Column("replies", "str", _replies, "", "")])
 
 
 def runs(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
     """Return one row per run: what it was, how it ended, what it took."""
-    frame = frame_of(source, TABLE, cache)
+    frame = _without_copies(frame_of(source, _WITH_REPLIES, cache))
     return _with_labels(frame, labels_beside(source))
+
+
+def _without_copies(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with each reply in the own usage of one run: the first that has it."""
+    import pandas as pd
+
+    kept = frame.pop("replies").dropna()
+    names = ["place", "run_id", "round", "response_id", "copied_from", "input_tokens", "output_tokens", "cost"]
+    rows = [(place, frame["run_id"][place], *row) for place, text in kept.items() for row in msgspec.json.decode(text)]
+    calls = pd.DataFrame(rows, columns=names)
+    copies = calls[is_copy(calls, frame["run_id"])].groupby("place")[names[-3:]].sum()
+    for name in names[-3:]:
+        frame.loc[copies.index, f"own_{name}"] -= copies[name].astype(frame[f"own_{name}"].dtype)
+    return frame
 
 
 def _with_labels(frame: pd.DataFrame, labels: Mapping[str, Sequence[Assessment]]) -> pd.DataFrame:

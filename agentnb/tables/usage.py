@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agentnb.core.run.facts import RunFacts
@@ -62,22 +62,26 @@ def _answered_by(metadata: dict[str, Any]) -> str | None:
     return name if isinstance(name, str) and name else None
 
 
+_REPLY = ["response_id", "input_tokens", "output_tokens"]
+"""The columns in which copies of a reply agree: some servers give all replies one id."""
 TABLE = Table("usage", COLUMNS, _rows, folded)
 
 
 def usage(source: RunSource, *, cache: bool | None = None) -> pd.DataFrame:
     """Return one row per model call, in order, including failed ones.
 
-    The calls of a nested run are rows of its own log; if that is not read, one row of the run around it sums them up. Sums
-    count each call once.
+    The calls of a nested run are rows of its own log; if that is not read, one row of the run around it sums them up. A reply
+    that forked and resumed sessions copied is a row of the first of them. Sums count each call once.
     """
-    return _drop_repeated(frame_of(source, TABLE, cache))
+    calls = frame_of(source, TABLE, cache)
+    nested, run_ids = calls["nested_run"], calls["run_id"].unique()
+    is_twice = is_copy(calls, run_ids) | (nested.notna() & (nested.isin(run_ids) | nested.duplicated()))
+    return calls[~is_twice].reset_index(drop=True) if is_twice.any() else calls
 
 
-def _drop_repeated(calls: pd.DataFrame) -> pd.DataFrame:
-    """Return the table without rows for nested runs whose own calls it has, or which several runs around them sum up."""
-    nested = calls["nested_run"]
-    if not nested.notna().any():
-        return calls
-    is_twice = nested.notna() & (nested.isin(calls["run_id"].unique()) | nested.duplicated())
-    return calls[~is_twice].reset_index(drop=True)
+def is_copy(calls: pd.DataFrame, run_ids: Sequence[str]) -> pd.Series:
+    """Return which of these calls other rows have too. ``run_ids``: the runs that are read."""
+    known = calls[calls["response_id"].notna()]
+    replies = known.groupby(_REPLY, dropna=False)
+    is_later = (known["run_id"] != replies["run_id"].transform("first")) | known.duplicated([*_REPLY, "run_id", "round"])
+    return calls["copied_from"].isin(run_ids) | calls.index.isin(known.index[is_later])

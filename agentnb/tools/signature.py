@@ -22,10 +22,8 @@ import msgspec
 from agentnb.core.schema.json_schema import UnusableSchema, schema_errors
 from agentnb.core.schema.whole_numbers import whole_numbers
 from agentnb.errors import InvalidTool, with_names
-from agentnb.tools.library.hints import UNREADABLE, read_hints
+from agentnb.tools.library.hints import UNREADABLE, is_of_library, read_hints, short_description, shortened
 from agentnb.tools.library.json_types import INEXPRESSIBLE, is_type, json_part, left_out, path_schema
-from agentnb.tools.library.origin import is_of_library
-from agentnb.tools.library.short_texts import short_description, shortened
 from agentnb.tools.tool import ToolContext, ToolOutcome, failure
 
 MAX_SHOWN = 200

@@ -13,6 +13,7 @@ import msgspec
 from agentnb.core.display_data import Table
 from agentnb.core.messages import Image, Text, ToolResult, encodable
 from agentnb.core.questions import QuestionKind
+from agentnb.core.redaction import redact
 from agentnb.core.request import ROLES, Request, ToolRole, ToolSpec
 from agentnb.errors import InvalidTool, NobodyToAsk, SettingsError
 
@@ -253,6 +254,15 @@ def failure(error_code: str, problem: str, advice: str = "") -> ToolOutcome:
     """Return an outcome that tells the model what went wrong and, on a line of its own, what to try."""
     text = f"{problem}\n{advice}" if advice else problem
     return ToolOutcome(False, (Text(text),), error_code=error_code, problem=problem)
+
+
+class ToolRefused(Exception):
+    """A call that a built-in tool does not carry out. ``outcome`` tells the model why, and what to try instead."""
+
+    def __init__(self, error_code: str, problem: str, advice: str = "") -> None:
+        problem, advice = redact((encodable(problem), encodable(advice)))
+        super().__init__(error_code, problem, advice)
+        self.outcome = failure(error_code, problem, advice)
 
 
 def check_tool(name: str, timeout: float | None, role: ToolRole | None) -> None:

@@ -40,7 +40,7 @@ FORGET = """
 def forget():
     import gc, sys
     from ipywidgets import Widget
-    from agentnb.notebook.card.settings import card_settings
+    from agentnb.notebook.card.view import card_settings
     shell = get_ipython()
     shell.run_line_magic("unload_ext", "agentnb")
     for name in [name for name in vars(shell) if name.startswith("_agentnb")]:

@@ -275,8 +275,9 @@ def test_a_word_of_the_person_begins_every_row_anew_and_keeps_what_is_counted_fo
 
 def test_a_word_of_the_person_keeps_which_tools_failed_last() -> None:
     tale = Story().called("look", is_error=True).called("look", is_error=True)
-    assert tale.run.judged.failures == ToolFailures(2, ("look",), {"look": 2}, tale.run.judged.failures.calls)
-    assert tale.heard().run.judged.failures == ToolFailures(0, ("look",), {}, tale.run.judged.failures.calls)
+    last = tale.run.judged.failures.calls, tale.run.judged.failures.errors
+    assert tale.run.judged.failures == ToolFailures(2, ("look",), {"look": 2}, *last)
+    assert tale.heard().run.judged.failures == ToolFailures(0, ("look",), {}, *last)
 
 
 def test_the_counts_of_a_run_are_those_of_its_events() -> None:

@@ -55,9 +55,9 @@ def scores(capsys: pytest.CaptureFixture[str], *given: str) -> list[str]:
 def test_each_set_has_a_line_with_hits_alarms_and_baselines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = scores(capsys, str(labelled(tmp_path)))
     assert found[:3] == [
-        "quiet 1 0 of 1 0 (0-79)",
-        "told 2 1 of 1 1.00 (0.34-1.00) 0 of 1 0 (0-79) texts 1.00 (0.34-1.00) 0.67 (0.17-0.95) from 7",
-        "told, sure 1 1 of 1 1.00 (0.34-1.00) 0 of 0 texts 1.00 (0.34-1.00) 1.00 (0.34-1.00) from 7",
+        "quiet no 1 0 of 1 0 (0-79)",
+        "told no 2 1 of 1 1.00 (0.34-1.00) 0 of 1 0 (0-79) texts 1.00 (0.34-1.00) 0.67 (0.17-0.95) from 7",
+        "told, sure no 1 1 of 1 1.00 (0.34-1.00) 0 of 0 texts 1.00 (0.34-1.00) 1.00 (0.34-1.00) from 7",
     ]
     assert [line.split(" 1 of 1")[0] for line in found[3:]] == ["all 3", "all, sure 2"]
 
@@ -78,7 +78,7 @@ def test_labels_may_be_in_folders_of_their_own_and_an_alarm_is_counted(
     labelled(tmp_path / "b", ["calm:complex,0,single-reader,high,0,complex-fails.json,"])
     found = scores(capsys, str(tmp_path))
     assert [line.split()[0] for line in found] == ["calm", "told", "all"]
-    assert found[0] == "calm 1 1 of 1 100 (21-100)"
+    assert found[0] == "calm no 1 1 of 1 100 (21-100)"
 
 
 def test_every_run_is_in_one_of_two_parts_by_its_name_alone(tmp_path: Path) -> None:
@@ -105,3 +105,20 @@ def test_make_scores_says_what_to_give() -> None:
     root = SCRIPT.parents[1]
     said = subprocess.run(["make", "-n", "scores", "TRACES=a folder"], cwd=root, capture_output=True, text=True, check=True)
     assert 'benchmarks/detectors.py "a folder"' in said.stdout
+
+
+def test_the_thresholds_are_those_of_the_file_with_the_sets_that_they_were_chosen_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert BENCH.thresholds() == BENCH.chosen()["thresholds"] and BENCH.chosen()["preset"] == "default"
+    folder = str(labelled(tmp_path, [ROWS[0], ROWS[0].replace("told:", "kimi:"), ROWS[3]]))
+    assert [line.split()[:2] for line in scores(capsys, folder)[:3]] == [["kimi", "yes"], ["quiet", "no"], ["told", "no"]]
+    monkeypatch.setitem(BENCH.chosen.__globals__, "chosen", lambda: {"date": "2026-01-01", "sets": {}, "thresholds": {}})
+    BENCH.main([folder])
+    assert "chosen on 2026-01-01" in (said := capsys.readouterr().out) and "except those of nothing_new, " in said
+
+
+def test_labels_that_somebody_gave_by_keys_are_no_set(tmp_path: Path) -> None:
+    labelled(tmp_path / "a", ROWS[:1])
+    (tmp_path / "labels.csv").write_text("run_id,label,reminder\nr-1,1,2.1\n", encoding="utf-8")
+    assert [one.set for one in BENCH.labelled_runs(str(tmp_path))] == ["told"]

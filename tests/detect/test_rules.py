@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from itertools import product
+from typing import Any
 
 import pytest
 from asserted_sentences import Snapshot
@@ -10,11 +12,11 @@ from msgspec.structs import replace
 from run_builder import Story, guidance_of, todo
 
 from agentnb.agent.agent import Agent
-from agentnb.core.guidance import Followed
+from agentnb.core.guidance import Followed, Guidance
 from agentnb.core.log import events as e
 from agentnb.core.messages import Message, Text, ToolCall
-from agentnb.core.todos import TODO_TOOL
-from agentnb.detect.rules import CELLS, RoundFacts, judged
+from agentnb.core.todos import TODO_TOOL, Todo
+from agentnb.detect.rules import CELLS, NO_WORK, RoundFacts, judged
 from agentnb.detect.run import Run
 from agentnb.models.model import Reply
 from agentnb.models.scripted import ScriptedModel
@@ -23,26 +25,37 @@ from agentnb.tools.todos.board import TodoBoard
 DOING, DONE = "in-progress", "completed"
 FACTS = RoundFacts.__struct_fields__
 ALL = (*CELLS, "intervention", "workflow", "already_said", "tool_failed", "failure_loop", "a cell of somebody else")
-RULES = {
-    "todos_tools": lambda it: (it.called or it.ended_blocked) and not it.undisciplined,
-    "tools": lambda it: it.called or it.answered or it.complete,
-    "intervention": lambda it: it.worked or it.completed or it.blocked or it.ended_blocked,
-    "text": lambda it: it.called or it.complete or it.ended_blocked,
-    "workflow": lambda it: it.called or it.complete or it.ended_blocked,
-    "already_said": lambda it: it.called or it.complete or (it.answered and not it.repeats),
-    "tool_failed": lambda it: not it.made_again and not it.completed_unfinished and (it.called or it.answered),
-    "failure_loop": lambda it: not it.failed_again and (it.called or it.answered),
+WORK = {"acted", "marked", "blocked", "begun", "ended_blocked"}
+ONWARD = {"complete", "acted", "marked", "blocked", "begun", "planned"}
+RULES: dict[str, tuple[set[str], set[str]]] = {
+    "todos_tools": (WORK, {"undisciplined", "begun_beside"}),
+    "todos_text": (WORK, {"begun_beside"}),
+    "tools": ({"told_results", "named_failure"} | ONWARD, set()),
+    "text": (ONWARD | {"ended_blocked"}, set()),
+    "workflow": (ONWARD | {"ended_blocked"}, set()),
+    "already_said": (ONWARD | {"ended_blocked", "concluded"}, set()),
+    "intervention": ({"worked_anew", "marked", "blocked", "ended_blocked"}, {"begun_beside"}),
+    "tool_failed": ({"acted", "blocked", "named_failure"}, {"made_again", "completed_unfinished", "begun_beside"}),
+    "failure_loop": ({"acted", "blocked", "named_failure"}, {"failed_again", "begun_beside", "left_unfinished"}),
 }
+"""The facts of which guidance of each cell asks for any, and those that it forbids."""
+BY_SHAPE = ({"called", "ended_blocked"}, set[str]())
 """All others want a tool call, or a text when every open todo is blocked."""
+
+
+def of_facts(*names: str) -> RoundFacts:
+    """A round of which these facts are true."""
+    return RoundFacts(*[name in ("replied", *names) for name in FACTS])
 
 
 def test_each_cell_is_judged_by_its_own_rule_whatever_a_round_did(subtests: pytest.Subtests) -> None:
     for cell in ALL:
         with subtests.test(cell=cell):
-            rule = RULES.get(cell, lambda it: it.called or it.ended_blocked)
-            for facts in product([False, True], repeat=len(FACTS) - 1):
-                facts = RoundFacts(True, *facts)
-                assert judged(guidance_of(cell), facts).followed is rule(facts), facts
+            asks, forbids = RULES.get(cell, BY_SHAPE)
+            for name in {*FACTS} - {"replied"}:
+                assert judged(guidance_of(cell), of_facts(name)).followed is (name in asks), name
+            for asked, forbidden in product(asks, forbids):
+                assert judged(guidance_of(cell), of_facts(asked, forbidden)).followed is False, (asked, forbidden)
 
 
 def test_without_a_reply_nothing_is_known(subtests: pytest.Subtests) -> None:
@@ -55,13 +68,13 @@ def test_without_a_reply_nothing_is_known(subtests: pytest.Subtests) -> None:
 def test_every_verdict_has_its_reason(subtests: pytest.Subtests) -> None:
     for cell in ALL:
         with subtests.test(cell=cell):
-            for facts in product([False, True], repeat=len(FACTS)):
-                assert judged(guidance_of(cell), RoundFacts(*facts)).why
+            for name in FACTS:
+                assert judged(guidance_of(cell), of_facts(name)).why
 
 
 def test_the_reason_names_the_fault(snapshot: Snapshot) -> None:
     idle = RoundFacts(*[name in ("replied", "answered") for name in FACTS])
-    assert judged(guidance_of("todos_text"), idle).why == "no tool was called"
+    assert judged(guidance_of("a cell of somebody else"), idle).why == "no tool was called"
     assert judged(guidance_of("intervention"), idle).why == snapshot
     assert judged(guidance_of("todos_tools"), replace(idle, called=True, undisciplined=True)).why == snapshot
 
@@ -112,19 +125,89 @@ def test_work_that_never_ran_is_no_breach_of_the_list(code: str) -> None:
     assert followed(tale) == [True]
 
 
-def test_planning_follows_the_cell_of_the_list() -> None:
-    assert followed(Story(todo(1)).called(TODO_TOOL, "think", guidance=(guidance_of("todos_tools"),))) == [True]
+ON_LIST = (guidance_of("todos_tools"),)
 
 
-def test_an_intervention_is_followed_by_work_or_a_completed_todo_and_by_nothing_less() -> None:
+def listing(tale: Story, *todos: Todo, guidance: Sequence[Guidance] = ON_LIST, more: Sequence[str] = ()) -> Story:
+    """A round in which the model makes its list this, and then calls other tools."""
+    tale.begun(*guidance)
+    call, others = tale.call(TODO_TOOL), [tale.call(name) for name in more]
+    tale.replied(call, *others).listed(*todos, call_id=call.id).ran(call)
+    for other in others:
+        tale.ran(other)
+    return tale.ended()
+
+
+def test_the_cell_of_the_list_wants_work_or_a_list_that_work_has_changed(subtests: pytest.Subtests) -> None:
+    doing, done, two = todo(1, DOING), todo(1, DONE), Story(todo(1, DOING), todo(2, DOING))
+    three = Story(doing, todo(2, DOING), todo(3))
+    stories = {
+        "work": (Story(doing).called("look", guidance=ON_LIST), True),
+        "the list is read": (Story(doing).called(TODO_TOOL, "think", guidance=ON_LIST), False),
+        "the list is reworded": (listing(Story(doing), todo(1, DOING, "Otherwise")), False),
+        "a todo is begun": (listing(Story(todo(1)), doing), True),
+        "completed after work": (listing(Story(doing).called("look"), done), True),
+        "completed with its work": (listing(Story(doing), done, more=("look",)), True),
+        "completed without work": (listing(Story(doing), done), False),
+        "completed without work after another": (listing(listing(two.called("look"), done), done, todo(2, DONE)), False),
+        "blocked": (listing(Story(doing), todo(1, "blocked")), True),
+        "the next is begun, the last left": (listing(Story(doing, todo(2)), doing, todo(2, DOING), more=("see",)), False),
+        "the next is begun, the last completed": (listing(Story(doing, todo(2)), done, todo(2, DOING), more=("see",)), True),
+        "the next is begun, an older one is left": (listing(three, doing, todo(2, DONE), todo(3, DOING), more=("see",)), True),
+        "two at once that may": (listing(Story(doing, todo(2)), doing, todo(2, DOING, can_run_parallel=True)), True),
+    }  # fmt: skip
+    for name, (tale, verdict) in stories.items():
+        with subtests.test(name):
+            assert followed(tale) == [verdict]
+
+
+def test_a_call_is_work_again_only_with_another_result(subtests: pytest.Subtests) -> None:
+    def again(text: str, between: Callable[[Story], Any] = lambda tale: tale, *todos: Todo, **how: Any) -> Story:
+        """The same call twice: its results are "ok" and this, or fail both times."""
+        tale = Story(*todos).begun()
+        first, second = ToolCall("look", {}, "first"), ToolCall("look", {}, "second")
+        tale.replied(first).ran(first, **how).ended()
+        between(tale)
+        return tale.begun(guidance_of("workflow")).replied(second).ran(second, text, **how).ended()
+
+    mended = Story()
+    for how in (FAILED, {}):
+        call = mended.begun(*[guidance_of("workflow")] * (not how)).call("look")
+        mended.replied(call).ran(call, **how).ended()
+        mended = mended if not how else mended.said()
+    for name, tale, verdict in (
+        ("a failure whose words come without one", mended, True),
+        ("the same result", again("ok"), False),
+        ("another result", again("more"), True),
+        ("the same after other work", again("ok", lambda tale: tale.called("see")), False),
+        ("the same after the person spoke", again("ok", lambda tale: tale.heard("Once more.")), True),
+        ("the same failure at once", again("ok", **FAILED), False),
+        (
+            "the same failure later, for an open todo",
+            again("ok", lambda tale: tale.said("Hm."), todo(1, DOING), **FAILED),
+            True,
+        ),
+        ("the same failure later, none is", again("ok", lambda tale: tale.said(), **FAILED), False),
+    ):
+        with subtests.test(name):
+            assert followed(tale) == [verdict]
+
+
+def test_an_answer_after_tools_says_something_of_their_results() -> None:
+    cell = guidance_of("tools")
+    assert followed(Story().called("look", text="412 rows").said("There are 412.", cell)) == [True]
+    assert followed(Story().called("look", text="412 rows").said("Next I am going to look at them.", cell)) == [False]
+    assert followed(Story().called("look", text="").said("That is all.", cell)) == [True]
+
+
+def test_an_intervention_is_followed_by_new_work_or_a_todo_completed_after_work() -> None:
     push = guidance_of("intervention")
     assert followed(Story(todo(1)).called("look", guidance=(push,))) == [True]
     assert followed(Story(todo(1)).called("think", TODO_TOOL, guidance=(push,))) == [False]
     assert followed(Story(todo(1)).called("look", guidance=(push,), is_error=True, error_code="unknown_tool")) == [False]
     assert followed(Story(todo(1)).said("I will.", push)) == [False]
-    tale = Story(todo(1, DOING)).begun(push)
-    call = tale.call(TODO_TOOL)
-    assert followed(tale.replied(call).listed(todo(1, DONE), call_id=call.id).ran(call).ended()) == [True]
+    for tale, verdict in ((Story(todo(1, DOING)), False), (Story(todo(1, DOING)).called("look"), True)):
+        assert followed(listing(tale, todo(1, DONE), guidance=(push,))) == [verdict]
 
 
 def test_a_call_that_was_blocked_is_no_work() -> None:
@@ -151,9 +234,19 @@ def test_a_failure_is_heeded_by_another_call_or_in_words_and_not_by_the_same_cal
     assert followed(Story().called("look", **FAILED).called("see", "look", guidance=(cell,))) == [True]
     assert followed(Story().called("look", **FAILED).said("There is no such file.", cell)) == [True]
     assert followed(Story().called("look", **FAILED).said(" ", cell)) == [False]
+    assert followed(Story().called("look", **FAILED).said("Next I am going to count them.", cell)) == [False]
+    lost = Story().called("look", text="Die Datei umsatz.csv fehlt", **FAILED)
+    assert followed(lost.said("Die Datei umsatz.csv gibt es hier nicht.", cell)) == [True], "it quotes the error"
+    assert followed(Story().called("look", **FAILED).called("think", TODO_TOOL, guidance=(cell,))) == [False]
     tale = Story().called("look", **FAILED).begun(cell)
     call = tale.call("look", at="the other file")
     assert followed(tale.replied(call).ran(call, **FAILED).ended()) == [True]
+
+
+@pytest.mark.req("R0.75")
+def test_of_several_todos_in_progress_the_blocked_one_is_that_whose_work_failed() -> None:
+    both = Story(todo(1, DOING), todo(2, DOING)).called("look", **FAILED)
+    assert followed(listing(both, todo(1, DONE), todo(2, "blocked"), guidance=(guidance_of("tool_failed"),))) == [True]
 
 
 @pytest.mark.req("R0.75")
@@ -216,6 +309,13 @@ def test_a_failure_loop_is_broken_by_another_tool_by_success_or_in_words() -> No
     assert followed(again()) == [True]
     assert followed(looping().called("look", "see", guidance=(cell,), **FAILED)) == [True]
     assert followed(looping().said("It cannot be done.", cell)) == [True]
+    assert followed(looping().said("So much for that.", cell)) == [False]
+    blocked = Story(todo(1, DOING)).called("look", **FAILED).called("look", **FAILED).called("look", **FAILED)
+    mark, call = blocked.begun(cell).call(TODO_TOOL), blocked.call("look", at="the other file")
+    blocked.replied(mark, call).listed(todo(1, "blocked"), call_id=mark.id).ran(mark).ran(call, **FAILED).ended()
+    assert followed(blocked) == [True]
+    doing = Story(todo(1, DOING)).called("look", **FAILED).called("look", **FAILED).called("look", **FAILED)
+    assert doing.said("It cannot be done.", cell).last.followed[0].why == "the todo whose work had failed was left in progress"
 
 
 def test_all_that_was_said_is_judged_one_by_one_in_its_order() -> None:
@@ -223,9 +323,9 @@ def test_all_that_was_said_is_judged_one_by_one_in_its_order() -> None:
     tale = Story(todo(1)).called("think", guidance=said)
     assert tale.last.guidance == said
     assert [(verdict.followed, verdict.why) for verdict in tale.last.followed] == [
-        (False, "no work tool ran and no todo was completed"),
-        (True, "a tool was called"),
-        (True, "a tool was called"),
+        (False, "no new work was done, and no todo was completed after its work"),
+        (False, NO_WORK),
+        (False, NO_WORK),
     ]
 
 

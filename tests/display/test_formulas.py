@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
 
-from agentnb.display.markdown.formulas import MAX_TEX, formula_html, is_formula
 from agentnb.display.markdown.markdown import fragment, markdown_html
-from agentnb.display.markdown.markdown_parser import MARK, MAX_FORMULAS
+from agentnb.display.markdown.markdown_parser import MARK, MAX_FORMULAS, MAX_TEX, formula_html, is_formula
 from agentnb.display.style import inlined
 
 TEX = [

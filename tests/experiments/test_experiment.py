@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
 import threading
@@ -15,9 +17,10 @@ from property_settings import AT_NIGHT
 from small_experiments import CHATTY, check_line, rows, small
 from waiting import wait_until
 
-from agentnb import Agent, Experiment, Workflow, compare, load_traces, settings, survey, tables
+from agentnb import Agent, Experiment, Store, Workflow, compare, load_traces, plots, settings, survey, tables
 from agentnb.detect.run import Run
-from agentnb.errors import ExperimentProblems, ModelError, SettingsError
+from agentnb.errors import ExperimentProblems, ModelError, SettingsError, StoreError
+from agentnb.experiments.results.results import OPEN
 from agentnb.experiments.running.control import Progress
 from agentnb.experiments.running.live import LiveExperiment
 from agentnb.models.scripted import ScriptedModel
@@ -124,6 +127,7 @@ def test_cells_of_failed_limited_and_broken_runs_are_rows_with_reasons() -> None
     results = small(5, variants, **settings).run_sync(show=False)
     reasons = results.table().groupby("variant").reason.first()
     assert len(results.rows) == 20
+    assert "5 runs reached a limit: max_rounds 5 (limited 5, broken 0, failing 0, healthy 0)" in results.notes
     assert reasons["limited"] == "max_rounds"
     assert "no luck" in reasons["broken"] and "the server is down" in reasons["failing"]
     assert results.table().groupby("variant").answered.sum().drop("healthy").eq(0).all()
@@ -142,8 +146,10 @@ def test_unanswered_question_is_a_row_with_its_reason() -> None:
         agent={"tools": [delete]},
         folder=False,
     )
-    found = experiment.run_sync(show=False).table().groupby("variant").reason.first()
+    results = experiment.run_sync(show=False)
+    found = results.table().groupby("variant").reason.first()
     assert found["asks"] == "nobody_to_ask" and found["does"] == ""
+    assert "nobody answered the questions of 2 runs (asks 2, does 0)" in compare(results, "does", "asks").notes
 
 
 def test_check_that_raises_is_missing_and_counted() -> None:
@@ -161,7 +167,8 @@ def test_nothing_begins_at_the_budget_and_what_runs_ends() -> None:
     experiment = small(10, models=[price], budget=0.0001, places=2, primary="answered", agent={"tools": [check_line]})
     results = experiment.run_sync(show=False)
     assert len(results.rows) == 2 and results.missing == 18 and results.is_covered
-    assert {row.status for row in results.rows} == {"completed"}
+    assert not results.failures
+    assert "the budget of $0.0001 was reached after 2 of 20 runs" in results.notes
 
 
 def test_budget_counts_what_earlier_processes_spent(tmp_path: Path) -> None:
@@ -234,12 +241,6 @@ def test_extension_after_the_first_run_is_a_named_deviation(tmp_path: Path) -> N
 def test_retry_makes_failed_runs_again_and_names_the_reason(tmp_path: Path) -> None:
     state = {"down": True}
 
-    def check_now(name: str) -> str:
-        """Check a line of the plant."""
-        if state["down"]:
-            raise SystemExit("down")
-        return "ok"
-
     class Flaky:
         name = "own:flaky"
 
@@ -260,6 +261,20 @@ def test_retry_makes_failed_runs_again_and_names_the_reason(tmp_path: Path) -> N
     assert not results.failures and {row.attempt for row in results.rows} == {2}
     assert any("the server was down" in note for note in results.notes)
     assert len(load_traces(tmp_path / "exp")) == 4
+    with pytest.raises(SettingsError, match="no failed run"):
+        experiment.retry("completed runs are not made again")
+
+
+def test_retry_leaves_completed_runs_alone() -> None:
+    variants = {"fails": {"model": ScriptedModel([ModelError("down")], repeat=True)}, "works": {"model": CHATTY}}
+    experiment = small(2, variants, agent={"tools": [check_line]}, models=None, primary="answered")
+    before = {row.run_id for row in experiment.run_sync(show=False).of("works")}
+    with pytest.raises(SettingsError, match="needs a reason"):
+        experiment.retry(" ")
+    results = experiment.retry("the server was down").run_sync(show=False)
+    assert {row.run_id for row in results.of("works")} == before
+    assert {(row.variant, row.attempt) for row in results.rows} == {("fails", 2), ("works", 1)}
+    assert any("2 runs again" in note for note in results.notes)
 
 
 def test_values_stay_covered_until_the_end_unless_looked_at(tmp_path: Path) -> None:
@@ -267,7 +282,9 @@ def test_values_stay_covered_until_the_end_unless_looked_at(tmp_path: Path) -> N
     experiment.run_sync(show=False)
     _leave_out(tmp_path / "exp", 5)
     results = experiment.results()
-    assert results.is_covered and results.table().was_called.isna().all()
+    assert results.is_covered and [*results.table().columns] == [*OPEN] and len(results.table()) == 7
+    assert not any(row.values or row.rounds or row.digest for row in results.rows)
+    assert {row.value(name) for row in results.rows for name in ("was_called", "rounds", "cost")} == {None}
     for look in (results.means, lambda: compare(results, "matrix", "off")):
         with pytest.raises(SettingsError, match="covered"):
             look()
@@ -275,6 +292,75 @@ def test_values_stay_covered_until_the_end_unless_looked_at(tmp_path: Path) -> N
     assert looked.table().was_called.notna().all()
     whole = small(6, folder=tmp_path / "exp").run_sync(show=False)
     assert any("looked at after 7 of 12 runs" in note for note in compare(whole, "matrix", "off").notes)
+
+
+def test_looks_at_the_logs_before_the_end_are_noted(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    folder = tmp_path / "exp"
+    experiment = small(6, folder=folder, places=1)
+    started(experiment, 4, LiveExperiment.stop, []).result(LONG)
+    part = experiment.results()
+    assert not [note for note in part.notes if "looked" in note]
+    looks: dict[str, Callable[[], object]] = {
+        "the table of runs": lambda: tables.runs(folder),
+        "a kept table": lambda: (tables.rounds(folder, cache=True), tables.rounds(folder, cache=True)),
+        "a store": lambda: tables.usage(Store(folder)),
+        "a log": lambda: tables.rounds(next(folder.glob("*.jsonl"))),
+        "folders around it": lambda: load_traces(tmp_path),
+        "a run of the results": lambda: part.run(part.rows[0].run_id),
+        "a plot": lambda: plots.tokens(folder),
+    }
+    cover = folder / "experiment.covered"
+    for name, look in looks.items():
+        with subtests.test(name):
+            assert not cover.stat().st_size
+            look()
+            noted = cover.read_bytes()
+            look()
+            assert noted and cover.read_bytes() == noted
+            assert [*experiment.results().notes].count("looked at after 4 of 12 runs") == 1
+    whole = small(6, folder=folder).run_sync(show=False)
+    tables.runs(folder)
+    notes = compare(experiment.results(), "matrix", "off").notes
+    assert notes == whole.notes and len([note for note in notes if "looked" in note]) == 1
+    assert not cover.exists()
+
+
+def test_full_disk_ends_an_experiment_which_goes_on_when_there_is_room(tmp_path: Path) -> None:
+    full = [True]
+    write = os.write
+
+    def write_log(descriptor: int, data: Any) -> int:
+        if full[0] and b'"round_started"' in bytes(data) and len([*(tmp_path / "exp").glob("*.jsonl")]) >= 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(descriptor, data)
+
+    experiment = small(4, folder=tmp_path / "exp", places=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("agentnb.store.run_file.os.write", write_log)
+        with pytest.raises(StoreError, match="No space left on device"):
+            experiment.run_sync(show=False)
+        assert len(experiment.results().rows) == 2
+        full[0] = False
+        assert experiment.run_sync(show=False).missing == 0
+    assert not experiment.results().failures
+
+
+def test_look_at_a_run_in_memory_is_noted_before_the_end() -> None:
+    experiment = small(3, places=1)
+    part = started(experiment, 2, LiveExperiment.stop, []).result(LONG)
+    part.run(part.rows[0].run_id)
+    whole = experiment.run_sync(show=False)
+    whole.run(whole.rows[-1].run_id)
+    assert experiment.results().notes == whole.notes == ("looked at after 2 of 6 runs",)
+
+
+def test_look_while_it_runs_is_noted(tmp_path: Path) -> None:
+    def look(progress: Progress) -> None:
+        if progress.done == 1:
+            tables.runs(tmp_path / "exp")
+
+    results = small(2, folder=tmp_path / "exp", places=1).run_sync(show=False, watch=look)
+    assert results.notes == ("looked at after 1 of 4 runs",) and not results.is_covered
 
 
 def _leave_out(folder: Path, count: int) -> None:

@@ -3,21 +3,59 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from asserted_sentences import Snapshot
 from small_experiments import CHATTY, small
 
 from agentnb import Experiment
-from agentnb.experiments.statistics.power import compute_minimum_effect
+from agentnb.errors import ExperimentProblems, SettingsError
+from agentnb.experiments.statistics.minimum_effect import plan_minimum_effect_of_passes
 
 
 def test_design_counts_cells_and_says_what_is_unknown() -> None:
     design = small(30, models=[CHATTY, "simulated:disciplined"], repeats=2, primary="answered").design()
     assert (design.tasks, design.cells, design.cost, design.seconds) == (30, 240, 0.0, None)
-    assert design.assumption == "binary" and design.minimum_effect == compute_minimum_effect(30, 0.5**0.5)
+    assert design.assumption == "any_rate" and design.clusters == 30
+    assert design.minimum_effect is not None and design.least_effect is not None and design.least_effect < design.minimum_effect
     unknown = small(30, primary="rounds").design()
     assert unknown.minimum_effect is None and "unknown" in repr(unknown)
+
+
+def clustered(tasks: int, clusters: int, variants: Any = None, **settings: Any) -> Experiment:
+    """An experiment whose tasks are in so many clusters."""
+    experiment = small(tasks, variants, **{"primary": "answered", **settings})
+    return replace(experiment, tasks=[{**row, "cluster": f"c{place % clusters}"} for place, row in enumerate(experiment.tasks)])
+
+
+def test_design_counts_clusters_models_and_repeats_as_the_test_does() -> None:
+    def effect(clusters: int, **settings: Any) -> float:
+        found = clustered(24, clusters, **settings).design(pass_rate=0.4).minimum_effect
+        assert found is not None
+        return found
+
+    once = effect(24)
+    assert once == plan_minimum_effect_of_passes([1] * 24, 1, 0.4)
+    assert effect(12) == plan_minimum_effect_of_passes([2] * 12, 1, 0.4) != once
+    two = effect(24, models=[CHATTY, "simulated:disciplined"])
+    assert two == effect(24, repeats=2) == plan_minimum_effect_of_passes([1] * 24, 2, 0.4) < once
+
+
+def test_clusters_that_are_too_few_for_a_comparison_are_refused_before_any_run(snapshot: Snapshot, tmp_path: Path) -> None:
+    experiment = clustered(30, 4, folder=tmp_path / "exp")
+    with pytest.raises(ExperimentProblems, check=snapshot.worded):
+        experiment.design()
+    with pytest.raises(ExperimentProblems):
+        experiment.run_sync(show=False)
+    assert not (tmp_path / "exp").exists() and clustered(30, 4, {"a": "off"}).design().clusters == 4
+
+
+def test_pass_rate_that_is_no_share_is_refused() -> None:
+    with pytest.raises(SettingsError, match="no share of runs"):
+        small(6).design(pass_rate=60)
 
 
 def test_models_without_a_seed_are_named() -> None:
@@ -37,7 +75,6 @@ def test_pilot_estimates_what_the_design_lacked_and_stays_apart(tmp_path: Path) 
     assert pilot.components is not None and pilot.seconds is not None and pilot.clustering is not None
     design = experiment.design()
     assert design.assumption == "pilot" and design.seconds is not None
-    assert design.minimum_effect == compute_minimum_effect(12, pilot.deviation(1))  # type: ignore[arg-type]
     results = experiment.run_sync(show=False)
     assert len(results.rows) == 24
     seeds = {row.seed for row in results.rows}

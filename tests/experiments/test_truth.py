@@ -1,10 +1,11 @@
-"""Worlds with a known answer: intervals cover the true difference, and equal variants seldom differ."""
+"""Experiments of personas with a known answer: intervals cover the true difference, and equal variants seldom differ."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from binomial_bounds import at_least, at_most
 from property_settings import size
 from small_experiments import ASKS, small
 
@@ -17,38 +18,40 @@ ALIKE = {
     "asks": GuidanceSet("asks", ASKS),
     "pleads": GuidanceSet("pleads", {**ASKS, "todos_tools": "Please call the tool now."}),
 }
-SEEDS = range(1_000, 1_000 + size(30, nightly=1_000))
-"""Seeds fixed beforehand: 30 by day, 1,000 at night."""
+EXPERIMENTS, TASKS = size(60, nightly=1_000), size(12, nightly=30)
+SEEDS = range(1_000, 1_000 + EXPERIMENTS)
+"""Seeds fixed beforehand."""
 
 
 def compared(a: str, b: str, variants: Any, seed: int, **settings: Any) -> Comparison:
-    return compare(small(30, variants, seed=seed, **settings).run_sync(show=False), a, b)
+    return compare(small(TASKS, variants, seed=seed, **settings).run_sync(show=False), a, b)
 
 
-@pytest.mark.nightly("by day the intervals are those of statsmodels")
-@pytest.mark.slow("thirty experiments of ninety runs each")
+def covers(one: Comparison) -> bool:
+    return one.interval is not None and one.interval[0] <= EFFECT <= one.interval[1]
+
+
+def alarms(one: Comparison) -> bool:
+    return one.p_value is not None and one.p_value < 0.05
+
+
+@pytest.mark.slow("sixty experiments of three arms, whose runs are really made")
 def test_intervals_cover_the_known_difference_and_alike_sets_seldom_differ() -> None:
-    covered = alarms = 0
-    for seed in SEEDS:
-        results = small(30, {**ALIKE, "off": "off"}, seed=seed, seeds="independent").run_sync(show=False)
-        interval = compare(results, "asks", "off").interval
-        covered += interval is not None and interval[0] <= EFFECT <= interval[1]
-        alarms += compare(results, "asks", "pleads").p_value < 0.05  # type: ignore[operator]
-    low, high = size(0.8, nightly=0.926), size(1.0, nightly=0.971)
-    assert low <= covered / len(SEEDS) <= high, f"{covered} of {len(SEEDS)} intervals cover {EFFECT}"
-    low, high = size(0.0, nightly=0.029), size(0.2, nightly=0.074)
-    assert low <= alarms / len(SEEDS) <= high, f"{alarms} of {len(SEEDS)} comparisons of alike sets alarm"
+    found = [small(TASKS, {**ALIKE, "off": "off"}, seed=seed, seeds="independent").run_sync(show=False) for seed in SEEDS]
+    covered = sum(covers(compare(results, "asks", "off")) for results in found)
+    assert covered >= at_least(0.95, EXPERIMENTS), f"{covered} of {EXPERIMENTS} intervals cover {EFFECT}"
+    alarmed = sum(alarms(compare(results, "asks", "pleads")) for results in found)
+    assert alarmed <= at_most(0.05, EXPERIMENTS), f"{alarmed} of {EXPERIMENTS} comparisons of alike sets alarm"
 
 
 @pytest.mark.nightly("by day with seeds of their own")
 @pytest.mark.slow("a thousand experiments of sixty runs each")
 def test_intervals_with_shared_seeds_cover_the_known_difference() -> None:
-    found = [compared("asks", "off", {"asks": ALIKE["asks"], "off": "off"}, seed).interval for seed in SEEDS]
-    covered = sum(one is not None and one[0] <= EFFECT <= one[1] for one in found)
-    assert 0.926 <= covered / len(SEEDS) <= 0.971, f"{covered} of {len(SEEDS)}"
+    covered = sum(covers(compared("asks", "off", {"asks": ALIKE["asks"], "off": "off"}, seed)) for seed in SEEDS)
+    assert covered >= at_least(0.95, EXPERIMENTS), f"{covered} of {EXPERIMENTS} intervals cover {EFFECT}"
 
 
 def test_shared_seeds_make_alike_sets_identical() -> None:
     found = compared("asks", "pleads", ALIKE, 1)
     assert found.is_identical and found.interval is None and found.p_value is None
-    assert found.missing.startswith("All runs are identical")
+    assert found.missing.endswith("they differ in tokens")

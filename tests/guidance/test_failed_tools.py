@@ -180,5 +180,5 @@ def test_one_failure_beside_calls_of_the_tool_that_went_well_is_told() -> None:
     both = [ToolCall("reads", {"path": "/a"}), ToolCall("reads", {"path": "b"})]
     run, model = scripted(both, "The second is missing.", tools=[reads])
     assert told(run) == [[], [("tool_failed", 1)]]
-    assert run.rounds[1].followed[0] == Followed(True, "answered with text")
+    assert run.rounds[1].followed[0] == Followed(True, "the answer names the failure")
     assert "reads did not do what you asked" in reminder(model.requests[1])

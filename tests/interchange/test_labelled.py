@@ -92,14 +92,14 @@ def test_the_widget_labels_the_runs_that_it_shows_beside_their_files(tmp_path: P
     saved(tmp_path / "a.jsonl", "a", REWARD)
     bench = label(tmp_path)
     bench.judge(1)
-    assert bench.path == tmp_path / "labels.csv" and bench.runs[0].outcome == "passed"
+    assert bench.path == tmp_path / "labels.csv" and bench.subjects[0].run.outcome == "passed"
     assert outcomes(load_traces(tmp_path)) == {"a": ("passed", "label")}
     bench.judge(2)
-    assert bench.runs[0].outcome == "failed"
+    assert bench.subjects[0].run.outcome == "failed"
     bench.undo()
-    assert outcomes([*bench.runs, *load_traces(tmp_path)]) == {"a": ("passed", "label")}
+    assert outcomes([*[one.run for one in bench.subjects], *load_traces(tmp_path)]) == {"a": ("passed", "label")}
     bench.undo()
-    assert outcomes([*bench.runs, *load_traces(tmp_path)]) == {"a": ("failed", "trace")}
+    assert outcomes([*[one.run for one in bench.subjects], *load_traces(tmp_path)]) == {"a": ("failed", "trace")}
     other = label(load_traces(tmp_path), labels={"fine": 0, "loop": 1}, who="bob")
     other.judge(2)
-    assert other.path == Path("labels.csv") and other.runs[0].outcome_from == "trace"
+    assert other.path == Path("labels.csv") and other.subjects[0].run.outcome_from == "trace"

@@ -24,6 +24,12 @@ def note(text: str) -> str:
 def called(run) -> bool:
     return any(one.records for one in run.rounds)
 
+def stuck(run) -> bool:
+    print("checking")
+    while run.tags and not go.is_set() or "here" in globals():
+        pass
+    return True
+
 go = threading.Event()
 
 def held(text: str) -> str:
@@ -81,7 +87,9 @@ def test_yaml_cell_runs_names_of_the_notebook_and_keeps_results(kernel: Any, sna
     cell = kernel.run(f"%%experiment -o found --as exp\n{YAML}")
     assert cell.status == "ok", cell.error
     assert kernel.value("type(found).__name__, len(found.rows), type(exp).__name__") == "('Results', 12, 'Experiment')"
-    assert cell.result["text/plain"] == snapshot(ID=kernel.value("exp.id"))
+    found = kernel.value("exp.id")
+    assert cell.result["text/plain"] == snapshot(ID=found)
+    assert kernel.run("%agent status").printed.startswith(f"Experiment {found}: done: 12 of 12 runs, $0\n")
     assert "agentnb-exp" in cell.result["text/html"]
 
 
@@ -173,13 +181,12 @@ def test_stop_without_an_id_reaches_the_newest_and_names_the_rest(kernel: Any) -
     assert kernel.value("len(first.rows), second.missing > 0") == "(12, True)"
 
 
-@pytest.mark.slow("three ways to wait, each interrupted and run again")
+@pytest.mark.slow("two ways to wait, each interrupted and run again")
 def test_interrupt_stops_it_and_the_next_cell_goes_on(kernel: Any, subtests: pytest.Subtests) -> None:
     text = HELD.replace("folder: false", "folder: NAME")
     cells = {
         "the magic": "%%experiment --as exp\n" + text.replace("NAME", "one"),
         "awaited": "results = await exp.run()",
-        "in a thread": "results = exp.run_sync()",
     }
     for name, cell in cells.items():
         with subtests.test(name):
@@ -187,11 +194,30 @@ def test_interrupt_stops_it_and_the_next_cell_goes_on(kernel: Any, subtests: pyt
             cut = kernel.run(cell, lambda seen: any("8 running" in one["text/plain"] for one in tables(seen)))
             assert cut.status == "error" and tables(cut)[-1]["text/plain"].partition(": ")[2].startswith("stopped: ")
             assert "Stopped" in tables(cut)[-1]["text/html"]
-            assert kernel.value("1 + 1") == "2"
+            assert name != "the magic" or kernel.value("len(results.rows), results.plan.id == exp.id") == "(0, True)"
             kernel.run("go.set()")
             again = kernel.run(cell)
             assert again.status == "ok", again.error
             assert kernel.value("len(results.rows), results.missing") == "(12, 0)"
+
+
+@pytest.mark.slow("three ways to wait for a check, each interrupted")
+def test_interrupt_ends_a_check_that_does_not_return(kernel: Any, subtests: pytest.Subtests) -> None:
+    kernel.run("results = 'of another'")
+    text = YAML.replace("primary: called", "primary: stuck")
+    for name, cell in {
+        "of a run, in the magic": f"%%experiment --as checked\n{text}",
+        "of a run, awaited": "results = await checked.run()",
+        "of the example": f"here = True\nget_ipython().run_cell_magic('experiment', '', {text!r})",
+    }.items():
+        with subtests.test(name):
+            kernel.run("go.clear()")
+            at = 1 if "example" in name else 2
+            cut = kernel.run(cell, lambda seen, at=at: seen.printed.count("checking") >= at)
+            assert cut.status == "error" and kernel.value("1 + 1") == "2"
+            held = "results.plan.id == checked.id, len(results.rows), results.missing"
+            assert kernel.value(held) == "(True, 0, 12)"
+            kernel.run("go.set()")
 
 
 def test_views_are_shown_of_each_kind(kernel: Any) -> None:

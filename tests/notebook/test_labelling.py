@@ -76,7 +76,7 @@ def test_what_cannot_be_judged_is_refused_before_anything_is_written() -> None:
     for wrong in (["one"], {}, "yes", {"a": 1.5, "b": 2}, {"a": "", "b": 1}, [str(number) for number in range(10)]):
         with pytest.raises(SettingsError, match="two to nine labels"):
             label(runs(1), labels=wrong)  # type: ignore[arg-type]
-    with pytest.raises(SettingsError, match="no run to judge"):
+    with pytest.raises(SettingsError, match="nothing to judge"):
         label([])
     Path("labels.csv").write_text("name\nada\n")
     with pytest.raises(TraceError, match="other columns"):
@@ -122,3 +122,30 @@ def test_a_message_meant_for_another_run_does_nothing() -> None:
         bench._do(odd)
     assert bench.given == {} and json.dumps(bench._widget.told)
     bench.close()
+
+
+def told(number: int) -> Run:
+    """A run that hears three reminders, of which one asks for nothing."""
+    tale = RunBuilder(f"Task {number}", run_id=f"r-{number}").round("First.")
+    return (
+        tale.round("Second.", guidance=[guidance_of("text", "Call a tool."), guidance_of("todo_list", "The list.")])
+        .round("Third.", guidance=[guidance_of("tools", "Say what came.")])
+        .run
+    )
+
+
+def test_reminders_are_judged_one_by_one_each_with_the_reply_to_it() -> None:
+    bench = label([told(0), told(1)], "labels.csv", followed=True)
+    assert bench.told == "Reminder 1 of 4, 0 judged" and [one.reminder for one in bench.subjects] == ["2.1", "3.1"] * 2
+    shown = bench.subjects[0].html
+    assert shown.index("First.") < shown.index("Call a tool.") < shown.index("Second.")
+    assert "Third." not in shown and "Say what came." not in shown and "not followed" not in shown
+    bench.judge(1)
+    bench.judge(2)
+    assert labels("labels.csv")[["run_id", "label", "word", "reminder"]].to_numpy().tolist() == [
+        ["r-0", 1, "followed", "2.1"],
+        ["r-0", 0, "not followed", "3.1"],
+    ]
+    assert label([told(0), told(1)], "labels.csv", followed=True).told == "Reminder 3 of 4, 2 judged"
+    with pytest.raises(SettingsError, match="nothing to judge"):
+        label(runs(1), "labels.csv", followed=True)

@@ -7,9 +7,9 @@ from plotted_runs import names, words
 from run_builder import Calls
 
 from agentnb import Run, plots, survey
+from agentnb.core.log.events import RunFinished
 from agentnb.detect import blocks, detector, sweep
 from agentnb.errors import SettingsError
-from agentnb.plots.survival import kaplan_meier
 
 
 def told(name: str, letters: str) -> Run:
@@ -32,7 +32,7 @@ def test_a_detector_of_ones_own_is_drawn_as_the_presets_are() -> None:
     figure = plots.detections(told("r", "QAAAAA"), ["default", third])
     assert names(figure) == ["third: third", "default: nothing_new"] and "block" in words(figure)
     curve = plots.survival([told("a", "ABC"), told("b", "AB")], third, families=["mine"])
-    assert "n = 2 runs: 1 with a loop by third, 1 censored" in words(curve)
+    assert "n = 2 runs: 1 with a loop by third, 0 completed without, 1 censored" in words(curve)
 
 
 def test_the_map_compares_each_round_with_each_other() -> None:
@@ -51,31 +51,20 @@ def test_a_long_run_is_drawn_with_some_of_its_rounds() -> None:
     assert figure.axes[0].images[0].get_array().shape == (151, 151) and "Every 2. round is drawn." in words(figure)
 
 
-def test_kaplan_meier_is_that_of_the_textbook() -> None:
-    # Ten patients: 6, 6, 6, 7, 10 with the event, 6, 9, 10, 11, 13 without (the begin of Freireich's 6-MP group)
-    times = [
-        (6, True),
-        (6, True),
-        (6, True),
-        (6, False),
-        (7, True),
-        (9, False),
-        (10, True),
-        (10, False),
-        (11, False),
-        (13, False),
-    ]
-    steps = kaplan_meier(times)
-    assert [(one.round, one.at_risk, round(one.share, 3)) for one in steps] == [(6, 10, 0.7), (7, 6, 0.583), (10, 4, 0.438)]
-    assert all(one.low < one.share < one.high for one in steps)
-    assert kaplan_meier([(3, True)])[0][2:] == (0.0, 0.0, 0.0) and kaplan_meier([(3, False)]) == []
-
-
-def test_runs_without_a_loop_are_censored_where_they_end() -> None:
-    figure = plots.survival([told("a", "AAA"), told("b", "ABCDE"), told("c", "ABC")])
-    assert "n = 3 runs: 1 with a loop by default, 2 censored" in words(figure)
-    marks = figure.axes[0].lines[1]
-    assert [*marks.get_xdata()] == [5, 3] and [round(one, 3) for one in marks.get_ydata()] == [0.667, 0.667]
+def test_completed_runs_have_no_loop_and_those_cut_short_are_censored() -> None:
+    ended = []
+    for letters, status, reason in (
+        ("AAA", "completed", "natural"),
+        ("ABCDE", "completed", "natural"),
+        ("ABC", "limited", "max_rounds"),
+    ):
+        story = Calls.of(letters, run_id=letters)
+        story.add(RunFinished, status=status, stop_reason=reason)
+        ended.append(story.run)
+    figure = plots.survival([*ended, told("d", "ABCD")])
+    assert "n = 4 runs: 1 with a loop by default, 1 completed without, 2 censored" in words(figure)
+    curve, marks = figure.axes[0].lines
+    assert [*curve.get_ydata()] == [0, 0.25, 0.25] and ([*marks.get_xdata()], [*marks.get_ydata()]) == ([3, 4], [0.25, 0.25])
 
 
 def test_a_sweep_draws_precision_recall_and_f1_with_the_number_of_runs() -> None:

@@ -15,7 +15,7 @@ from agentnb import Agent, Run, ToolCall
 from agentnb.core.log.wire import encode
 from agentnb.core.run.rounds import DENIED
 from agentnb.models import ScriptedModel
-from agentnb.runtime.calls.file_change import NO_CHANGE, file_change, file_digest
+from agentnb.runtime.calls.approval import NO_CHANGE, file_change, file_digest
 from agentnb.runtime.host.live import LiveRun
 from agentnb.tools.builtin.files.group import Files
 

@@ -11,7 +11,7 @@ from agentnb.core.log.events import ToolFinished, ToolPrinted
 from agentnb.core.log.wire import encode
 from agentnb.core.messages import ToolResult
 from agentnb.models import ScriptedModel
-from agentnb.runtime.calls.prints import LEFT_OUT, MAX_KEPT, CallPrints, as_shown
+from agentnb.runtime.calls.call_reports import LEFT_OUT, MAX_KEPT, CallPrints, as_shown
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.questions.elicitation import current_call
 

@@ -14,7 +14,7 @@ from agentnb import Agent, Run, ToolCall, tool
 from agentnb.core.log.events import Progress, ToolFinished, ToolProgress
 from agentnb.core.log.wire import decode, encode
 from agentnb.models import ScriptedModel
-from agentnb.runtime.calls.progress import MAX_TEXT
+from agentnb.runtime.calls.call_reports import MAX_TEXT
 from agentnb.tools.tool import ToolContext
 
 

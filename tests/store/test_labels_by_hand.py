@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from asserted_sentences import Snapshot
 
 from agentnb import labels
 from agentnb.errors import StoreError, TraceError
@@ -22,8 +23,8 @@ def test_the_last_judgement_of_each_person_counts_and_none_that_was_taken_back(n
         append_label(path, Label(run_id, value, 2.5, AT, who))
     assert read_labels(path) == [Label("a", 0, 2.5, AT), Label(odd, 0, 2.5, AT, "ada"), Label(odd, 1, 2.5, AT, "bob")]
     frame = labels(path)
-    assert [*frame.columns] == ["run_id", "label", "seconds", "at", "who", "word"]
-    assert [str(kind) for kind in frame.dtypes] == ["str", "int64", "float64", "datetime64[us, UTC]", "str", "str"]
+    assert [*frame.columns] == ["run_id", "label", "seconds", "at", "who", "word", "reminder"]
+    assert [str(kind) for kind in frame.dtypes] == ["str", "int64", "float64", "datetime64[us, UTC]", "str", "str", "str"]
     assert [*frame.label] == [0, 0, 1] and frame["at"][0].to_pydatetime() == AT
     assert [*labels(path, who="bob").run_id] == [odd] and len(labels(path, who="eve")) == 0
 
@@ -97,3 +98,24 @@ def test_a_file_beside_runs_that_holds_other_things_says_nothing(tmp_path: Path,
     (tmp_path / "labels.csv").unlink()
     (tmp_path / "labels.csv").mkdir()
     assert assessments_in(tmp_path) == {}
+
+
+@pytest.mark.parametrize("name", ["labels.csv", "labels.jsonl"])
+def test_labels_of_reminders_stand_beside_those_of_runs_and_say_no_outcome(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    for one in (Label("a", 1, word="failed"), Label("a", 0, word="failed", reminder="2.1"), Label("a", 1, reminder="2.1")):
+        append_label(path, one)
+    assert [(one.label, one.reminder) for one in read_labels(path)] == [(1, ""), (1, "2.1")]
+    assert labels(path).reminder.tolist()[1:] == ["2.1"] and labels(path).reminder.isna().tolist() == [True, False]
+    assert Label("a", 0, word="failed", reminder="2.1").assessment is None
+
+
+def test_a_file_of_an_earlier_version_takes_no_label_of_a_reminder_for_one_of_the_run(
+    tmp_path: Path, snapshot: Snapshot
+) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_text("run_id,label\na,1\n", encoding="utf-8")
+    with pytest.raises(StoreError) as error:
+        append_label(path, Label("a", 0, reminder="2.1"))
+    assert str(error.value).replace(str(tmp_path), "FOLDER") == snapshot
+    assert path.read_text(encoding="utf-8") == "run_id,label\na,1\n"

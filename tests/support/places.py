@@ -62,8 +62,8 @@ class Scene:
     def entered(self, name: str) -> Iterator[None]:
         """Be at the place."""
         self.inside.append(name)
-        self.reached.set()
         try:
+            self.reached.set()  # from here on an interrupt can come at any step
             yield
         finally:
             self.inside.remove(name)

@@ -24,9 +24,10 @@ from agentnb.models.scripted import Line, ScriptedModel
 from agentnb.policies import Policy, PolicyBundle
 from agentnb.policies.gates import Gate
 from agentnb.runtime.budget import Budget
+from agentnb.runtime.calls.context_services import CallServices
 from agentnb.runtime.calls.dispatch import Dispatch
 from agentnb.runtime.calls.run_tools import RunTools
-from agentnb.runtime.calls.tool_calls import CallServices, ToolCalls
+from agentnb.runtime.calls.tool_calls import ToolCalls
 from agentnb.runtime.clock import Clock
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host.run_options import AgentRunKeywords, folder_of

@@ -21,7 +21,7 @@ from httpcore2 import AnyIOBackend
 from loopback_thread import LoopbackThread
 
 from agentnb.runtime.workers.worker_calls import call_in_thread
-from agentnb.tools.builtin.web import connections
+from agentnb.tools.builtin.web import fetching
 from agentnb.tools.builtin.web.group import Web
 from agentnb.tools.tool import ToolContext, ToolOutcome
 
@@ -127,8 +127,8 @@ class Network:
         return Disguised(stream, address) if self.is_disguised else stream
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(connections, "resolve", self.resolve)
-        monkeypatch.setattr(connections, "connect", self.connect)
+        monkeypatch.setattr(fetching, "resolve", self.resolve)
+        monkeypatch.setattr(fetching, "connect", self.connect)
 
 
 @contextmanager

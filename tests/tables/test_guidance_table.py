@@ -75,9 +75,9 @@ def test_a_followed_intervention_ends_the_row_of_ignored_ones() -> None:
     frame = tables.guidance(run)
     found = rows(frame, "round", "followed", "why", "ignored_in_a_row", "rounds_until_followed", cell="intervention")
     assert found == [
-        (3, False, "no work tool ran and no todo was completed", 1, 2),
+        (3, False, "no new work was done, and no todo was completed after its work", 1, 2),
         (4, True, "a work tool ran", 0, 1),
-        (6, True, "a todo was completed", 0, 1),
+        (6, True, "a todo was completed after its work", 0, 1),
     ]
 
 

@@ -317,8 +317,8 @@ def test_a_few_files_are_read_and_many_are_kept_unless_it_is_said_otherwise(
     assert (tmp_path / HOME).exists()
     monkeypatch.setattr(folders, "MANY_FILES", 99)
     monkeypatch.setattr(folders, "MANY_BYTES", 100)
-    tables.runs(tmp_path)
-    assert index_of(tmp_path, "runs").exists()
+    tables.rounds(tmp_path)
+    assert index_of(tmp_path, "rounds").exists()
 
 
 def test_without_pyarrow_everything_works_and_asking_for_a_cache_says_what_is_missing(

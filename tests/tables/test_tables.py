@@ -57,6 +57,9 @@ COLUMNS = {
         "output_tokens": "Int64",
         "own_input_tokens": "Int64",
         "own_output_tokens": "Int64",
+        "stated_input_tokens": "Int64",
+        "stated_output_tokens": "Int64",
+        "stated_cost": "float64",
         "tokens_estimated": "bool",
         "cost": "float64",
         "own_cost": "float64",
@@ -76,6 +79,7 @@ COLUMNS = {
         "origin_format": "str",
         "origin_file": "str",
         "origin_position": "str",
+        "benchmark": "str",
         "task": "str",
         "trial": "str",
         "recorded": "str",
@@ -263,6 +267,8 @@ COLUMNS = {
         "cost": "float64",
         "stop_reason": "str",
         "error": "str",
+        "response_id": "str",
+        "copied_from": "str",
         "nested_run": "str",
         "started_at": TIME,
     },
@@ -476,7 +482,7 @@ def test_what_a_run_does_not_have_is_missing_in_its_row() -> None:
     has = {name for name in row.columns if not pd.isna(row[name][0])}
     nothing = {"limit", "limit_value", "all_completed", "cost", "budget", "error", "parent_id", "continued_from", "tags"}
     nothing |= {"context_type", "entity", "origin_format", "origin_file", "origin_position", "forked_from", "forked_at_round"}
-    nothing |= {"task", "trial", "recorded"}
+    nothing |= {"benchmark", "task", "trial", "recorded", "stated_input_tokens", "stated_output_tokens", "stated_cost"}
     assert not has & nothing and {"run_id", "status", "stop_reason", "seconds", "prompt", "text"} <= has
 
 

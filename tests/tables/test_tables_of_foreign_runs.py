@@ -9,10 +9,11 @@ import pytest
 from foreign_traces import CHAT, TEAM, chat_run, team_run
 from run_builder import RunBuilder, begun, called, guidance_of, todos_of
 
-from agentnb import Run, ToolCall, save_trace, tables
+from agentnb import Run, Store, ToolCall, save_trace, tables
 from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
 from agentnb.core.run.rounds import LOST
+from agentnb.core.usage import Usage
 from agentnb.interchange.conversion.run_writer import RunWriter
 
 ORIGIN = e.Origin("by_hand", "runs.json")
@@ -135,3 +136,38 @@ def test_findings_that_a_trace_holds_are_rows() -> None:
         1,
         '{"calls":["c1"]}',
     )
+
+
+OWN = ["own_input_tokens", "own_output_tokens"]
+
+
+def replied(run_id: str, *replies: tuple[str, int]) -> Run:
+    """A run of replies with these ids, that used these tokens."""
+    writer = RunWriter(ORIGIN, run_id=run_id, model="m")
+    writer.say("Go")
+    for response_id, tokens in replies:
+        usage = Usage(input=tokens, output=1, cost=tokens / 100)
+        writer.reply(f"Reply {response_id} of {tokens}.", usage=usage, metadata={"response_id": response_id})
+    return writer.finish()
+
+
+def test_totals_count_a_reply_once_in_whichever_sessions_it_was_copied(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """Replies that differ are counted although a server gives them one id, and a run alone has all that it shows."""
+    runs = [
+        replied("first", ("a", 1), ("b", 10)),
+        replied("resumed", ("a", 1), ("b", 10), ("c", 100)),
+        replied("resumed again", ("b", 10), ("c", 100), ("d", 1000)),
+        replied("one id", ("x", 2000), ("x", 3000)),
+        replied("one id elsewhere", ("x", 4000)),
+    ]
+    store = Store(tmp_path)
+    for run in runs:
+        save_trace(run, store.path(run.id.replace(" ", "-")))
+    for name, source in {"runs": runs, "one by one": iter(runs), "store": store, "folder": tmp_path}.items():
+        with subtests.test(name):
+            table = tables.runs(source)
+            assert table[OWN].sum().to_list() == [10_111, 7] and table["own_cost"].sum() == pytest.approx(101.11)
+    calls = tables.usage([*runs, runs[0]])
+    assert (calls["input_tokens"].sum(), len(calls)) == (10_111, 7)
+    assert tables.runs(runs[2])["own_input_tokens"][0] == tables.usage(runs[2])["input_tokens"].sum() == 1110
+    assert dict(zip(calls["run_id"], calls["response_id"], strict=True))["resumed"] == "c"

@@ -18,7 +18,7 @@ from test_tables import COLUMNS, add
 from usage_sums import check_sums
 from waiting import PATIENCE
 
-from agentnb import Agent, Run, Store, ToolCall, save_trace, tables
+from agentnb import Agent, Run, Store, ToolCall, fork_sync, save_trace, tables
 from agentnb.core.log import events as e
 from agentnb.core.messages import Message, Text
 from agentnb.core.usage import Usage
@@ -101,6 +101,8 @@ def test_a_call_is_a_row_with_all_that_it_used() -> None:
         "stop_reason": "tool_use",
         "error": None,
         "started_at": first.started_at,
+        "response_id": None,
+        "copied_from": None,
         "nested_run": None,
     }
 
@@ -200,3 +202,23 @@ def test_what_came_before_the_wait_of_a_stopped_call_does_not_count_as_waited() 
     built.add(e.RoundFinished, index=0, status="cancelled", seconds=4.0)
     only = row(built.add(e.RunFinished, status="cancelled", stop_reason="cancelled", seconds=6.0).run)
     assert (only["attempts"], only["waited"]) == (1, 2.0)
+
+
+def test_totals_count_the_rounds_that_forks_repeat_once_if_their_run_is_read() -> None:
+    def answers(tokens: int) -> Streaming:
+        return Streaming([Streamed(reply(Text("Three."), input=tokens, output=1, cost=tokens / 100))], name="anthropic:claude")
+
+    run = run_of([reply(CALL, input=1, output=1, cost=0.01)], [reply(Text("Three."), input=10, output=1, cost=0.1)])
+    fork = fork_sync(run, 2, model=answers(100))
+    again = fork_sync(fork, 2, model=answers(1000))
+    for source, tokens in (
+        ([run, fork, again], 1111),
+        ([again, run, fork], 1111),
+        ([run, fork], 111),
+        ([fork], 101),
+        ([again, fork], 1101),
+    ):
+        calls, runs = tables.usage(source), tables.runs(source)
+        assert calls["input_tokens"].sum() == runs["own_input_tokens"].sum() == tokens
+        assert runs["own_cost"].sum() == pytest.approx(tokens / 100)
+    assert tables.usage(fork)["copied_from"].to_list()[:1] == [run.id] and runs["input_tokens"].sum() == 1001 + 101

@@ -8,24 +8,46 @@ from typing import Any
 
 from agentnb.agent.extension import Extension
 from agentnb.chat.logged_context import contexts_of_log
-from agentnb.chat.plans.plan_calls import PlanCalls
 from agentnb.chat.plans.plan_outcome import FAILED, executed
 from agentnb.chat.plans.plan_reach import arguments_text, reach_of
 from agentnb.chat.plans.plan_request import NAME
 from agentnb.chat.plans.plan_review import Review
 from agentnb.core.log.work_events import BY_PLAN, ContextShifted, GrantGiven, GrantWithdrawn, PlanApproved
+from agentnb.core.messages import ToolCall
 from agentnb.core.plans.plan_steps import EXECUTOR
 from agentnb.core.request import ToolSpec
 from agentnb.core.run.agent_state import EXECUTION
+from agentnb.core.run.rounds import MAX_TOOL_CALLS
 from agentnb.core.todos import TODO_TOOL
 from agentnb.detect.run import Run
+from agentnb.detect.so_far import RunSoFar
 from agentnb.models.model import Model
 from agentnb.models.registry import make_model
+from agentnb.policies.gates import Block
+from agentnb.policies.gates.calls import too_many
 from agentnb.runtime.host.consent import since_refusal
 from agentnb.runtime.run_end import Suspended
 from agentnb.tools.tool import Inside, Tool
 from agentnb.workflow.plan import Plan
 from agentnb.workflow.plans.plan_spec import PlanSpec
+
+
+class PlanCalls:
+    """Blocks each call beyond so many in all runs of one execution together. A gate."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._made: dict[str, int] = {}
+        """The calls by run, the last one that passed included."""
+
+    def __call__(self, call: ToolCall, run: RunSoFar) -> Block | None:
+        """Block the call, or let it pass."""
+        others = sum(made for run_id, made in self._made.items() if run_id != run.id)
+        if others + run.calls_made >= self._most:
+            return too_many(call, MAX_TOOL_CALLS, self._most)
+        self._made[run.id] = run.calls_made + 1  # with this one, if it runs
+        return None
+
 
 CALLS = "calls"
 """The number of tool calls in the output of the step, which models do not see."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import msgspec
@@ -15,19 +16,141 @@ from agentnb.chat.plans.drafts.known_drafts import Draft, drafts_of, spec_of
 from agentnb.chat.plans.plan_execution import PlanExecution, is_approved, plan_specs
 from agentnb.chat.plans.plan_outcome import not_run, pending
 from agentnb.chat.plans.plan_request import DRAFT, NAME, PLANNER, REVIEW, SPEC, PlanRequest, read_request
-from agentnb.chat.plans.plan_review import NO_ANSWER, OPERATION, UNREADABLE, Review, Verdict, read_review, review_request
-from agentnb.chat.plans.planning import ATTEMPTS, Made, plan_request, read_made
-from agentnb.chat.plans.stored_plan import stored_plan
+from agentnb.chat.plans.plan_review import (
+    NO_ANSWER,
+    OPERATION,
+    REVIEWER,
+    UNREADABLE,
+    Review,
+    Verdict,
+    read_review,
+    review_request,
+)
+from agentnb.chat.plans.plan_rules import broken_rules, hints
+from agentnb.chat.prompts import prompt
 from agentnb.core.log.work_events import PlanProposed, PlanRejected, PlanReviewed
-from agentnb.core.messages import Text
-from agentnb.core.plans.plan_history import GENERATION
+from agentnb.core.messages import Text, encodable, user
+from agentnb.core.plans.plan_history import GENERATION, PlanHistory
+from agentnb.core.plans.plan_steps import PENDING, PlanStep
+from agentnb.core.redaction import redact
+from agentnb.core.request import Request, ToolSpec
 from agentnb.detect.run import Run
-from agentnb.errors import ModelError
+from agentnb.errors import BrokenReply, ModelError, SettingsError, near
 from agentnb.models.model import Model
 from agentnb.models.registry import make_model
 from agentnb.tools.signature import refused_arguments
 from agentnb.tools.tool import Inside, ToolContext, ToolOutcome, failure
+from agentnb.workflow.plans.plan_checks import read_for_tools
 from agentnb.workflow.plans.plan_spec import PlanSpec
+from agentnb.workflow.plans.reply_plans import plan_in_reply
+
+STEP_FIELDS = ("stepNumber", "type", "description", "tools", "args", "executorRequired", "dependsOn")
+
+
+def stored_plan(run: Run, plan_id: str) -> dict[str, Any]:
+    """Return a plan of a run as plain data, as the documents store it. Raises `SettingsError` if the run has no such plan.
+
+    Times are ISO 8601, UTC. ``intent_label`` is None: plans have no labels.
+    """
+    history = PlanHistory(run.events)
+    found = next((plan for plan in history.plans if plan.id == plan_id), None)
+    if found is None:
+        known = [plan.id for plan in history.plans]
+        raise SettingsError(f"Run {run.id} has no plan {plan_id!r}", near(plan_id, known))
+    plan = found.plan
+    return {
+        "id": plan_id,
+        "run_id": run.id,
+        "conversation": run.conversation,
+        "objective": plan.get("objective", ""),
+        "mode": plan.get("mode") or found.context,
+        "intent_label": None,
+        "execution_mode": found.mode,
+        "status": found.outcome,
+        "reasoning": plan.get("reasoning"),
+        "requested_outputs": plan.get("requested_outputs", []),
+        "priority_entities": plan.get("priority_entities", []),
+        "steps": [_step(data, found.steps[place]) for place, data in enumerate(_written(plan))],
+        "review": _review(run, plan_id),
+        "edits": found.edits,
+        "created_at": _iso(found.made_at),
+        "started_at": _iso(found.began_at),
+        "completed_at": _iso(found.ended_at),
+    }
+
+
+def _written(plan: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    steps = plan.get("steps")
+    return [one if isinstance(one, Mapping) else {} for one in steps] if isinstance(steps, list | tuple) else []
+
+
+def _step(data: Mapping[str, Any], step: PlanStep) -> dict[str, Any]:
+    became = {"status": step.status or PENDING, "result": step.result, "error": step.error or None}
+    return {**{name: data.get(name) for name in STEP_FIELDS}, **became}
+
+
+def _review(run: Run, plan_id: str) -> dict[str, str] | None:
+    """Return the last review of a plan."""
+    reviews = [event for event in run.events if isinstance(event, PlanReviewed) and event.plan_id == plan_id]
+    return {"verdict": reviews[-1].verdict, "notes": reviews[-1].notes, "reviewer": REVIEWER} if reviews else None
+
+
+def _iso(at: datetime | None) -> str | None:
+    return None if at is None else at.isoformat().replace("+00:00", "Z")
+
+
+ATTEMPTS = 2
+INVALID, RULES = "invalid_plan", "plan_rules"
+"""The codes of errors: a plan that is not valid, and one that breaks the rules of its context."""
+MAX_PROBLEMS = 10
+
+
+class Made(NamedTuple):
+    """What came of an attempt: a plan, or what is wrong with it."""
+
+    plan: PlanSpec | None = None
+    code: str = ""
+    problems: tuple[str, ...] = ()
+
+
+def plan_request(
+    asked: PlanRequest,
+    intent: Mapping[str, Any],
+    tools: Sequence[ToolSpec],
+    rules: Sequence[Mapping[str, Any]],
+    before: Made | None,
+) -> Request:
+    """Return the request for a plan. ``before``: the attempt whose problems are to be mended."""
+    parts = [prompt("chat_planner")]
+    if told := hints(rules):
+        parts.append("## Rules of this context\n\n" + "\n".join(f"- {one}" for one in told))
+    text = f"## What is wanted\n\n{msgspec.json.encode(dict(intent)).decode()}"
+    if before is not None:
+        wrong = "\n".join(f"- {one}" for one in before.problems)
+        text += f"\n\n## What was wrong in the last plan\n\n{wrong}\n\nWrite the whole plan again: the bare JSON object."
+    wanted = dict.fromkeys((asked.objective, asked.message))  # a blank objective is the message
+    planning = {"query": "\n\n".join(wanted), "results": []}
+    return redact(Request(encodable("\n\n".join(parts)), (user(encodable(text)),), tuple(tools), {"planning": planning}))
+
+
+def read_made(text: str, calls: Sequence[Any], tools: Sequence[ToolSpec], rules: Sequence[Mapping[str, Any]]) -> Made:
+    """Return the plan of a reply with ids of its own, checked; or what is wrong with it."""
+    try:
+        read = plan_in_reply(text, calls)
+    except BrokenReply as error:
+        return Made(None, INVALID, (error.what,))
+    if read is None or not read.plan.steps:
+        return Made(None, INVALID, ("the reply holds no plan with steps",))
+    checked, found = read_for_tools(read.plan.chat_data, tools)
+    problems = [str(problem) for problem in found.found]
+    if checked is None or problems:
+        return Made(read.plan, INVALID, tuple(problems[:MAX_PROBLEMS]))
+    plan = structs.replace(checked.plan, form="chat")
+    if broken := broken_rules(plan, rules):
+        told = tuple([f"the rules of the context ask for {name}: once, in the given order" for name in broken])
+        return Made(plan, RULES, told)
+    return Made(plan)
+
 
 NOT_APPROVED, ALREADY_EXECUTED, UNKNOWN_PLAN, DECLINED_PLAN = "not_approved", "already_executed", "unknown_plan", "declined"
 """The codes of errors of a call that names a draft."""

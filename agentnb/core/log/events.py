@@ -77,10 +77,14 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Id of the task of a benchmark that the run worked on, if the trace names it."""
     trial: str = ""
     """Which attempt at its task it was, if the trace says so."""
+    benchmark: str = ""
+    """The benchmark that the task is part of, or its file if the trace does not name it; empty if ids of tasks are unique."""
     usage: Usage | None = None
     """Usage of the whole run, if the trace reports more than its replies do; else None."""
     has_nested_cost: bool = False
     """Whether the cost in ``usage`` includes that of nested runs."""
+    stated: Usage | None = None
+    """Usage of the whole run as the trace sums it up, whatever its replies report; None if it does not."""
 
     @property
     def file_name(self) -> str:
@@ -343,12 +347,19 @@ class LimitReached(Event, frozen=True, kw_only=True, tag="limit_reached", gc=Fal
 
 
 class CommandReceived(Event, frozen=True, kw_only=True, tag="command_received", gc=False):
-    """The person sent a message or a command during the run."""
+    """The person, or in traces the environment, sent a message or a command during the run."""
 
     command: Literal["stop", "pause", "resume", "suspend", "say"]
     text: str = ""
     message: Message | None = None
     """The whole message, where it is more than its text: with pictures, or an author."""
+    by_person: bool = True
+    """False for a message of the environment, such as a notice that a background task has ended."""
+
+    @property
+    def is_from_person(self) -> bool:
+        """Whether it is a message of the person."""
+        return self.command == "say" and self.by_person
 
 
 class RunSuspended(Event, frozen=True, kw_only=True, tag="run_suspended", gc=False):

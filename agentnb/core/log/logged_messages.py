@@ -6,12 +6,14 @@ A property test holds that both give the same messages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
 
 from agentnb.core.log import events as e
+from agentnb.core.log.handlers import Handlers
 from agentnb.core.messages import Message, ToolCall, ToolResult, user
+
+handles = Handlers()
 
 
 class LoggedMessages:
@@ -47,17 +49,19 @@ class LoggedMessages:
         self._calls: list[str] = []
         """Ids of the calls of the open round, in their order."""
         self._results: dict[str, ToolResult] = {}
-        take = _HANDLERS.get
+        take = handles.get
         for event in events:
             handler = take(type(event))
             if handler is not None:
                 handler(self, event)
 
+    @handles
     def _run_started(self, event: e.RunStarted) -> None:
         self.id, self.parent_id, self.started_at = event.run_id, event.parent_id, event.at
         self.messages += [*event.history, event.prompt]
         self.inherited = len(event.history)
 
+    @handles
     def _round_started(self, event: e.RoundStarted) -> None:
         self._calls, self._in_round = [], True
         if self.pending:
@@ -65,15 +69,18 @@ class LoggedMessages:
         if event.continuation:
             self.messages.append(user(event.continuation))
 
+    @handles
     def _model_replied(self, event: e.ModelReplied) -> None:
         message = event.message
         self.messages.append(message)
         self._calls = [part.id for part in message.parts if type(part) is ToolCall]
 
+    @handles
     def _result_came(self, event: e.ToolFinished | e.CallBlocked) -> None:
         if not event.parent_call:
             self._results[event.result.call_id] = event.result
 
+    @handles
     def _round_finished(self, event: e.RoundFinished) -> None:
         self._in_round = False
         if self._calls:
@@ -83,16 +90,20 @@ class LoggedMessages:
         results = self._results
         return tuple([results[call] for call in self._calls if call in results])
 
+    @handles
     def _command_received(self, event: e.CommandReceived) -> None:
         if event.command == "say":
             self.pending.append(event.message or user(event.text))
 
+    @handles
     def _run_suspended(self, event: e.RunSuspended) -> None:
         self._suspended = True
 
+    @handles
     def _run_recovered(self, event: e.RunRecovered) -> None:
         self._suspended = False
 
+    @handles
     def _run_finished(self, event: e.RunFinished) -> None:
         self._close()
         self.should_continue = False
@@ -112,17 +123,3 @@ class LoggedMessages:
         if self.should_continue and not self._suspended:
             self._close()
         self.should_continue = False
-
-
-_HANDLERS: dict[type[e.Event], Callable[[LoggedMessages, Any], None]] = {
-    e.RunStarted: LoggedMessages._run_started,
-    e.RoundStarted: LoggedMessages._round_started,
-    e.ModelReplied: LoggedMessages._model_replied,
-    e.ToolFinished: LoggedMessages._result_came,
-    e.CallBlocked: LoggedMessages._result_came,
-    e.RoundFinished: LoggedMessages._round_finished,
-    e.CommandReceived: LoggedMessages._command_received,
-    e.RunSuspended: LoggedMessages._run_suspended,
-    e.RunRecovered: LoggedMessages._run_recovered,
-    e.RunFinished: LoggedMessages._run_finished,
-}

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from agentnb.core.compaction import Compacted
 from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
+from agentnb.core.log.handlers import Handlers
 from agentnb.core.log.well_formed_values import (
     LARGEST,
     Wrong,
@@ -38,6 +39,8 @@ ENDS = frozenset({"completed", "limited", "stopped", "cancelled", "unknown", "fa
 AnyCallEvent: TypeAlias = "e.ToolAdmitted | e.ToolStarted | e.ToolFinished | e.CallBlocked"
 CheckCall: TypeAlias = Callable[[AnyCallEvent, str], None]
 """Checks that an event is about the call of this id."""
+
+checks = Handlers()
 
 
 def check_events(events: Sequence[e.AnyEvent], source: str) -> None:
@@ -127,7 +130,7 @@ class _Reading:
 
     def take_sound(self, events: Iterable[e.AnyEvent]) -> None:
         """Check what is particular to the kinds of these events. Raises `Wrong`."""
-        check_of, first = _CHECKS.get, self.seq
+        check_of, first = checks.get, self.seq
         for self.seq, event in enumerate(events, first):
             check = check_of(type(event))
             if check is not None:
@@ -183,6 +186,7 @@ class _Reading:
 
     # The kinds
 
+    @checks
     def run_started(self, event: e.RunStarted) -> None:
         """Check what a run begins with."""
         if not event.run_id:
@@ -207,11 +211,13 @@ class _Reading:
         self.messages = len(event.history) + 1
         if event.compacted is not None:
             self.check_compacted(event.compacted)
-        if event.origin is not None and event.origin.usage is not None:
-            check_usage(event.origin.usage)
+        for usage in () if event.origin is None else (event.origin.usage, event.origin.stated):
+            if usage is not None:
+                check_usage(usage)
         if event.forked_from is not None:
             check_number("forked_from.round", event.forked_from.round)
 
+    @checks
     def round_started(self, event: e.RoundStarted) -> None:
         """Check that it is the next round."""
         if self.is_open:
@@ -225,6 +231,7 @@ class _Reading:
         self.messages += self.pending + bool(event.continuation)
         self.pending = 0
 
+    @checks
     def retry_scheduled(self, event: e.RetryScheduled) -> None:
         """Check an attempt of the open round, or of a call that an open step makes."""
         if not self.steps:
@@ -232,17 +239,20 @@ class _Reading:
         check_number("attempt", event.attempt)
         check_number("status", event.status or 0)
 
+    @checks
     def guidance_given(self, event: e.GuidanceGiven) -> None:
         """Check guidance of the open round."""
         self.before_reply(event)
         check_number("guidance.level", event.guidance.level)
 
+    @checks
     def context_compacted(self, event: e.ContextCompacted) -> None:
         """Check a compaction before the reply of the open round."""
         self.before_reply(event)
         self.check_compacted(event.compacted)
         check_usage(event.usage)
 
+    @checks
     def model_replied(self, event: e.ModelReplied) -> None:
         """Check the one reply of the open round, and that its calls are new."""
         if not self.is_open or self.replied:
@@ -266,6 +276,7 @@ class _Reading:
         self.replied, self.has_calls = True, bool(self.unanswered)
         self.messages += 1
 
+    @checks
     def tool_admitted(self, event: e.ToolAdmitted) -> None:
         """Check that the call is open."""
         if not event.parent_call:
@@ -273,6 +284,7 @@ class _Reading:
             is_open(event, event.call.id)
         check_depth("its arguments", event.call.arguments)
 
+    @checks
     def tool_started(self, event: e.ToolStarted) -> None:
         """Check that the call is open, and begins once in this process."""
         if event.parent_call:
@@ -287,6 +299,7 @@ class _Reading:
         check_depth("its arguments", event.call.arguments)
         self.begun.add(call_id)
 
+    @checks
     def tool_finished(self, event: e.ToolFinished) -> None:
         """Check that it is the one result of an open call."""
         if event.parent_call:
@@ -300,6 +313,7 @@ class _Reading:
             for name in ("row_count", "column_count", "gap"):
                 check_number(f"display.{name}", getattr(table, name))
 
+    @checks
     def call_blocked(self, event: e.CallBlocked) -> None:
         """Check that it answers an open call that has not begun."""
         if event.parent_call:
@@ -330,6 +344,7 @@ class _Reading:
         if parent not in self.begun and parent not in self.inner:
             raise Wrong(f"a call was made by the tool of {parent!r}, which is not running")
 
+    @checks
     def round_finished(self, event: e.RoundFinished) -> None:
         """Check that the open round ends, with a result for every call."""
         self.in_round(event)
@@ -344,10 +359,12 @@ class _Reading:
         self.begun.clear()
         self.inner.clear()
 
+    @checks
     def todos_changed(self, event: e.TodosChanged) -> None:
         """Check the list."""
         check_todos(event.todos)
 
+    @checks
     def question_asked(self, event: e.QuestionAsked) -> None:
         """Check that no open question has its id."""
         if event.question.id in self.questions:
@@ -355,6 +372,7 @@ class _Reading:
         check_depth("the schema of its answer", event.question.schema)
         self.questions.add(event.question.id)
 
+    @checks
     def question_answered(self, event: e.QuestionAnswered) -> None:
         """Check that the question is open."""
         if event.question_id not in self.questions:
@@ -362,12 +380,14 @@ class _Reading:
         check_depth("the answer", event.answer)
         self.questions.remove(event.question_id)
 
+    @checks
     def rounds_named(self, event: e.LoopDetected | w.FindingMade) -> None:
         """Check that the rounds are in order."""
         if not 0 <= event.first <= event.last <= LARGEST:
             raise Wrong(f"{_kind(event)} names the rounds {event.first} to {event.last}")
         check_depth("evidence", getattr(event, "evidence", None))
 
+    @checks
     def command_received(self, event: e.CommandReceived) -> None:
         """Count what the person says."""
         if event.message is not None:
@@ -376,10 +396,12 @@ class _Reading:
             check_message(event.message)
         self.pending += event.command == "say"
 
+    @checks
     def run_suspended(self, event: e.RunSuspended) -> None:
         """Note that open questions outlive the process."""
         self.suspended = True
 
+    @checks
     def run_recovered(self, event: e.RunRecovered) -> None:
         """Check the version; nobody waits for questions of a process that died, and its calls may begin anew."""
         if not 1 <= event.schema <= e.SCHEMA:
@@ -390,6 +412,7 @@ class _Reading:
         self.begun.clear()
         self.inner.clear()
 
+    @checks
     def run_finished(self, event: e.RunFinished) -> None:
         """Check that all rounds have ended, and the run with them."""
         if self.is_open:
@@ -406,26 +429,31 @@ class _Reading:
                 check_number(f"totals.{name}", getattr(event.totals, name))
         self.over = True
 
+    @checks
     def used(self, event: w.ModelCalled) -> None:
         """Check counts of tokens."""
         check_usage(event.usage)
 
+    @checks
     def canned(self, event: w.ReplyGiven) -> None:
         """Check that the message is one of the model's side, without calls."""
         check_message(event.message)
         if event.message.role != "assistant" or event.message.calls:
             raise Wrong("a reply without a model is text of the assistant")
 
+    @checks
     def extra_usage(self, event: e.ExtraUsage) -> None:
         """Check counts of tokens, its own and those of a nested run."""
         check_usage(event.usage)
         check_usage(event.nested)
 
+    @checks
     def step_started(self, event: w.StepStarted) -> None:
         """Note that the step is open, and check its data."""
         self.plain_data(event)
         self.steps.add(event.step)
 
+    @checks
     def step_ended(self, event: w.StepFinished | w.StepAttempted) -> None:
         """Check its data, and that each of its calls has a result."""
         self.plain_data(event)
@@ -441,54 +469,21 @@ class _Reading:
             if isinstance(value, int):
                 check_number(name, value)
 
+    @checks
     def outcome_given(self, event: w.OutcomeGiven) -> None:
         """Check the score."""
         check_score(event.assessment)
 
+    @checks
     def tools_changed(self, event: w.ToolsChanged) -> None:
         """Check the schemas of the tools."""
         check_tools(event.tools)
 
 
+checks[e.CompactionStarted] = _Reading.before_reply
+checks.update(dict.fromkeys((w.ResultGiven, w.PlanProposed, w.PlanEdited, w.OtherEvent), _Reading.plain_data))
 _IN_EVERY_EVENT = len(e.Event.__struct_fields__)
 
 
 def _kind(event: e.Event) -> str:
     return str(event.__struct_config__.tag)
-
-
-_CHECKS: dict[type[e.Event], Callable[[_Reading, Any], None]] = {
-    e.RunStarted: _Reading.run_started,
-    e.RoundStarted: _Reading.round_started,
-    e.GuidanceGiven: _Reading.guidance_given,
-    e.RetryScheduled: _Reading.retry_scheduled,
-    e.CompactionStarted: _Reading.before_reply,
-    e.ContextCompacted: _Reading.context_compacted,
-    e.ExtraUsage: _Reading.extra_usage,
-    e.ModelReplied: _Reading.model_replied,
-    e.ToolAdmitted: _Reading.tool_admitted,
-    e.ToolStarted: _Reading.tool_started,
-    e.ToolFinished: _Reading.tool_finished,
-    e.CallBlocked: _Reading.call_blocked,
-    e.TodosChanged: _Reading.todos_changed,
-    e.QuestionAsked: _Reading.question_asked,
-    e.QuestionAnswered: _Reading.question_answered,
-    e.RoundFinished: _Reading.round_finished,
-    e.LoopDetected: _Reading.rounds_named,
-    e.CommandReceived: _Reading.command_received,
-    e.RunSuspended: _Reading.run_suspended,
-    e.RunRecovered: _Reading.run_recovered,
-    e.RunFinished: _Reading.run_finished,
-    w.StepStarted: _Reading.step_started,
-    w.StepAttempted: _Reading.step_ended,
-    w.StepFinished: _Reading.step_ended,
-    w.ResultGiven: _Reading.plain_data,
-    w.PlanProposed: _Reading.plain_data,
-    w.PlanEdited: _Reading.plain_data,
-    w.ModelCalled: _Reading.used,
-    w.ReplyGiven: _Reading.canned,
-    w.ToolsChanged: _Reading.tools_changed,
-    w.OutcomeGiven: _Reading.outcome_given,
-    w.FindingMade: _Reading.rounds_named,
-    w.OtherEvent: _Reading.plain_data,
-}

@@ -6,7 +6,7 @@ their task executes, or else to the last plan that was proposed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
+from agentnb.core.log.handlers import Handlers
 from agentnb.core.plans.plan_steps import (
     ABORT,
     BLOCKED,
@@ -43,6 +44,8 @@ DRAFT, REVIEWED = "draft_only", "pending_review"
 """How a plan is executed that waits for the person, and what it is until they have decided."""
 REVIEW = "plan_review"
 """The kind of question that asks whether a plan may run."""
+
+handles = Handlers()
 
 
 class PlanProgress:
@@ -212,7 +215,7 @@ class PlanHistory:
 
     def take(self, event: e.AnyEvent) -> None:
         """Record an event."""
-        handler = _HANDLERS.get(type(event))
+        handler = handles.get(type(event))
         if handler is not None:
             handler(self, event)
 
@@ -224,10 +227,12 @@ class PlanHistory:
         made.context = self._context
         return made
 
+    @handles
     def run_started(self, event: e.RunStarted) -> None:
         """Record the scope that the run began with."""
         self._context = event.context_type
 
+    @handles
     def proposed(self, event: w.PlanProposed) -> None:
         """Add a plan, or replace the one with its id."""
         made = self._add(event.plan_id, event.plan)
@@ -239,12 +244,14 @@ class PlanHistory:
             if action == PLANNING:
                 self._running[path] = made
 
+    @handles
     def edited(self, event: w.PlanEdited) -> None:
         """Replace a plan that is not run yet."""
         if (plan := self._by_id.get(event.plan_id)) is not None:
             plan.edit(event.plan)
             plan.changes += 1
 
+    @handles
     def rejected(self, event: w.PlanRejected) -> None:
         """Note that a plan will not run."""
         if (plan := self._by_id.get(event.plan_id)) is not None:
@@ -253,16 +260,19 @@ class PlanHistory:
                 plan.change(step.number, status=NOT_RUN)
             plan.changes += 1
 
+    @handles
     def reviewed(self, event: w.PlanReviewed) -> None:
         """Record a verdict."""
         if (plan := self._by_id.get(event.plan_id)) is not None:
             plan.verdict = event.verdict
             plan.changes += 1
 
+    @handles
     def shifted(self, event: w.ContextShifted) -> None:
         """Record the scope for the plans to come."""
         self._context = event.context_type
 
+    @handles
     def called(self, event: w.ModelCalled) -> None:
         """Record what a model call used: for the next plan, or for the plan that runs."""
         if event.operation == GENERATION:
@@ -271,6 +281,7 @@ class PlanHistory:
         elif (plan := self._open()) is not None:
             plan.usages.append(event.usage)
 
+    @handles
     def spent(self, event: e.ExtraUsage) -> None:
         """Record what a run used that a step of a plan began."""
         if event.nested_run and (plan := self._open()) is not None:
@@ -279,6 +290,7 @@ class PlanHistory:
     def _open(self) -> PlanProgress | None:
         return next((one for one in reversed(self.plans[-1:]) if one.status == "running"), None)
 
+    @handles
     def started(self, event: w.StepStarted) -> None:
         """Begin an execution, or a step of a plan."""
         path, block = event.step, event.step.rpartition("/")[0]
@@ -319,6 +331,7 @@ class PlanHistory:
             plan.begin(event)
             plan.changes += 1
 
+    @handles
     def attempted(self, event: w.StepAttempted) -> None:
         """Record an attempt that failed."""
         plan, number, record = self._at(event.step)
@@ -327,6 +340,7 @@ class PlanHistory:
             plan.change(number, record=failed, error=event.error)
             plan.changes += 1
 
+    @handles
     def finished(self, event: w.StepFinished) -> None:
         """End a step, an execution, or the question of a plan."""
         if self._tasks.get(event.step) == EXECUTION:
@@ -356,12 +370,14 @@ class PlanHistory:
         is_step = plan is not None and 0 <= number < len(plan.steps)
         return plan, number, plan.steps[number].record if plan is not None and is_step else None
 
+    @handles
     def tool_started(self, event: e.ToolStarted) -> None:
         """Count a call of a step."""
         plan, _, _ = self._at(event.step)
         if plan is not None:
             plan.calls += 1
 
+    @handles
     def tool_finished(self, event: e.ToolFinished) -> None:
         """Keep the runs that the tool of a step began."""
         plan, number, record = self._at(event.step)
@@ -370,6 +386,7 @@ class PlanHistory:
             plan.change(number, begun=begun, traceback=event.traceback)
             plan.changes += 1
 
+    @handles
     def asked(self, event: e.QuestionAsked) -> None:
         """Note which plan, or step of a plan, asked a question."""
         question = event.question
@@ -388,6 +405,7 @@ class PlanHistory:
             plan.change(number, questions=asked)
         self._asked[question.id] = plan
 
+    @handles
     def answered(self, event: e.QuestionAnswered) -> None:
         """Note that a question of a plan is closed."""
         if (plan := self._asked.pop(event.question_id, None)) is not None:
@@ -400,22 +418,3 @@ def _results(value: Any) -> dict[str, Mapping[str, Any]]:
     given = value.get("results") if isinstance(value, Mapping) else None
     items = given if isinstance(given, list | tuple) else ()
     return {one["id"]: one for one in items if isinstance(one, Mapping) and isinstance(one.get("id"), str)}
-
-
-_HANDLERS: Mapping[type[Any], Callable[[PlanHistory, Any], None]] = {
-    e.RunStarted: PlanHistory.run_started,
-    w.PlanProposed: PlanHistory.proposed,
-    w.PlanEdited: PlanHistory.edited,
-    w.PlanRejected: PlanHistory.rejected,
-    w.PlanReviewed: PlanHistory.reviewed,
-    w.ContextShifted: PlanHistory.shifted,
-    w.ModelCalled: PlanHistory.called,
-    e.ExtraUsage: PlanHistory.spent,
-    w.StepStarted: PlanHistory.started,
-    w.StepAttempted: PlanHistory.attempted,
-    w.StepFinished: PlanHistory.finished,
-    e.ToolStarted: PlanHistory.tool_started,
-    e.ToolFinished: PlanHistory.tool_finished,
-    e.QuestionAsked: PlanHistory.asked,
-    e.QuestionAnswered: PlanHistory.answered,
-}

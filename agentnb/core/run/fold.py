@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import reduce
 from typing import Any
@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from agentnb.core.compaction import Compaction
 from agentnb.core.guidance import GuidanceTexts
 from agentnb.core.log import events as e
+from agentnb.core.log.handlers import Handlers
 from agentnb.core.messages import Message, Text, ToolCall, ToolResult, user
 from agentnb.core.questions import AskedQuestion, Outcome
 from agentnb.core.request import role_of
@@ -27,7 +28,10 @@ from agentnb.core.usage import NOTHING_USED, NestedUsage, logged_nested_usage
 from agentnb.core.view import with_item, with_last, without_last
 from agentnb.errors import TraceError
 
+HANDLERS = handles = Handlers(work_fold.handles)
 
+
+@handles
 def _run_started(run: RunFacts, event: e.RunStarted) -> None:
     run._opening = event
     run._prompt = event.prompt.text
@@ -63,6 +67,7 @@ def _guidance_of(event: e.RunStarted) -> GuidanceTexts:
     return GuidanceTexts(str(named.get("set", "")), str(named.get("version", "")), event.guidance)
 
 
+@handles
 def _round_started(run: RunFacts, event: e.RoundStarted) -> None:
     run._messages.extend(run._pending)
     run._pending.clear()
@@ -78,11 +83,13 @@ def _round_started(run: RunFacts, event: e.RoundStarted) -> None:
     run._agent_states.begin_round()
 
 
+@handles
 def _guidance_given(run: RunFacts, event: e.GuidanceGiven) -> None:
     current = run._rounds[-1]
     run._rounds[-1] = replace(current, guidance=with_item(current.guidance, event.guidance))
 
 
+@handles
 def _retry_scheduled(run: RunFacts, event: e.RetryScheduled) -> None:
     if not run._rounds:  # of a call that a step makes
         return
@@ -91,11 +98,13 @@ def _retry_scheduled(run: RunFacts, event: e.RetryScheduled) -> None:
     run._rounds[-1] = replace(current, retries=with_item(current.retries, retry))
 
 
+@handles
 def _compaction_started(run: RunFacts, event: e.CompactionStarted) -> None:
     current = run._rounds[-1]
     run._rounds[-1] = replace(current, compactions=with_last(_whole(current.compactions), Compaction(event.why)))
 
 
+@handles
 def _context_compacted(run: RunFacts, event: e.ContextCompacted) -> None:
     current = run._rounds[-1]
     done = Compaction(event.why, event.compacted, event.usage, event.seconds, event.problem)
@@ -104,6 +113,7 @@ def _context_compacted(run: RunFacts, event: e.ContextCompacted) -> None:
     run._use(event.usage)
 
 
+@handles
 def _spent_besides(run: RunFacts, event: e.ExtraUsage) -> None:
     if (nested := logged_nested_usage(event.nested_run, event.inside, event.nested)) is not None:
         run._use_inside(event.nested_run, nested)
@@ -116,6 +126,7 @@ def _whole(compactions: Sequence[Compaction]) -> Sequence[Compaction]:
     return without_last(compactions) if compactions and compactions[-1].compacted is None else compactions
 
 
+@handles
 def _model_replied(run: RunFacts, event: e.ModelReplied) -> None:
     message = event.message
     run._todos_unseen = False
@@ -166,6 +177,7 @@ def _replace_record(run: RunFacts, place: int, record: CallRecord) -> None:
     run._rounds[-1] = replace(current, records=tuple(records))
 
 
+@handles
 def _tool_admitted(run: RunFacts, event: e.ToolAdmitted) -> None:
     if event.step:
         step_calls.admitted(run, event)
@@ -173,6 +185,7 @@ def _tool_admitted(run: RunFacts, event: e.ToolAdmitted) -> None:
         _put_record(run, event.call.id, call=event.call, waits=bool(event.reason))
 
 
+@handles
 def _tool_started(run: RunFacts, event: e.ToolStarted) -> None:
     call, counters = event.call, run._counters
     if event.parent_call:
@@ -198,6 +211,7 @@ def _put_started(run: RunFacts, call: ToolCall) -> None:
     _put_record(run, call.id, call=call, waits=False)
 
 
+@handles
 def _tool_finished(run: RunFacts, event: e.ToolFinished) -> None:
     if event.parent_call:
         inner_calls.finished(run, event)
@@ -210,26 +224,13 @@ def _tool_finished(run: RunFacts, event: e.ToolFinished) -> None:
     call_id = result.call_id
     place = run._call_places.get(call_id)
     if place is not None:
-        before = run._rounds[-1].records[place]
-        record = CallRecord(
-            before.call,
-            result,
-            event.seconds,
-            event.traceback,
-            event.display,
-            before.rule,
-            event.progress,
-            before.role,
-            before.inner,
-            printed=event.printed,
-            nested=event.nested,
-        )
-        _replace_record(run, place, record)
+        _replace_record(run, place, run._rounds[-1].records[place].ended(event))
     run._results[call_id] = result
     run._calls.finished(result)
     run._agent_states.end_call(call_id, error_code=result.error_code)
 
 
+@handles
 def _call_blocked(run: RunFacts, event: e.CallBlocked) -> None:
     if event.parent_call:
         inner_calls.blocked(run, event)
@@ -244,6 +245,7 @@ def _call_blocked(run: RunFacts, event: e.CallBlocked) -> None:
     run._agent_states.end_call(event.call.id, error_code=event.result.error_code)
 
 
+@handles
 def _todos_changed(run: RunFacts, event: e.TodosChanged) -> None:
     if event.by == "model" and run._rounds:
         _model_changed_todos(run, event)
@@ -266,6 +268,7 @@ def _model_changed_todos(run: RunFacts, event: e.TodosChanged) -> None:
     )
 
 
+@handles
 def _round_finished(run: RunFacts, event: e.RoundFinished) -> None:
     current = run._rounds[-1]
     if event.spent_inside:
@@ -286,24 +289,29 @@ def _round_finished(run: RunFacts, event: e.RoundFinished) -> None:
     )
 
 
+@handles
 def _loop_detected(run: RunFacts, event: e.LoopDetected) -> None:
     run._loops.append(event)
 
 
+@handles
 def _limit_reached(run: RunFacts, event: e.LimitReached) -> None:
     run._limit = event
 
 
+@handles
 def _command_received(run: RunFacts, event: e.CommandReceived) -> None:
     if event.command == "say":
         run._pending.append(event.message or user(event.text))
-        run._counters.calls_this_turn = 0
-        run._calls.clear()
+        if event.by_person:
+            run._counters.calls_this_turn = 0
+            run._calls.clear()
     elif event.command in ("pause", "resume"):
         run._paused = event.command == "pause"
         _set_status(run)
 
 
+@handles
 def _question_asked(run: RunFacts, event: e.QuestionAsked) -> None:
     run._waiting[event.question.id] = len(run._questions)
     run._questions.append(AskedQuestion(question=event.question, round=_round_index(run), asked_at=event.at))
@@ -314,6 +322,7 @@ def _round_index(run: RunFacts) -> int:
     return run._rounds[-1].index if run._rounds else 0
 
 
+@handles
 def _question_answered(run: RunFacts, event: e.QuestionAnswered) -> None:
     outcome = _outcome_of(event)
     answer = event.answer if outcome == "answered" else None
@@ -361,11 +370,13 @@ def _set_status(run: RunFacts) -> None:
     run._agent_states.wait(is_waiting)
 
 
+@handles
 def _run_suspended(run: RunFacts, event: e.RunSuspended) -> None:
     run._suspended = True
     _set_status(run)
 
 
+@handles
 def _run_recovered(run: RunFacts, event: e.RunRecovered) -> None:
     current = run._rounds[-1] if run._rounds else None
     died = not run._suspended  # else its process ended in order
@@ -390,14 +401,17 @@ def _run_recovered(run: RunFacts, event: e.RunRecovered) -> None:
     run._agent_states.resume(bool(run._waiting))
 
 
+@handles
 def _warned(run: RunFacts, event: e.Warned) -> None:
     run._warned.append(event)
 
 
+@handles
 def _error_raised(run: RunFacts, event: e.ErrorRaised) -> None:
     run._error = event.error
 
 
+@handles
 def _run_finished(run: RunFacts, event: e.RunFinished) -> None:
     run._close_conversation()
     run._status = event.status
@@ -409,35 +423,6 @@ def _run_finished(run: RunFacts, event: e.RunFinished) -> None:
     if event.last_round and run._rounds:
         run._rounds[-1] = replace(run._rounds[-1], status=event.last_round)
     run._agent_states.end(event.status)
-
-
-HANDLERS: dict[type[e.Event], Callable[[RunFacts, Any], None]] = {
-    e.RunStarted: _run_started,
-    e.RoundStarted: _round_started,
-    e.GuidanceGiven: _guidance_given,
-    e.RetryScheduled: _retry_scheduled,
-    e.CompactionStarted: _compaction_started,
-    e.ContextCompacted: _context_compacted,
-    e.ExtraUsage: _spent_besides,
-    e.ModelReplied: _model_replied,
-    e.ToolAdmitted: _tool_admitted,
-    e.ToolStarted: _tool_started,
-    e.ToolFinished: _tool_finished,
-    e.CallBlocked: _call_blocked,
-    e.TodosChanged: _todos_changed,
-    e.QuestionAsked: _question_asked,
-    e.QuestionAnswered: _question_answered,
-    e.RoundFinished: _round_finished,
-    e.LoopDetected: _loop_detected,
-    e.LimitReached: _limit_reached,
-    e.CommandReceived: _command_received,
-    e.RunSuspended: _run_suspended,
-    e.RunRecovered: _run_recovered,
-    e.Warned: _warned,
-    e.ErrorRaised: _error_raised,
-    e.RunFinished: _run_finished,
-    **work_fold.HANDLERS,
-}
 
 
 def apply(run: RunFacts, event: e.AnyEvent) -> None:

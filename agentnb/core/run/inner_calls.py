@@ -28,7 +28,7 @@ def finished(run: RunFacts, event: e.ToolFinished) -> None:
     call_id = event.result.call_id
     path = _places(run, call_id).get(call_id)
     if path is not None:
-        _change(run, call_id, path, lambda one: _ended(one, event))
+        _change(run, call_id, path, lambda one: one.ended(event))
 
 
 def blocked(run: RunFacts, event: e.CallBlocked) -> None:
@@ -65,11 +65,6 @@ def with_inner(records: Records, parent: str = "") -> Iterator[tuple[str, CallRe
         yield parent, one
         if one.inner:
             yield from with_inner(one.inner, one.call.id)
-
-
-def _ended(one: CallRecord, event: e.ToolFinished) -> CallRecord:
-    how = event.seconds, event.traceback, event.display, one.rule, event.progress, one.role
-    return CallRecord(one.call, event.result, *how, one.inner, False, event.printed, event.nested)
 
 
 def _places(run: RunFacts, call_id: str) -> dict[str, Path]:

@@ -11,7 +11,7 @@ import msgspec
 from agentnb.core.compaction import Compaction
 from agentnb.core.display_data import Table
 from agentnb.core.guidance import Followed, Guidance
-from agentnb.core.log.events import NestedStart, Progress, RoundStatus
+from agentnb.core.log.events import NestedStart, Progress, RoundStatus, ToolFinished
 from agentnb.core.messages import Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.request import ToolRole
 from agentnb.core.usage import Usage
@@ -96,6 +96,11 @@ class CallRecord(msgspec.Struct, frozen=True, gc=False):
     """The end of what the tool printed, if a notebook kept it with the call; the model does not see it."""
     nested: tuple[NestedStart, ...] = ()
     """The runs that the tool began, in order; known once it has ended."""
+
+    def ended(self, event: ToolFinished) -> CallRecord:
+        """Return the record with the result of the call."""
+        how = (event.seconds, event.traceback, event.display, self.rule, event.progress, self.role, self.inner)
+        return CallRecord(self.call, event.result, *how, printed=event.printed, nested=event.nested)
 
     @property
     def success(self) -> bool | None:

@@ -33,9 +33,7 @@ def finished(run: RunFacts, event: e.ToolFinished) -> None:
     call_id, calls = event.result.call_id, run._open_step_calls
     if (path := calls.get(call_id)) is None:
         return
-    record = run._step_calls[path[0]].record
-    how = event.seconds, event.traceback, event.display, record.rule, event.progress, record.role, record.inner, False
-    _change(run, call_id, record=CallRecord(record.call, event.result, *how, event.printed, event.nested), ended_at=event.at)
+    _change(run, call_id, record=run._step_calls[path[0]].record.ended(event), ended_at=event.at)
     _close(run, call_id)
 
 

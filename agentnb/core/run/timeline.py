@@ -6,14 +6,14 @@ plots and exports read it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
 from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
+from agentnb.core.log.handlers import Handlers
 from agentnb.core.messages import ToolCall
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import FINAL_ANSWER
@@ -99,6 +99,12 @@ class Pause(Part, frozen=True, gc=False):
     """A pause by the person."""
 
 
+of_rounds, of_tools, of_steps, of_pauses = Handlers(), Handlers(), Handlers(), Handlers()
+"""The events that begin or end parts, and what each does."""
+_TAKES: dict[type[Part], Handlers] = {Tool: of_tools, Step: of_steps, Pause: of_pauses}
+"""Those of one kind of part; those of all other kinds are `of_rounds`."""
+
+
 def timeline(run: RunFacts, *kinds: type[Part]) -> list[Part]:
     """Return the parts of a run of these kinds, or all, in the order in which they ended; those that are open come last."""
     fold, take = _Timeline(run.profile), _takes(kinds).get
@@ -139,6 +145,7 @@ class _Timeline:
 
     # Rounds and their model calls
 
+    @of_rounds
     def round_started(self, event: e.RoundStarted) -> None:
         """Begin a round, whose first attempt begins with it."""
         self._end_chat()
@@ -148,6 +155,8 @@ class _Timeline:
         self._is_round_open = self._has_chat = True
         self._round_end, self._retries = None, []
 
+    @of_rounds
+    @of_tools
     def replied(self, event: e.ModelReplied) -> None:
         """End the model call of the round."""
         self._end_wait(event)
@@ -156,6 +165,7 @@ class _Timeline:
         self._reply = event
         self._end_chat(event)
 
+    @of_rounds
     def round_finished(self, event: e.RoundFinished) -> None:
         """End the round, and an attempt without a reply."""
         self._end_wait(event)
@@ -163,6 +173,7 @@ class _Timeline:
         self._is_round_open, self._round_end = False, event
         self.parts.append(Round(self._round, event))
 
+    @of_rounds
     def retry_scheduled(self, event: e.RetryScheduled) -> None:
         """End a failed attempt, and begin the wait before the next."""
         self._end_wait(event)
@@ -173,6 +184,7 @@ class _Timeline:
             self._attempt = event
         (self._retries if self._summary is None else self._summary_retries).append(event)
 
+    @of_rounds
     def compaction_started(self, event: e.CompactionStarted) -> None:
         """Begin a compaction; a call that was refused as too long ends with it."""
         self._end_wait(event)
@@ -182,6 +194,7 @@ class _Timeline:
         self._compaction = self._summary = event
         self._summary_retries, self._summary_usage, self._attempt = [], None, None
 
+    @of_rounds
     def compacted(self, event: e.ContextCompacted) -> None:
         """End a compaction; the request can be sent now."""
         self._end_wait(event)
@@ -190,6 +203,7 @@ class _Timeline:
         by_model = bool(event.problem) or event.usage != NOTHING_USED
         self._end_summary(event, event.problem, by_model=by_model)
 
+    @of_rounds
     def extra_usage(self, event: e.ExtraUsage) -> None:
         """Record usage of a reply, or of a summary, that was not kept."""
         if event.usage == NOTHING_USED:
@@ -199,25 +213,30 @@ class _Timeline:
         else:
             self._summary_usage = event.usage
 
+    @of_rounds
     def recovered(self, event: e.RunRecovered) -> None:
         """End a summary whose process died."""
         self._end_wait(event)
         self._end_summary(event, INTERRUPTED)
 
+    @of_rounds
     def model_called(self, event: w.ModelCalled) -> None:
         """Add a call besides the rounds."""
         self._add_call(None, event, event.operation, (), problem=event.error)
 
+    @of_rounds
     def run_finished(self, event: e.RunFinished) -> None:
         """End a wait that the end of the run cut short."""
         self._end_wait(event)
 
     # Tools, steps and pauses
 
+    @of_tools
     def tool_started(self, event: e.ToolStarted) -> None:
         """Begin a tool call."""
         self._tools[event.call.id] = event
 
+    @of_tools
     def tool_finished(self, event: e.ToolFinished) -> None:
         """End a tool call."""
         call_id = event.result.call_id
@@ -229,18 +248,22 @@ class _Timeline:
         calls = () if self._reply is None else self._reply.message.calls
         return next((call for call in calls if call.id == call_id), None)
 
+    @of_tools
     def call_blocked(self, event: e.CallBlocked) -> None:
         """Add a call that was not run."""
         self.parts.append(Tool(self._tools.pop(event.call.id, None), event, event.call))
 
+    @of_steps
     def step_started(self, event: w.StepStarted) -> None:
         """Begin an attempt at a step."""
         self._steps[event.step] = event
 
+    @of_steps
     def step_ended(self, event: w.StepFinished | w.StepAttempted | w.StepSkipped) -> None:
         """End an attempt at a step."""
         self.parts.append(Step(self._steps.pop(event.step, None), event))
 
+    @of_pauses
     def command_received(self, event: e.CommandReceived) -> None:
         """Begin or end a pause."""
         if event.command == "pause" and self._pause is None:
@@ -304,38 +327,8 @@ class _Timeline:
         return FINAL_ANSWER if self._round.reason == FINAL_ANSWER else self._in_rounds
 
 
-Takes: TypeAlias = dict[type[e.Event], Callable[[_Timeline, Any], None]]
-_OF_ROUNDS: Takes = {
-    e.RoundStarted: _Timeline.round_started,
-    e.ModelReplied: _Timeline.replied,
-    e.RoundFinished: _Timeline.round_finished,
-    e.RetryScheduled: _Timeline.retry_scheduled,
-    e.CompactionStarted: _Timeline.compaction_started,
-    e.ContextCompacted: _Timeline.compacted,
-    e.ExtraUsage: _Timeline.extra_usage,
-    e.RunRecovered: _Timeline.recovered,
-    e.RunFinished: _Timeline.run_finished,
-    w.ModelCalled: _Timeline.model_called,
-}
-_OF_TOOLS: Takes = {
-    e.ModelReplied: _Timeline.replied,
-    e.ToolStarted: _Timeline.tool_started,
-    e.ToolFinished: _Timeline.tool_finished,
-    e.CallBlocked: _Timeline.call_blocked,
-}
-_OF_STEPS: Takes = {
-    w.StepStarted: _Timeline.step_started,
-    w.StepFinished: _Timeline.step_ended,
-    w.StepAttempted: _Timeline.step_ended,
-    w.StepSkipped: _Timeline.step_ended,
-}
-_OF_PAUSES: Takes = {e.CommandReceived: _Timeline.command_received}
-_TAKES: dict[type[Part], Takes] = {Tool: _OF_TOOLS, Step: _OF_STEPS, Pause: _OF_PAUSES}
-"""The events that begin or end parts of a kind, and what each does; those of all other kinds are `_OF_ROUNDS`."""
-
-
 @cache
-def _takes(kinds: tuple[type[Part], ...]) -> Takes:
+def _takes(kinds: tuple[type[Part], ...]) -> Handlers:
     """Return what the events do that begin or end parts of these kinds, or of any."""
-    tables = [_TAKES.get(kind, _OF_ROUNDS) for kind in kinds] if kinds else [_OF_ROUNDS, *_TAKES.values()]
-    return {kind: take for table in tables for kind, take in table.items()}
+    tables = [_TAKES.get(kind, of_rounds) for kind in kinds] if kinds else [of_rounds, *_TAKES.values()]
+    return Handlers({kind: take for table in tables for kind, take in table.items()})

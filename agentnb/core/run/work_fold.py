@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -10,13 +10,17 @@ from msgspec.structs import replace
 from agentnb.core.guidance import GuidanceTexts
 from agentnb.core.log import work_events as w
 from agentnb.core.log.event import Event
+from agentnb.core.log.handlers import Handlers
 from agentnb.core.request import role_of
 from agentnb.core.run.agent_state import EXECUTION
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.work_records import PlanRecord, StepRecord
 from agentnb.core.usage import counts
 
+handles = Handlers()
 
+
+@handles
 def _step_started(run: RunFacts, event: w.StepStarted) -> None:
     before = run._steps.get(event.step)
     times = (0 if before is None else before.times) + (event.attempt == 1)
@@ -54,14 +58,17 @@ def _step(run: RunFacts, step: str) -> StepRecord:
     return run._steps.get(step) or StepRecord(step)
 
 
+@handles
 def _step_attempted(run: RunFacts, event: w.StepAttempted) -> None:
     run._steps[event.step] = replace(_step(run, event.step), attempts=event.attempt, error=event.error)
 
 
+@handles
 def _step_skipped(run: RunFacts, event: w.StepSkipped) -> None:
     run._steps[event.step] = replace(_step(run, event.step), status="skipped", reason=event.reason, goes_to="")
 
 
+@handles
 def _step_finished(run: RunFacts, event: w.StepFinished) -> None:
     before = _step(run, event.step)
     run._steps[event.step] = StepRecord(
@@ -88,6 +95,7 @@ def _step_finished(run: RunFacts, event: w.StepFinished) -> None:
         run._variables.update(event.sets)
 
 
+@handles
 def _branch_taken(run: RunFacts, event: w.BranchTaken) -> None:
     before = run._steps.get(event.step) or StepRecord(event.step, "goto", status="completed", attempts=1)
     reason = f"to {event.to}" + (f": {event.reason}" * bool(event.reason))
@@ -97,10 +105,12 @@ def _branch_taken(run: RunFacts, event: w.BranchTaken) -> None:
         run._back_edges[edge] = run._back_edges.get(edge, 0) + 1
 
 
+@handles
 def _result_given(run: RunFacts, event: w.ResultGiven) -> None:
     run._result = event
 
 
+@handles
 def _plan_proposed(run: RunFacts, event: w.PlanProposed) -> None:
     run._plans[event.plan_id] = PlanRecord(event.plan_id, event.plan, call_id=event.call_id)
 
@@ -109,97 +119,86 @@ def _plan(run: RunFacts, plan_id: str) -> PlanRecord:
     return run._plans.get(plan_id) or PlanRecord(plan_id, {})
 
 
+@handles
 def _plan_edited(run: RunFacts, event: w.PlanEdited) -> None:
     run._plans[event.plan_id] = replace(_plan(run, event.plan_id), plan=event.plan, status="edited", by=event.by)
 
 
+@handles
 def _plan_approved(run: RunFacts, event: w.PlanApproved) -> None:
     run._plans[event.plan_id] = replace(_plan(run, event.plan_id), status="approved", by=event.by, words=event.words)
 
 
+@handles
 def _plan_rejected(run: RunFacts, event: w.PlanRejected) -> None:
     run._plans[event.plan_id] = replace(_plan(run, event.plan_id), status="rejected", by=event.by, words=event.words)
 
 
+@handles
 def _plan_reviewed(run: RunFacts, event: w.PlanReviewed) -> None:
     before = _plan(run, event.plan_id)
     run._plans[event.plan_id] = replace(before, reviews=(*before.reviews, event))
 
 
+@handles
 def _model_called(run: RunFacts, event: w.ModelCalled) -> None:
     run._model_calls.append(event)
     if counts(event.usage, event.error):
         run._use(event.usage)
 
 
+@handles
 def _reply_given(run: RunFacts, event: w.ReplyGiven) -> None:
     run._messages.append(event.message)
     run._text = event.message.text
     run._agent_states.say()
 
 
+@handles
 def _tools_changed(run: RunFacts, event: w.ToolsChanged) -> None:
     run._tools = event.tools
     run._roles = {tool.name: tool.role or role_of(tool.name) for tool in event.tools}
 
 
+@handles
 def _finding_made(run: RunFacts, event: w.FindingMade) -> None:
     run._findings.append(event)
 
 
+@handles
 def _guidance_drawn(run: RunFacts, event: w.GuidanceDrawn) -> None:
     run._drawn = event
     if event.texts is not None:
         run._guidance = GuidanceTexts(event.set, event.version, event.texts)
 
 
+@handles
 def _grant_given(run: RunFacts, event: w.GrantGiven) -> None:
     run._grants[event.grant_id] = event
 
 
+@handles
 def _grant_withdrawn(run: RunFacts, event: w.GrantWithdrawn) -> None:
     run._grants.pop(event.grant_id, None)
 
 
+@handles
 def _context_shifted(run: RunFacts, event: w.ContextShifted) -> None:
     run._context_type, run._entity = event.context_type, event.entity
     run._contexts = tuple(dict.fromkeys((*run._contexts, event.context_type)))
 
 
+@handles
 def _outcome_given(run: RunFacts, event: w.OutcomeGiven) -> None:
     given = event.assessment
     before = [one for one in run._assessments if (one.source, one.name) != (given.source, given.name)]  # said again
     run._assessments = [*before, given]
 
 
-def _nothing_known(run: RunFacts, event: w.OtherEvent) -> None:
+@handles
+def _nothing_known(run: RunFacts, event: w.ServerStarted | w.ServerChanged | w.OtherEvent) -> None:
     """Keep the event in the list of all events only."""
 
 
-HANDLERS: dict[type[Event], Callable[[RunFacts, Any], None]] = {
-    w.StepStarted: _step_started,
-    w.StepAttempted: _step_attempted,
-    w.StepSkipped: _step_skipped,
-    w.StepFinished: _step_finished,
-    w.BranchTaken: _branch_taken,
-    w.ResultGiven: _result_given,
-    w.PlanProposed: _plan_proposed,
-    w.PlanEdited: _plan_edited,
-    w.PlanApproved: _plan_approved,
-    w.PlanRejected: _plan_rejected,
-    w.PlanReviewed: _plan_reviewed,
-    w.ModelCalled: _model_called,
-    w.ReplyGiven: _reply_given,
-    w.ToolsChanged: _tools_changed,
-    w.ServerStarted: _nothing_known,
-    w.ServerChanged: _nothing_known,
-    w.FindingMade: _finding_made,
-    w.GrantGiven: _grant_given,
-    w.GrantWithdrawn: _grant_withdrawn,
-    w.GuidanceDrawn: _guidance_drawn,
-    w.ContextShifted: _context_shifted,
-    w.OutcomeGiven: _outcome_given,
-    w.OtherEvent: _nothing_known,
-}
-KINDS: tuple[type[Event], ...] = tuple(HANDLERS)
+KINDS: tuple[type[Event], ...] = tuple(handles)
 """The kinds of events that are folded here."""

@@ -55,7 +55,7 @@ class EndDetector(RoundDetector):
             return self.finished(run.last_round, run)
         if kind is TodosChanged:
             self._has_listed = self._has_listed or event.by == "model"  # type: ignore[union-attr]  # the type says it, not mypy
-        elif kind is CommandReceived and event.command == "say":  # type: ignore[union-attr]  # likewise
+        elif kind is CommandReceived and event.is_from_person:  # type: ignore[union-attr]  # likewise
             self.spoke(event)  # type: ignore[arg-type]
         elif kind is RunFinished and run.rounds and run.status in OVER:
             return self.ended(run.last_round, run)

@@ -27,7 +27,7 @@ class RoundDetector:
         kind = type(event)
         if kind is RoundFinished:
             return self.finished(run.last_round, run)
-        if kind is CommandReceived and event.command == "say":  # type: ignore[union-attr]  # the type says it, not mypy
+        if kind is CommandReceived and event.is_from_person:  # type: ignore[union-attr]  # the type says it, not mypy
             self.spoke(event)  # type: ignore[arg-type]
         return NOTHING
 

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from agentnb.core.log.events import CommandReceived
 from agentnb.core.log.work_events import Severity
-from agentnb.core.messages import Thinking
+from agentnb.core.messages import Thinking, ToolCall
 from agentnb.core.run.facts import RunFacts
-from agentnb.core.run.rounds import WorkflowRound
+from agentnb.core.run.rounds import LOST, CallRecord, WorkflowRound
 from agentnb.detect.blocks.rounds import RoundDetector, RowDetector, is_new_input
 from agentnb.detect.detector import Finding
 from agentnb.detect.similarity import both_ends
@@ -36,7 +36,7 @@ class _Reply(NamedTuple):
 
 
 class RepeatedText(RoundDetector):
-    """Replies without a call that say nearly what their author said shortly before.
+    """Replies without a call that say nearly what their author said shortly before; a call without a recorded result is text.
 
     They are found from the ``repeats``-th one within ``within`` replies on. A text is compared with the last ``window`` of its
     author, by rapidfuzz: from ``alike`` per cent on they are the same, unless each has a name or a number that the other lacks,
@@ -75,10 +75,10 @@ class RepeatedText(RoundDetector):
         self._heard = event.text
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
-        """Compare a reply without calls with the last ones of its author."""
-        if one.records or one.reply is None:
+        """Compare a reply without calls, or with calls whose results no trace has, with the last ones of its author."""
+        if one.reply is None or not all(_is_lost(record) for record in one.records):
             return ()
-        text = one.text.strip()
+        text = "\n".join([one.text, *[_written(record.call) for record in one.records]]).strip()
         if not text:
             return ()
         self._replies += 1
@@ -116,6 +116,16 @@ class RepeatedText(RoundDetector):
         if not fuzz.ratio(one.text, other.text, score_cutoff=self.alike):
             return False
         return not self.same_names or has_same_names(one.text, other.text)
+
+
+def _is_lost(record: CallRecord) -> bool:
+    return record.result is not None and record.result.error_code == LOST
+
+
+def _written(call: ToolCall) -> str:
+    """Return what a call says, as a reply would that has it as text."""
+    values = call.arguments.values() if isinstance(call.arguments, dict) else (call.arguments,)
+    return "\n".join([call.name, *[value if isinstance(value, str) else repr(value) for value in values]])
 
 
 def has_same_names(one: str, other: str) -> bool:

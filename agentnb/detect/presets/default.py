@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from agentnb.core.log.events import AnyEvent, CommandReceived, RoundFinished, RunFinished, TodosChanged
 from agentnb.core.run.facts import RunFacts
@@ -41,7 +42,13 @@ class Default:
     @property
     def rule_names(self) -> tuple[str, ...]:
         """The names of its rules."""
-        return tuple([one.rule for one in (*self._rules, self._near, self._reopened)])
+        return tuple(self.thresholds)
+
+    @property
+    def thresholds(self) -> dict[str, dict[str, Any]]:
+        """The arguments of each of its rules, by name."""
+        rules = (*self._rules, self._near, self._reopened)
+        return {one.rule: {name: value for name, value in vars(one).items() if not name.startswith("_")} for one in rules}
 
     def take(self, event: AnyEvent, run: RunFacts) -> Iterable[Finding]:
         """Take in an event."""
@@ -58,7 +65,7 @@ class Default:
         elif kind is TodosChanged or kind is RunFinished:
             for each_rule in (self._reopened, *self._ends):
                 found = (*found, *each_rule.take(event, run))
-        elif kind is CommandReceived and event.command == "say":  # type: ignore[union-attr]  # the type says it, not mypy
+        elif kind is CommandReceived and event.is_from_person:  # type: ignore[union-attr]  # the type says it, not mypy
             for each_rule in (*self._rules, self._near):
                 each_rule.spoke(event)  # type: ignore[arg-type]
         return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from agentnb.core.guidance import Guidance
 from agentnb.core.run.rounds import WorkflowRound
 from agentnb.detect.run import Run
 from agentnb.display.form import Form, effects_of
@@ -21,10 +22,13 @@ FIRST, LAST = 50, 150
 MAX_OF_AN_ERROR = 2_000
 
 
-def blind_html(run: Run) -> Html:
-    """Return a run to be judged: its prompt, its rounds, its todos and its error, and nothing that judges it."""
+def blind_html(run: Run, until: int | None = None, given: Guidance | None = None) -> Html:
+    """Return a run to be judged: its prompt, its rounds, its todos and its error, and nothing that judges it.
+
+    ``until``: only so many rounds, to judge whether the last of them follows the guidance that is ``given``.
+    """
     form = Form(effects=effects_of(run.tools), over=not run.should_continue)
-    rounds = [_without_judgements(one) for one in as_left(run)]
+    rounds = [_without_judgements(one) for one in as_left(run)][:until]
     shown, left_out = rounds, 0
     if len(rounds) > FIRST + LAST:
         shown, left_out = [*rounds[:FIRST], *rounds[-LAST:]], len(rounds) - FIRST - LAST
@@ -32,6 +36,9 @@ def blind_html(run: Run) -> Html:
     if left_out:
         drawn.insert(FIRST, tag("div", "list quiet", f"{counted(left_out, 'round')} not shown"))
     prompt = tag("div", "prompt", tag("b", "", "Asked: "), words(asked(run).strip(), MAX_OF_A_PROMPT))
+    if given is not None:
+        reminder = tag("div", "prompt", tag("b", "", "Reminder: "), words(given.text.strip(), MAX_OF_A_PROMPT))
+        return kept(tag("div", "run", prompt, tag("div", "rounds", *drawn[:-1]), reminder, tag("div", "rounds", drawn[-1])))
     todos = tag("div", "list", todo_list_html(run.todos, live=False)) if run.todos else NOTHING
     error = tag("div", "why why-bad", cut(clean(str(run.error)), MAX_OF_AN_ERROR)) if run.error else NOTHING
     return kept(tag("div", "run", prompt, tag("div", "rounds", *drawn), todos, error))

@@ -5,22 +5,93 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeAlias
 
-from agentnb.core.run.rounds import WorkflowRound
+import msgspec
+
+from agentnb.core.run.rounds import CallRecord, WorkflowRound
 from agentnb.detect.run import Run
 from agentnb.display.card.compact import round_line
 from agentnb.display.card.text import round_lines
 from agentnb.display.card.transcript import size
 from agentnb.display.form import Form, effects_of
-from agentnb.display.lists.diff_calls import Calls, differing_calls
-from agentnb.display.markup import NOTHING, Html, tag, words
+from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.parts.head import state_html
 from agentnb.display.parts.rounds import Pieces, round_html, round_pieces
 from agentnb.display.style import inlined, kept
 from agentnb.display.texts.labels import clean, duration, first_line, short_id
 from agentnb.display.texts.states import as_left, chip
 from agentnb.rerun.diff import RoundPair, RunDiff
+
+Calls: TypeAlias = dict[int, list[Html]]
+"""The calls of a round that differ, by their places in it, each with notes of what differs."""
+MAX_OF_AN_ARGUMENT = 160
+MAX_ARGUMENTS = 6
+"""Arguments of a call that are named; of more, only the count is."""
+BEFORE = 20
+"""Characters shown before the first that differs."""
+_encoder = msgspec.json.Encoder(order="sorted")
+
+
+def differing_calls(one: WorkflowRound, other: WorkflowRound) -> Calls:
+    """Return the calls of ``one`` that ``other`` has not, or has with another result.
+
+    Calls are matched by name and arguments; of those left, by name, in their order, to say which arguments differ.
+    """
+    left = [*other.records]
+    unmatched: list[tuple[int, CallRecord]] = []
+    found: Calls = {}
+    for place, record in enumerate(one.records):
+        match = next((each for each in left if _key(each) == _key(record)), None)
+        if match is None:
+            unmatched.append((place, record))
+            continue
+        left.remove(match)
+        if note := _other_result(record, match):
+            found[place] = [note]
+    for place, record in unmatched:
+        match = next((each for each in left if each.call.name == record.call.name), None)
+        if match is not None:
+            left.remove(match)
+        found[place] = _other_arguments(record, match) if match is not None else []
+    return found
+
+
+def _key(record: CallRecord) -> tuple[str, bytes]:
+    return record.call.name, _encoder.encode(record.call.arguments)
+
+
+def _other_result(record: CallRecord, match: CallRecord) -> Html | None:
+    mine, others = (each.result.text if each.result is not None else "" for each in (record, match))
+    if mine == others and _fails(record) == _fails(match):
+        return None
+    first = next((place for place, (a, b) in enumerate(zip(mine, others, strict=False)) if a != b), min(len(mine), len(others)))
+    start = max(0, first - BEFORE)
+    excerpt = first_line(clean(mine[start : start + 2 * MAX_OF_AN_ARGUMENT]), MAX_OF_AN_ARGUMENT)
+    return joined("other result: ", tag("span", "diff-value", f"{'…' if start else ''}{excerpt}" or "(empty)"))
+
+
+def _fails(record: CallRecord) -> bool:
+    return record.result is not None and record.result.is_error
+
+
+def _other_arguments(record: CallRecord, match: CallRecord) -> list[Html]:
+    mine, others = record.call.arguments, match.call.arguments
+    if not isinstance(mine, dict) or not isinstance(others, dict):
+        return [joined("other arguments: ", _argument(mine))]
+    names = [name for name in mine if name not in others or mine[name] != others[name]]
+    notes = [joined(f"{first_line(clean(str(name)), 60)}: ", _argument(mine[name])) for name in names[:MAX_ARGUMENTS]]
+    if more := len(names) - MAX_ARGUMENTS:
+        notes += [joined(f"{more:,} more arguments differ")] if more > 0 else []
+    if gone := [first_line(clean(str(name)), 60) for name in others if name not in mine]:
+        notes.append(joined(f"without {', '.join(gone[:MAX_ARGUMENTS])}"))
+    return notes
+
+
+def _argument(value: Any) -> Html:
+    shown = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return tag("span", "diff-value", first_line(clean(shown), MAX_OF_AN_ARGUMENT))
+
 
 ROOM = 300_000
 """Bytes of HTML for rounds that differ; the others are a line each. Rounds that are alike have as much again."""

@@ -34,8 +34,7 @@ class Names:
         """Return the variable of this name; a missing one is noted as a problem. ``what``: such as ``tool``."""
         if isinstance(name, str) and name in self.variables:
             return self.variables[name]
-        known = [one for one, value in self.variables.items() if not one.startswith("_") and fits(value)]
-        self.problems.add(line, f"There is no {what} {name!r}", near(str(name), known) or hint)
+        self.problems.add(line, f"There is no {what} {name!r}", near(str(name), self._public(fits)) or hint)
         return None
 
     def model(self, name: Any) -> str | Model | Any:
@@ -63,8 +62,7 @@ class Names:
             return value
         if isinstance(name, str) and (name in self.sets or name in BUILT_IN):
             return find_set(name, self.sets)
-        held = [one for one, value in self.variables.items() if not one.startswith("_") and is_arm(value)]
-        advice = near(str(name), [*BUILT_IN, *self.sets, *held])
+        advice = near(str(name), [*BUILT_IN, *self.sets, *self._public(is_arm)])
         self.problems.add(line, f"There is no variant or guidance set {name!r}", advice)
         return None
 
@@ -77,10 +75,14 @@ class Names:
             self.problems.add(line, f"{name} is a {type(value).__name__}, not a check", "A check is a function of the run")
             return None
         if isinstance(name, str) and name.isidentifier() and name not in SHIPPED and name not in MEASURES:
-            held = [one for one, value in self.variables.items() if not one.startswith("_") and callable(value)]
-            self.problems.add(line, f"There is no check {name!r}", near(name, [*SHIPPED, *MEASURES, *held]))
+            known = [*SHIPPED, *MEASURES, *self._public(callable)]
+            self.problems.add(line, f"There is no check {name!r}", near(name, known))
             return None
         return name
+
+    def _public(self, fits: Callable[[Any], bool]) -> list[str]:
+        """Return the names of the variables that fit, without private ones."""
+        return [name for name, value in self.variables.items() if not name.startswith("_") and fits(value)]
 
 
 def is_arm(value: Any) -> bool:

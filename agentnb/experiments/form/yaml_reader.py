@@ -161,10 +161,6 @@ def _models(node: Node, names: Names) -> Any:
     return found or None
 
 
-def _primary(node: Node, names: Names) -> Any:
-    return _check(node, names)
-
-
 def _checks(node: Node, names: Names) -> list[Any]:
     return [_check(one, names) for one in _items(node)]
 
@@ -198,7 +194,7 @@ _READERS: dict[str, Callable[[Node, Names], Any]] = {
     "variants": _variants,
     "agent": _agent,
     "models": _models,
-    "primary": _primary,
+    "primary": _check,
     "checks": _checks,
     "approve": _approve,
 }

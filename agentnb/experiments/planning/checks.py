@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from math import isinf, isnan
 from typing import Any, TypeAlias
 
+from agentnb.core.expressions import names_in
 from agentnb.core.todos import open_todos
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, SettingsError, near
 from agentnb.experiments.planning.content import content_hash, source_of
 from agentnb.rerun.expect import check_expectations, outcomes_of
+from agentnb.store.check_values import CUT_SHORT, Value, settle_value
 from agentnb.tables.loops import found
 
-Value: TypeAlias = float | bool | None
 CheckFunction: TypeAlias = Callable[..., Any]
 """A function of the run, or of the run and the task's row."""
 
@@ -32,8 +33,9 @@ def score(run: Run) -> float | None:
 
 
 def answered(run: Run) -> bool:
-    """Return whether the run completed with a text."""
-    return run.status == "completed" and bool(run.text.strip())
+    """Return whether the run completed with a text: no judgement of what it says."""
+    is_over = run.status == "completed" or (run.status == "unknown" and run.is_answered)
+    return is_over and bool(run.text.strip())
 
 
 def todos_closed(run: Run) -> bool:
@@ -79,6 +81,8 @@ MEASURES = ("cost", "rounds", "seconds", "tokens")
 """Columns that can be the primary measure although no check returns them: less is better."""
 
 
+OF_RESULT = frozenset({"text", "output", "steps", "todos", "todos_open", "todos_closed"})
+"""Names in expectations that say what the run came to; the others count what it did."""
 RAISED = (Exception, SystemExit, CancelledError)
 """What the person's check may raise: all but an interrupt."""
 RESERVED = frozenset(
@@ -115,6 +119,11 @@ class Check:
     content: str
 
     @property
+    def is_shipped(self) -> bool:
+        """Whether it is a part of agentnb, which returns soon."""
+        return SHIPPED.get(self.name) is self.function or isinstance(self.function, within | Expected)
+
+    @property
     def is_binary(self) -> bool:
         """Whether it returns true or false: known of shipped checks, expectations, and functions that say ``-> bool``."""
         if self.function is score:
@@ -122,6 +131,20 @@ class Check:
         hint = getattr(self.function, "__annotations__", {}).get("return")
         says_so = hint is bool or str(hint).partition(" ")[0] == "bool"
         return says_so or self.name in SHIPPED or isinstance(self.function, within | Expected)
+
+    @property
+    def is_of_record(self) -> bool:
+        """Whether it reads what the run did, not what it came to: known of `no_loops`, `within`, and most expectations."""
+        if isinstance(self.function, Expected):
+            return OF_RESULT.isdisjoint(names_in(self.function.text))
+        return self.function is no_loops or isinstance(self.function, within)
+
+    def settle(self, run: Run, value: Value, status: str) -> Value:
+        """Return the value that counts for a run that ended like this. Recorded outcomes count however it ended."""
+        has_outcome = self.function in (passed, score) and run.assessment is not None
+        if has_outcome or (status in CUT_SHORT and self.is_of_record):
+            return value
+        return settle_value(False if value is None and self.is_binary and status in CUT_SHORT else value, status)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ from agentnb.agent.price_check import check_has_price
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, MissingKey, SettingsError
 from agentnb.examples import path as example
-from agentnb.experiments.planning.checks import RAISED, Check, value_of
-from agentnb.experiments.planning.tasks import ExperimentTask, prompt_of
+from agentnb.experiments.planning.check_time import TooSlow, outcome_here
+from agentnb.experiments.planning.checks import Check
+from agentnb.experiments.planning.tasks import ExperimentTask, listed, names_column, prompt_of
 from agentnb.experiments.planning.variants import Variant, equal_variants, forked_changes, name_of
 from agentnb.interchange.files import load_trace
 from agentnb.models.model import Model
@@ -21,8 +22,8 @@ from agentnb.runtime.budget import Budget
 from agentnb.workflow.files.declared_files import model_names
 from agentnb.workflow.workflow import Workflow
 
-MAX_NAMED = 5
-"""Tasks that one problem names."""
+MAX_SHAPES = 20
+"""Rows of other columns that a check is tried with."""
 
 
 def plan_problems(tasks: Sequence[ExperimentTask], variants: Sequence[Variant], *, aa: bool) -> list[str]:
@@ -30,7 +31,7 @@ def plan_problems(tasks: Sequence[ExperimentTask], variants: Sequence[Variant], 
     problems: list[str] = []
     twice = [name for name, count in Counter(one.id for one in tasks).items() if count > 1]
     if twice:
-        problems.append(f"Tasks with the same id: {_listed(twice)}. Give each task an id of its own")
+        problems.append(f"Tasks with the same id: {listed(twice)}. Give each task an id of its own")
     if not aa:
         for first, second in equal_variants(variants):
             problems.append(f"The variants {first} and {second} are equal. To see what chance alone does: aa=True")
@@ -55,9 +56,11 @@ def settings_problems(settings: Mapping[str, Any]) -> Iterable[str]:
     for name, known in (("seeds", ("shared", "independent")), ("executor", ("kernel", "processes"))):
         if settings[name] not in known:
             yield f"{name}={settings[name]!r}: it is {' or '.join(known)}"
-    budget = settings["budget"]
-    if budget is not None and not (isinstance(budget, int | float) and not isinstance(budget, bool) and budget > 0):
-        yield f"budget={budget!r}: give US dollars, more than 0"
+    for name, what in (("budget", "US dollars"), ("check_seconds", "seconds")):
+        value = settings[name]
+        is_amount = isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+        if not is_amount and not (name == "budget" and value is None):
+            yield f"{name}={value!r}: give {what}, more than 0"
 
 
 def _template_problems(tasks: Sequence[ExperimentTask], variants: Iterable[Variant]) -> Iterable[str]:
@@ -65,33 +68,43 @@ def _template_problems(tasks: Sequence[ExperimentTask], variants: Iterable[Varia
     for one in variants:
         if one.template is None:
             continue
-        if "{{ " not in one.template:
+        if tasks and not names_column(one.template, tasks[0].row):
             yield f"Variant {one.name}: its prompt names no column: all tasks would be one. Write {{{{ prompt }}}} in it"
         lacking: dict[str, list[str]] = {}
         for task in tasks:
             try:
                 prompt_of(task.row, one.template)
             except SettingsError as error:
-                lacking.setdefault(error.what, []).append(task.id)
+                lacking.setdefault(str(error), []).append(task.id)
         for what, ids in lacking.items():
-            yield f"Variant {one.name}: {what} (tasks {_listed(ids)})"
+            yield f"Variant {one.name}, tasks {listed(ids)}: {what}"
 
 
-def example_problems(checks: Iterable[Check], tasks: Sequence[ExperimentTask]) -> list[str]:
-    """Return the checks that raise on an example run: a recorded one of agentnb, with the row of the first task."""
+def example_problems(checks: Iterable[Check], tasks: Sequence[ExperimentTask], seconds: float) -> list[str]:
+    """Return the checks that raise or take longer than ``seconds`` on a recorded example run, with the rows of the tasks.
+
+    Of the rows that have the same columns the first one is tried.
+    """
     run = load_trace(example("healthy"))
-    return [*_check_problems(checks, run, tasks)]
+    shapes = {frozenset(task.row): task.row for task in reversed(tasks)}
+    rows = [*shapes.values()][: -MAX_SHAPES - 1 : -1]
+    return [problem for check in checks if (problem := _check_problem(check, run, rows, tasks, seconds))]
 
 
-def _check_problems(checks: Iterable[Check], run: Run, tasks: Sequence[ExperimentTask]) -> Iterable[str]:
-    row = tasks[0].row
-    for check in checks:
-        try:
-            value_of(check, run, row)
-        except KeyError as error:
-            yield f"The check {check.name} reads the column {error}, which the rows lack: they have {', '.join(row)}"
-        except RAISED as error:
-            yield f"The check {check.name} raises on an example run: {type(error).__name__}: {error}".partition("\n")[0]
+def _check_problem(
+    check: Check, run: Run, rows: Sequence[Mapping[str, Any]], tasks: Sequence[ExperimentTask], seconds: float
+) -> str:
+    for row in rows if check.takes_row else rows[:1]:
+        error = outcome_here(check, run, row, seconds).error
+        if isinstance(error, KeyError) and error.args and isinstance(error.args[0], str):
+            lacking = [task.id for task in tasks if error.args[0] not in task.row]
+            whose = f"the tasks {listed(lacking)} lack" if len(lacking) < len(tasks) else "the rows lack"
+            return f"The check {check.name} reads the column {error}, which {whose}: they have {', '.join(row)}"
+        if isinstance(error, TooSlow):
+            return f"The check {check.name}, on an example run: {error}. Give checks more time: check_seconds={10 * seconds:g}"
+        if error is not None:
+            return f"The check {check.name} raises on an example run: {type(error).__name__}: {error}".partition("\n")[0]
+    return ""
 
 
 def check_models(variants: Sequence[Variant], models: Sequence[str | Model], budget: float | None) -> list[str]:
@@ -111,7 +124,7 @@ def check_models(variants: Sequence[Variant], models: Sequence[str | Model], bud
             problems.append(f"{name_of(model)}: {error}")
     twice = [name for name, count in Counter(map(name_of, models)).items() if count > 1]
     if twice:
-        problems.append(f"Models with the same name: {_listed(twice)}. Name each once, or give objects names of their own")
+        problems.append(f"Models with the same name: {listed(twice)}. Name each once, or give objects names of their own")
     if problems or budget is None:
         return problems
     return [*_price_problems(variants, models, budget)]
@@ -143,8 +156,3 @@ def are_free(variants: Iterable[Variant], models: Sequence[str | Model]) -> bool
 
 def _once(models: Iterable[str | Model]) -> list[str | Model]:
     return [*{name_of(model): model for model in models}.values()]
-
-
-def _listed(names: Sequence[str]) -> str:
-    rest = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
-    return f"{', '.join(names[:MAX_NAMED])}{rest}"

@@ -20,7 +20,11 @@ ID, PROMPT, CLUSTER = "id", "prompt", "cluster"
 """Columns with a meaning: the task's name, its prompt, and the group of tasks that belong together."""
 TRACES, AT_ROUND = "traces", "at_round"
 """Keys of tasks that are recorded runs: their source, and the round from which on forks of them are live."""
-_FIELD = re.compile(r"\{\{ ([^\W\d]\w*) \}\}")
+_FIELD = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
+_NAME = re.compile(r"[^\W\d][\w -]*")
+"""What can only be the name of a column; other text in braces stays as it is unless a column is called so."""
+MAX_NAMED = 5
+"""Tasks that one problem names."""
 
 TaskFunction: TypeAlias = Callable[[int], Mapping[str, Any]]
 """Makes the row of a task from a seed."""
@@ -62,11 +66,15 @@ def read_tasks(source: Any, problems: list[str]) -> tuple[ExperimentTask, ...]:
     What is wrong is appended to ``problems``, each as a sentence.
     """
     tasks: list[ExperimentTask] = []
+    refused: dict[str, tuple[list[str], Exception]] = {}
+    """Places and first error of each problem: a frame without a column has one, whatever else its rows lack."""
     for place, item in enumerate(_items(source, problems), 1):
         try:
             tasks.append(item if isinstance(item, ExperimentTask) else _task(item))
         except (SettingsError, TypeError) as error:
-            problems.append(f"Task {place}: {error}")
+            refused.setdefault(getattr(error, "what", str(error)), ([], error))[0].append(str(place))
+    for places, first in refused.values():
+        problems.append(f"{'Tasks' if len(places) > 1 else 'Task'} {listed(places)}: {first}")
     if not tasks and not problems:
         problems.append('There is no task. Give rows with an id and a prompt: [{"id": "a", "prompt": "..."}]')
     return tuple(tasks)
@@ -76,11 +84,26 @@ def fill_in(template: str, row: Mapping[str, Any]) -> str:
     """Return the text with each ``{{ column }}`` replaced. Raises `SettingsError` for a column that the row lacks."""
 
     def value(match: re.Match[str]) -> str:
-        if match[1] not in row:
-            raise SettingsError(f"the prompt names {match.group()}, a column that the row lacks")
-        return str(row[match[1]])
+        name = match[1]
+        if name in row:
+            return str(row[name])
+        if not _NAME.fullmatch(name):
+            return match.group()
+        what = f"the prompt names {{{{ {name} }}}}, a column that the row lacks"
+        raise SettingsError(what, "To send braces as they are, put the text into a column and name that")
 
     return _FIELD.sub(value, template)
+
+
+def names_column(template: str, row: Mapping[str, Any]) -> bool:
+    """Return whether a text names a column, one that the row lacks included."""
+    return any(name == PROMPT or name in row or _NAME.fullmatch(name) for name in _FIELD.findall(template))
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
+    rest = f" and {len(names) - MAX_NAMED:,} more" if len(names) > MAX_NAMED else ""
+    return f"{', '.join(names[:MAX_NAMED])}{rest}"
 
 
 def prompt_of(row: Mapping[str, Any], template: str | None) -> str:
@@ -123,7 +146,8 @@ def _task(item: Any) -> ExperimentTask:
         raise SettingsError(f"{item!r} is neither a row nor a function of a seed")
     row = {str(name): value for name, value in item.items()}
     if ID not in row:
-        raise SettingsError(f"the row has no column {ID}: it has {', '.join(row) or 'none'}")
+        columns = f"It has {', '.join(row)}" if row else "It is empty"
+        raise SettingsError(f"the row has no column {ID}", f"{columns}. A frame gets it by frame.assign({ID}=frame.index)")
     _check_prompt(row)
     return ExperimentTask(encodable(str(row[ID])), row, content=content_hash(row))
 

@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
-from agentnb.experiments.planning.checks import MEASURES, read_checks
+from agentnb.experiments.planning.checks import MEASURES
 from agentnb.experiments.results.folder import Records
-from agentnb.experiments.results.results import Results, name_of_task
-from agentnb.experiments.results.rows import Row, row_of
-from agentnb.experiments.results.values import cluster_means, task_values, unit_of
+from agentnb.experiments.results.record_notes import comparison_notes
+from agentnb.experiments.results.recorded import RecordedArms, recorded_arms
+from agentnb.experiments.results.results import Results
+from agentnb.experiments.results.rows import Row
+from agentnb.experiments.results.values import (
+    CellValue,
+    Unit,
+    cell_values,
+    count_states,
+    impute,
+    pair_cells,
+    runs_by_unit,
+    stack_units,
+    units_of,
+)
 from agentnb.experiments.statistics.discordant import Discordance, compare_discordant
 from agentnb.experiments.statistics.equivalence import Equivalence, assess_equivalence
+from agentnb.experiments.statistics.minimum_effect import estimate_minimum_effect
 from agentnb.experiments.statistics.multiplicity import adjust_holm
-from agentnb.experiments.statistics.paired import Difference, estimate_difference
+from agentnb.experiments.statistics.paired import MIN_SKEWED, Difference, estimate_difference
 from agentnb.experiments.statistics.pass_k import PassShare, estimate_all_pass
-from agentnb.experiments.statistics.power import compute_minimum_effect
 from agentnb.experiments.statistics.ratios import Ratio, estimate_ratio
 from agentnb.experiments.statistics.survival import SurvivalComparison, compare_survival
 from agentnb.experiments.statistics.tasks import TooFewTasks
-from agentnb.interchange.files import RunSource, load_traces
+from agentnb.interchange.files import RunSource
+from agentnb.plots.survival import ends_of
 from agentnb.rerun.diff import RunDiff, diff
 
 if TYPE_CHECKING:
@@ -34,7 +47,16 @@ if TYPE_CHECKING:
 RATIOS = ("cost", "tokens", "seconds")
 ROUNDING = 1e-12
 """Differences below this are rounding errors."""
+SKEW = {
+    True: "A few differences are far larger than the others: the interval may miss the true one in more than 5 of 100 cases",
+    None: f"Under {MIN_SKEWED} tasks or clusters do not show whether a few differ far more: then the interval is too narrow",
+    False: "",
+}
+"""What skewed differences, or too few to tell, mean for the interval."""
+PASSES = (0.0, 1.0)
+"""The values of an outcome that passes or fails, and their limits."""
 Found: TypeAlias = Difference | TooFewTasks
+Estimate = TypeVar("Estimate")
 
 
 @dataclass(frozen=True)
@@ -54,18 +76,98 @@ class Comparison:
     records: Records | None = field(default=None, repr=False)
     runs: Mapping[str, Run] = field(default_factory=dict, repr=False)
     """Runs in memory, by their ids."""
+    experiment: str = ""
+    """The id of the experiment; empty for sets of runs."""
+    not_run: Sequence[Row] = field(default=(), repr=False)
+    """Cells that were planned and have not run, as rows."""
+    limits: tuple[float, float] | None = None
+    """Least and greatest value that the primary can have; None if not stated."""
+
+    @cached_property
+    def cells(self) -> tuple[list[CellValue], list[CellValue]]:
+        """The cells of both arms with their values of the primary, or why they have none."""
+        return self._cells(self.primary)
+
+    @cached_property
+    def units(self) -> list[Unit]:
+        """What is compared within tasks: tasks and models, and repeats where both arms share their seeds."""
+        return units_of(*self.cells)
+
+    @property
+    def left_out(self) -> list[Unit]:
+        """The units without a value in both arms: no number rests on them."""
+        return [unit for unit in self.units if not unit.is_paired]
+
+    @cached_property
+    def counts(self) -> dict[str, dict[str, int]]:
+        """How many cells of each variant are scored, unknown, failed and not run."""
+        return {name: count_states(cells) for name, cells in zip((self.a, self.b), self.cells, strict=True)}
+
+    @property
+    def missing_values(self) -> int:
+        """Cells without a value."""
+        return sum(cell.value is None for arm in self.cells for cell in arm)
 
     @cached_property
     def analysis(self) -> Found:
-        """The paired difference over all runs: those that did not complete have not passed."""
-        return _analyse(self.rows_a, self.rows_b, self.primary)
+        """The paired difference over all cells with a value: runs that were cut short have not passed."""
+        return self._analyse(self.units)
 
     @cached_property
     def of_completed(self) -> Found:
         """The second analysis: without the runs that did not complete."""
-        return _analyse(
-            [row for row in self.rows_a if row.is_completed], [row for row in self.rows_b if row.is_completed], self.primary
-        )
+        return self._analyse(units_of(*map(_completed, self.cells)))
+
+    @cached_property
+    def value_limits(self) -> tuple[float, float] | None:
+        """Least and greatest value: 0 and 1 of passes, else those stated, or those seen; None if no value is known."""
+        seen = [cell.value for arm in self.cells for cell in arm if cell.value is not None]
+        if self.limits or not seen:
+            return self.limits
+        return PASSES if {*seen} <= {*PASSES} else (min(seen), max(seen))
+
+    @cached_property
+    def extremes(self) -> tuple[Found, Found] | None:
+        """The lowest and the highest difference that the missing values allow within `value_limits`; None without any."""
+        if self.value_limits is None or not self.missing_values:
+            return None
+        (a, b), (low, high) = self.cells, self.value_limits
+        lowest, highest = (units_of(impute(a, one), impute(b, other)) for one, other in ((low, high), (high, low)))
+        return self._analyse(lowest), self._analyse(highest)
+
+    @property
+    def could_turn(self) -> bool | None:
+        """Whether the missing values could bring 0 into the interval, or out of it; None without any, or without a number."""
+        if self.extremes is None or not isinstance(self.analysis, Difference):
+            return None
+        return any(shown(one) != shown(self.analysis) for one in self.extremes)
+
+    @property
+    def robustness(self) -> str:
+        """Whether the missing values could turn the result, as a sentence; empty if none is missing."""
+        if self.could_turn is None:
+            return ""
+        values = "missing value" if self.missing_values == 1 else "missing values"
+        within = "" if self.limits or self.value_limits == PASSES else ", within the values seen"
+        if self.could_turn:
+            return f"{self.missing_values:,} {values} could turn it{within}"
+        return f"It holds whatever the {self.missing_values:,} {values} {'is' if self.missing_values == 1 else 'are'}{within}"
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is wrong with the data: shares of missing values that differ, and differences that are skewed, or may be."""
+        skew = [SKEW[self.analysis.is_skewed]] if isinstance(self.analysis, Difference) and not self.is_identical else []
+        found = [one for one in skew if one]
+        totals = [(name, sum(states.values()), states["scored"]) for name, states in self.counts.items()]
+        if len({scored / total for _, total, scored in totals if total}) > 1:
+            shares = ", ".join(f"{name} {total - scored:,} of {total:,}" for name, total, scored in totals)
+            found.append(f"More values are missing of one variant than of the other: {shares}")
+        return tuple(found)
+
+    @property
+    def rests_on_incomplete(self) -> bool:
+        """Whether a difference is shown only because of runs that hit a limit or failed."""
+        return bool(shown(self.analysis)) and shown(self.of_completed) != shown(self.analysis)
 
     @property
     def difference(self) -> float | None:
@@ -84,58 +186,71 @@ class Comparison:
 
     @property
     def tasks(self) -> int:
-        """Tasks, or clusters of tasks, with a known value in both variants."""
+        """Tasks with a known value in both variants; of too few clusters these."""
         return self.analysis.tasks
 
     @cached_property
     def mde(self) -> float | None:
-        """Minimum detectable effect: the difference that this number of tasks detects with a power of 80 per cent."""
-        if not isinstance(self.analysis, Difference) or not self.analysis.deviation:
-            return None
-        return compute_minimum_effect(self.analysis.tasks, self.analysis.deviation)
+        """Minimum detectable effect: the difference that a comparison like this one shows with a power of 80 per cent."""
+        return self._by_unit(estimate_minimum_effect, self.units)
 
     @cached_property
     def is_identical(self) -> bool:
         """Whether all pairs of runs said and did the same: there is nothing to estimate."""
         pairs = self._pairs
-        same = all(one.digest == other.digest and one.digest for one, other in pairs)
-        return bool(pairs) and same and all(one.value(self.primary) == other.value(self.primary) for one, other in pairs)
+        same = all(one.row.digest == other.row.digest and one.row.digest for one, other in pairs)
+        return bool(pairs) and not self.left_out and same and all(one.value == other.value for one, other in pairs)
+
+    @property
+    def also_differs(self) -> list[str]:
+        """The measures besides time that differ within pairs of runs."""
+        rows = [(one.row, other.row) for one, other in self._pairs]
+        return [name for name in ("cost", "tokens") if any(one.value(name) != other.value(name) for one, other in rows)]
 
     @cached_property
     def discordant(self) -> Discordance | None:
         """McNemar's exact test, where each task has one run per variant and no cluster, and passes or fails; else None."""
-        a, b = task_values(self.rows_a, self.rows_b, self.primary)
-        is_binary = all(len(values) <= 1 and {*values} <= {0.0, 1.0} for values in (*a, *b))
-        if not is_binary or any(row.cluster for row in self.rows_a):
+        values = [value for unit in self.units for value in (*unit.a, *unit.b)]
+        is_single = len({unit.task for unit in self.units}) == len(self.units)
+        is_single = is_single and all(len(unit.a) <= 1 >= len(unit.b) for unit in self.units)
+        if not is_single or not {*values} <= {*PASSES} or self._clusters:
             return None
-        return compare_discordant(a, b)
+        return compare_discordant([unit.a for unit in self.units], [unit.b for unit in self.units])
 
     @cached_property
     def pass_k(self) -> dict[str, tuple[PassShare, ...]]:
         """The share of tasks of which k runs all pass, by variant; empty unless the primary passes or fails.
 
-        With several models, a task under each model counts as a task.
+        With several models, the shares of a task under each are averaged.
         """
-        arms = [_runs_of_tasks(rows, self.primary) for rows in (self.rows_a, self.rows_b)]
-        if any(not {*values} <= {0.0, 1.0} for arm in arms for values in arm):
+        arms = [runs_by_unit(cells) for cells in self.cells]
+        if any(not {*values} <= {*PASSES} for arm in arms for values in arm.values()):
             return {}
-        return {name: estimate_all_pass(arm) for name, arm in zip((self.a, self.b), arms, strict=True)}
+        return {
+            name: estimate_all_pass([*arm.values()], tasks=[task for task, _ in arm])
+            for name, arm in zip((self.a, self.b), arms, strict=True)
+        }
 
     @cached_property
     def ratios(self) -> dict[str, Ratio | TooFewTasks]:
         """How many times b's cost, tokens and seconds those of a are, paired by task."""
-        return {name: estimate_ratio(*_measured(self.rows_a, self.rows_b, name)) for name in RATIOS}
+        return {name: self._ratio(self._cells(name)) for name in RATIOS}
+
+    @cached_property
+    def ratios_of_completed(self) -> dict[str, Ratio | TooFewTasks]:
+        """The same without the runs that did not complete."""
+        return {name: self._ratio(map(_completed, self._cells(name))) for name in RATIOS}
 
     @cached_property
     def survival(self) -> SurvivalComparison:
-        """Rounds until the first loop; runs without one are censored at their last round."""
-        return compare_survival(_times(self.rows_a), _times(self.rows_b))
+        """Rounds until the first loop; runs that completed have none, those cut short are censored at their last round."""
+        return compare_survival(ends_of(self.rows_a), ends_of(self.rows_b))
 
     def equivalence(self, margin: float) -> Equivalence | TooFewTasks:
         """Return whether the variants differ by less than the margin: two one-sided tests, paired by task."""
         if not isinstance(margin, int | float) or isinstance(margin, bool) or not 0 < margin < inf:
             raise SettingsError(f"margin={margin!r} is not a difference", "Give a number above 0, such as 0.1")
-        return assess_equivalence(*_units(self.rows_a, self.rows_b, self.primary), margin)
+        return self._by_unit(assess_equivalence, self.units, margin)
 
     @cached_property
     def flips(self) -> pd.DataFrame:
@@ -143,9 +258,19 @@ class Comparison:
         import pandas as pd
 
         found = [
-            (one.task, one.model, one.repeat + 1, *values, one.run_id, other.run_id, one.status, other.status)
+            (
+                one.task,
+                one.row.model,
+                one.repeat + 1,
+                one.value,
+                other.value,
+                one.row.run_id,
+                other.row.run_id,
+                one.row.status,
+                other.row.status,
+            )
             for one, other in self._pairs
-            if (values := (one.value(self.primary), other.value(self.primary)))[0] != values[1]
+            if one.value is not None and other.value is not None and one.value != other.value
         ]
         columns = ["task", "model", "repeat", "a", "b", "run_a", "run_b", "status_a", "status_b"]
         return pd.DataFrame(found, columns=columns)
@@ -161,49 +286,72 @@ class Comparison:
     def diff(self, task: str, repeat: int = 1, model: str | None = None) -> RunDiff:
         """Return both runs of a task side by side. ``repeat`` counts from 1; ``model``: by default the first there is."""
         for one, other in self._pairs:
-            is_meant = one.task == task and one.repeat + 1 == repeat and model in (None, one.model)
-            if is_meant and one.run_id and other.run_id:
-                return diff(self.run(one.run_id), self.run(other.run_id))
+            is_meant = one.task == task and one.repeat + 1 == repeat and model in (None, one.row.model)
+            if is_meant and one.row.run_id and other.row.run_id:
+                return diff(self.run(one.row.run_id), self.run(other.row.run_id))
         raise SettingsError(f"Task {task!r} has no pair of runs with the repeat {repeat}", "See c.flips")
 
     @property
     def missing(self) -> str:
         """Why there is no number; empty if there is one."""
         if isinstance(self.analysis, TooFewTasks):
-            paired = self.analysis.tasks
-            return f"{paired} tasks are paired: {self.analysis.required} are needed for a number. Pair runs of the same tasks"
+            what = "clusters" if self._clusters else "tasks"
+            told = f"{self.analysis.tasks} {what} are paired: {self.analysis.required} are needed for a number"
+            return f"{told}. Pair runs of the same tasks"
         if self.is_identical:
+            if self.also_differs:
+                return f"All runs said and did the same; they differ in {' and '.join(self.also_differs)}"
             return "All runs are identical: the variants did the same, or nothing in them acts on these tasks"
         return ""
 
     @cached_property
-    def _pairs(self) -> list[tuple[Row, Row]]:
-        """The runs of the same task, model and repeat in both variants."""
-        others: dict[tuple[str, str, int], Row] = {(row.task, row.model, row.repeat): row for row in self.rows_b}
-        unnamed = {(row.task, row.repeat): row for row in self.rows_b}
-        pairs = []
-        for row in self.rows_a:
-            other = others.get((row.task, row.model, row.repeat)) or unnamed.get((row.task, row.repeat))
-            if other is not None:
-                pairs.append((row, other))
-        return pairs
+    def _pairs(self) -> list[tuple[CellValue, CellValue]]:
+        return pair_cells(*self.cells)
+
+    def _cells(self, name: str) -> tuple[list[CellValue], list[CellValue]]:
+        arms = ((self.a, self.rows_a), (self.b, self.rows_b))
+        a, b = (cell_values([*rows, *[row for row in self.not_run if row.variant == arm]], name) for arm, rows in arms)
+        return a, b
+
+    @cached_property
+    def _clusters(self) -> dict[str, str]:
+        """The cluster of each task that belongs to one."""
+        return {row.task: row.cluster for row in (*self.rows_a, *self.rows_b) if row.cluster}
+
+    def _analyse(self, units: list[Unit]) -> Found:
+        return self._by_unit(estimate_difference, units)
+
+    def _ratio(self, cells: Iterable[list[CellValue]]) -> Ratio | TooFewTasks:
+        return self._by_unit(estimate_ratio, units_of(*cells))
+
+    def _by_unit(self, estimate: Callable[..., Estimate], units: list[Unit], *more: Any) -> Estimate:
+        """Return what a function of the statistics estimates of units, which it knows by their tasks and clusters."""
+        a, b, tasks = stack_units(units)
+        clusters = [(task in self._clusters, self._clusters.get(task, task)) for task in tasks]
+        return estimate(a, b, *more, tasks=tasks, clusters=clusters)
 
     def __repr__(self) -> str:
         return "\n".join(comparison_lines(self))
 
 
+Limits: TypeAlias = tuple[float, float] | None
+
+
 @overload
-def compare(source: Results, a: str, b: str, *, primary: Any = None) -> Comparison: ...
+def compare(source: Results, a: str, b: str, *, primary: Any = None, limits: Limits = None) -> Comparison: ...
 @overload
-def compare(source: Results, *, primary: Any = None) -> list[Comparison]: ...
+def compare(source: Results, *, primary: Any = None, limits: Limits = None) -> list[Comparison]: ...
 @overload
-def compare(source: RunSource, a: RunSource, *, primary: Any = None, names: tuple[str, str] = ("a", "b")) -> Comparison: ...
+def compare(
+    source: RunSource, a: RunSource, *, primary: Any = None, limits: Limits = None, names: tuple[str, str] = ("a", "b")
+) -> Comparison: ...
 def compare(
     source: Results | RunSource,
     a: str | RunSource | None = None,
     b: str | None = None,
     *,
     primary: Any = None,
+    limits: Limits = None,
     names: tuple[str, str] = ("a", "b"),
 ) -> Comparison | list[Comparison]:
     """Compare two variants of an experiment, or two sets of runs, paired by task: the first minus the second.
@@ -212,71 +360,74 @@ def compare(
     values adjusted by Holm. ``compare(runs, others)`` compares runs, paths, stores or logs of Inspect: tasks are paired by the
     tag ``task:NAME``, the task of their benchmark, or their prompt. ``primary``: a check or a measure (``cost``, ``rounds``,
     ``seconds``, ``tokens``); by default that of the experiment, else `passed`, or `score` where scores lie between none and
-    full marks. Raises `SettingsError` for unknown names, and while the results are covered.
+    full marks. ``limits``: the least and the greatest value that a number can have, for what missing values could change.
+    Raises `SettingsError` for unknown names, and while the results are covered.
     """
+    if limits is not None and not limits[0] < limits[1]:
+        raise SettingsError(
+            f"limits={limits!r}: the first must be below the second", "Give the least and the greatest value, such as (0, 10)"
+        )
     if not isinstance(source, Results):
         if a is None or b is not None:
             raise SettingsError("Two sets of runs are compared", "Write compare(runs, others), or compare(results, A, B)")
-        return _of_runs(source, a, primary, names)
+        return _of_runs(recorded_arms(source, a, primary, names), names, limits)
     source.check_open()
     chosen = source.primary if primary is None else _known(source, primary)
+    others = source.variants[1:] if a is None else (str(a),)
+    notes = (*source.notes, *comparison_notes(source.plan, chosen, len(source.variants), len(others)))
+
+    def of_variants(a: str, b: str) -> Comparison:
+        kept: dict[str, Any] = {"records": source.records, "experiment": source.plan.id, "not_run": source.not_run}
+        return Comparison(a, b, chosen, source.of(a), source.of(b), notes, limits=limits, **kept)
+
     if a is not None and b is not None:
         if a == b:
             raise SettingsError(f"The variant {b!r} was given twice", f"It has {', '.join(source.variants)}")
-        return _of_results(source, str(a), b, chosen)
+        return of_variants(str(a), b)
     if a is not None or len(source.variants) < 2:
         raise SettingsError("Two variants are compared", f"Name two of them: {', '.join(source.variants)}")
-    first, *others = source.variants
-    found = [_of_results(source, other, first, chosen) for other in others]
-    adjusted = adjust_holm([one.p_value for one in found])
-    return [
-        Comparison(one.a, one.b, one.primary, one.rows_a, one.rows_b, one.notes, len(found), p_value, one.records, one.runs)
-        for one, p_value in zip(found, adjusted, strict=True)
-    ]
+    several = [of_variants(other, source.variants[0]) for other in others]
+    adjusted = adjust_holm([one.p_value for one in several])
+    return [replace(one, family=len(several), p_adjusted=p_value) for one, p_value in zip(several, adjusted, strict=True)]
+
+
+def _of_runs(arms: RecordedArms, names: tuple[str, str], limits: Limits) -> Comparison:
+    return Comparison(*names, arms.primary, arms.rows_a, arms.rows_b, arms.notes, runs=arms.runs, limits=limits)
 
 
 def comparison_lines(one: Comparison) -> list[str]:
     """Return the comparison in sentences: the difference, how sure it is, and what else a reader must know."""
-    lines = [f"{one.a} minus {one.b}, {one.primary}: {_told(one)}"]
-    if not one.missing:
-        second = one.of_completed
-        left = sum(not row.is_completed for row in (*one.rows_a, *one.rows_b))
-        if left:
-            told = f"{signed(second.value)}{_limits(second.interval)}" if isinstance(second, Difference) else "too few tasks"
-            lines.append(f"Without the {left} runs that did not complete: {told}")
-        lines.append(f"Pairs of runs with another value: {len(one.flips)}")
-    return [*lines, *one.notes]
+    told = [f"{one.a} minus {one.b}, {one.primary}: {_told(one)}", *([one.robustness] if one.robustness else [])]
+    return [*told, *one.warnings, *one.notes]
+
+
+def shown(found: Found) -> int:
+    """Return the sign of a difference that is shown, at the level of its interval; 0 if none is."""
+    if not isinstance(found, Difference) or found.p_value >= 1 - found.confidence:
+        return 0
+    return 1 if found.value > 0 else -1
+
+
+def _completed(cells: Iterable[CellValue]) -> list[CellValue]:
+    return [cell for cell in cells if cell.row.is_completed]
 
 
 def _told(one: Comparison) -> str:
-    if one.missing:
-        return one.missing
     analysis = one.analysis
-    assert isinstance(analysis, Difference), "nothing is missing"
+    if one.missing or not isinstance(analysis, Difference):
+        return one.missing
     if analysis.interval is None:
-        most = analysis.max_exception_share
-        each = f"{signed(analysis.value)} in each of {analysis.tasks} tasks"
-        return f"{each}; at most {most:.0%} of all tasks differ from that (95 %)"
-    p_value = analysis.p_value if one.p_adjusted is None else one.p_adjusted
+        return f"{signed(analysis.value)} in each of {analysis.tasks} tasks"
+    low, high = map(signed, analysis.interval)
     holm = ", Holm" if one.p_adjusted is not None else ""
-    lines = f"{signed(analysis.value)}{_limits(analysis.interval)}, p = {p_value:.3g}{holm}, {analysis.tasks} tasks"
-    is_clear = p_value < 1 - analysis.confidence
-    if is_clear or one.mde is None:
-        return lines
-    return f"{lines}. No difference is shown; one of {one.mde:.2g} would have been seen with a power of 80 %"
-
-
-def _limits(interval: tuple[float, float] | None) -> str:
-    return "" if interval is None else f" [{signed(interval[0])}, {signed(interval[1])}]"
+    p_value = analysis.p_value if one.p_adjusted is None else one.p_adjusted
+    seen = "" if shown(analysis) or one.mde is None else f", minimum detectable effect {one.mde:.2g}"
+    return f"{signed(analysis.value)} [{low}, {high}], p = {p_value:.3g}{holm}, {analysis.tasks} tasks{seen}"
 
 
 def signed(value: float) -> str:
     """Return a difference with its sign; what is left of 0 by rounding errors is 0."""
     return f"{0.0 if abs(value) < ROUNDING else value:+.3g}"
-
-
-def _of_results(results: Results, a: str, b: str, primary: str) -> Comparison:
-    return Comparison(a, b, primary, results.of(a), results.of(b), results.notes, records=results.records)
 
 
 def _known(results: Results, primary: Any) -> str:
@@ -285,79 +436,6 @@ def _known(results: Results, primary: Any) -> str:
     if name not in known:
         raise SettingsError(f"The experiment has no check {name!r}", f"It has {', '.join(known)}")
     return str(name)
-
-
-def _of_runs(first: RunSource, second: RunSource, primary: Any, names: tuple[str, str]) -> Comparison:
-    sets = (load_traces(first), load_traces(second))
-    runs = [run for one in sets for run in one]
-    chosen = _usual_primary(runs) if primary is None else primary
-    problems: list[str] = []
-    checks, name = read_checks((), chosen, problems)
-    if problems:
-        raise SettingsError(problems[0])
-    rows_a, rows_b = (_rows(one, label, checks) for one, label in zip(sets, names, strict=True))
-    return Comparison(*names, name, rows_a, rows_b, runs={run.id: run for run in runs})
-
-
-def _usual_primary(runs: Iterable[Run]) -> str:
-    return "score" if any(run.score is not None and run.outcome == "unknown" for run in runs) else "passed"
-
-
-def _rows(runs: Sequence[Run], variant: str, checks: Sequence[Any]) -> list[Row]:
-    repeats: dict[str, int] = {}
-    rows = []
-    for run in runs:
-        task = name_of_task(run)
-        trial = run.origin.trial if run.origin is not None else ""
-        repeat = repeats[task] = int(trial) - 1 if trial.isdecimal() else repeats.get(task, -1) + 1
-        cell = {"key": run.id, "task": task, "variant": variant, "model": run.model, "repeat": repeat, "seed": 0}
-        rows.append(row_of(run, checks, {}, **cell))
-    return rows
-
-
-def _analyse(a: Sequence[Row], b: Sequence[Row], name: str) -> Found:
-    return estimate_difference(*_units(a, b, name))
-
-
-def _units(a: Sequence[Row], b: Sequence[Row], name: str) -> tuple[list[list[float]], list[list[float]]]:
-    """Return the values of both arms by unit: the task, or the cluster of tasks with the means of its tasks."""
-    values_a, values_b = task_values(a, b, name)
-    rows = [*a, *b]
-    if not any(row.cluster for row in rows):
-        return values_a, values_b
-    order = sorted({row.task for row in rows})
-    paired = [task for task, one, other in zip(order, values_a, values_b, strict=True) if one and other]
-    kept_a = [one for one, other in zip(values_a, values_b, strict=True) if one and other]
-    kept_b = [other for one, other in zip(values_a, values_b, strict=True) if one and other]
-    means_a, means_b = cluster_means(rows, kept_a, paired), cluster_means(rows, kept_b, paired)
-    return [means_a[one] for one in means_a], [means_b[one] for one in means_a]
-
-
-def _runs_of_tasks(rows: Iterable[Row], name: str) -> list[list[float]]:
-    """Return the known values of each task under each model."""
-    found: dict[tuple[str, str], list[float]] = {}
-    for row in rows:
-        value = row.value(name)
-        if value is not None:
-            found.setdefault((row.task, row.model), []).append(value)
-    return [found[key] for key in sorted(found)]
-
-
-def _measured(a: Sequence[Row], b: Sequence[Row], name: str) -> tuple[list[list[float | None]], list[list[float | None]]]:
-    def values(rows: Sequence[Row]) -> dict[tuple[str, str], list[float | None]]:
-        found: dict[tuple[str, str], list[float | None]] = {}
-        for row in rows:
-            value = getattr(row, name)
-            found.setdefault(unit_of(row), []).append(None if value is None else float(value))
-        return found
-
-    by_a, by_b = values(a), values(b)
-    tasks = sorted({*by_a, *by_b})
-    return [by_a.get(task, []) for task in tasks], [by_b.get(task, []) for task in tasks]
-
-
-def _times(rows: Iterable[Row]) -> list[tuple[int, bool]]:
-    return [(row.loop_round or row.rounds, row.loop_round is not None) for row in rows if row.rounds]
 
 
 def log_of(records: Records | None, run_id: str) -> Path | None:

@@ -8,15 +8,16 @@ from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, SettingsError, StoreError
+from agentnb.experiments.planning.content import content_hash
 from agentnb.experiments.results.rows import Row
-from agentnb.store.check_values import ROWS
+from agentnb.store.check_values import COVER, ROWS, note_look
 from agentnb.store.run_file import try_lock
 from agentnb.store.store import Store
 
@@ -27,6 +28,8 @@ PLAN, LOCK, CUT = "experiment.plan", "experiment.lock", "cut"
 
 PLANNED = "planned"
 """The kind of a note about an extension before the first run."""
+DAMAGED = "Put a copy of it back, or give the experiment another folder; the logs in this one can still be read"
+NO_ROOM = "Make room, or let it be written; then run again: only the missing runs are made"
 RUNS_ALREADY = "Wait for its end, or stop it; then run again"
 
 
@@ -34,7 +37,7 @@ class Note(msgspec.Struct, frozen=True, omit_defaults=True):
     """Something that every result names: a deviation from the frozen plan, a retry, or a look before the end."""
 
     kind: str
-    """``extended``, ``retried``, ``looked``, or ``planned`` for an extension before the first run, which is no deviation."""
+    """``extended``, ``retried``, ``looked``, ``budget``, or ``planned``: an extension before the first run."""
     text: str
     at: datetime | None = None
     keys: tuple[str, ...] = ()
@@ -53,38 +56,16 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     schema: int = 1
 
 
-class Records(Protocol):
-    """Where an experiment keeps its plan, its rows and its logs: a folder, or memory."""
-
-    @property
-    def store(self) -> Store | None:
-        """The store of the logs; None in memory."""
-
-    def plan(self) -> Plan | None:
-        """Return the frozen plan; None before the first run."""
-
-    def keep_plan(self, plan: Plan) -> None:
-        """Keep the plan in place of an earlier one."""
-
-    def rows(self) -> dict[str, Row]:
-        """Return the last row of each cell by its key, in the order in which the cells first finished."""
-
-    def add(self, row: Row, run: Run | None) -> None:
-        """Keep the row of a cell; ``run``: its run, if this process has it."""
-
-    def run(self, run_id: str) -> Run:
-        """Return a run; raises `StoreError` if it is not kept."""
-
-
 class Memory:
     """Keeps an experiment in memory only."""
 
-    store: Store | None = None
+    store: None = None
 
     def __init__(self) -> None:
         self._plan: Plan | None = None
         self._rows: dict[str, Row] = {}
         self._runs: dict[str, Run] = {}
+        self._looked_at: datetime | None = None
         self._lock = threading.Lock()
 
     def plan(self) -> Plan | None:
@@ -94,6 +75,14 @@ class Memory:
     def keep_plan(self, plan: Plan) -> None:
         """Keep the plan in place of an earlier one."""
         self._plan = plan
+
+    def cover(self, is_covered: bool) -> None:
+        """No-op: each look at a run is noted, and those after the end are ignored."""
+
+    def looked_at(self) -> datetime | None:
+        """Return when a run was first looked at, since it was asked last; None if none was."""
+        looked, self._looked_at = self._looked_at, None
+        return looked
 
     def rows(self) -> dict[str, Row]:
         """Return the last row of each cell by its key."""
@@ -109,6 +98,7 @@ class Memory:
         """Return a run; raises `StoreError` if it is not kept."""
         if run_id not in self._runs:
             raise StoreError(f"Run {run_id} is not kept", "Give the experiment a folder")
+        self._looked_at = self._looked_at or datetime.now(UTC)
         return self._runs[run_id]
 
     @contextmanager
@@ -130,38 +120,57 @@ class ExperimentFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.store: Store | None = Store(path)
+        self.store = Store(path)
         self._descriptor: int | None = None
 
     def plan(self) -> Plan | None:
-        """Return the frozen plan; None before the first run. Raises `StoreError` for one that cannot be read."""
-        try:
-            return msgspec.json.decode((self.path / PLAN).read_bytes(), type=Plan)
-        except FileNotFoundError:
+        """Return the frozen plan; None before the first run. Raises `StoreError` for one that is damaged."""
+        if (data := self._read(PLAN)) is None:
             return None
-        except (OSError, msgspec.DecodeError) as error:
-            raise StoreError(f"{self.path / PLAN} cannot be read: {error}", "Give the experiment another folder") from error
+        text, _, seal = data.rpartition(b"\n")
+        if data.rstrip().endswith(b"}"):  # of an earlier version, without a seal
+            text, seal = data, _seal(data)
+        try:
+            if seal != _seal(text):
+                raise ValueError("it is not as it was written")
+            return msgspec.json.decode(text, type=Plan)
+        except ValueError as error:
+            raise StoreError(f"{self.path / PLAN} is damaged: {error}", DAMAGED) from error
 
     def keep_plan(self, plan: Plan) -> None:
         """Keep the plan in place of an earlier one, in one step: it is whole or the earlier one."""
         self._prepare()
-        beside = self.path / f"{PLAN}.new"
-        beside.write_bytes(msgspec.json.format(msgspec.json.encode(plan)))
-        beside.replace(self.path / PLAN)
+        beside, text = self.path / f"{PLAN}.new", msgspec.json.format(msgspec.json.encode(plan))
+        with self._writing(PLAN):
+            beside.write_bytes(text + b"\n" + _seal(text))
+            beside.replace(self.path / PLAN)
+
+    def cover(self, is_covered: bool) -> None:
+        """Have looks at the runs noted until this is called again, or no longer."""
+        with self._writing(COVER):
+            if is_covered:
+                (self.path / COVER).touch()
+            else:
+                (self.path / COVER).unlink(missing_ok=True)
+
+    def looked_at(self) -> datetime | None:
+        """Return when the runs were first looked at, since it was asked last; None if they were not."""
+        if not (told := self._read(COVER)):
+            return None
+        with self._writing(COVER):
+            (self.path / COVER).write_bytes(b"")
+        try:
+            return datetime.fromisoformat(told.decode())
+        except ValueError:  # damaged
+            return datetime.now(UTC)
 
     def rows(self) -> dict[str, Row]:
         """Return the last row of each cell by its key; a last line that was cut off is left out."""
-        try:
-            data = (self.path / ROWS).read_bytes()
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise StoreError(f"{self.path / ROWS} cannot be read: {error.strerror or error}") from error
         rows: dict[str, Row] = {}
         decoder = msgspec.json.Decoder(Row)
-        for line in data.split(b"\n"):
+        for line in (self._read(ROWS) or b"").split(b"\n"):
             if line:
-                with suppress(msgspec.DecodeError):  # cut off when a process died
+                with suppress(ValueError):  # cut off when a process died, or damaged: the cell has its log, or is run again
                     row = decoder.decode(line)
                     rows[row.key] = row
         return rows
@@ -169,18 +178,20 @@ class ExperimentFolder:
     def add(self, row: Row, run: Run | None) -> None:
         """Append the row of a cell; its run has a log of its own."""
         line = msgspec.json.encode(row) + b"\n"
-        if self._descriptor is None:
-            self._prepare()
-            self._descriptor = os.open(self.path / ROWS, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-            if os.fstat(self._descriptor).st_size:
-                os.lseek(self._descriptor, -1, os.SEEK_END)
-                if os.read(self._descriptor, 1) != b"\n":
-                    line = b"\n" + line  # after a line that was cut off
-        os.write(self._descriptor, line)
+        with self._writing(ROWS):
+            if self._descriptor is None:
+                self._prepare()
+                self._descriptor = os.open(self.path / ROWS, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+                if os.fstat(self._descriptor).st_size:
+                    os.lseek(self._descriptor, -1, os.SEEK_END)
+                    if os.read(self._descriptor, 1) != b"\n":
+                        line = b"\n" + line  # after a line that was cut off
+            while line:  # the disk may have room for a part of it: writing the rest says so
+                line = line[os.write(self._descriptor, line) :]
 
     def run(self, run_id: str) -> Run:
-        """Return a run from its log."""
-        assert self.store is not None, "a folder has one"
+        """Return a run from its log. Before the end of the experiment it is a look."""
+        note_look(self.path)
         return self.store.load(run_id)
 
     def put_aside(self, run_ids: Iterable[str], top_level: Container[str] = ()) -> None:
@@ -188,22 +199,21 @@ class ExperimentFolder:
 
         ``top_level``: runs that are known not to be nested.
         """
-        assert self.store is not None, "a folder has one"
         moved = {*run_ids}
         if not moved:
             return
         aside, first = self.path / CUT, min(moved)
-        aside.mkdir(exist_ok=True)
         for one in self.store.ids():  # nested runs begin after the run around them, and ids begin with the time
             if one > first and one not in top_level and self._parent_of(one) in moved:
                 moved.add(one)
-        for one in moved:
-            path = self.store.path(one)
-            with suppress(FileNotFoundError):  # put aside by an earlier process
-                path.replace(aside / f"{path.name}.cut")
+        with self._writing(CUT):
+            aside.mkdir(exist_ok=True)
+            for one in moved:
+                path = self.store.path(one)
+                with suppress(FileNotFoundError):  # put aside by an earlier process
+                    path.replace(aside / f"{path.name}.cut")
 
     def _parent_of(self, run_id: str) -> str | None:
-        assert self.store is not None, "a folder has one"
         try:
             return self.store.summary(run_id).parent_id
         except AgentnbError:
@@ -213,7 +223,8 @@ class ExperimentFolder:
     def locked(self) -> Iterator[None]:
         """Hold the folder for this process; raises `SettingsError` if the experiment runs already."""
         self._prepare()
-        descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        with self._writing(LOCK):
+            descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
         if not try_lock(descriptor):
             os.close(descriptor)
             raise SettingsError(f"The experiment in {self.path} runs already, here or in another process", RUNS_ALREADY)
@@ -225,15 +236,42 @@ class ExperimentFolder:
                 os.close(self._descriptor)
                 self._descriptor = None
 
+    def _read(self, name: str) -> bytes | None:
+        """Return a file of the folder; None if it is not there. Raises `StoreError`."""
+        try:
+            return (self.path / name).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StoreError(f"{self.path / name} cannot be read: {error.strerror or error}", DAMAGED) from error
+
+    @contextmanager
+    def _writing(self, name: str) -> Iterator[None]:
+        """Raise `StoreError` if a file of the folder cannot be written."""
+        try:
+            yield
+        except StoreError:
+            raise
+        except OSError as error:
+            raise StoreError(f"{self.path / name} cannot be written: {error.strerror or error}", NO_ROOM) from error
+
     def _prepare(self) -> None:
         try:
-            assert self.store is not None, "a folder has one"
             self.store.prepare()
         except OSError as error:
             raise StoreError(f"{self.path} cannot be made: {error.strerror or error}", "Choose another folder") from error
 
     def __repr__(self) -> str:
         return str(self.path)
+
+
+Records: TypeAlias = ExperimentFolder | Memory
+"""Where an experiment keeps its plan, its rows and its logs."""
+
+
+def _seal(text: bytes) -> bytes:
+    """Return the last line of a plan's file, by which damage of any byte shows."""
+    return content_hash(text).encode()
 
 
 def with_note(plan: Plan, kind: str, text: str, keys: tuple[str, ...] = ()) -> Plan:

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from agentnb.core.run.facts import RunFacts
-from agentnb.detect.intervals import Share, wilson
+from agentnb.detect.intervals import Share, mean_by_task
 from agentnb.detect.run import Run
+from agentnb.display.texts.labels import counted
 from agentnb.errors import SettingsError, near
+from agentnb.experiments.planning.checks import answered
 from agentnb.experiments.results.folder import PLANNED, Plan, Records
+from agentnb.experiments.results.record_notes import notes_of_rows
 from agentnb.experiments.results.rows import Row
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "at": ("datetime64[us, UTC]", "When it was finished"),
 }
 """The columns of `Results.table`, with their types; a column for each check, named by it, follows `reason`."""
+OPEN = ("task", "cluster", "variant", "model", "repeat", "seed", "run_id")
+"""The columns that say nothing of how the runs went."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +57,18 @@ class Results:
     unseeded: tuple[str, ...] = ()
     """Models that took no seed."""
     records: Records | None = field(default=None, repr=False)
+    not_run: Sequence[Row] = field(default=(), repr=False)
+    """The cells without a row, as rows that name the cell."""
+    _made: Sequence[Row] = field(init=False, repr=False, compare=False)
+    """The rows as they were made."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_made", self.rows)
+        if self.is_covered:
+            object.__setattr__(self, "rows", [row.covered for row in self.rows])
 
     def table(self) -> pd.DataFrame:
-        """Return one row per run, in the order in which they finished. Until all is done, values of checks are missing."""
+        """Return one row per run, in the order in which they finished. Until all is done, it only names them."""
         import pandas as pd
 
         checks = [*dict.fromkeys(name for row in self.rows for name in row.values)]
@@ -66,14 +79,15 @@ class Results:
         }
         frame: dict[str, pd.Series[Any]] = {}
         for name, (kind, _) in COLUMNS.items():
+            if self.is_covered and name not in OPEN:
+                continue
             column = values.get(name) or [getattr(row, name) for row in self.rows]
             if name == "at":
                 column = pd.to_datetime(pd.Series(column, dtype="object"), utc=True)
             frame[name] = pd.Series(column, dtype=kind)
             if name == "reason":
                 for check in checks:
-                    known = [None if self.is_covered else row.value(check) for row in self.rows]
-                    frame[check] = pd.Series(known, dtype="float64")
+                    frame[check] = pd.Series([row.value(check) for row in self.rows], dtype="float64")
         return pd.DataFrame(frame)
 
     def of(self, variant: str) -> list[Row]:
@@ -83,15 +97,20 @@ class Results:
         return [row for row in self.rows if row.variant == variant]
 
     def means(self) -> dict[str, Share]:
-        """Return the mean of the primary by variant; of a share its Wilson interval, which says nothing about differences.
+        """Return the mean of the primary by variant; its interval is by task, and says nothing about differences.
 
         Raises `SettingsError` while it is covered.
         """
         self.check_open()
-        return {
-            name: _mean([value for row in self.of(name) if (value := row.value(self.primary)) is not None])
-            for name in self.variants
-        }
+        return {name: mean_by_task(*self._runs_by_task(name)) for name in self.variants}
+
+    def _runs_by_task(self, variant: str) -> tuple[list[list[float]], list[tuple[bool, str]]]:
+        """Return the known values of each task, and its cluster, else itself."""
+        found: dict[str, tuple[list[float], tuple[bool, str]]] = {}
+        for row in self.of(variant):
+            if (value := row.value(self.primary)) is not None:
+                found.setdefault(row.task, ([], (bool(row.cluster), row.cluster or row.task)))[0].append(value)
+        return [values for values, _ in found.values()], [cluster for _, cluster in found.values()]
 
     def check_open(self) -> None:
         """Raise `SettingsError` while what tells variants apart is covered."""
@@ -108,25 +127,37 @@ class Results:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What every result names: deviations, retries, looks before the end, checks that raised, models without a seed."""
-        raised = sum(bool(row.check_errors) for row in self.rows)
-        first = next((f"{name}: {error}" for row in self.rows for name, error in row.check_errors.items()), "")
-        redone = {kind: sum(row.redone == kind for row in self.rows) for kind in ("recovered", "again")}
+        """What every result names: deviations, looks before the end, and what happened to its runs."""
+        raised = sum(bool(row.check_errors) for row in self._made)
+        first = next((f"{name}: {error}" for row in self._made for name, error in row.check_errors.items()), "")
+        redone = {kind: sum(row.redone == kind for row in self._made) for kind in ("recovered", "again")}
         return (
             *[note.text for note in self.plan.notes if note.kind != PLANNED],
             *([f"{self.missing:,} runs are missing"] if self.missing else []),
             *([f"a check raised for {raised} runs, whose values are unknown ({first})"] if raised else []),
+            *notes_of_rows(self._made, () if self.is_covered else self.variants),
             *[f"{count} runs that were cut off were {_DONE[kind]}" for kind, count in redone.items() if count],
             *([f"no seed: {', '.join(self.unseeded)}"] if self.unseeded else []),
+            *([self._about_answers] if self.primary == answered.__name__ else []),
         )
+
+    @property
+    def _about_answers(self) -> str:
+        """The note on what the default primary says, and on runs that lacked the tools for more than an answer."""
+        without = sum(not row.has_tools for row in self.rows)
+        lacked = [*dict.fromkeys(name for row in self.rows for name in row.lacked)]
+        told = [f"{counted(without, 'run')} had no tools"] if without else []
+        told += [f"tools were called that the agent does not have: {', '.join(lacked)}"] if lacked else []
+        return "; ".join(["answered means that the run ended with a text: nothing judges what it says", *told])
 
     @property
     def failures(self) -> dict[str, int]:
         """How many runs did not complete, by their reason."""
         found: dict[str, int] = {}
-        for row in self.rows:
-            if not row.is_completed:
-                found[row.reason] = found.get(row.reason, 0) + 1
+        for row in self._made:
+            if not row.is_completed:  # an error may name the variant
+                reason = row.stop_reason or row.status if self.is_covered else row.reason
+                found[reason] = found.get(reason, 0) + 1
         return dict(sorted(found.items(), key=lambda one: -one[1]))
 
     def __repr__(self) -> str:
@@ -144,21 +175,3 @@ class Results:
 
 
 _DONE = {"recovered": "recovered", "again": "made again"}
-
-
-def _mean(values: Sequence[float]) -> Share:
-    if not values:
-        return Share(None, None, None)
-    if {*values} <= {0.0, 1.0}:
-        return wilson(round(sum(values)), len(values))
-    return Share(sum(values) / len(values), None, None)
-
-
-def name_of_task(run: RunFacts) -> str:
-    """Return the task that a run worked on: its tag, that of its benchmark, or its prompt."""
-    tag = next((one.removeprefix(TASK_TAG) for one in run.tags if one.startswith(TASK_TAG)), "")
-    return tag or (run.origin.task if run.origin is not None else "") or run.prompt
-
-
-TASK_TAG = "task:"
-"""Begins the tag of a run that names its task."""

@@ -9,17 +9,28 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from agentnb.core.log.events import ErrorRaised
 from agentnb.core.messages import ToolResult
-from agentnb.core.run.rounds import WorkflowRound
+from agentnb.core.todos import TODO_TOOL
+from agentnb.detect.agent_runs import works_in_steps
 from agentnb.detect.run import Run
-from agentnb.experiments.planning.checks import MEASURES, Check, Value, values_of
-from agentnb.store.check_values import COMPLETED
+from agentnb.experiments.planning.checks import MEASURES, Check, values_of
+from agentnb.runtime.run_end import OF_THE_REPLY
+from agentnb.store.check_values import CUT_SHORT, WHOLE, Value, settle_value
 from agentnb.tables.loops import LOOP, found
 
 Redone: TypeAlias = Literal["", "recovered", "again"]
 """Whether a run that was cut off was recovered, or made again."""
+NAMING = ("key", "task", "variant", "model", "repeat", "seed", "run_id", "primary", "cluster")
+"""The fields of a row that say nothing of how its run went."""
+COVERED = "covered"
+"""The status of a row whose outcome is covered."""
 UNANSWERED = ("nobody_to_ask", "declined", "denied")
 """Error codes of calls that a person could have answered or allowed."""
+NOT_RUN = "not_run"
+"""The status of a row that stands for a cell that was planned and has not run."""
+STATES = ("scored", "unknown", "failed", "not run")
+"""States of the value of a cell: known, unknown although the run ended, lost with the run, or still to come."""
 
 
 class Row(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -32,7 +43,8 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     model: str
     repeat: int
     """From 0."""
-    seed: int
+    seed: int | None
+    """None for a run that was recorded elsewhere: its draws are its own."""
     run_id: str = ""
     """Empty if no run began."""
     status: str = "failed"
@@ -43,6 +55,8 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     """The name of the check that decides."""
     values: dict[str, Value] = {}
     """By the name of the check."""
+    end: str = ""
+    """The state of the run by which its values count, which they take into account; empty in rows of earlier versions."""
     check_errors: dict[str, str] = {}
     """The checks that raised: their values are unknown."""
     cluster: str = ""
@@ -57,6 +71,10 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     """The first round with a loop, from 1; None without one."""
     unanswered: int = 0
     """Questions to a person that nobody answered."""
+    has_tools: bool = True
+    """Whether the model was offered a tool besides the todo list."""
+    lacked: tuple[str, ...] = ()
+    """Tools that the model called and the agent did not have."""
     digest: str = ""
     """A hash of what the run said and did, without times and ids."""
     redone: Redone = ""
@@ -67,8 +85,13 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_completed(self) -> bool:
-        """Whether the run completed: others count as not passed, and are left out of the second analysis."""
-        return self.status == COMPLETED
+        """Whether the run was not cut short, as far as is known: others are left out of the second analysis."""
+        return self.status in WHOLE
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the provider, a person, or the end of a process ended the run."""
+        return (self.end or self.status) not in (*WHOLE, *CUT_SHORT)
 
     @property
     def reason(self) -> str:
@@ -84,25 +107,40 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
             return None
         return self.input_tokens + self.output_tokens
 
-    def value(self, name: str) -> float | None:
-        """Return the value of a check or measure as a number; None if it is unknown.
+    @property
+    def covered(self) -> Row:
+        """The row without all that its run came to."""
+        return Row(**{name: getattr(self, name) for name in NAMING}, status=COVERED)
 
-        A run that did not complete has not passed: each of its checks counts 0, unless the check raised.
-        """
-        if name in MEASURES and name not in self.values:
-            measure = getattr(self, name)
-            return None if measure is None else float(measure)
+    def value(self, name: str) -> float | None:
+        """Return the value of a check or measure as a number; None if it is unknown."""
         if name in self.check_errors:
             return None
-        if not self.is_completed:
-            return 0.0
-        given = self.values.get(name)
+        if name in MEASURES and name not in self.values:
+            given = None if self.is_lost else getattr(self, name)
+        else:
+            given = self.values.get(name) if self.end else settle_value(self.values.get(name), self.status)
         return None if given is None else float(given)
+
+    def state(self, name: str) -> str:
+        """Return the state of the value, one of `STATES`."""
+        if self.value(name) is not None:
+            return "scored"
+        return "not run" if self.status == NOT_RUN else "failed" if self.is_lost else "unknown"
+
+    def why_missing(self, name: str) -> str:
+        """Return why there is no value; empty if there is one."""
+        if self.value(name) is not None:
+            return ""
+        return self.check_errors.get(name) or self.reason or f"{name} gave no value"
 
 
 def row_of(run: Run, checks: Sequence[Check], columns: Mapping[str, Any], **cell: Any) -> Row:
     """Return the row of a run that has ended. ``columns``: the row of its task; ``cell``: the fields that name the cell."""
     values, errors = values_of(checks, run, columns)
+    end = _end_of(run)
+    settled = {one.name: values[one.name] if one.name in errors else one.settle(run, values[one.name], end) for one in checks}
+    codes = [(record.call.name, record.result.error_code) for one in run.rounds for record in one.records if record.result]
     loops = [one.last + 1 for one in found(run) if one.family == LOOP]
     usage = run.usage
     return Row(
@@ -111,7 +149,8 @@ def row_of(run: Run, checks: Sequence[Check], columns: Mapping[str, Any], **cell
         status=run.status,
         stop_reason=run.stop_reason or "",
         error="" if run.error is None else run.error.message.partition("\n")[0][:300],
-        values=values,
+        values=settled,
+        end=end,
         check_errors=errors,
         rounds=len(run.rounds),
         cost=run.cost,
@@ -119,9 +158,19 @@ def row_of(run: Run, checks: Sequence[Check], columns: Mapping[str, Any], **cell
         output_tokens=usage.output,
         seconds=run.seconds,
         loop_round=min(loops, default=None),
-        unanswered=sum(_unanswered(one) for one in run.rounds),
+        unanswered=sum(code in UNANSWERED for _, code in codes),
+        has_tools=works_in_steps(run) or any(tool.name != TODO_TOOL for tool in run.tools),
+        lacked=tuple(dict.fromkeys([name for name, code in codes if code == "unknown_tool"])),
         digest=digest_of(run),
     )
+
+
+def _end_of(run: Run) -> str:
+    """Return the state of the run; that of one cut short for a run that failed by a verdict on its reply."""
+    if run.status != "failed" or run.stop_reason == "step_failed":
+        return run.status
+    is_verdict = any(isinstance(event, ErrorRaised) and event.where == OF_THE_REPLY for event in run.events)
+    return CUT_SHORT[-1] if is_verdict else run.status
 
 
 def digest_of(run: Run) -> str:
@@ -137,7 +186,3 @@ def digest_of(run: Run) -> str:
     if not run.rounds:
         hashed.update(run.text.encode())
     return hashed.hexdigest()[:16]
-
-
-def _unanswered(one: WorkflowRound) -> int:
-    return sum(record.result is not None and record.result.error_code in UNANSWERED for record in one.records)

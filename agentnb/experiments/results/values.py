@@ -1,50 +1,161 @@
-"""The values of rows by task, as the statistics take them: clusters with a value in both arms, in one order."""
+"""What a comparison rests on: the values of cells, the pairs of cells of two arms, and the units that are paired."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from statistics import fmean
+from typing import NamedTuple, TypeAlias
 
-from agentnb.experiments.results.rows import Row
+from agentnb.experiments.results.rows import STATES, Row
 
-Measure: TypeAlias = Callable[[Row], float | None]
-ByTask: TypeAlias = dict[str, list[float]]
-Unit: TypeAlias = tuple[str, str]
-"""What counts once: a cluster of tasks, or a task."""
+ByTask: TypeAlias = list[list[float]]
 
 
-def task_values(a: Iterable[Row], b: Iterable[Row], name: str) -> tuple[list[list[float]], list[list[float]]]:
+class CellValue(NamedTuple):
+    """The value of one run of an arm, or why it has none."""
+
+    task: str
+    """With its benchmark, where runs of several come together."""
+    model: str
+    arm: str
+    repeat: int
+    """From 0."""
+    seed: int | None
+    """None if its draws are its own."""
+    value: float | None
+    state: str
+    """One of `STATES`."""
+    reason: str
+    """Why there is no value; empty if there is one."""
+    row: Row
+
+    @property
+    def place(self) -> tuple[str, str, int]:
+        """What the runs of a pair share."""
+        return self.task, self.model, self.repeat
+
+
+class Unit(NamedTuple):
+    """The values of both arms that are compared with each other: of one repeat if the arms share its seed, else of all."""
+
+    task: str
+    model: str
+    repeat: int | None
+    """From 0; None for all repeats of the task and model."""
+    a: list[float]
+    b: list[float]
+
+    @property
+    def is_paired(self) -> bool:
+        """Whether both arms have a value."""
+        return bool(self.a and self.b)
+
+
+def cell_values(rows: Iterable[Row], name: str) -> list[CellValue]:
+    """Return the cells of rows with their values of a check or measure."""
+    return [_cell_value(row, name, row.value(name)) for row in rows]
+
+
+def _cell_value(row: Row, name: str, value: float | None) -> CellValue:
+    state, reason = (STATES[0], "") if value is not None else (row.state(name), row.why_missing(name))
+    return CellValue(row.task, row.model, row.variant, row.repeat, row.seed, value, state, reason, row)
+
+
+def count_states(cells: Iterable[CellValue]) -> dict[str, int]:
+    """Return how many cells have each of `STATES`."""
+    counted = Counter(cell.state for cell in cells)
+    return {state: counted[state] for state in STATES}
+
+
+def without_models(a: Iterable[CellValue], b: Iterable[CellValue]) -> bool:
+    """Return whether the arms have no model in common, so that the model belongs to the arm and is no part of a unit."""
+    return {cell.model for cell in a}.isdisjoint(cell.model for cell in b)
+
+
+def pair_cells(a: Sequence[CellValue], b: Sequence[CellValue]) -> list[tuple[CellValue, CellValue]]:
+    """Return the cells of the same task, model and repeat in both arms."""
+    if without_models(a, b):
+        a, b = ([cell._replace(model="") for cell in arm] for arm in (a, b))
+    others = {cell.place: cell for cell in b}
+    return [(cell, others[cell.place]) for cell in a if cell.place in others]
+
+
+def units_of(a: Sequence[CellValue], b: Sequence[CellValue]) -> list[Unit]:
+    """Return the units of two arms, in order of their tasks: resampling depends on the order, and runs finish in any.
+
+    A unit is a task and model, and a repeat where both arms drew it by the same seed.
+    """
+    no_models = without_models(a, b)
+    places: dict[tuple[str, str], tuple[list[CellValue], list[CellValue]]] = {}
+    for arm, cells in enumerate((a, b)):
+        for cell in cells:
+            places.setdefault((cell.task, "" if no_models else cell.model), ([], []))[arm].append(cell)
+    return [unit for place in sorted(places) for unit in _units_of_task(*place, *places[place])]
+
+
+def _units_of_task(task: str, model: str, a: list[CellValue], b: list[CellValue]) -> Iterable[Unit]:
+    shared = {(cell.repeat, cell.seed) for cell in a if cell.seed is not None}
+    has_shared = any((cell.repeat, cell.seed) in shared for cell in b)
+    values: dict[int | None, tuple[list[float], list[float]]] = {}
+    for arm, cells in enumerate((a, b)):
+        for cell in cells:
+            of_unit = values.setdefault(cell.repeat if has_shared else None, ([], []))[arm]
+            if cell.value is not None:
+                of_unit.append(cell.value)
+    return [Unit(task, model, repeat, *values[repeat]) for repeat in sorted(values, key=lambda repeat: repeat or 0)]
+
+
+class Stacked(NamedTuple):
+    """The values of paired units as the statistics take them: those of a task under a model together, by arm."""
+
+    a: ByTask
+    b: ByTask
+    tasks: list[str]
+
+
+def stack_units(units: Iterable[Unit]) -> Stacked:
+    """Return the values of units by task and model; without any where no unit is paired."""
+    found = Stacked([], [], [])
+    for (task, _), group in groupby(units, lambda unit: (unit.task, unit.model)):
+        paired = [unit for unit in group if unit.is_paired]
+        found.a.append([value for unit in paired for value in unit.a])
+        found.b.append([value for unit in paired for value in unit.b])
+        found.tasks.append(task)
+    return found
+
+
+def task_means(units: Iterable[Unit]) -> tuple[list[float], list[float]]:
+    """Return the means of the paired tasks in both arms, each model with equal weight."""
+    by_task: dict[str, list[tuple[float, float]]] = {}
+    for a, b, task in zip(*stack_units(units), strict=True):
+        if a and b:
+            by_task.setdefault(task, []).append((fmean(a), fmean(b)))
+    means = [[fmean(models) for models in zip(*pairs, strict=True)] for pairs in by_task.values()]
+    return [a for a, _ in means], [b for _, b in means]
+
+
+def impute(cells: Iterable[CellValue], value: float) -> list[CellValue]:
+    """Return the cells with this value in place of each that is missing."""
+    return [cell if cell.value is not None else cell._replace(value=value) for cell in cells]
+
+
+def runs_by_unit(cells: Iterable[CellValue]) -> dict[tuple[str, str], list[float]]:
+    """Return the known values of each task under each model, by both."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for cell in cells:
+        if cell.value is not None:
+            found.setdefault((cell.task, cell.model), []).append(cell.value)
+    return dict(sorted(found.items()))
+
+
+def task_values(a: Iterable[Row], b: Iterable[Row], name: str) -> tuple[ByTask, ByTask]:
     """Return the known values of a check or measure in two arms, by task, for all tasks that either has."""
-
-    def measure(row: Row) -> float | None:
-        return row.value(name)
-
-    by_a, by_b = by_task(a, measure), by_task(b, measure)
-    tasks = sorted({*by_a, *by_b})  # resampling depends on the order, and runs finish in any
-    return [by_a.get(task, []) for task in tasks], [by_b.get(task, []) for task in tasks]
-
-
-def by_task(rows: Iterable[Row], measure: Measure) -> ByTask:
-    """Return the known values of rows by task; tasks without a known value have none."""
-    found: ByTask = {}
-    for row in rows:
-        values = found.setdefault(row.task, [])
-        value = measure(row)
-        if value is not None:
-            values.append(value)
-    return found
-
-
-def unit_of(row: Row) -> Unit:
-    """Return the unit that a row counts for: its cluster, else its task."""
-    return ("cluster", row.cluster) if row.cluster else ("task", row.task)
-
-
-def cluster_means(rows: Sequence[Row], tasks: Sequence[Sequence[float]], order: Sequence[str]) -> dict[Unit, list[float]]:
-    """Return the means of tasks by cluster; ``tasks``: their values in the order of ``order``."""
-    of = {row.task: unit_of(row) for row in rows}
-    found: dict[Unit, list[float]] = {}
-    for task, values in zip(order, tasks, strict=True):
-        if values:
-            found.setdefault(of[task], []).append(sum(values) / len(values))
-    return found
+    found: dict[str, tuple[list[float], list[float]]] = {}
+    for arm, rows in enumerate((a, b)):
+        for row in rows:
+            of_task, value = found.setdefault(row.task, ([], [])), row.value(name)
+            if value is not None:
+                of_task[arm].append(value)
+    return [found[task][0] for task in sorted(found)], [found[task][1] for task in sorted(found)]

@@ -12,8 +12,9 @@ import msgspec.structs
 from agentnb.agent.agent import Agent
 from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
-from agentnb.errors import AgentnbError
+from agentnb.errors import StoreError
 from agentnb.experiments.planning.cells import Cell
+from agentnb.experiments.planning.check_time import settled
 from agentnb.experiments.planning.checks import Check
 from agentnb.experiments.planning.tasks import ExperimentTask, prompt_of
 from agentnb.experiments.planning.variants import Variant
@@ -47,6 +48,7 @@ class Work:
     checks: Sequence[Check]
     primary: str
     approve: Approve | str = "never"
+    check_seconds: float = 60.0
 
     def fields_of(self, cell: Cell, model_name: str) -> dict[str, Any]:
         """Return the fields of a row that name the cell."""
@@ -76,6 +78,24 @@ class Resumable(NamedTuple):
     """Whether the run has ended, and only its row is missing."""
 
 
+class Job(NamedTuple):
+    """A cell to run, and what is left of an earlier attempt at it."""
+
+    cell: Cell
+    model_name: str
+    attempt: int = 1
+    begun: Resumable | None = None
+    redone: bool = False
+    """Whether its run was cut off and is made anew."""
+
+    @property
+    def way(self) -> Redone:
+        """How a run that was cut off goes on, for its row."""
+        if self.redone:
+            return "again"
+        return "" if self.begun is None or self.begun.is_over else "recovered"
+
+
 class CellRun(NamedTuple):
     """A finished cell."""
 
@@ -85,65 +105,46 @@ class CellRun(NamedTuple):
 
 async def run_cell(
     work: Work,
-    cell: Cell,
-    model_name: str,
+    job: Job,
     *,
     store: Store | None,
     spending: Spending | None,
-    attempt: int = 1,
-    begun: Resumable | None = None,
-    redone: bool = False,
     limits: CallLimits | None = None,
     servers: Servers | None = None,
 ) -> CellRun:
     """Run a cell to its end and return its row; a failure of any kind is a row with its reason.
 
-    ``begun``: its run that was cut off, to be recovered, or read if it is over; ``redone``: it was cut off and is made anew.
-    ``limits``: the limiters of the calls, by default those of the process; ``servers``: MCP servers that cells
-    share. A cancellation is raised: the cell has no row then.
+    ``limits``: the limiters of the calls, by default those of the process; ``servers``: MCP servers that cells share.
+    A cancellation is raised, and so is the `StoreError` of a log that cannot be written: the cell has no row then.
     """
-    task = work.tasks[cell.task]
+    cell, begun = job.cell, job.begun
     columns: Mapping[str, Any] = {}
     run_id = new_run_id() if begun is None else begun.run_id
-    named = work.fields_of(cell, model_name) | {"attempt": attempt, "redone": _redone(begun, redone=redone)}
-    options = RunOptions(
-        store=store,
-        show=False,
-        tags=work.tags_of(cell),
-        approve=work.approve,
-        can_ask=False,
-        budget=spending,
-        run_id=run_id,
-    )
+    named = work.fields_of(cell, job.model_name) | {"attempt": job.attempt, "redone": job.way}
+    tags, approve = work.tags_of(cell), work.approve
+    options = RunOptions(store=store, show=False, tags=tags, approve=approve, can_ask=False, budget=spending, run_id=run_id)
     run: Run | None = None
     error: Exception | None = None
     try:
-        columns = task.row_for(cell.seed)
+        columns = work.tasks[cell.task].row_for(cell.seed)
         with hosted(Host(store=store, limits=limits, servers=servers)):
             run = await _run(work, cell, columns, options, begun)
-    except AgentnbError as problem:
-        error, run = problem, problem.run if isinstance(problem.run, Run) else None
-    except Exception as problem:  # of the person's own model or tool: the experiment goes on
-        error = problem
+    except StoreError:  # the next cell has no room for its log either, and a full disk is no failure of a variant
+        raise
+    except Exception as problem:  # also of the person's own model or tool: the experiment goes on
+        error, kept = problem, getattr(problem, "run", None)
+        run = kept if isinstance(kept, Run) else None
     if run is None and error is not None and store is not None and store.has(run_id):
         run = store.load(run_id)
-    return CellRun(redact(_row(run, error, work.checks, columns, named)), run)
+    return CellRun(redact(await _row(run, error, work, columns, named)), run)
 
 
-def _row(
-    run: Run | None, error: Exception | None, checks: Sequence[Check], columns: Mapping[str, Any], named: dict[str, Any]
-) -> Row:
+async def _row(run: Run | None, error: Exception | None, work: Work, columns: Mapping[str, Any], named: dict[str, Any]) -> Row:
     """Return the row of a run, or of the error that came instead of one."""
     if run is None:
         return Row(**named, run_id="", stop_reason="error", error=_first_line(error), at=datetime.now(UTC))
-    row = row_of(run, checks, columns, **named)
+    row = row_of(run, await settled(work.checks, run, columns, work.check_seconds), columns, **named)
     return msgspec.structs.replace(row, at=datetime.now(UTC), error=row.error or _first_line(error))
-
-
-def _redone(begun: Resumable | None, *, redone: bool) -> Redone:
-    if redone:
-        return "again"
-    return "" if begun is None or begun.is_over else "recovered"
 
 
 async def _run(work: Work, cell: Cell, columns: Mapping[str, Any], options: RunOptions, begun: Resumable | None) -> Run:

@@ -8,9 +8,8 @@ from agentnb.errors import AgentnbError
 from agentnb.experiments.planning.cells import Cell
 from agentnb.experiments.planning.tasks import ExperimentTask
 from agentnb.experiments.planning.variants import Variant
-from agentnb.experiments.results.folder import ExperimentFolder, Memory
-from agentnb.experiments.running.cell_runs import CELL_TAG, Resumable, Work
-from agentnb.experiments.running.worker import Job
+from agentnb.experiments.results.folder import ExperimentFolder, Records
+from agentnb.experiments.running.cell_runs import CELL_TAG, Job, Resumable, Work
 
 ENDED = ("completed", "limited", "stopped", "failed")
 """States of runs that have ended by themselves; a cancelled one was cut off by the end of the experiment."""
@@ -18,7 +17,6 @@ ENDED = ("completed", "limited", "stopped", "failed")
 
 def cell_of(records: ExperimentFolder, run_id: str) -> str | None:
     """Return the cell that a run of the folder belongs to; None for a nested run, and for what is no run of the experiment."""
-    assert records.store is not None, "a folder has one"
     try:
         summary = records.store.summary(run_id)
     except AgentnbError:
@@ -30,7 +28,6 @@ def cell_of(records: ExperimentFolder, run_id: str) -> str | None:
 
 def resumable_run(records: ExperimentFolder, work: Work, cell: Cell, run_id: str) -> Resumable | None:
     """Return the run of a cell that lacks its row only, or can go on; None if it is to be made anew: its log is put aside."""
-    assert records.store is not None, "a folder has one"
     run = records.store.load(run_id)
     if run.status in ENDED:
         return Resumable(run_id, is_over=True)
@@ -52,10 +49,10 @@ def can_recover(run: Run, task: ExperimentTask, variant: Variant) -> bool:
     return current is None or all(record.result is not None for record in current.records)
 
 
-def continued_job(records: ExperimentFolder | Memory, work: Work, job: Job) -> Job:
+def continued_job(records: Records, work: Work, job: Job) -> Job:
     """Return the job of a cell whose process died, with what is left of its run."""
     begun = None
-    if isinstance(records, ExperimentFolder) and records.store is not None:
+    if isinstance(records, ExperimentFolder):
         for run_id in reversed(records.store.ids()):
             if cell_of(records, run_id) == job.cell.key:
                 begun = resumable_run(records, work, job.cell, run_id)

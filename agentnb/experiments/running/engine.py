@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from agentnb.experiments.planning.cells import Schedule
-from agentnb.experiments.results.folder import ExperimentFolder, Memory
+from agentnb.experiments.results.folder import ExperimentFolder, Records
 from agentnb.experiments.results.rows import Row
-from agentnb.experiments.running.cell_runs import CellRun, Resumable, Work, run_cell
+from agentnb.experiments.running.cell_runs import CellRun, Job, Resumable, Work, run_cell
 from agentnb.experiments.running.control import Control
 from agentnb.experiments.running.cut_runs import cell_of, resumable_run
 from agentnb.experiments.running.spending import CellSpending
-from agentnb.experiments.running.worker import Job
 from agentnb.runtime.host.host import current_host
 from agentnb.runtime.servers.servers import Servers
 
@@ -37,7 +36,7 @@ class InKernel:
     """Runs cells on the running event loop."""
 
     work: Work
-    records: ExperimentFolder | Memory
+    records: Records
     spending: CellSpending
     places: int
     _servers: Servers | None = None
@@ -48,17 +47,7 @@ class InKernel:
         servers = current_host.get().servers
         if servers is None:
             servers = self._servers = self._servers or Servers()
-        return await run_cell(
-            self.work,
-            job.cell,
-            job.model_name,
-            store=self.records.store,
-            spending=self.spending,
-            attempt=job.attempt,
-            begun=job.begun,
-            redone=job.redone,
-            servers=servers,
-        )
+        return await run_cell(self.work, job, store=self.records.store, spending=self.spending, servers=servers)
 
     async def close(self) -> None:
         """End the MCP servers of an experiment that runs in code."""
@@ -72,7 +61,7 @@ class Engine:
 
     schedules: Sequence[Schedule]
     work: Work
-    records: ExperimentFolder | Memory
+    records: Records
     control: Control
     spending: CellSpending
     executor: Executor
@@ -134,7 +123,7 @@ class Engine:
         The logs of the others are put aside, and their cells are run anew.
         """
         records = self.records
-        if not isinstance(records, ExperimentFolder) or records.store is None:
+        if not isinstance(records, ExperimentFolder):
             return {}
         known = {row.run_id for row in rows.values()}
         records.put_aside([rows[key].run_id for key in self.retried if key in rows and rows[key].run_id], known)

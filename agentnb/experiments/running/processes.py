@@ -15,11 +15,11 @@ from agentnb.advice import Install
 from agentnb.agent.portable import to_bytes
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, SettingsError
-from agentnb.experiments.results.folder import ExperimentFolder, Memory
+from agentnb.experiments.results.folder import Records
 from agentnb.experiments.results.rows import Row
-from agentnb.experiments.running.cell_runs import CellRun, Work
+from agentnb.experiments.running.cell_runs import CellRun, Job, Work
 from agentnb.experiments.running.spending import CellSpending
-from agentnb.experiments.running.worker import Finished, Job, Secrets, Setup, serve
+from agentnb.experiments.running.worker import Finished, Secrets, Setup, serve
 from agentnb.runtime.host.host import current_host
 from agentnb.settings import kept_keys
 from agentnb.tools.mcp.server import MCPServer
@@ -45,7 +45,7 @@ class InProcesses:
     def __init__(
         self,
         work: Work,
-        records: ExperimentFolder | Memory,
+        records: Records,
         spending: CellSpending,
         places: int | None,
         continued: Callable[[Job], Job],
@@ -189,6 +189,10 @@ class _Process:
             future = self.jobs.get(given.row.key)
             if future is not None and not future.done():
                 future.set_result(given)
+        elif kind == "failed":
+            key, error = given
+            if key in self.jobs and not self.jobs[key].done():
+                self.jobs[key].set_exception(error)
         elif kind == "refused":
             self._pass_on(given, self)
         else:

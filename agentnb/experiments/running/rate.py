@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from typing import TypeAlias
 
 from agentnb.models.transport.connections import Account, CallLimits
@@ -14,31 +12,18 @@ Refusal: TypeAlias = tuple[Account, float, float | None]
 """The account whose provider refused a call, the seconds to wait, and those that it asked for."""
 
 
-class SharedLimiter:
+class SharedLimiter(Limiter):
     """The limiter of an account in one of several processes: each has its part of the calls at once."""
 
     def __init__(self, account: Account, processes: int, tell: Callable[[Refusal], None]) -> None:
         """``tell``: passes a refusal on to the other processes."""
-        self.own = Limiter(max(1, MAX_AT_ONCE // processes), account.provider)
+        super().__init__(max(1, MAX_AT_ONCE // processes), account.provider)
         self._account = account
         self._tell = tell
 
-    @property
-    def name(self) -> str:
-        """What messages to the person call it: the provider."""
-        return self.own.name
-
-    def place(self, most: float = math.inf, longest: float = math.inf) -> AbstractAsyncContextManager[float]:
-        """Wait for a place and hold it, as `Limiter.place`."""
-        return self.own.place(most, longest)
-
-    def went_well(self) -> None:
-        """Record a successful call."""
-        self.own.went_well()
-
     def was_refused(self, seconds: float, asked: float | None = None) -> None:
         """Record a refusal for too many requests, here and in the other processes."""
-        self.own.was_refused(seconds, asked)
+        super().was_refused(seconds, asked)
         self._tell((self._account, seconds, asked))
 
 
@@ -59,4 +44,4 @@ class SharedLimits:
     def take(self, refusal: Refusal) -> None:
         """Record a refusal of another process."""
         account, seconds, asked = refusal
-        self._limiter(account).own.was_refused(seconds, asked)
+        Limiter.was_refused(self._limiter(account), seconds, asked)

@@ -12,27 +12,15 @@ from multiprocessing.connection import Connection
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from agentnb.core.log.events import AnyEvent
-from agentnb.errors import AgentnbError
-from agentnb.experiments.planning.cells import Cell
+from agentnb.errors import AgentnbError, StoreError
 from agentnb.experiments.results.rows import Row
-from agentnb.experiments.running.cell_runs import Resumable, Work, run_cell
+from agentnb.experiments.running.cell_runs import Job, Work, run_cell
 from agentnb.experiments.running.rate import Refusal, SharedLimits
 from agentnb.experiments.running.spending import SentSpending
 from agentnb.runtime.servers.servers import Servers
 from agentnb.settings import keep_key
 from agentnb.store.store import Store
 from agentnb.tools.mcp.server import MCPServer
-
-
-class Job(NamedTuple):
-    """A cell to run, and what is left of an earlier attempt at it."""
-
-    cell: Cell
-    model_name: str
-    attempt: int = 1
-    begun: Resumable | None = None
-    redone: bool = False
-    """Whether its run was cut off and is made anew."""
 
 
 class Setup(NamedTuple):
@@ -56,8 +44,13 @@ class Finished(NamedTuple):
     events: list[AnyEvent] | None
 
 
-Sent: TypeAlias = tuple[Literal["finished"], Finished] | tuple[Literal["paid"], float] | tuple[Literal["refused"], Refusal]
-"""What a worker sends: a finished cell, dollars spent, a refusal for too many requests."""
+Sent: TypeAlias = (
+    tuple[Literal["finished"], Finished]
+    | tuple[Literal["failed"], tuple[str, StoreError]]
+    | tuple[Literal["paid"], float]
+    | tuple[Literal["refused"], Refusal]
+)
+"""What a worker sends: a finished cell, the error of one without a log, dollars spent, a refusal for too many requests."""
 
 
 def serve(pipe: Connection) -> None:
@@ -127,18 +120,18 @@ class _Worker:
             self._ended.set()
 
     async def _run(self, job: Job) -> None:
-        row, run = await run_cell(
-            self._work,
-            job.cell,
-            job.model_name,
-            store=self._store,
-            spending=self._spending,
-            attempt=job.attempt,
-            begun=job.begun,
-            redone=job.redone,
-            limits=self._rate.limits,
-            servers=self._servers,
-        )
+        try:
+            row, run = await run_cell(
+                self._work,
+                job,
+                store=self._store,
+                spending=self._spending,
+                limits=self._rate.limits,
+                servers=self._servers,
+            )
+        except StoreError as error:
+            self._send(("failed", (job.cell.key, error)))
+            return
         events = [*run.events] if run is not None and self._store is None else None
         self._send(("finished", Finished(row, events)))
 

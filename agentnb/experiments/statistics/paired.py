@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
+from agentnb.experiments.statistics.clusters import ClusterDifferences, Labels, compute_differences, make_test
 from agentnb.experiments.statistics.extras import load_extra
-from agentnb.experiments.statistics.sign_flips import flip_signs
-from agentnb.experiments.statistics.tasks import MIN_T_TASKS, TaskDifferences, TaskValues, TooFewTasks, compute_task_differences
+from agentnb.experiments.statistics.tasks import EQUAL_SHARE, TaskValues, TooFewTasks
 
-Method: TypeAlias = Literal["clustered_t", "sign_flips", "none_differs", "all_differ_alike"]
+MIN_SKEWED = 25
+"""Fewest clusters that tell whether their differences are skewed."""
 
 
 class Difference(NamedTuple):
@@ -16,58 +17,61 @@ class Difference(NamedTuple):
 
     value: float
     interval: tuple[float, float] | None
-    """Limits of the true mean, None if the differences of all tasks are equal.
-
-    Both are infinite if even the smallest p value that sign flips can have is too large: with 5 tasks at 95 per cent.
-    """
+    """Limits of the true mean, None if the differences of all clusters are equal."""
     p_value: float
     """Two-sided p value of no difference: below ``1 - confidence`` exactly if 0 lies outside the interval."""
     tasks: int
     left_out: int
-    """Tasks without a value in one of the arms."""
-    method: Method
+    """Units without a value in one of the arms."""
+    sizes: tuple[int, ...]
+    """Number of tasks of each cluster; all 1 where tasks belong to none."""
     confidence: float
-    deviation: float
-    """Standard deviation of the differences of tasks."""
     max_exception_share: float | None = None
-    """If the differences of all tasks are equal: exact upper limit of the share of tasks with another one."""
+    """If the differences of all clusters are equal: exact upper limit of the share of clusters with another one."""
+    is_skewed: bool | None = False
+    """Whether the differences are skewed, so that p values below .05 are more often wrong; None if too few to tell."""
 
 
-def estimate_difference(a: TaskValues, b: TaskValues, *, confidence: float = 0.95) -> Difference | TooFewTasks:
-    """Estimate the mean of ``a`` minus the mean of ``b``, paired by task, each task with equal weight.
+def estimate_difference(
+    a: TaskValues, b: TaskValues, *, tasks: Labels = None, clusters: Labels = None, confidence: float = 0.95
+) -> Difference | TooFewTasks:
+    """Estimate the mean of ``a`` minus the mean of ``b``, paired by unit, each task with equal weight.
 
-    From 30 tasks on by t with tasks - 1 degrees of freedom, which is the standard error clustered by task (Miller 2024, arXiv
-    2411.00640); with fewer by sign flips. Where all differences are equal no interval can be estimated: ``method`` is
-    ``none_differs`` if they are 0, else ``all_differ_alike``, and the p value is that of sign flips.
+    ``a`` and ``b`` hold the values of the repeats of each unit, such as a task under a model; ``tasks`` and ``clusters`` are
+    the labels of the units. For any number of clusters, the p value is the larger of those of sign flips of whole clusters and
+    of t with the cluster-robust error CR2, and the interval holds both. Flips alone are too sure of skewed differences, and t
+    alone of few or discrete ones. Where all differences are equal no interval can be estimated, and p is that of sign flips.
     """
-    differences = compute_task_differences(a, b)
+    differences = compute_differences(a, b, tasks, clusters)
     return differences if isinstance(differences, TooFewTasks) else analyse_differences(differences, confidence)
 
 
-def analyse_differences(differences: TaskDifferences, confidence: float) -> Difference:
-    """Return the mean of differences of tasks with the interval and p value of the method that fits their number."""
+def analyse_differences(differences: ClusterDifferences, confidence: float) -> Difference:
+    """Return the mean of differences of tasks with its interval and p value."""
     alpha = compute_alpha(confidence)
-    values, left_out, size = differences
-    tasks, mean = len(values), differences.mean
+    sizes = tuple(map(len, differences.clusters))
+    counts = (sum(sizes), differences.left_out, sizes, confidence)
     if differences.all_equal:
-        limit = 1 - alpha ** (1 / tasks)
-        if abs(mean) <= 1e-12 * size:
-            return Difference(0.0, None, 1.0, tasks, left_out, "none_differs", confidence, 0.0, limit)
-        return Difference(mean, None, 2.0 ** (1 - tasks), tasks, left_out, "all_differ_alike", confidence, 0.0, limit)
-    deviation = compute_deviation(values, mean)
-    if tasks < MIN_T_TASKS:
-        test = flip_signs(values)
-        return Difference(mean, test.interval(alpha), test.p_value(), tasks, left_out, "sign_flips", confidence, deviation)
-    special = load_extra("scipy.special")
-    error = deviation / tasks**0.5
-    width = float(special.stdtrit(tasks - 1, 1 - alpha / 2)) * error
-    p_value = 2 * float(special.stdtr(tasks - 1, -abs(mean) / error))
-    return Difference(mean, (mean - width, mean + width), p_value, tasks, left_out, "clustered_t", confidence, deviation)
+        mean, limit = differences.mean, 1 - alpha ** (1 / len(sizes))
+        if abs(mean) <= EQUAL_SHARE * differences.scale:
+            return Difference(0.0, None, 1.0, *counts, limit)
+        return Difference(mean, None, 2.0 ** (1 - len(sizes)), *counts, limit)
+    test = make_test(differences)
+    return Difference(differences.mean, test.interval(alpha), test.p_value(), *counts, is_skewed=find_skew(differences))
 
 
-def compute_deviation(values: list[float], mean: float) -> float:
-    """Return the standard deviation of a sample."""
-    return float((sum((value - mean) ** 2 for value in values) / (len(values) - 1)) ** 0.5)
+def find_skew(differences: ClusterDifferences) -> bool | None:
+    """Return whether sums of clusters are skewed; None if they are too few to tell. Marks from 0 to 1 have no heavy tail.
+
+    Where the mean of one arm rests on a few large values, 29 clusters err in 13 of 100 comparisons by either test. With 25 of
+    them or more, nine tenths of those that err are found to be skewed. Source: D'Agostino (1970), Biometrika 57.
+    """
+    if differences.marks is not None:
+        return False
+    if len(differences.clusters) < MIN_SKEWED:
+        return None
+    rest = [sum(cluster) - len(cluster) * differences.mean for cluster in differences.clusters]
+    return bool(load_extra("scipy.stats").skewtest(rest).pvalue < 0.05)
 
 
 def compute_alpha(confidence: float) -> float:

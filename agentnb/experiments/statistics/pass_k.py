@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from math import comb
 from typing import Literal, NamedTuple, TypeAlias
 
 from agentnb.detect.intervals import mean_interval, wilson
-from agentnb.experiments.statistics.tasks import MIN_TASKS, TaskValues
+from agentnb.experiments.statistics.clusters import Labels
+from agentnb.experiments.statistics.tasks import MIN_TASKS, TaskValues, compute_mean
 
 BandMethod: TypeAlias = Literal["bootstrap", "wilson"]
 
@@ -18,31 +20,33 @@ class PassShare(NamedTuple):
     value: float | None
     """None if no task has k repeats."""
     interval: tuple[float, float] | None
-    """Band of 95 per cent, None under 5 tasks."""
+    """Band of 95 per cent, None under 6 tasks."""
     tasks: int
     """Tasks with at least k repeats: the others say nothing about k."""
     method: BandMethod | None
     """``bootstrap``: percentiles of 2,000 resamples of the tasks, always the same ones. ``wilson`` if every task has 0 or 1."""
 
 
-def estimate_all_pass(passes: TaskValues, max_k: int | None = None) -> tuple[PassShare, ...]:
+def estimate_all_pass(passes: TaskValues, max_k: int | None = None, *, tasks: Labels = None) -> tuple[PassShare, ...]:
     """Estimate pass^k, the probability that k runs of a task all pass, for k from 1 to the most repeats of a task.
 
-    ``passes`` holds 1 or 0 for each repeat of each task. A task with c passes in n repeats counts C(c, k) / C(n, k).
-    Source: Yao et al. (2024), tau-bench, arXiv 2406.12045.
+    ``passes`` holds 1 or 0 for each repeat of each unit, such as a task under a model; ``tasks`` are the labels of the units. A
+    unit with c passes in n repeats counts C(c, k) / C(n, k), averaged within its task. Source: Yao et al. (2024), tau-bench,
+    arXiv 2406.12045.
     """
-    if any(value not in (0, 1) for task in passes for value in task):
+    if any(value not in (0, 1) for unit in passes for value in unit):
         raise ValueError("pass^k takes passes and fails: 1 and 0")
-    counts = [(int(sum(task)), len(task)) for task in passes]
-    most = max((repeats for _, repeats in counts), default=0) if max_k is None else max_k
-    return tuple(
-        _average(k, [comb(passed, k) / comb(repeats, k) for passed, repeats in counts if repeats >= k])
-        for k in range(1, most + 1)
-    )
+    counts = [(task, int(sum(unit)), len(unit)) for task, unit in zip(tasks or range(len(passes)), passes, strict=True)]
+    most = max((repeats for *_, repeats in counts), default=0) if max_k is None else max_k
+    return tuple(_average(k, counts) for k in range(1, most + 1))
 
 
-def _average(k: int, shares: list[float]) -> PassShare:
-    tasks = len(shares)
+def _average(k: int, counts: list[tuple[Hashable, int, int]]) -> PassShare:
+    units: dict[Hashable, list[float]] = {}
+    for task, passed, repeats in counts:
+        if repeats >= k:
+            units.setdefault(task, []).append(comb(passed, k) / comb(repeats, k))
+    shares, tasks = [*map(compute_mean, units.values())], len(units)
     if not shares:
         return PassShare(k, None, None, 0, None)
     if tasks < MIN_TASKS:

@@ -4,6 +4,7 @@ If the true mean is theta and differences are symmetric around it, each ``d - th
 value of theta is the share of flips whose absolute sum of ``d - theta`` reaches the one that was observed. For one flip these
 thetas are the closed interval between the mean of the flipped differences and the mean of the others, which holds the mean of
 all. So p falls on both sides of the mean, and the limits of the interval are order statistics of the limits of the flips.
+The tasks of a cluster are flipped together: what is flipped is their sum.
 
 Sources: Fisher (1935), The Design of Experiments; Hartigan (1969), Journal of the American Statistical Association 64.
 """
@@ -23,14 +24,13 @@ if TYPE_CHECKING:
 
     Floats: TypeAlias = NDArray[np.float64]
 
-MAX_EXACT_TASKS = 15
-"""Tasks up to which all 2 ** 14 pairs of a flip and its opposite are tried."""
 CODE_BITS = 14
-"""For more tasks the flips are the 2 ** 14 words of a linear code and their mirror images.
+"""Of up to 15 differences other than 0 all flips are tried; of more the 2 ** 14 words of a linear code.
 
 Random flips with a fixed seed err in the same direction in every comparison of as many tasks: 9,999 of them made p values near
 .05 up to 13 per cent too small or too large on average. A code is balanced, any two tasks have each combination of signs
-equally often: its p values are within 2 per cent of those of all flips on average.
+equally often: its p values are within 2 per cent of those of all flips on average. Its words are a group, so that the test
+is exact whatever the code.
 """
 CODE_SEED = 20_350
 """Seed of the parity bits of the code."""
@@ -49,14 +49,6 @@ class FlipTest(NamedTuple):
         tolerance = self.tolerance + EQUAL_SHARE * abs(theta)
         return float(((self.lows <= theta + tolerance) & (self.highs >= theta - tolerance)).mean())
 
-    def exceeding_share(self, theta: float) -> float:
-        """Return the share of flips that are strictly more extreme than the observed signs under a true mean of ``theta``."""
-        import numpy as np
-
-        tolerance = self.tolerance + EQUAL_SHARE * abs(theta)
-        is_inside = (self.lows < theta - tolerance) & (self.highs > theta + tolerance)
-        return float((is_inside & np.isfinite(self.lows)).mean())
-
     def interval(self, alpha: float) -> tuple[float, float]:
         """Return the range of true means with a p value of at least ``alpha``; infinite if no p value can be below it."""
         import numpy as np
@@ -71,37 +63,55 @@ class FlipTest(NamedTuple):
         return 0.0 if abs(limit) <= self.tolerance else limit
 
 
-def flip_signs(differences: Sequence[float]) -> FlipTest:
-    """Try all flips of up to 15 differences, and of more a balanced choice of 32,768, always the same one."""
-    import numpy as np
+def flip_signs(differences: Sequence[float], sizes: Sequence[int] | None = None) -> FlipTest:
+    """Flip differences, or the sums of the differences of clusters with these numbers of tasks.
 
-    values = np.sort(np.asarray(differences, dtype=float))  # chosen flips depend on no order of tasks
-    kept, kept_counts, flipped_counts = _choose_flips(len(values))
-    sums = np.einsum("ij,j->i", kept, values)  # BLAS would take all cores for so little
-    with np.errstate(divide="ignore", invalid="ignore"):
-        means = sums / kept_counts, (values.sum() - sums) / flipped_counts
-    lows, highs = np.minimum(*means), np.maximum(*means)
-    unchanged = flipped_counts == 0  # the observed signs are as extreme as themselves under every theta
-    lows[unchanged], highs[unchanged] = -inf, inf
-    return FlipTest(lows, highs, EQUAL_SHARE * float(np.abs(values).max()))
-
-
-@lru_cache(maxsize=4)
-def _choose_flips(tasks: int) -> tuple[Any, Any, Any]:
-    """Return which differences keep their sign, a row a flip, and how many keep it and how many do not.
-
-    A flip and its opposite, which changes all other signs, have the same interval: one row stands for both. Words of the code
-    come with their mirror images, so that swapped arms, whose sorted differences are mirrored, get the same p value.
+    The same flips for any order of the differences, and for swapped arms, which negate them.
     """
     import numpy as np
 
-    bits = min(tasks - 1, CODE_BITS)
-    words = (np.arange(2**bits)[:, None] >> np.arange(bits)) & 1
-    if tasks <= MAX_EXACT_TASKS:
-        kept = np.concatenate([words == 0, np.ones((len(words), 1), dtype=bool)], axis=1)
-    else:
-        parity = words @ np.random.default_rng(CODE_SEED).integers(0, 2, (bits, tasks - bits)) % 2
-        code = np.concatenate([words, parity], axis=1) == 0
-        kept = np.concatenate([code, code[:, ::-1]])
-    counts = kept.sum(axis=1)
-    return kept.astype(np.float64), counts, tasks - counts
+    values = np.asarray(differences, dtype=float)
+    counts = np.ones(len(values)) if sizes is None else np.asarray(sizes, dtype=float)
+    scale = float(np.abs(values).max()) or 1.0
+    rounded = np.round(values / scale, 9)
+    ascending = np.sort(rounded)
+    uneven = ascending + ascending[::-1]  # of negated differences its negative
+    sign = -1.0 if next(iter(uneven[uneven != 0]), 1.0) < 0 else 1.0
+    order = np.lexsort((counts, sign * rounded, -np.abs(rounded)))
+    sums, numbers = np.moveaxis(sum_flips(np.stack([values[order], counts[order]], axis=1)), 1, 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        means = (sums[0] + sums) / (numbers[0] + numbers), (sums[0] - sums) / (numbers[0] - numbers)
+    lows, highs = np.minimum(*means), np.maximum(*means)
+    unchanged = numbers == numbers[0]  # the observed signs are as extreme as themselves under every theta
+    lows[unchanged], highs[unchanged] = -inf, inf
+    return FlipTest(lows, highs, EQUAL_SHARE * scale)
+
+
+def sum_flips(values: Any, bits: int = CODE_BITS) -> Floats:
+    """Return the sums of rows under each flip of their signs, the unchanged first: a Walsh-Hadamard transform.
+
+    A flip and its opposite stand for each other: the first row is never flipped. All flips of the first ``bits + 1`` rows
+    occur, equally often.
+    """
+    import numpy as np
+
+    columns = _code(len(values), bits)
+    bits = min(bits, len(values) - 1)
+    rest = np.shape(values)[1:]
+    sums = np.zeros((2**bits, *rest))
+    np.add.at(sums, columns, values)
+    for bit in range(bits):
+        first, second = np.moveaxis(sums.reshape(-1, 2, 2**bit, *rest), 1, 0)
+        sums = np.stack((first + second, first - second), axis=1)
+    return sums.reshape(2**bits, *rest)
+
+
+@lru_cache(maxsize=8)
+def _code(rows: int, bits: int) -> Any:
+    """Return for each row the bits of a word whose parity is its sign."""
+    import numpy as np
+
+    columns = np.random.default_rng(CODE_SEED).integers(1, 2**bits, rows)
+    basis = [0, *[2**bit for bit in range(bits)]][:rows]
+    columns[: len(basis)] = basis
+    return columns

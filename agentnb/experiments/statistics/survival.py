@@ -1,24 +1,28 @@
-"""Rounds until an event in two arms: curves of Kaplan and Meier, and the log-rank test."""
+"""Rounds until an event in two arms, with completion as a competing end: cumulative incidence, and Gray's test."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from agentnb.experiments.statistics.extras import load_extra
-from agentnb.plots.survival import Step, kaplan_meier
+from agentnb.experiments.statistics.sign_flips import sum_flips
+from agentnb.experiments.statistics.tasks import MIN_TASKS
+from agentnb.plots.survival import RunEnd, Step, count_ends, cumulative_incidence, incidence
+
+FLIP_BITS = 11
+"""Of up to 12 units all swaps are tried, of more 2,048."""
 
 
 class SurvivalArm(NamedTuple):
-    """Runs of an arm until their event, or until they were censored."""
+    """Runs of an arm until their event, their completion, or until they were censored."""
 
     runs: int
     events: int
+    completed: int
+    """Runs that completed without the event."""
     steps: tuple[Step, ...]
-    """Share of runs without the event after each round that has one, with its interval."""
-    median: int | None
-    """First round after which at most half of the runs are without the event; None if more are left at the end."""
+    """Share of runs with the event after each round that has one, with its interval."""
 
 
 class SurvivalComparison(NamedTuple):
@@ -27,37 +31,55 @@ class SurvivalComparison(NamedTuple):
     a: SurvivalArm
     b: SurvivalArm
     statistic: float | None
-    """Log-rank statistic, a standard normal value under no difference: positive if ``a`` has its events earlier."""
+    """Score of Gray: events of ``a`` beyond those expected if nothing differed; None without an event."""
     p_value: float | None
-    """Two-sided p value; None without a round with an event that both arms reach and some run survives."""
+    """Two-sided p value; None under 6 units, or without an event."""
+    units: int
+    """Tasks, or clusters of tasks, with runs in both arms: the test is about these."""
+    left_out: int
+    """Those without."""
 
 
-def compare_survival(a: Iterable[tuple[int, bool]], b: Iterable[tuple[int, bool]]) -> SurvivalComparison:
-    """Compare rounds until an event, each run as its last round and whether the event was there; if not, it is censored.
+def compare_survival(a: Iterable[RunEnd], b: Iterable[RunEnd]) -> SurvivalComparison:
+    """Compare rounds until an event.
 
-    A run that ended at a limit is censored. The test takes runs as independent: with several repeats a task, or with paired
-    tasks, its p value is only approximate. Source: Mantel (1966), Cancer Chemotherapy Reports 50.
+    The statistic is of Gray (1988), Annals of Statistics 16. Its p value is the share of swaps of the arms of whole units in
+    which it is as far from 0, as runs of a task are not independent, and neither are its arms.
     """
-    known_a, known_b = [*a], [*b]
-    if not _is_defined(known_a, known_b):
-        return SurvivalComparison(_describe(known_a), _describe(known_b), None, None)
-    stats = load_extra("scipy.stats")
-    data = [
-        stats.CensoredData.right_censored([time for time, _ in arm], [not has_event for _, has_event in arm])
-        for arm in (known_a, known_b)
-    ]
-    result = stats.logrank(*data)
-    return SurvivalComparison(_describe(known_a), _describe(known_b), float(result.statistic), float(result.pvalue))
+    known = [*a], [*b]
+    arms = _describe(known[0]), _describe(known[1])
+    named = [{one.unit for one in arm} for arm in known]
+    paired = named[0] & named[1]
+    units = sorted(paired, key=repr)  # swaps depend on the order, and runs finish in any
+    counts = len(units), len(named[0] ^ named[1])
+    last = max((one.round for arm in known for one in arm), default=0)
+    tables = [count_ends([one for one in arm if one.unit in paired], units, last) for arm in known]
+    if not units or not (tables[0] + tables[1])[:, 1].any():
+        return SurvivalComparison(*arms, None, None, *counts)
+    total, moved = (tables[0] + tables[1]).sum(axis=0), sum_flips(tables[0] - tables[1], FLIP_BITS)
+    scores = _score((total + moved) / 2, (total - moved) / 2)
+    observed = float(scores[0])
+    p_value = float((abs(scores) >= abs(observed) - 1e-9).mean()) if len(units) >= MIN_TASKS else None
+    return SurvivalComparison(*arms, observed, p_value, *counts)
 
 
-def _is_defined(a: list[tuple[int, bool]], b: list[tuple[int, bool]]) -> bool:
-    """Return True if the statistic has a variance: events in a round that both arms reach and some run survives."""
-    events = Counter(time for time, has_event in a + b if has_event)
-    at_risk = [(sum(time >= event for time, _ in a), sum(time >= event for time, _ in b), events[event]) for event in events]
-    return any(in_a and in_b and in_a + in_b > count for in_a, in_b, count in at_risk)
+def _score(a: Any, b: Any) -> Any:
+    """Return the score of Gray for counts at risk, with an event and completing, by round."""
+    import numpy as np
+
+    weights = []
+    for arm in (a, b):
+        at_risk, events, completed = np.moveaxis(arm, -2, 0)
+        left = np.cumprod(1 - (events + completed) / np.maximum(at_risk, 1), axis=-1)
+        left, had = (
+            np.concatenate([np.full_like(one[..., :1], start), one[..., :-1]], axis=-1)
+            for one, start in ((left, 1.0), (incidence(arm), 0.0))
+        )
+        weights.append(np.where(at_risk > 0, at_risk * (1 - had) / np.maximum(left, 1e-12), 0.0))
+    share = weights[0] / np.maximum(weights[0] + weights[1], 1e-12)
+    return (a[..., 1, :] - (a[..., 1, :] + b[..., 1, :]) * share).sum(axis=-1)
 
 
-def _describe(times: list[tuple[int, bool]]) -> SurvivalArm:
-    steps = tuple(kaplan_meier(times))
-    median = next((step.round for step in steps if step.share <= 0.5), None)
-    return SurvivalArm(len(times), sum(has_event for _, has_event in times), steps, median)
+def _describe(ends: list[RunEnd]) -> SurvivalArm:
+    found = Counter(one.end for one in ends)
+    return SurvivalArm(len(ends), found["loop"], found["completed"], tuple(cumulative_incidence(ends)))

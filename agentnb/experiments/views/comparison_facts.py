@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import isnan
 from os.path import relpath
@@ -9,13 +10,19 @@ from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
-from agentnb.display.texts.labels import counted
-from agentnb.experiments.results.comparison import Comparison, log_of
-from agentnb.experiments.results.values import task_values
+from agentnb.display.texts.labels import counted, first_line
+from agentnb.experiments.results.comparison import Comparison, log_of, shown
+from agentnb.experiments.results.rows import STATES
+from agentnb.experiments.results.values import task_means
 from agentnb.experiments.statistics.paired import Difference
 from agentnb.experiments.views.numbers import UNKNOWN, estimate_told, limits_told, p_told, signed
 
 SIGNIFICANT = 0.05
+MAX_NAMED = 3
+"""Pairs that are named of those that are left out."""
+MAX_REASONS = 2
+"""Reasons of a variant's missing values that are named."""
+MAX_OF_A_REASON = 80
 RATIO_NAMES = {"cost": "Cost", "tokens": "Tokens", "seconds": "Time"}
 
 
@@ -46,27 +53,51 @@ class Flip(NamedTuple):
     """What to type to see both runs side by side."""
 
 
-def heading(comparison: Comparison) -> str:
-    """Return the names of the variants and of the primary."""
-    return f"{comparison.a} minus {comparison.b}"
+def heading(comparison: Comparison) -> tuple[str, str]:
+    """Return the names of the variants, and what is compared, in which experiment."""
+    source = f" · experiment {comparison.experiment}" if comparison.experiment else ""
+    return f"{comparison.a} minus {comparison.b}", f"{comparison.primary} · paired by task{source}"
 
 
 def verdict(comparison: Comparison) -> str:
-    """Return in a sentence whether a difference is shown; beside no difference, the effect that would have been seen."""
-    if comparison.missing:
-        return f"{comparison.missing}."
+    """Return in sentences whether a difference is shown, what it rests on, and whether missing values could turn it."""
+    sure = f" {comparison.robustness}." if comparison.robustness else ""
+    return f"{_verdict(comparison)}{sure}"
+
+
+def _verdict(comparison: Comparison) -> str:
     analysis = comparison.analysis
-    assert isinstance(analysis, Difference), "nothing is missing"
+    if comparison.missing or not isinstance(analysis, Difference):
+        return f"{comparison.missing}."
     more = comparison.a if analysis.value > 0 else comparison.b
+    rests = ", which rests on runs that hit a limit or failed (among completed runs: no difference)"
+    rests = rests if comparison.rests_on_incomplete else ""
     if analysis.interval is None:
         if analysis.value == 0:
             return f"No task differs.{_exceptions(analysis)}"
-        return f"All tasks differ alike: {comparison.primary} is higher with {more!r}.{_exceptions(analysis)}"
+        return f"All tasks differ alike{rests}: {comparison.primary} is higher with {more!r}.{_exceptions(analysis)}"
     p_value = analysis.p_value if comparison.p_adjusted is None else comparison.p_adjusted
     if p_value < SIGNIFICANT:
-        return f"A difference is shown: {comparison.primary} is higher with {more!r}."
+        return f"A difference is shown{rests}: {comparison.primary} is higher with {more!r}."
     adjusted = f" after adjusting for {comparison.family} comparisons" if comparison.p_adjusted is not None else ""
     return f"No difference is shown{adjusted}.{_detectable(comparison)}"
+
+
+def states_of(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
+    """Return how many values of each variant are scored, unknown, failed and not run, as headings and rows.
+
+    Where some are missing, the last column has the most frequent reasons.
+    """
+    reasons = [
+        Counter(first_line(cell.reason, MAX_OF_A_REASON) for cell in cells if cell.value is None) for cells in comparison.cells
+    ]
+    with_reasons = any(reasons)
+    rows = []
+    for (name, states), counts in zip(comparison.counts.items(), reasons, strict=True):
+        why = ", ".join(f"{reason} ({count:,})" for reason, count in counts.most_common(MAX_REASONS))
+        more = f" and {len(counts) - MAX_REASONS} more reasons" if len(counts) > MAX_REASONS else ""
+        rows.append([name, *[f"{count:,}" for count in states.values()], *([why + more] if with_reasons else [])])
+    return ["variant", *STATES, *(["missing because"] if with_reasons else [])], rows
 
 
 def facts(comparison: Comparison) -> Iterator[Fact]:
@@ -74,14 +105,17 @@ def facts(comparison: Comparison) -> Iterator[Fact]:
     analysis = comparison.analysis
     if isinstance(analysis, Difference) and not comparison.is_identical:
         yield Fact("Difference", _difference(comparison, analysis), "mean of tasks, each with equal weight")
+        yield from _extremes(comparison)
         yield from _means(comparison)
         yield from _completed(comparison)
         if comparison.mde is not None:
             yield Fact("Minimum detectable effect", f"{comparison.mde:.2g}", "seen with a power of 80 %")
         yield from _passes(comparison)
     yield Fact("Tasks", _tasks(comparison))
-    if not comparison.is_identical:
+    yield from _left_out(comparison)
+    if not comparison.is_identical or comparison.also_differs:
         yield from _ratios(comparison)
+    if not comparison.is_identical:
         yield from _loops(comparison)
 
 
@@ -118,12 +152,33 @@ def _difference(comparison: Comparison, analysis: Difference) -> str:
     return ", ".join(parts)
 
 
+def _extremes(comparison: Comparison) -> Iterator[Fact]:
+    if comparison.extremes is None or comparison.value_limits is None:
+        return
+    low, high = comparison.value_limits
+    sign = shown(comparison.analysis)
+    names = ("at their lowest", "at their highest") if not sign else ("at their worst", "at their best")
+    values = comparison.extremes if sign >= 0 else comparison.extremes[::-1]
+    for name, value in zip(names, values, strict=True):
+        yield Fact(f"Missing values {name}", estimate_told(value), f"{low:g} or {high:g}")
+
+
 def _means(comparison: Comparison) -> Iterator[Fact]:
-    a, b = task_values(comparison.rows_a, comparison.rows_b, comparison.primary)
-    paired = [(fmean(one), fmean(other)) for one, other in zip(a, b, strict=True) if one and other]
-    if paired:
-        means = [fmean(side) for side in zip(*paired, strict=True)]
-        yield Fact("Means", f"{comparison.a} {means[0]:.3g}, {comparison.b} {means[1]:.3g}", "of the paired tasks")
+    means = [fmean(arm) for arm in task_means(comparison.units)]
+    yield Fact("Means", f"{comparison.a} {means[0]:.3g}, {comparison.b} {means[1]:.3g}", "of the paired tasks")
+
+
+def _left_out(comparison: Comparison) -> Iterator[Fact]:
+    left, units = comparison.left_out, comparison.units
+    if not left:
+        return
+    with_model, with_repeat = len({unit.model for unit in units}) > 1, any(unit.repeat for unit in units)
+    named = []
+    for unit in left[:MAX_NAMED]:
+        about = [*([unit.model] if with_model else []), *([f"repeat {(unit.repeat or 0) + 1}"] if with_repeat else [])]
+        named.append(f"{unit.task} ({', '.join(about)})" if about else unit.task)
+    more = f" and {len(left) - MAX_NAMED:,} more" if len(left) > MAX_NAMED else ""
+    yield Fact("Left out", f"{len(left):,} of {counted(len(units), 'pair')}: {', '.join(named)}{more}", "no value in both")
 
 
 def _completed(comparison: Comparison) -> Iterator[Fact]:
@@ -150,8 +205,10 @@ def _passes(comparison: Comparison) -> Iterator[Fact]:
 
 def _tasks(comparison: Comparison) -> str:
     analysis = comparison.analysis
-    left = f", {analysis.left_out} without a value in both" if analysis.left_out else ""
-    return f"{analysis.tasks} paired{left}"
+    sizes = analysis.sizes if isinstance(analysis, Difference) else ()
+    if max(sizes, default=1) == 1:
+        return f"{analysis.tasks} paired"
+    return f"{analysis.tasks} paired, in {counted(len(sizes), 'cluster')} of {min(sizes)} to {max(sizes)}"
 
 
 def _ratios(comparison: Comparison) -> Iterator[Fact]:
@@ -160,6 +217,8 @@ def _ratios(comparison: Comparison) -> Iterator[Fact]:
             yield Fact(RATIO_NAMES[name], "$0 in both")
         else:
             yield Fact(RATIO_NAMES[name], estimate_told(ratio), f"{comparison.a} by {comparison.b}, within tasks")
+            if not all(row.is_completed for row in (*comparison.rows_a, *comparison.rows_b)):
+                yield Fact(f"{RATIO_NAMES[name]}, completed", estimate_told(comparison.ratios_of_completed[name]))
 
 
 def _loops(comparison: Comparison) -> Iterator[Fact]:
@@ -169,8 +228,12 @@ def _loops(comparison: Comparison) -> Iterator[Fact]:
     told = [
         f"{name} {arm.events} of {arm.runs} runs" for name, arm in ((comparison.a, arms.a), (comparison.b, arms.b)) if arm.runs
     ]
-    p_value = "" if arms.p_value is None else f", log-rank {p_told(arms.p_value)}"
-    yield Fact("Loops", f"{', '.join(told)}{p_value}", "rounds until the first one; runs without one are censored")
+    p_value = "" if arms.p_value is None else f", Gray's test {p_told(arms.p_value)}"
+    yield Fact(
+        "Loops",
+        f"{', '.join(told)}{p_value}",
+        "rounds until the first one; completing rules out a later one",
+    )
 
 
 def _exceptions(analysis: Difference) -> str:

@@ -8,8 +8,9 @@ from agentnb.display.markup import NOTHING, Html, tag, words
 from agentnb.display.texts.labels import counted
 from agentnb.errors import SettingsError
 from agentnb.experiments.results.comparison import Comparison
+from agentnb.experiments.results.rows import STATES
 from agentnb.experiments.statistics.paired import Difference
-from agentnb.experiments.views.comparison_facts import Flip, facts, flips_of, heading, several_models, verdict
+from agentnb.experiments.views.comparison_facts import Flip, facts, flips_of, heading, several_models, states_of, verdict
 from agentnb.experiments.views.interval_bar import interval_html
 from agentnb.experiments.views.layout import (
     facts_html,
@@ -33,22 +34,24 @@ MAX_OF_A_NAME = 120
 
 def comparison_html(comparison: Comparison) -> Html:
     """Return the difference with its interval, what it rests on, the pairs of runs that differ, and all notes."""
-    title, about = heading(comparison), f"{comparison.primary} · paired by task"
+    head = heading(comparison)
+    headings, rows = states_of(comparison)
+    states = table_html(headings, rows, numbers=range(1, 1 + len(STATES)))
     try:
-        parts = (sentence_html(verdict(comparison)), _bar(comparison), facts_html(facts(comparison)), _flips(comparison))
+        parts = (sentence_html(verdict(comparison)), _bar(comparison), states, facts_html(facts(comparison)))
+        return view_html(*head, *parts, _flips(comparison), notes_html((*comparison.warnings, *comparison.notes)))
     except SettingsError as error:  # the extra `stats` is not installed
-        return view_html(title, about, sentence_html(str(error)))
-    return view_html(title, about, *parts, notes_html(comparison.notes))
+        return view_html(*head, sentence_html(str(error)), states)
 
 
 def comparison_text(comparison: Comparison) -> str:
     """Return the same as lines of text."""
-    lines = [f"{heading(comparison)} · {comparison.primary} · paired by task"]
+    lines, states = [" · ".join(heading(comparison))], table_text(*states_of(comparison))
     try:
-        lines += [verdict(comparison), *facts_text(facts(comparison)), *_flip_lines(comparison)]
+        lines += [verdict(comparison), *states, *facts_text(facts(comparison)), *_flip_lines(comparison)]
     except SettingsError as error:
-        return text_of([*lines, str(error)])
-    return text_of([*lines, *[f"Note: {note}" for note in comparison.notes]])
+        return text_of([*lines, str(error), *states])
+    return text_of([*lines, *[f"Note: {note}" for note in (*comparison.warnings, *comparison.notes)]])
 
 
 def _bar(comparison: Comparison) -> Html:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from agentnb.display.markup import Html
 from agentnb.display.texts.labels import counted, first_line
-from agentnb.experiments.design import Design
+from agentnb.experiments.design import GROUNDS, Design, effect_told
 from agentnb.experiments.pilot import Pilot
 from agentnb.experiments.views.layout import facts_html, facts_text, hint_html, sentence_html, text_of, view_html
 from agentnb.experiments.views.numbers import UNKNOWN, money, time_told
@@ -41,7 +41,8 @@ def pilot_text(pilot: Pilot) -> str:
 
 
 def _about(design: Design) -> str:
-    parts = [counted(design.tasks, "task"), counted(len(design.variants), "variant")]
+    clusters = f" in {counted(design.clusters, 'cluster')}" if design.clusters < design.tasks else ""
+    parts = [counted(design.tasks, "task") + clusters, counted(len(design.variants), "variant")]
     parts += [f"{len(design.models)} models"] if len(design.models) > 1 else []
     parts += [f"{design.repeats} repeats"] if design.repeats > 1 else []
     return f"{' x '.join(parts)} = {counted(design.cells, 'run')}"
@@ -49,21 +50,15 @@ def _about(design: Design) -> str:
 
 def _effect(design: Design) -> str:
     if design.minimum_effect is not None:
-        return f"A difference of {design.minimum_effect:.2g} is detected with a power of 80 %."
-    if design.assumption == "unknown":
-        return "The smallest effect that is detected is unknown: nothing says how the primary varies."
-    if design.assumption == "pilot":
-        return "The smallest effect that is detected is unknown: the tasks of the pilot did not differ."
-    return "The smallest effect that is detected is unknown: there are too few tasks."
+        return f"A difference of {design.minimum_effect:.2g} is shown with a power of 80 %."
+    return f"The smallest effect that is shown is unknown: {GROUNDS[design.ground]}."
 
 
 def _design_facts(design: Design) -> Iterator[tuple[str, str, str]]:
     yield "Variants", _names(design.variants), ""
     if design.models:
         yield "Models", _names(design.models), ""
-    basis = {"pilot": "by the pilot", "binary": "at the widest spread; a pilot narrows it"}.get(design.assumption, "")
-    effect = UNKNOWN if design.minimum_effect is None else f"{design.minimum_effect:.3g}"
-    yield "Minimum detectable effect", effect, basis
+    yield "Minimum detectable effect", effect_told(design), GROUNDS[design.ground]
     yield "Cost", money(design.cost), "" if design.cost is None else "for all runs"
     yield "Time", time_told(design.seconds), "" if design.seconds is None else "by the pilot"
     if design.unseeded:

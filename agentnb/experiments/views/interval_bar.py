@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import isfinite
-
 from agentnb.display.markup import NOTHING, Html, tag
 from agentnb.experiments.views.numbers import signed
 
@@ -14,8 +12,8 @@ BLUE, DARK = "#3b82d6", "rgba(127,127,127,.95)"
 
 
 def interval_html(value: float, interval: tuple[float, float] | None) -> Html:
-    """Return the bar from limit to limit, the estimate as a thick mark, 0 as a line; nothing without finite limits."""
-    if interval is None or not all(map(isfinite, interval)):
+    """Return the bar from limit to limit, the estimate as a thick mark, 0 as a line; nothing without limits."""
+    if interval is None:
         return NOTHING
     low, high = interval
     reach = max(abs(low), abs(high)) * MARGIN

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import isfinite
-
 from agentnb.display.texts.labels import dollars
 from agentnb.experiments.statistics.paired import Difference
 from agentnb.experiments.statistics.ratios import Ratio
@@ -22,8 +20,6 @@ def limits_told(interval: tuple[float, float] | None, *, is_ratio: bool = False)
     if interval is None:
         return ""
     low, high = interval
-    if not (isfinite(low) and isfinite(high)):
-        return "any value: too few tasks for limits"
     return f"{_ratio(low)} to {_ratio(high)}" if is_ratio else f"{signed(low)} to {signed(high)}"
 
 

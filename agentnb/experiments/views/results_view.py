@@ -56,19 +56,21 @@ def _sentence(results: Results) -> str:
 
 
 def _headings(results: Results) -> list[str]:
-    mean = [] if results.is_covered else [f"mean {results.primary}"]
-    return ["variant", "runs", "completed", *mean, "cost"]
+    outcomes = [] if results.is_covered else ["completed", f"mean {results.primary}", "cost"]
+    return ["variant", "runs", *outcomes]
 
 
 def _rows(results: Results) -> list[list[str]]:
-    means = {} if results.is_covered else results.means()
+    if results.is_covered:
+        return [[name, f"{len(results.of(name)):,}"] for name in results.variants]
+    means = results.means()
     found = []
     for name in results.variants:
         rows = results.of(name)
         costs = [row.cost for row in rows]
         cost = None if None in costs else sum(one or 0.0 for one in costs)
-        mean = [_mean(means[name])] if name in means else []
-        found.append([name, f"{len(rows):,}", f"{sum(row.is_completed for row in rows):,}", *mean, money(cost)])
+        completed = sum(row.is_completed for row in rows)
+        found.append([name, f"{len(rows):,}", f"{completed:,}", _mean(means[name]), money(cost)])
     return found
 
 

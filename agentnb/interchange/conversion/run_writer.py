@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
-from math import isfinite
+from itertools import takewhile
+from math import isclose, isfinite
 from typing import Any, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
+from agentnb.advice import ReadLoosely
 from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
 from agentnb.core.log.older_logs import STATUS_AT_END
@@ -49,6 +51,10 @@ _WRITTEN_HERE = (
 )
 _BEFORE_REPLY = (e.GuidanceGiven, e.RetryScheduled, e.ContextCompacted)
 """Events that stand within a round, before its reply."""
+_COUNTS = ("input", "output", "cache_read")
+"""Counts of tokens that traces sum up."""
+_ROUNDED = 0.005
+"""The relative difference of costs that rounding explains."""
 _NOT_JSON = (TypeError, ValueError, OverflowError, RecursionError)
 """What encoding a value raises that no log can hold."""
 
@@ -82,18 +88,21 @@ class RunWriter:
         """
         self._origin, self._run_id, self._parent_id, self._about = origin, run_id, parent_id, about
         self._model, self._system, self._tools = self._text("model", model), "", tuple(tools)
-        self._items: list[RecordedRound | Fact | Summary] = []
-        self._rounds: list[RecordedRound] = []
-        self._open = OpenCalls()
-        self._answered: dict[str, RecordedCall] = {}
         self._ids: set[str] = set()
         self._last_numbers: Counter[str] = Counter()
         """The last number that made each repeated id a new one."""
         self._size = RunSize(self._source)
-        self._gaps: Counter[Gap] = Counter()
         self._todos = FollowedTodos(about.get("todos", ()))
         self._total, self._has_nested_cost = UNKNOWN, False
         self._assessments: list[Assessment] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        self._items: list[RecordedRound | Fact | Summary] = []
+        self._rounds: list[RecordedRound] = []
+        self._open = OpenCalls()
+        self._answered: dict[str, RecordedCall] = {}
+        self._gaps: Counter[Gap] = Counter()
 
     @property
     def filled(self) -> list[str]:
@@ -108,14 +117,17 @@ class RunWriter:
             self._gaps["system message"] += 1
             self.say(text, author="system")
 
-    def say(self, content: Content, *, author: str = "", at: datetime | None = None) -> None:
-        """Take a message of the person, or of whoever else speaks to the agent. The first of them is the prompt."""
+    def say(self, content: Content, *, author: str = "", at: datetime | None = None, by_person: bool = True) -> None:
+        """Take a message of the person, or of whoever else speaks to the agent. The first of them is the prompt.
+
+        ``by_person``: False for a notice of the environment, which is the prompt only if the person says nothing.
+        """
         parts = self._parts(content)
         if not any(isinstance(part, Image) or (isinstance(part, Text) and part.text.strip()) for part in parts):
             self._gaps["blank message"] += 1
             return
         message = bounded(Message("user", tuple(parts), self._text("author", author)))
-        fields = {"command": "say", "text": message.text, "message": message}
+        fields = {"command": "say", "text": message.text, "message": message, "by_person": by_person}
         self._size.add_user_message(message.parts)
         self._items.append(Fact(e.CommandReceived, fields, self._time(at)))
 
@@ -189,8 +201,17 @@ class RunWriter:
         call = self._call_named(fields.get("call_id")) if kind is e.TodosChanged else None
         (self._items if call is None else call.todos).append(fact)
 
+    def mark_copied(self) -> None:
+        """Make all that was taken so far the history of the run: it was copied from another run, which used its tokens."""
+        if self._items:
+            earlier = self.finish(None, "")
+            self._about |= {"history": tuple(earlier.messages), "compacted": earlier.compacted, "todos": earlier.todos}
+            self._begin()
+
     def total(self, usage: Usage, *, has_nested_cost: bool = False) -> None:
         """Take the usage of the whole run, as the trace sums it up. It counts where the replies do not report theirs.
+
+        Where they do, and their sum is another one, the run warns of it.
 
         ``has_nested_cost``: its cost includes that of nested runs, and counts also beside the replies' own.
         """
@@ -240,6 +261,9 @@ class RunWriter:
             last = STATUS_AT_END.get(stop_reason, "")  # the status that its policy would have given the last round
             ended = {"status": status, "stop_reason": stop_reason, "last_round": last, "seconds": seconds}
             facts.append(Fact(e.RunFinished, ended, self._time(at)))
+        if self._total != UNKNOWN and (differences := self._differences()):
+            what = f"Its trace sums up other usage than its replies report: {', '.join(differences)}."
+            facts.insert(0, Fact(e.Warned, {"message": what}, prompt.at))
         if self._gaps:
             facts.insert(0, Fact(e.Warned, {"message": f"{FILLED} {' '.join(self.filled)}", "topic": "filled"}, prompt.at))
         lines = [self._line(lambda: started)]
@@ -325,11 +349,14 @@ class RunWriter:
 
     def _take_prompt(self) -> Fact:
         """Take the first message of the person out of what follows it; make one if the model spoke first."""
-        for place, item in enumerate(self._items):
-            if isinstance(item, RecordedRound):
-                break
-            if item.kind is e.CommandReceived:
-                return self._items.pop(place)  # type: ignore[return-value]  # it is this item
+        before = takewhile(lambda item: not isinstance(item, RecordedRound), self._items)
+        messages = [
+            (place, item) for place, item in enumerate(before) if isinstance(item, Fact) and item.kind is e.CommandReceived
+        ]
+        if messages:
+            place, prompt = next((one for one in messages if one[1].fields["by_person"]), messages[0])
+            del self._items[place]
+            return prompt
         self._gaps["prompt"] += 1
         return Fact(e.CommandReceived, {"message": Message("user", (Text(NO_PROMPT),), is_placeholder=True)})
 
@@ -359,15 +386,32 @@ class RunWriter:
             **self._about,
         )
 
+    def _sum_of_replies(self) -> Usage:
+        of_replies = [one.fields["usage"] for one in self._rounds]
+        return sum(of_replies[1:], of_replies[0]) if of_replies else UNKNOWN
+
+    def _differences(self) -> list[str]:
+        """Return the parts of the usage that the trace sums up to something else than its replies do."""
+        stated, summed = self._total, self._sum_of_replies()
+        pairs = ((name, getattr(stated, name), getattr(summed, name)) for name in _COUNTS)
+        found = [
+            f"{total:,} {name} tokens instead of {own:,}"
+            for name, total, own in pairs
+            if None not in (total, own) and total != own
+        ]
+        if stated.cost is None or summed.cost is None or self._has_nested_cost:
+            return found
+        is_same = isclose(stated.cost, summed.cost, rel_tol=_ROUNDED)
+        return found if is_same else [*found, f"${stated.cost:.6g} instead of ${summed.cost:.6g}"]
+
     def _origin_with_total(self) -> e.Origin:
         """Return the origin with the usage of the whole run, unless the replies report all that the trace sums up."""
-        of_replies = [one.fields["usage"] for one in self._rounds]
-        summed: Usage = sum(of_replies[1:], of_replies[0]) if of_replies else UNKNOWN
+        summed = self._sum_of_replies()
         missing = {name for name in UNKNOWN.__struct_fields__ if getattr(summed, name) is None}
         missing |= {"cost"} if self._has_nested_cost else set()
         known = {name: value for name in missing if (value := getattr(self._total, name)) is not None}
         usage = replace(summed, **known) if known else None
-        return replace(self._origin, usage=usage, has_nested_cost=self._has_nested_cost)
+        return replace(self._origin, usage=usage, has_nested_cost=self._has_nested_cost, stated=self._total)
 
     def _contents(self) -> Iterator[Any]:
         """Yield all that tells this run from others of the same prompt, whose files may have the same name."""
@@ -384,7 +428,7 @@ class RunWriter:
                 continue
             if isinstance(item, Fact):
                 yield item
-                reason = "said" if item.kind is e.CommandReceived and index else reason
+                reason = "said" if item.kind is e.CommandReceived and item.fields["by_person"] and index else reason
                 continue
             changes = reason == "continued" and item.author != author  # another agent speaks
             yield from self._round(item, index, "said" if changes else reason, before)
@@ -435,7 +479,7 @@ class RunWriter:
         return f"{self._origin.file or self._origin.format} {self._origin.position}".rstrip()
 
     def _wrong(self, what: str) -> TraceError:
-        return TraceError(f"{self._source}: {what}", "The trace is damaged, or of another format")
+        return TraceError(f"{self._source}: {what}", ReadLoosely(lead="What can be read of it"))
 
     def _encoded(self, value: Any) -> bytes:
         try:

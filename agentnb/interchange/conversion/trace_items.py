@@ -95,4 +95,5 @@ class MessageCount:
 def as_message(summary: Summary) -> Fact:
     """Return a summary that no reply followed as a message."""
     message = Message("user", (Text(summary.text),), SUMMARY)
-    return Fact(e.CommandReceived, {"command": "say", "text": summary.text, "message": message}, summary.at)
+    fields = {"command": "say", "text": summary.text, "message": message, "by_person": False}
+    return Fact(e.CommandReceived, fields, summary.at)

@@ -53,6 +53,7 @@ def _of_run(run: Run) -> dict[str, Any]:
         "run.rounds": len(run.rounds),
         "run.settings": json_text(started.settings),
         "run.continued_from": run.continued_from,
+        "run.forked_from": json_text(run.forked_from) if run.forked_from else None,
         "run.history": run.inherited or None,
         "run.todos": json_text(started.todos) if started.todos else None,
         "run.origin": json_text(origin) if origin is not None else None,

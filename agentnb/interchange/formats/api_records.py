@@ -53,8 +53,7 @@ def read_records(file: TraceFile, api: Api) -> Iterator[Run]:
             messages = [record for _, record in file.records()]
             yield from runs_of(file, api.name, _exchanges(file, api, [("", messages)]))
         else:
-            lines = ((f"line {number}", record) for number, record in file.records(one_by_one=True))
-            yield from runs_of(file, api.name, _exchanges(file, api, lines), several=True)
+            yield from runs_of(file, api.name, _exchanges(file, api, file.placed()), several=True)
         return
     document = file.document
     if isinstance(document, list) and not api.is_conversation(document) and _holds(api, document[0]):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from agentnb.core.messages import AnyPart, Message, Text, Thinking, ToolCall, encodable
+from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.interchange.conversion.nested_usage import with_nested_usage
@@ -42,8 +42,7 @@ def sniff(file: TraceFile) -> str:
 
 def read(file: TraceFile) -> Iterator[Run]:
     """Yield the run of each trajectory, followed by those of its sub-agents."""
-    lines = ((f"line {number}", record) for number, record in file.records(one_by_one=True))
-    for position, record in lines if file.kind == "lines" else [("", file.document)]:
+    for position, record in file.placed():
         with file.guarded(position):
             yield from with_nested_usage(_runs(file, position, record, _own_id(record) or stable_id(file, position), None))
 
@@ -57,7 +56,9 @@ def _own_id(record: dict[str, Any]) -> str:
 def _runs(file: TraceFile, position: str, record: dict[str, Any], run_id: str, parent_id: str | None) -> Iterator[Run]:
     agent = record["agent"]
     steps = _in_time(record["steps"])
-    copied = [one for one in steps if isinstance(one, dict) and one.get("is_copied_context")]
+    copied = max(
+        (place for place, one in enumerate(steps, 1) if isinstance(one, dict) and one.get("is_copied_context")), default=0
+    )
     writer = file.writer(
         NAME,
         position,
@@ -67,9 +68,10 @@ def _runs(file: TraceFile, position: str, record: dict[str, Any], run_id: str, p
         model=str(agent.get("model_name") or next(_models(steps), "")),
         tools=openai_chat.tools_of(agent.get("tool_definitions")),
         settings=recorded(record, *_RECORDED, agent_version=agent.get("version"), agent_extra=agent.get("extra")),
-        history=tuple(_earlier(one) for one in copied if one.get("source") != "system"),
     )
-    file.take_each(steps, lambda step: _take(writer, step), position, "step")
+    file.take_each(steps[:copied], lambda step: _take(writer, step), position, "step")
+    writer.mark_copied()
+    file.take_each(steps[copied:], lambda step: _take(writer, step), position, "step", copied)
     if isinstance(sums := record.get("final_metrics"), dict):
         sent, received = sums.get("total_prompt_tokens"), sums.get("total_completion_tokens")
         cached, cost = sums.get("total_cached_tokens"), sums.get("total_cost_usd")
@@ -136,19 +138,12 @@ def _models(steps: list[Any]) -> Iterator[str]:
     return (str(one["model_name"]) for one in steps if isinstance(one, dict) and one.get("model_name"))
 
 
-def _earlier(step: dict[str, Any]) -> Message:
-    text = "".join(part.text for part in _content(step.get("message")) if isinstance(part, Text))
-    return Message("assistant" if step["source"] == "agent" else "user", (Text(encodable(text)),))
-
-
 def _take(writer: RunWriter, step: dict[str, Any]) -> None:
     source, at, parts = step["source"], time_of(step.get("timestamp")), _content(step.get("message") or None)
     results = (step.get("observation") or {}).get("results") or []
     if source == "system":
         if parts:
             writer.system("".join(part.text for part in parts if isinstance(part, Text)))
-    elif step.get("is_copied_context"):
-        return
     elif source == "user":
         writer.say(parts, at=at)
     else:

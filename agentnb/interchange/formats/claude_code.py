@@ -1,7 +1,8 @@
 """Sessions of Claude Code: JSON Lines, one for each piece of a message.
 
 Lines form a tree by ``parentUuid``. A session is a run; so is each sub-agent, in the same file or in one of its own, and each
-branch that the person left by going back to an earlier message.
+branch that the person left by going back to an earlier message. What a branch shares with others, and what a forked or resumed
+session copied, is the run's history.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import TraceError
 from agentnb.interchange.conversion.nested_usage import with_nested_usage
 from agentnb.interchange.formats.claude_lines import ClaudeLog
-from agentnb.interchange.formats.session_log import first_records, known, run_id_of, text_of
+from agentnb.interchange.formats.session_log import by_links, first_records, known, run_id_of, text_of
 from agentnb.interchange.trace_file import TraceFile
 
 NAME = "claude_code"
@@ -31,6 +32,8 @@ _MESSAGES = frozenset({"user", "assistant"})
 _OWN_FILES = ("agent-{side}.jsonl", "{session}_agent-{side}.jsonl", "{session}/subagents/agent-{side}.jsonl")
 """Where the files of sub-agents are, beside that of their session."""
 _ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
+MAX_SHARED = 100_000
+"""Messages that branches of a file repeat from what they share; further branches begin without."""
 _SPAWNING = frozenset({"Task", "Agent"})
 """Tools that start a sub-agent."""
 
@@ -57,19 +60,13 @@ def _is_line(record: dict[str, Any]) -> bool:
 
 def read(file: TraceFile) -> Iterator[Run]:
     """Yield the run of each session, and those of its sub-agents and of the branches that were left."""
-    if file.kind == "lines":
-        yield from runs_of(file, file.records(), NAME)
-    else:
-        yield from runs_of(file, [(1, file.document)], NAME)
+    yield from runs_of(file, file.numbered(), NAME)
 
 
 def runs_of(file: TraceFile, records: Iterable[tuple[int, Any]], name: str) -> Iterator[Run]:
     """Yield the runs of these numbered lines."""
-    tree = _Tree()
-    for number, record in records:
-        with file.guarded(f"line {number}"):
-            tree.take(number, record)
-    found = tree.conversations()
+    tree = _tree_of(file, records)
+    found = [one for one in tree.conversations() if not (one.is_continued and _has_own_file(one.session, file))]
     own_files: set[str] = set()
 
     def of_own_files() -> Iterator[Run]:
@@ -90,13 +87,18 @@ def _in_own_files(file: TraceFile, name: str, conversations: list[_RunLines]) ->
     """
     here = {one.side for one in conversations}
     for one in conversations:
-        session = text_of(one.log.recorded.get("session"))
+        session = one.session
         sides = {text_of(started.get("agent_id")) for started in one.log.recorded.get("subagents") or ()}
-        for side in sorted(sides - here) if not one.side and one.left_at is None else ():
+        for side in sorted(sides - here) if not one.side and one.left_at < 0 else ():
             if not (_ID.fullmatch(side) and _ID.fullmatch(session)):  # they become the name of a file
                 continue
             with suppress(OSError, TraceError):  # which reading that file says
                 yield from _of_side(file, name, session, side)
+
+
+def _has_own_file(session: str, file: TraceFile) -> bool:
+    name = f"{session}.jsonl"
+    return bool(_ID.fullmatch(session)) and file.base_name != name and file.beside(name) is not None
 
 
 def _of_side(file: TraceFile, name: str, session: str, side: str) -> Iterator[Run]:
@@ -105,11 +107,8 @@ def _of_side(file: TraceFile, name: str, session: str, side: str) -> Iterator[Ru
         other = file.beside(pattern.format(session=session, side=side))
         if other is None or sniff(other):
             continue
-        tree = _Tree()
-        for number, record in other.records():
-            with other.guarded(f"line {number}"):
-                tree.take(number, record)
-        of_side = [one for one in tree.conversations() if (one.side, one.log.recorded.get("session")) == (side, session)]
+        tree = _tree_of(other, other.records())
+        of_side = [one for one in tree.conversations() if (one.side, one.session) == (side, session)]
         yield from _written(other, name, of_side, tree.titles)
         return
 
@@ -120,6 +119,20 @@ def _written(file: TraceFile, name: str, conversations: list[_RunLines], titles:
             yield one.write(file, name, position=f"line {one.line}" if len(conversations) > 1 else "", titles=titles)
 
 
+def _tree_of(file: TraceFile, records: Iterable[tuple[int, Any]]) -> _Tree:
+    """Return the lines by conversation."""
+    tree = _Tree()
+    for number, record in by_links(records, _links):
+        with file.guarded(f"line {number}"):
+            tree.take(number, record)
+    return tree
+
+
+def _links(record: dict[str, Any]) -> tuple[str, str]:
+    """Return the id of a line, and that of the line before it; empty where there is none."""
+    return text_of(record.get("uuid")), text_of(record.get("parentUuid") or record.get("logicalParentUuid"))
+
+
 @dataclass(slots=True, eq=False)
 class _RunLines:
     """The messages of one run."""
@@ -128,35 +141,48 @@ class _RunLines:
     side: str = ""
     """Id of the sub-agent; empty for a session."""
     parent: _RunLines | None = None
-    left_at: int | None = None
-    """The round at which this branch was left, of a branch; ``parent`` is the conversation that went on."""
+    """The conversation that this one shares its beginning with."""
+    left_at: int = -1
+    """The round at which this branch was left; -1 unless it is one. ``parent`` is the conversation that went on."""
+    is_continued: bool = False
+    """Whether another session of the file continues this one: its lines were copied."""
     agent: str = ""
     log: ClaudeLog = field(default_factory=ClaudeLog)
     uuids: list[str] = field(default_factory=list)
+    branches: list[_RunLines] = field(default_factory=list)
+    """The branches that were left, in the order of their rounds."""
     prompts: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     """By the message before it: the line of the last prompt there, its place in ``uuids`` and in the items of the log."""
-    branches: int = 0
+
+    @property
+    def session(self) -> str:
+        """The id of the session."""
+        return text_of(self.log.recorded.get("session"))
 
     @property
     def run_id(self) -> str:
         """The id of the run; empty if the lines have no ids."""
-        session = text_of(self.log.recorded.get("session"))
-        if self.left_at is not None and self.parent is not None:
+        session = self.session
+        if self.left_at >= 0 and self.parent is not None:
             return run_id_of(self.parent.run_id, "left", str(self.line))
         return run_id_of(session, "agent", self.side) if self.side else run_id_of(session)
 
     def write(self, file: TraceFile, name: str, position: str, titles: dict[str, str]) -> Run:
         """Return the run."""
         recorded = dict(self.log.recorded)
-        summaries = [title for leaf, title in titles.items() if leaf in self.uuids or leaf == recorded.get("session")]
+        summaries = [title for leaf, title in titles.items() if leaf in self.uuids or leaf == self.session]
         recorded |= known(titles=summaries)
         about: dict[str, Any] = {"settings": {"recorded": recorded}}
         parent_id = None
-        if self.left_at is not None and self.parent is not None:
+        if self.left_at >= 0 and self.parent is not None:
             about |= {"tags": ("left",), "forked_from": ForkedFrom(self.parent.run_id, self.left_at)}
         elif self.side:
             about["agent"] = self.agent or "subagent"
-            parent_id = run_id_of(text_of(recorded.get("session"))) or None
+            parent_id = run_id_of(self.session) or None
+        elif self.parent is not None:
+            about["continued_from"] = self.parent.run_id
+        elif self.log.copied_from:
+            about["forked_from"] = ForkedFrom(run_id_of(self.log.copied_from), self.log.copied_replies)
         model = self.log.model
         writer = file.writer(name, position, run_id=self.run_id, parent_id=parent_id, model=model, **about)
         return self.log.write(writer, model)
@@ -166,6 +192,9 @@ class _Tree:
     """All lines so far, by the conversation that they belong to."""
 
     def __init__(self) -> None:
+        self._is_linked = False
+        """Whether lines name those before them: then a second prompt without one begins anew."""
+        self._shared = 0
         self.titles: dict[str, str] = {}
         self._sessions: dict[str, _RunLines] = {}
         self._sides: dict[str, _RunLines] = {}
@@ -177,9 +206,9 @@ class _Tree:
         """Kind of sub-agent by the prompt it was given."""
 
     def conversations(self) -> list[_RunLines]:
-        """Return those that hold a message: sessions before what belongs to them."""
-        found = [*self._sessions.values(), *self._left, *self._sides.values()]
-        return [one for one in found if one.log.items]
+        """Return those that hold a message: sessions before what belongs to them, without what others copied of that."""
+        inner = [one for one in (*self._left, *self._sides.values()) if len(one.log.items) > one.log.copied]
+        return [*[one for one in self._sessions.values() if one.log.items], *inner]
 
     def take(self, line: int, record: dict[str, Any]) -> None:
         """Take a line."""
@@ -188,18 +217,20 @@ class _Tree:
             title = text_of(record.get("summary") or record.get("aiTitle") or record.get("customTitle"))
             self.titles[text_of(record.get("leafUuid") or record.get("sessionId"))] = title
             return
-        uuid, parent = text_of(record.get("uuid")), text_of(record.get("parentUuid"))
+        uuid, parent = _links(record)
         if uuid and uuid in self._owner:  # a resumed session repeats the lines before it
             return
         if kind not in _KINDS or kind == "file-history-snapshot":
             return
+        self._is_linked |= parent in self._owner
         one = self._conversation(line, record, uuid, parent)
         before = self._message.get(parent, parent)
-        if kind in _MESSAGES and before and one.log.is_prompt(record):
+        is_start = not one.side and not before and record.get("parentUuid", "") is None
+        if kind in _MESSAGES and (before or is_start) and one.log.is_prompt(record):
             self._go_back(one, line, before)
         if uuid:
             self._owner[uuid] = one
-            self._message[uuid] = uuid if kind in _MESSAGES else before
+            self._message[uuid] = before if before and kind not in _MESSAGES else uuid
             one.uuids.append(uuid)
         if kind != "progress":
             one.log.take(record)
@@ -215,29 +246,51 @@ class _Tree:
             if side not in self._sides:
                 self._sides[side] = _RunLines(line, side, agent=self._kind_of_agent(record))
             return self._sides[side]
-        if above is not None and not above.side:
-            return above
         session = text_of(record.get("sessionId"))
+        if above is not None and not above.side:
+            if session in ("", above.session) or not above.session or record["type"] not in _MESSAGES:
+                return above
+            if session not in self._sessions:  # it continues another one, whose lines it copied
+                above.is_continued = True
+                self._sessions[session] = _RunLines(line, parent=above)
+                self._share_beginning(above, self._sessions[session])
         return self._sessions.setdefault(session, _RunLines(line))
 
     def _go_back(self, one: _RunLines, line: int, before: str) -> None:
         """Note a prompt. If there was one at this place, the person went back: what followed the earlier one is a branch."""
         earlier = one.prompts.get(before)
-        if earlier is not None:
+        if earlier is not None and (before or self._is_linked):
             from_line, from_uuid, from_item = earlier
             left = _RunLines(from_line, one.side, parent=one)
             left.uuids, one.uuids = one.uuids[from_uuid:], one.uuids[:from_uuid]
-            left.log.items, one.log.items = one.log.items[from_item:], one.log.items[:from_item]
-            left.left_at = len(one.log.replies)
+            after, one.log.items = one.log.items[from_item:], one.log.items[:from_item]
+            copied_after, one.log.copied = max(0, one.log.copied - from_item), min(one.log.copied, from_item)
+            left.left_at = kept = self._share_beginning(one, left)
+            moved = len(left.log.items) - from_item
+            left.log.items += after
+            left.log.copied += copied_after
+            while one.branches and one.branches[-1].left_at > kept:  # they left what is now in this branch
+                other = one.branches.pop()
+                other.parent, other.left_at = left, other.left_at - kept
+                left.branches.insert(0, other)
+            one.branches.append(left)
             left.log.recorded = {name: one.log.recorded[name] for name in ("session", "cwd") if name in one.log.recorded}
             self._owner |= dict.fromkeys(left.uuids, left)
             left.prompts = {place: there for place, there in one.prompts.items() if there[1] >= from_uuid and place != before}
             one.prompts = {place: there for place, there in one.prompts.items() if there[1] < from_uuid}
             left.prompts = {
-                place: (at_line, uuid - from_uuid, item - from_item) for place, (at_line, uuid, item) in left.prompts.items()
+                place: (at_line, uuid - from_uuid, item + moved) for place, (at_line, uuid, item) in left.prompts.items()
             }
             self._left.append(left)
         one.prompts[before] = line, len(one.uuids), len(one.log.items)
+
+    def _share_beginning(self, one: _RunLines, other: _RunLines) -> int:
+        """Make the lines so far the beginning of another conversation; return the number of replies that are not copies."""
+        self._shared += len(one.log.items)
+        if self._shared <= MAX_SHARED:
+            other.log.items = [*one.log.items]
+            other.log.copied = len(other.log.items)
+        return len(one.log.replies) - one.log.copied_replies
 
     def _note_spawned(self, record: dict[str, Any]) -> None:
         for block in record["message"]["content"]:

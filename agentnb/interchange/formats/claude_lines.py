@@ -37,6 +37,8 @@ class ClaudeLog(SessionLog):
     def __init__(self) -> None:
         super().__init__()
         self.recorded: dict[str, Any] = {}
+        self.copied_from = ""
+        """The session that the items at the beginning were copied from."""
         self._parts_of_replies: dict[str, Reply] = {}
         self._queue: list[str] = []
         self._said_from_queue: list[str] = []
@@ -45,6 +47,11 @@ class ClaudeLog(SessionLog):
 
     def take(self, record: dict[str, Any]) -> None:
         """Take a line of the conversation, whatever its type. A type that is not a part of it is left out."""
+        self._take(record)
+        if isinstance(source := record.get("forkedFrom"), dict) and text_of(source.get("sessionId")):
+            self.copied, self.copied_from = len(self.items), text_of(source["sessionId"])
+
+    def _take(self, record: dict[str, Any]) -> None:
         self._note(record)
         kind = record.get("type")
         if kind == "user":
@@ -118,7 +125,7 @@ class ClaudeLog(SessionLog):
         message_id = text_of(message.get("id"))
         reply = self._parts_of_replies.get(message_id)
         if reply is None:
-            reply = self.reply(Reply(at=at, model=text_of(message.get("model"))))
+            reply = self.reply(Reply(at=at, model=text_of(message.get("model")), response_id=message_id))
             if message_id:
                 self._parts_of_replies[message_id] = reply
         reply.parts += parts

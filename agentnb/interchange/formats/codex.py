@@ -1,6 +1,7 @@
 """Sessions of the Codex CLI: JSON Lines of ``{timestamp, type, payload}``, and the flat lines of its first versions.
 
 The lines do not say where a reply ends: one is made of all that the model said and called until a result or a message follows.
+A fork begins with the lines of the session that it was made from, which get the time of the fork or keep their own.
 """
 
 from __future__ import annotations
@@ -8,10 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
+from agentnb.core.log.events import ForkedFrom
 from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
@@ -25,7 +28,12 @@ RECORDS_END = "`task_complete`, `turn_aborted`, an error"
 _KINDS = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
 _ITEMS = frozenset({"message", "reasoning", "function_call", "function_call_output", "local_shell_call"})
 """Items of the first versions, whose lines are the items themselves."""
-_NOTICES = ("<environment_context>", "<user_instructions>", "# AGENTS.md instructions", "<permissions", "<collaboration_mode>")
+_NOTICES = (
+    *("<environment_context>", "<user_instructions>", "# AGENTS.md instructions", "<permissions", "<collaboration_mode>"),
+    "<subagent_notification>",
+)
+_AT_ONCE = timedelta(seconds=1)
+"""The longest time between lines that a fork copies."""
 _CALLS = frozenset({"function_call", "custom_tool_call", "local_shell_call", "web_search_call", "tool_call", "mcp_call"})
 _RESULTS = frozenset({"function_call_output", "custom_tool_call_output", "local_shell_call_output", "tool_result"})
 ENCRYPTED = "(The summary is encrypted.)"
@@ -48,7 +56,7 @@ def sniff(file: TraceFile) -> str:
 def read(file: TraceFile) -> Iterator[Run]:
     """Yield the run of the session."""
     session = _Session()
-    for number, record in file.records() if file.kind == "lines" else [(1, file.document)]:
+    for number, record in file.numbered():
         with file.guarded(f"line {number}"):
             session.take(record)
     with file.guarded():
@@ -69,6 +77,8 @@ class _Session:
         self._total: Any = None
         self._has_items = False
         self._ended = False
+        self._copied_at: datetime | None = None
+        """The time of the last line that was copied from another session; None if none is, or no more."""
 
     def take(self, record: dict[str, Any]) -> None:
         """Take a line."""
@@ -76,8 +86,10 @@ class _Session:
         at = time_of(record.get("timestamp"))
         if kind in _KINDS and not isinstance(payload, dict):
             raise TypeError("its payload must be an object")
+        if self._copied_at is not None and (at is None or at > self._copied_at + _AT_ONCE):
+            self._copied_at = self._now = None
         if kind == "session_meta" or (kind is None and "instructions" in record):
-            self._meta(payload or record)
+            self._meta(payload or record, at)
         elif kind == "turn_context" and payload:
             self._context = self._context or payload
             self._model = text_of(payload.get("model")) or self._model
@@ -89,11 +101,19 @@ class _Session:
             self._compacted(payload, at)
         elif kind in _ITEMS:
             self._item(record, at)
+        if self._copied_at is not None and at is not None:
+            self._copied_at = max(at, self._copied_at)
+            for log in (self.log, self.events):
+                if log.items and not log.ends_with_message:  # a message that no reply follows is what the fork was asked
+                    log.copied = len(log.items)
 
     _model = ""
 
-    def _meta(self, meta: dict[str, Any]) -> None:
-        if "session" in self._about:  # of the session from which this one was forked
+    def _meta(self, meta: dict[str, Any], at: datetime | None) -> None:
+        is_copied = "session" in self._about  # of the session from which this one was forked
+        if (is_copied or meta.get("forked_from_id")) and not self.log.items:
+            self._copied_at = self._copied_at or at
+        if is_copied:
             return
         git = meta.get("git") or {}
         source = meta.get("source")
@@ -120,16 +140,16 @@ class _Session:
     # What was said and done
 
     def _item(self, item: dict[str, Any], at: Any) -> None:
-        kind = item.get("type")
+        kind, item_id = item.get("type"), text_of(item.get("id") or item.get("call_id"))
         if kind == "message":
             self._has_items = True
             self._message(item, at)
         elif kind == "reasoning":
             parts = [*parts_of(item.get("summary")), *parts_of(item.get("content"))]
             thought = "\n".join(part.text for part in parts if isinstance(part, Text | Thinking))
-            self._add([Thinking(thought)] if thought else [], (), at)
+            self._add([Thinking(thought)] if thought else [], (), at, item_id)
         elif kind in _CALLS:
-            self._add((), [_call(item)], at)
+            self._add((), [_call(item)], at, item_id)
         elif kind in _RESULTS:
             self._now = None
             self._result(item, at)
@@ -137,7 +157,7 @@ class _Session:
     def _message(self, item: dict[str, Any], at: Any) -> None:
         role, parts = item["role"], parts_of(item["content"])
         if role == "assistant":
-            self._add(parts, (), at)
+            self._add(parts, (), at, text_of(item.get("id")))
             return
         self._now = None
         text = "".join(part.text for part in parts if isinstance(part, Text)).lstrip()
@@ -147,9 +167,10 @@ class _Session:
         else:
             self.log.say(parts, author=author, at=at)
 
-    def _add(self, parts: Any, calls: Any, at: Any) -> None:
+    def _add(self, parts: Any, calls: Any, at: Any, response_id: str = "") -> None:
         if self._now is None:
             self._now = self.log.reply(Reply(at=at, model=self._model))
+        self._now.response_id = self._now.response_id or response_id
         self._now.parts += parts
         self._now.calls += calls
 
@@ -196,6 +217,7 @@ class _Session:
         if not self._has_items:
             log = SessionLog()
             log.items = [*self.events.items, *self.log.items]
+            log.copied = self.events.copied
         about = self._about | known(
             effort=self._context.get("effort"),
             approval_policy=self._context.get("approval_policy"),
@@ -204,6 +226,8 @@ class _Session:
         model = log.model or self._model
         parent = _parent_of(self._about.get("source"))
         settings: dict[str, Any] = {"settings": {"recorded": about}} | ({"agent": "subagent"} if parent else {})
+        if source := run_id_of(text_of(about.get("forked_from"))):
+            settings["forked_from"] = ForkedFrom(source, log.copied_replies)
         run_id = run_id_of(text_of(about.get("session")))
         writer = file.writer(NAME, run_id=run_id, parent_id=run_id_of(parent) or None, model=model, **settings)
         if self._system:

@@ -14,6 +14,7 @@ from agentnb.interchange.formats.content import parts_of, time_of
 from agentnb.interchange.formats.session_log import (
     Reply,
     SessionLog,
+    by_links,
     count_of,
     first_records,
     known,
@@ -41,10 +42,14 @@ def sniff(file: TraceFile) -> str:
 def read(file: TraceFile) -> Iterator[Run]:
     """Yield the run of the session, and those of its sub-agents."""
     session = _Session()
-    for number, record in file.records() if file.kind == "lines" else [(1, file.document)]:
+    for number, record in by_links(file.numbered(), _links):
         with file.guarded(f"line {number}"):
             session.take(number, record)
     yield from with_nested_usage(session.runs(file))
+
+
+def _links(record: dict[str, Any]) -> tuple[str, str]:
+    return text_of(record.get("id")), text_of(record.get("parentId"))
 
 
 @dataclass(slots=True, eq=False)

@@ -35,7 +35,7 @@ def read(file: TraceFile) -> Iterator[Run]:
     """Yield the run of the session."""
     about: dict[str, Any] = {}
     messages: dict[str, Any] = {}
-    for number, record in file.records() if file.kind == "lines" else [(1, file.document)]:
+    for number, record in file.numbered():
         with file.guarded(f"line {number}" if file.kind == "lines" else ""):
             _take(record, about, messages)
     with file.guarded():

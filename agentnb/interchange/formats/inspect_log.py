@@ -1,8 +1,13 @@
-"""Logs of Inspect: JSON, large ones a sample at a time, and ``.eval`` archives. Each sample and epoch is a run."""
+"""Logs of Inspect: JSON, large ones a sample at a time, and ``.eval`` archives. Each sample and epoch is a run.
+
+In an archive, a sample is one file, or a folder with its messages, events and attachments in chunks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from agentnb.detect.run import Run
@@ -11,14 +16,15 @@ from agentnb.interchange.archives import Archive, read_member, zip_file
 from agentnb.interchange.conversion.nested_usage import with_nested_usage
 from agentnb.interchange.formats.inspect_sample import Log, read_sample
 from agentnb.interchange.trace_file import TraceFile, decoded
-from agentnb.store.bounds import MAX_HELD_BYTES, check_json
+from agentnb.store.bounds import MAX_HELD_BYTES, HeldData
 
 NAME = "inspect"
 TITLE = "log of Inspect"
 RECORDS_END = "`scores`, `completed_at`, `error` or `limit` of the sample, the log's `status`"
 _HEADERS = ("header.json", "_journal/start.json")
 """Where an archive says what was evaluated; the second alone if the evaluation has not finished."""
-_SAMPLES = "samples/"
+_SAMPLE = re.compile(r"(samples/.+?)(?:\.json|/(sample|metadata|skeleton|(?:messages|events|calls|attachments)/\w+)\.json)")
+"""A file of a sample: all of it, or a part of its folder."""
 
 
 def sniff(file: TraceFile) -> str:
@@ -28,7 +34,7 @@ def sniff(file: TraceFile) -> str:
             with zip_file(file) as names:
                 found = set(names.namelist())
         except TraceError:
-            return "it is a damaged archive"
+            return "it is an archive that cannot be unpacked"
         return "" if found & set(_HEADERS) else f"it is an archive without {_HEADERS[0]}"
     missing = file.lacks("eval", "status", kind="json")
     return missing or ("" if isinstance(file.first["eval"], dict) else "its eval is not an object")
@@ -51,20 +57,47 @@ def read(file: TraceFile) -> Iterator[Run]:
 def _archive(file: TraceFile) -> Iterator[Run]:
     with zip_file(file) as names:
         found = dict.fromkeys(names.namelist())  # a sample that was written again has its name twice: the last one counts
-        header = next(_member(names, name) for name in _HEADERS if name in found)
+        held = HeldData(file.name)
+        header = next(_member(names, name, held) for name in _HEADERS if name in found)
         log = Log.of(NAME, header)
-        samples = [name for name in found if name.startswith(_SAMPLES) and name.endswith(".json")]
-        for name in samples:
+        samples: dict[str, list[str]] = {}
+        for name in found:
+            if part := _SAMPLE.fullmatch(name):
+                samples.setdefault(part[1] if part[2] else name, []).append(part[2] or "")
+        for name, parts in samples.items():
             position = name if len(samples) > 1 else ""
             with file.guarded(name):
-                yield from with_nested_usage(read_sample(file, log, position, _member(names, name)))
+                held = HeldData(name)
+                sample = _chunked(names, name, parts, held) if parts[0] else _member(names, name, held)
+                yield from with_nested_usage(read_sample(file, log, position, sample))
         if not samples:
             file.note("It has no samples: the evaluation did not log them, or has not begun")
 
 
-def _member(names: Archive, name: str) -> Any:
+def _chunked(names: Archive, folder: str, parts: Sequence[str], held: HeldData) -> dict[str, Any]:
+    """Return a sample whose lists are in chunks, each named by the place of its first item."""
+
+    def read(part: str) -> Any:
+        return _member(names, f"{folder}/{part}.json", held)
+
+    def items(kind: str) -> list[Any]:
+        chunks = sorted(int(start) for part in parts if (start := part.removeprefix(f"{kind}/")).isdecimal())
+        return [*chain.from_iterable(read(f"{kind}/{start}") for start in chunks)]
+
+    sample: dict[str, Any] = read("sample")
+    messages = items("messages")
+    return sample | {
+        "metadata": read("metadata") if "metadata" in parts else None,
+        "messages": [message for first, end in sample["message_refs"] for message in messages[first:end]],
+        "events": items("events"),
+        "events_data": {"messages": messages},
+        "attachments": {str(place): text for place, text in enumerate(items("attachments"))},
+    }
+
+
+def _member(names: Archive, name: str, held: HeldData) -> Any:
     data = read_member(names, name, MAX_HELD_BYTES)
-    check_json(data, name)
+    held.add(data)
     found = decoded(data)
     if found is None:
         raise ValueError("it is not JSON")

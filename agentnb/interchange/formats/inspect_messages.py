@@ -18,8 +18,8 @@ from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.content import image_of, parts_of, time_of
 
-_ATTACHMENT = re.compile(r"(?:attachment|tc)://([0-9a-f]{32})")
-"""A text that stands elsewhere in the log; ``tc`` in logs of 2024."""
+_ATTACHMENT = re.compile(r"(?:attachment|tc)://([0-9a-f]{32}|\d+)")
+"""A text that stands elsewhere in the log: by its hash, or its place among those in chunks; ``tc`` in logs of 2024."""
 _ERROR_CODES = {"parsing": "invalid_arguments", "unknown": "tool_error"}
 """Our codes for the errors of tools; others keep Inspect's."""
 _FILES = ("audio", "video", "document")

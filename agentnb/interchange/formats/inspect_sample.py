@@ -47,6 +47,15 @@ class Log(NamedTuple):
         agent, model = str(told.get("solver") or "agent"), str(told.get("model") or "")
         return cls(format_name, str(header.get("status") or "started"), model, agent, about)
 
+    def writer(self, file: TraceFile, position: str, sample: dict[str, Any], **about: Any) -> RunWriter:
+        """Return a writer for a run of a sample."""
+        of_sample: dict[str, Any] = {
+            "task": str(sample["id"]),
+            "trial": str(sample.get("epoch", "")),
+            "benchmark": self.about.get("task"),
+        }
+        return file.writer(self.format_name, position, **of_sample, **about)
+
 
 @dataclass(slots=True)
 class _Scope:
@@ -75,11 +84,10 @@ def read_sample(file: TraceFile, log: Log, position: str, sample: dict[str, Any]
             nested.append(scope)
     run_id = stable_id(file, position, sample["id"], sample.get("epoch"), sample.get("uuid")) if nested else ""
     settings = recorded(sample, *_OF_SAMPLE, eval=log.about | {"status": log.status}, sample_uuid=sample.get("uuid"))
-    writer = file.writer(
-        log.format_name,
+    writer = log.writer(
+        file,
         position,
-        task=str(sample["id"]),
-        trial=str(sample.get("epoch", "")),
+        sample,
         run_id=run_id,
         model=log.model,
         agent=log.agent,
@@ -120,11 +128,10 @@ def _nested(
 ) -> Run:
     """Return the run of a sub-agent."""
     last = scope.events.models[-1]
-    writer = file.writer(
-        log.format_name,
+    writer = log.writer(
+        file,
         position,
-        task=str(sample["id"]),
-        trial=str(sample.get("epoch", "")),
+        sample,
         model=str(last.get("model") or log.model),
         agent=scope.name or "agent",
         tools=tools_of(scope.events, attachments),

@@ -37,7 +37,7 @@ def read(file: TraceFile) -> Iterator[Run]:
     """Yield the run of the session."""
     log = SessionLog()
     system, checkpoints = [], 0
-    for number, record in file.records() if file.kind == "lines" else [(1, file.document)]:
+    for number, record in file.numbered():
         with file.guarded(f"line {number}"):
             role = record["role"]
             if role == "_system_prompt":

@@ -41,7 +41,7 @@ def _is_record(record: dict[str, Any]) -> bool:
 def read(file: TraceFile) -> Iterator[Run]:
     """Yield the run of the agent."""
     session = _Session()
-    for number, record in file.records() if file.kind == "lines" else [(1, file.document)]:
+    for number, record in file.numbered():
         with file.guarded(f"line {number}"):
             session.take(record)
     with file.guarded():

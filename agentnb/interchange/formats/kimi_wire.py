@@ -75,7 +75,7 @@ def read(file: TraceFile) -> Iterator[Run]:
 def _runs(file: TraceFile) -> Iterator[Run]:
     session = _Agent()
     version = ""
-    for number, record in file.records() if file.kind == "lines" else [(1, file.document)]:
+    for number, record in file.numbered():
         with file.guarded(f"line {number}"):
             if record.get("type") == "metadata":
                 version = text_of(record.get("protocol_version"))

@@ -44,7 +44,12 @@ def read(file: TraceFile) -> Iterator[Run]:
         if "annotations" in record:
             recorded["annotations"] = _literal(record["annotations"])
         writer = file.writer(
-            NAME, position, task=str(task), agent=str(record.get("mas_name") or "team"), settings={"recorded": recorded}
+            NAME,
+            position,
+            task=str(task),
+            benchmark=record.get("benchmark_name"),
+            agent=str(record.get("mas_name") or "team"),
+            settings={"recorded": recorded},
         )
         if isinstance(trace, str):
             take_log(writer, trace, "")
@@ -59,11 +64,7 @@ def read(file: TraceFile) -> Iterator[Run]:
             take_log(writer, _joined(trajectory), prompt)
         return writer.finish_without_end()
 
-    if file.kind == "lines":
-        yield from file.each(((f"line {number}", record) for number, record in file.records(one_by_one=True)), read_one)
-    else:
-        whole = file.document if isinstance(file.document, list) else [file.document]
-        yield from file.each(((str(index) if len(whole) > 1 else "", one) for index, one in enumerate(whole)), read_one)
+    yield from file.each(file.placed(), read_one)
 
 
 def _joined(text: Any) -> str:

@@ -59,15 +59,11 @@ def sniff(file: TraceFile) -> str:
 
 def read(file: TraceFile) -> Iterator[Run]:
     """Yield the run of each state."""
-    if file.kind == "lines":
-        items: Any = ((f"line {number}", record) for number, record in file.records(one_by_one=True))
-    else:
-        items = [("", file.document)]
 
     def read_one(position: str, record: dict[str, Any]) -> Run:
         return _run(file, position, _pythonic(record))
 
-    yield from file.each(items, read_one)
+    yield from file.each(file.placed(), read_one)
 
 
 def _pythonic(value: dict[str, Any]) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def sniff(file: TraceFile) -> str:
         with _opened(file) as whole:
             missing = [name for name in COLUMNS if name not in whole.schema_arrow.names]
     except (pyarrow.ArrowException, OSError) as error:
-        return f"it is damaged ({error})"
+        return f"it cannot be read ({error})"
     return f"it has no column {', '.join(missing)}" if missing else ""
 
 
@@ -64,7 +64,7 @@ def _rows(file: TraceFile, whole: Any) -> Iterator[tuple[str, str]]:
         for batch in whole.iter_batches(ROWS, columns=list(COLUMNS)):
             yield from zip(*[batch.column(name).to_pylist() for name in COLUMNS], strict=True)
     except (pyarrow.ArrowException, OSError) as error:
-        file.problem(f"It is damaged ({error})")
+        file.problem(f"It cannot be read ({error})")
 
 
 @contextmanager

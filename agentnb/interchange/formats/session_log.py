@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import chain
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -37,6 +38,8 @@ class Reply:
     seconds: float | None = None
     stop_reason: str = ""
     model: str = ""
+    response_id: str = ""
+    """The provider's id of the reply, which copies of it in other sessions have too."""
     metadata: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -85,6 +88,8 @@ class SessionLog:
 
     def __init__(self) -> None:
         self.items: list[_Item] = []
+        self.copied = 0
+        """Items at the beginning that were copied from another session."""
 
     def say(self, content: Sequence[AnyPart] | str, *, author: str = "", at: datetime | None = None) -> None:
         """Take what was said to the agent: by the person, or under an author's name by the product."""
@@ -127,9 +132,21 @@ class SessionLog:
         return next((item for item in reversed(self.items) if isinstance(item, Reply)), None)
 
     @property
+    def copied_replies(self) -> int:
+        """The number of replies that were copied."""
+        return sum(isinstance(item, Reply) for item in self.items[: self.copied])
+
+    @property
+    def ends_with_message(self) -> bool:
+        """Whether the last item is a message to the agent."""
+        return bool(self.items) and isinstance(self.items[-1], _UserMessage)
+
+    @property
     def model(self) -> str:
-        """The model of the first reply that names one."""
-        return next((reply.model for reply in self.replies if reply.model), "")
+        """The model of the first reply that names one, before those that were copied."""
+        return next(
+            (one.model for one in (*self.items[self.copied :], *self.replies) if isinstance(one, Reply) and one.model), ""
+        )
 
     def write(
         self, writer: RunWriter, model: str = "", *, ended: bool = False, end: Callable[[], Run | None] | None = None
@@ -141,21 +158,14 @@ class SessionLog:
         """
         if not self.items:
             raise TraceError("The session holds no message", "Nothing was said in it")
-        last = self._last()
-        for item in self._in_order():
-            if isinstance(item, _UserMessage):
-                writer.say(item.parts, author=item.author, at=item.at)
-            elif isinstance(item, _Result):
-                writer.result(item.call_id, item.content, **item.fields)
-            elif isinstance(item, Reply):
-                _hand_over(writer, item, model)
-            elif isinstance(item, _Summary):
-                writer.compact(item.text, **item.fields)
-            elif item is last:
-                error = RunError("ModelError", item.message)
-                writer.event(ErrorRaised, error=error, where="model", at=item.at)
-            else:
-                writer.event(Warned, message=item.message, at=item.at)
+        copied = self.copied
+        while copied and isinstance(next(iter(self.items[copied : copied + 1]), None), _Result):
+            copied += 1  # of a call that was copied
+        own = self.items[copied:]
+        last = _last(own)
+        self._hand_over(writer, self.items[:copied], model, None)
+        writer.mark_copied()
+        self._hand_over(writer, own, model, last)
         finished = None if end is None else end()
         if finished is not None:
             return finished
@@ -163,35 +173,53 @@ class SessionLog:
             return writer.finish("failed", "error")
         if isinstance(last, _UserMessage) and last.kind == "interruption":
             return writer.finish("cancelled", "cancelled")
-        if ended or (isinstance(last, Reply) and last.is_answer and last.stop_reason in NATURAL):
+        if (ended and own) or (isinstance(last, Reply) and last.is_answer and last.stop_reason in NATURAL):
             return writer.finish("completed", "natural")
         return writer.finish("unknown" if isinstance(last, Reply) and last.is_answer else None, "")
 
-    def _last(self) -> _Item | None:
-        """Return what came last, besides results and the product's own notices."""
-        for item in reversed(self.items):
-            if isinstance(item, Reply) or (isinstance(item, _UserMessage) and item.kind != "notice"):
-                return item
-            if isinstance(item, _Trouble) and item.ends:
-                return item
-        return None
+    def _hand_over(self, writer: RunWriter, items: list[_Item], model: str, last: _Item | None) -> None:
+        """Give these items to the writer. ``last``: the one that the run ended with."""
+        for item in _in_order(items):
+            if isinstance(item, _UserMessage):
+                by_person = item.kind != "notice" or item.author == COMMAND
+                writer.say(item.parts, author=item.author, at=item.at, by_person=by_person)
+            elif isinstance(item, _Result):
+                writer.result(item.call_id, item.content, **item.fields)
+            elif isinstance(item, Reply):
+                _write_reply(writer, item, model)
+            elif isinstance(item, _Summary):
+                writer.compact(item.text, **item.fields)
+            elif item is last:
+                error = RunError("ModelError", item.message)
+                writer.event(ErrorRaised, error=error, where="model", at=item.at)
+            else:
+                writer.event(Warned, message=item.message, at=item.at)
 
-    def _in_order(self) -> list[_Item]:
-        """Return the items with the prompt before the product's notices."""
-        replied = next((place for place, item in enumerate(self.items) if isinstance(item, Reply)), len(self.items))
-        messages = [item for item in self.items[:replied] if isinstance(item, _UserMessage)]
-        prompt = next((item for item in messages if item.kind == "person" and _has_text(item)), None)
-        prompt = prompt or next((item for item in messages if item.author == COMMAND), None)
-        if prompt is None:
-            return self.items
-        return [prompt, *[item for item in self.items if item is not prompt]]
+
+def _last(items: list[_Item]) -> _Item | None:
+    """Return what came last, besides results and the product's own notices."""
+    for item in reversed(items):
+        if isinstance(item, Reply) or (isinstance(item, _UserMessage) and item.kind != "notice"):
+            return item
+        if isinstance(item, _Trouble) and item.ends:
+            return item
+    return None
+
+
+def _in_order(items: list[_Item]) -> list[_Item]:
+    """Return the items with the prompt before the product's notices."""
+    replied = next((place for place, item in enumerate(items) if isinstance(item, Reply)), len(items))
+    messages = [item for item in items[:replied] if isinstance(item, _UserMessage)]
+    prompt = next((item for item in messages if item.kind == "person" and _has_text(item)), None)
+    prompt = prompt or next((item for item in messages if item.author == COMMAND), None)
+    return items if prompt is None else [prompt, *[item for item in items if item is not prompt]]
 
 
 def _has_text(item: _UserMessage) -> bool:
     return any(not isinstance(part, Text) or part.text.strip() for part in item.parts)
 
 
-def _hand_over(writer: RunWriter, reply: Reply, model: str) -> None:
+def _write_reply(writer: RunWriter, reply: Reply, model: str) -> None:
     other = {"model": reply.model} if reply.model and reply.model != model else {}
     writer.reply(
         reply.parts,
@@ -201,7 +229,7 @@ def _hand_over(writer: RunWriter, reply: Reply, model: str) -> None:
         usage=reply.usage,
         seconds=reply.seconds,
         stop_reason=reply.stop_reason,
-        metadata=reply.metadata | other,
+        metadata=reply.metadata | other | known(response_id=reply.response_id),
     )
 
 
@@ -230,6 +258,28 @@ def seconds_of(milliseconds: Any) -> float | None:
 def known(**recorded: Any) -> dict[str, Any]:
     """Return what is recorded, without what is missing or empty."""
     return {name: value for name, value in recorded.items() if value not in (None, "", [], {})}
+
+
+def by_links(lines: Iterable[tuple[int, Any]], links: Callable[[dict[str, Any]], tuple[str, str]]) -> Iterator[tuple[int, Any]]:
+    """Yield numbered lines, those that stand before the line that they follow behind it.
+
+    ``links``: returns the id of a line, and that of the line before it; empty where there is none.
+    """
+    linked = [(line, links(line[1]) if isinstance(line[1], dict) else ("", "")) for line in lines]
+    missing = {own for _, (own, _) in linked} - {""}
+    waiting: dict[str, list[Any]] = {}
+    for one in linked:
+        ready = [one]
+        while ready:
+            line, (own, before) = ready.pop()
+            if before in missing:
+                waiting.setdefault(before, []).append((line, (own, before)))
+                continue
+            yield line
+            missing.discard(own)
+            ready += reversed(waiting.pop(own, ()))
+    for line, _ in chain.from_iterable(waiting.values()):  # they follow each other in a circle
+        yield line
 
 
 def first_records(file: TraceFile, most: int = 50) -> list[dict[str, Any]]:

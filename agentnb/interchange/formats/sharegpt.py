@@ -50,8 +50,7 @@ def _is_record(record: Any) -> bool:
 
 def read(file: TraceFile) -> Iterator[Run]:
     """Yield a run for each conversation."""
-    lines = ((f"line {number}", record) for number, record in file.records(one_by_one=True))
-    yield from file.each(lines if file.kind == "lines" else file.items(), lambda position, record: _run(file, position, record))
+    yield from file.each(file.placed(), lambda position, record: _run(file, position, record))
 
 
 def _run(file: TraceFile, position: str, record: dict[str, Any]) -> Run:
@@ -59,9 +58,14 @@ def _run(file: TraceFile, position: str, record: dict[str, Any]) -> Run:
     tools = decoded(tools.encode()) if isinstance(tools, str) else tools
     about = {key: value for key, value in record.items() if key not in ("conversations", "tools", "system")}
     listed = tools_of(tools) if isinstance(tools, list) else ()
-    task = str(record.get("id") or "")
     writer = file.writer(
-        NAME, position, task=task, model=str(record.get("model") or ""), tools=listed, settings=recorded(about, *about)
+        NAME,
+        position,
+        task=str(record.get("id") or ""),
+        benchmark=None,
+        model=str(record.get("model") or ""),
+        tools=listed,
+        settings=recorded(about, *about),
     )
     if isinstance(system := record.get("system"), str) and system:
         writer.system(system)

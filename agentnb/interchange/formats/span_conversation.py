@@ -79,6 +79,7 @@ class SpanConversation:
         found |= {"continued_from": str(own["continued_from"])} if own.get("continued_from") else {}
         with suppress(msgspec.ValidationError, TypeError):
             found |= {"todos": msgspec.convert(own.get("todos") or [], tuple[Todo, ...])}
+            found |= {"forked_from": msgspec.convert(own.get("forked_from"), e.ForkedFrom | None)}
         if self._history:
             found["history"] = _messages(self._inputs[: self._history_length()])
         return found

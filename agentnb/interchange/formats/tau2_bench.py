@@ -65,6 +65,7 @@ class _Reader:
             NAME,
             position,
             task=str(one["task_id"]),
+            benchmark=self._about["domain"],
             trial=str(one.get("trial", "")),
             model=self._model,
             agent=self._agent,

@@ -41,15 +41,12 @@ def read(file: TraceFile) -> Iterator[Run]:
     def read_one(position: str, record: dict[str, Any]) -> Run:
         task, trial = str(record["task_id"]), str(record.get("trial", ""))
         settings = recorded(record, "reward", "info", "records")
-        writer = file.writer(NAME, position, task=task, trial=trial, settings=settings)
+        writer = file.writer(NAME, position, task=task, trial=trial, benchmark=None, settings=settings)
         messages = record["traj"]
         file.take_each(messages, lambda message: _take(writer, message), position)
         return _finish(writer, record, [message for message in messages if isinstance(message, dict)])
 
-    if file.kind == "lines":
-        yield from file.each(((f"line {number}", record) for number, record in file.records(one_by_one=True)), read_one)
-    else:
-        yield from file.each(file.items(), read_one)
+    yield from file.each(file.placed(), read_one)
 
 
 def _take(writer: RunWriter, message: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, lru_cache
@@ -116,9 +117,12 @@ class Observation:
 
     @cached_property
     def due_again(self) -> list[int]:
-        """Steps of which every call failed, where the person has spoken since and their todo is not blocked any more."""
-        places = (place for place in self.failed if place in self.own and place not in self._tried_since_words)
-        return [place for place in places if self.own[place].status in ("not-started", "in-progress")]
+        """Steps of which every call failed, where the person has spoken since and their todo is not blocked any more; not a
+        third time.
+        """
+        tries = Counter(made.place for made in self._moves)
+        due = [place for place in self.failed if place not in self._tried_since_words and tries[place] < 2]
+        return [place for place in due if place in self.own and self.own[place].status in ("not-started", "in-progress")]
 
     @cached_property
     def _tried_since_words(self) -> set[int]:

@@ -20,6 +20,8 @@ MAX_OF_A_RESULT = 400
 COMPLETE = "[WORKFLOW_COMPLETE]"
 """Marker that it writes below an answer when the reminder mentions it."""
 READ = ToolCall(TODO_TOOL, {"operation": "read"})
+FAILURE_LOOP = "failure loop"
+"""Words of a reminder after which it stops, rather than call the failing tool once more."""
 NO_CALL = "it holds no call in backticks of a tool that I was given"
 LEFT_OUT = "Left out, because I cannot read it as a call of a tool that I was given, with literal arguments:"
 
@@ -46,7 +48,7 @@ def next_move(observation: Observation, marks: Marks = "last") -> Move:
         return Move("answer", plan_told(result))
     if observation.list_due:
         return _list(observation)
-    if observation.next_step is not None:
+    if observation.next_step is not None and not _gives_up(observation):
         return step_move(observation, observation.next_step, marks)
     if observation.plan and not observation.answered:
         return _close(observation) or Move("answer", last_words(observation))
@@ -56,6 +58,14 @@ def next_move(observation: Observation, marks: Marks = "last") -> Move:
         return _review(observation)
     is_complete = COMPLETE.lower() in observation.reminder
     return Move("answer", last_words(observation)) if is_complete else Move("introduction", introduction(observation.tools))
+
+
+def _gives_up(observation: Observation) -> bool:
+    """Return whether the reminder speaks of a failure loop that the next step would continue, and no list can tell it."""
+    assert observation.next_step is not None, "there is a step to give up"
+    names = {call.name for call in observation.steps[observation.next_step].calls}
+    failed = observation.made and observation.failed.get(observation.made[-1], "")
+    return FAILURE_LOOP in observation.reminder and not observation.has_todos and failed in names
 
 
 def step_move(observation: Observation, place: int, marks: Marks) -> Move:

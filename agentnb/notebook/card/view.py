@@ -6,7 +6,8 @@ import asyncio
 import logging
 import threading
 from contextlib import nullcontext, suppress
-from functools import partial
+from dataclasses import dataclass
+from functools import cache, partial
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -24,7 +25,6 @@ from agentnb.display.texts.states import is_going_on
 from agentnb.errors import AgentnbError
 from agentnb.notebook.card.actions import ACTIONS, AT_ONCE, DRAWN, NOTES, drawing
 from agentnb.notebook.card.replay_button import replay_buttons
-from agentnb.notebook.card.settings import card_settings
 from agentnb.notebook.card.unsaved import unsaved_html
 from agentnb.notebook.card.widget import OpenWidgets, make_widget
 from agentnb.notebook.views import Cell, DisplayView
@@ -34,6 +34,21 @@ from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.questions.model_code import click
 from agentnb.runtime.questions.question_forms import FieldsRefused
 from agentnb.runtime.threads import running_loop
+
+
+@dataclass
+class CardSettings:
+    """What was switched in one card and holds for the next."""
+
+    details: bool = False
+    """Whether rounds show their guidance, and cards their model."""
+
+
+@cache
+def card_settings() -> CardSettings:
+    """Return the settings of this kernel's cards."""
+    return CardSettings()
+
 
 FRAME = 1 / 30
 """Seconds between two messages. More would not be visible, and a browser that is sent one per token loses some for good."""

@@ -2,24 +2,72 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from dataclasses import replace
 from typing import Any
 
 from agentnb.core.log.events import AnyEvent, Delta, Event, QuestionAsked, RunFinished
 from agentnb.core.log.stores import Watcher
+from agentnb.detect.run import Run
+from agentnb.display.card.many_runs import ManyRuns, many_runs_html
 from agentnb.display.card.nested import NestedRuns
 from agentnb.experiments.running.control import Control
 from agentnb.notebook.card.view import CardView
 from agentnb.notebook.card.widget import OpenWidgets
 from agentnb.notebook.experiments.progress import ProgressTable
 from agentnb.notebook.frontend import can_ask, view_for
-from agentnb.notebook.progress_line import ProgressLine
-from agentnb.notebook.views import DisplayView, TerminalView
+from agentnb.notebook.views import Cell, DisplayView, TerminalView
 from agentnb.runtime.host.host import Beginning, Host
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.threads import running_loop
 from agentnb.session.session import Session
+
+INTERVAL = 0.25
+"""Seconds between two updates."""
+
+
+class ProgressLine:
+    """One output of a cell that counts its runs. Used from any thread."""
+
+    def __init__(self) -> None:
+        self._runs = ManyRuns()
+        self._cell = Cell()
+        self._lock = threading.RLock()
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def add(self, run_id: str, run: Run) -> None:
+        """Count this run from now on."""
+        with self._lock:
+            self._runs.add(run_id, run)
+
+    def ended(self, run_id: str) -> None:
+        """Count a run as ended, and draw: at once if it was the last."""
+        with self._lock:
+            self._runs.ended(run_id)
+            if self._runs.is_over:
+                self.draw()
+            else:
+                self.changed()
+
+    def changed(self) -> None:
+        """Draw soon."""
+        with self._lock:
+            loop = running_loop()
+            if loop is not None and (self._timer is None or self._loop is not loop):
+                self._loop, self._timer = loop, loop.call_later(INTERVAL, self.draw)
+
+    def draw(self) -> None:
+        """Show the line as it is now, and again soon while runs go on: the time goes on too."""
+        with self._lock:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            self._cell.keep({"text/plain": self._runs.text, "text/html": many_runs_html(self._runs)})
+            if not self._runs.is_over:
+                self.changed()
+
 
 MAX_CARDS = 4
 """Runs of one cell that have a card each; the others are counted in one line."""

@@ -23,9 +23,11 @@ ONLY_PYTHON = (
 
 def status_lines(session: Session) -> list[str]:
     """Return what is running, or how the last run ended; suspended runs; what is left of the session's budget."""
-    experiments = [progress_text(one.progress) for one in session.experiments()]
-    runs = [live.run for live in session.running()] or ([session.last_run()] if session.has_run and not experiments else [])
-    lines = [*experiments, *[f"{run.id}  {run_text(run)}" for run in runs]]
+    runs = [live.run for live in session.running()]
+    if not runs and session.has_run and not session.experiments():
+        runs = [session.last_run()]
+    lines = [progress_text(one.progress) for one in session.newest_experiments()]
+    lines += [f"{run.id}  {run_text(run)}" for run in runs]
     lines = lines or _left_behind(session) or [_none_yet(session)]
     lines += _suspended(session, {run.id for run in runs})
     lines += _costs(session)

@@ -10,6 +10,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, cell_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments
 
+from agentnb.errors import AgentnbError
 from agentnb.experiments.design import Design
 from agentnb.experiments.experiment import Experiment
 from agentnb.experiments.results.results import Results
@@ -67,13 +68,15 @@ class ExperimentMagics(Magics):
             self.shell.user_ns[options.out] = live
             live.add_done_callback(lambda ended: self._keep(options.out, live, ended))
             return None
+        results = None
         try:
             results = live.wait()
         except KeyboardInterrupt as interrupt:
             progress = live.progress
             told = f"the experiment was stopped after {progress.done:,} of {progress.total:,} runs"
             raise in_one_line(interrupt, f"KeyboardInterrupt: {told}. Run the cell again to make the rest") from None
-        self.shell.user_ns[options.out] = results
+        finally:  # however it ended, the variable holds no results of another experiment
+            self.shell.user_ns[options.out] = results or _made_so_far(experiment)
         return results
 
     def _keep(self, name: str, live: LiveExperiment, ended: Future[Results]) -> None:
@@ -81,3 +84,11 @@ class ExperimentMagics(Magics):
         variables: dict[str, Any] = self.shell.user_ns
         if not ended.cancelled() and ended.exception() is None and variables.get(name) is live:
             variables[name] = ended.result()
+
+
+def _made_so_far(experiment: Experiment) -> Results | None:
+    """Return the results of an experiment that was cut off; None if there are none."""
+    try:
+        return experiment.results()
+    except AgentnbError:
+        return None

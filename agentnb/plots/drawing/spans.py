@@ -174,7 +174,7 @@ class _Clock:
         """Return the marks of what the person said since the first round."""
         events = dropwhile(lambda event: not isinstance(event, e.RoundStarted), self._run.events)
         commands = [event for event in events if isinstance(event, e.CommandReceived)]
-        return [("message from you", self._at(event)) for event in commands if event.command == "say"]
+        return [("message from you", self._at(event)) for event in commands if event.is_from_person]
 
     def _questions(self) -> Iterator[Span]:
         for asked in self._run.questions:

@@ -36,7 +36,7 @@ def cost_against_success(results: ResultsLike) -> Figure:
     """Draw each variant at the mean cost of its runs and the mean of the primary, both with intervals of 95 per cent.
 
     Takes the results of an experiment. Where cost is 0 or unknown, tokens are drawn, and the figure says so. With several runs
-    of a task, intervals are of resampled tasks. Raises `SettingsError` while the results are covered.
+    of a task, intervals are by task. Raises `SettingsError` while the results are covered.
     """
     if not is_results(results):
         raise SettingsError(
@@ -46,14 +46,10 @@ def cost_against_success(results: ResultsLike) -> Figure:
     results.check_open()
     rows = {name: results.of(name) for name in results.variants}
     what = _measure(results.rows)
-    has_repeats = any(len({row.task for row in group}) < len(group) for group in rows.values())
     means = results.means()
     points = []
     for name, group in rows.items():
-        success = means[name]
-        if has_repeats or success.low is None:
-            success = Share(success.value, *mean_interval(_by_task(group, results.primary))[1:])
-        points.append(VariantPoint(name, len(group), mean_interval(_by_task(group, what)), success))
+        points.append(VariantPoint(name, len(group), mean_interval(_by_task(group, what)), means[name]))
     known = [one for one in points if one.spent.value is not None and one.success.value is not None]
     heading = f"{results.primary}: n = {counted(len(results.rows), 'run')}"
     heading += f" of {counted(len({row.task for row in results.rows}), 'task')}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from agentnb.errors import SettingsError
@@ -60,7 +59,7 @@ def differences(comparisons: Comparisons) -> Figure:
         axes.axvline(0, color=INK, linewidth=1, zorder=1)
         drawn: dict[str, Any] = {}
         for place, one in enumerate(shown):
-            _draw(axes, place, one, reach, drawn)
+            _draw(axes, place, one, drawn)
             style: dict[str, Any] = {"color": FAINT, "style": "italic"} if one.missing else {}
             texts.text(0, place, "\n".join(_beside(one)), va="center", fontsize=8, linespacing=1.3, **style)
         bar_axis(axes, distinct(names, 34))
@@ -93,19 +92,17 @@ def _reach(rows: Sequence[ComparisonLike]) -> float:
     """Return the end of the axis on both sides of 0."""
     ends = [end for one in rows if one.difference is not None for end in (one.difference, *(one.interval or ()))]
     ends += [one.mde for one in rows if one.mde is not None and holds_zero(one)]
-    return 1.08 * max((abs(end) for end in ends if isfinite(end)), default=0) or 1.0
+    return 1.08 * max(map(abs, ends), default=0) or 1.0
 
 
-def _draw(axes: Axes, place: int, one: ComparisonLike, reach: float, drawn: dict[str, Any]) -> None:
+def _draw(axes: Axes, place: int, one: ComparisonLike, drawn: dict[str, Any]) -> None:
     """Draw a comparison in its row, and add to ``drawn`` what the legend shows."""
     if one.difference is None or one.missing:
         return
     is_shown = one.interval is None or not holds_zero(one)
     if one.interval is not None:
-        low, high = (max(-reach, min(reach, end)) for end in one.interval)
-        axes.hlines(place, low, high, color=BLUE, linewidth=2, zorder=3)
-        for end, at, marker in zip(one.interval, (low, high), "<>", strict=True):  # an infinite end points outward
-            axes.plot([at], [place], "|" if isfinite(end) else marker, color=BLUE, markersize=8, clip_on=False, zorder=3)
+        axes.hlines(place, *one.interval, color=BLUE, linewidth=2, zorder=3)
+        axes.plot(one.interval, [place] * 2, "|", color=BLUE, markersize=8, clip_on=False, zorder=3)
     label = "difference, with its interval of 95 per cent" if is_shown else "no difference is shown: the interval holds 0"
     fill: dict[str, Any] = {"markerfacecolor": BLUE if is_shown else WHITE, "markeredgewidth": 1.6}
     (drawn[label],) = axes.plot([one.difference], [place], "o", color=BLUE, markersize=7, zorder=4, label=label, **fill)

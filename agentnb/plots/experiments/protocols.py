@@ -17,6 +17,14 @@ class ArmRow(Protocol):
         """Id of its task."""
 
     @property
+    def cluster(self) -> str:
+        """Group of tasks that its task belongs to; empty for the task itself."""
+
+    @property
+    def is_completed(self) -> bool:
+        """Whether it was not cut short."""
+
+    @property
     def run_id(self) -> str:
         """Its run; empty if none began."""
 

@@ -8,15 +8,15 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import unquote
 
 from agentnb.commands.globs import names_glob, star_glob
 from agentnb.commands.harmless import is_harmless
 from agentnb.commands.shell_command import MOVES, Part, ShellCommand
 from agentnb.settings import program_variables
 from agentnb.tools.builtin.files.protected import is_protected_name
-
-PORTS = {"http": 80, "https": 443}
+from agentnb.tools.builtin.web.addresses import PORTS, read_address
+from agentnb.tools.tool import ToolRefused
 
 
 def resolved_path(value: Any, work_dir: Path) -> Path | None:
@@ -144,19 +144,14 @@ def offered_file(path: Path) -> str:
 
 def canonical_address(value: Any) -> str | None:
     """Return scheme, host, port and path of an address, in one spelling; None for what has not all of them."""
-    parsed = _parsed(value)
-    if parsed is None or parsed.username is not None or parsed.password is not None:
-        return None
     try:
-        port = parsed.port or PORTS[parsed.scheme]
-        host = parsed.hostname or ""
-        host = (host if host.isascii() else host.encode("idna").decode()).rstrip(".")
-    except (ValueError, UnicodeError):
+        address = read_address(value if isinstance(value, str) else "")
+    except (ToolRefused, ValueError):
         return None
-    path = unquote(parsed.path) or "/"
-    if not host or _is_odd_number(host) or _is_odd_path(path):
+    path = unquote(address.target.partition("?")[0])
+    if _is_odd_number(address.host) or _is_odd_path(path):
         return None
-    return f"{parsed.scheme}://{host.lower()}:{port}{path}"
+    return f"{address.scheme}://{address.host}:{address.port}{path}"
 
 
 def address_glob(pattern: str) -> str | None:
@@ -176,16 +171,6 @@ def offered_address(address: str) -> str:
     host, _, port = rest.partition("/")[0].rpartition(":")
     shown = host if port == str(PORTS[scheme]) else f"{host}:{port}"
     return f"{scheme}://{shown}/**"
-
-
-def _parsed(value: Any) -> SplitResult | None:
-    if not isinstance(value, str) or re.search(r"[\s\\\x00-\x1f\x7f]", value):
-        return None
-    try:
-        parsed = urlsplit(value)
-    except ValueError:
-        return None
-    return parsed if parsed.scheme in PORTS else None
 
 
 def _is_odd_number(host: str) -> bool:

@@ -15,8 +15,8 @@ from agentnb.store.before_images.records import ABSENT
 from agentnb.tools.builtin.files import confined
 from agentnb.tools.builtin.files.personal_folder import leads_into
 from agentnb.tools.builtin.files.protected import folder_check, is_protected_name, one_part_at_a_time
-from agentnb.tools.builtin.files.refusals import FileRefused
 from agentnb.tools.builtin.files.replacing import is_read_only, written_beside
+from agentnb.tools.tool import ToolRefused
 
 PROTECTED, SWAPPED = "it belongs to git or to agentnb", "a link or a file is in place of its folder"
 WHY = {"protected_path": PROTECTED, "link_changed": SWAPPED, "not_a_directory": SWAPPED}
@@ -77,7 +77,7 @@ def opened_place(path: Path, work_dir: Path, store: Path) -> Iterator[Place]:
             confined.opened_folder(place, len(place.names) - 1, visit=folder_check(place)) as folder,
         ):
             yield Place(name, folder)
-    except FileRefused as refused:
+    except ToolRefused as refused:
         code = refused.outcome.error_code
         if code != "not_found" and not isinstance(refused.__cause__, FileNotFoundError):
             raise NotAllowed(WHY.get(code or "", str(refused))) from None

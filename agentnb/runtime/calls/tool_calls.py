@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
@@ -22,9 +20,8 @@ from agentnb.core.run.inner_calls import count_of, with_inner
 from agentnb.core.run.rounds import CallRecord
 from agentnb.core.schema.nesting import text_is_too_deep
 from agentnb.core.todos import TODO_TOOL
-from agentnb.policies.gates import Ask, Block, Gate, denied, judge
+from agentnb.policies.gates import Ask, Block, denied, judge
 from agentnb.policies.gates.verdicts import AskByRules
-from agentnb.policies.permissions.gate import PermissionGate
 from agentnb.runtime.calls.approval import (
     KEEPS_CHANGING,
     Approval,
@@ -33,51 +30,20 @@ from agentnb.runtime.calls.approval import (
     is_of_this_tool,
     is_outdated,
 )
-from agentnb.runtime.calls.context_services import ContextServices, RunSteps, StartRun, cannot_start
+from agentnb.runtime.calls.context_services import CallServices, ContextServices
 from agentnb.runtime.calls.context_shift import ContextShift, shift_of
 from agentnb.runtime.calls.open_calls import MODEL, NO_PLACE, Begun, Caller, EarlierCall, PlacedCall
 from agentnb.runtime.calls.run_tools import RunTools
 from agentnb.runtime.calls.todo_sync import TodoSync
 from agentnb.runtime.calls.tool_runner import ToolRun, ToolRunner, given_arguments
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.questions.elicitation import Elicitation
-from agentnb.runtime.replies.side_calls import SideModels
 from agentnb.tools import tool_errors
-from agentnb.tools.tool import CallSync, Tool, ToolOutcome
+from agentnb.tools.tool import Tool, ToolOutcome
 
 MAX_CHANGES = 10
 """Questions about one call whose file changes each time before the answer."""
 MAX_INNER_DEPTH = 10
 """Calls that tools make of tools, one within the other."""
-
-
-@dataclass(frozen=True, slots=True)
-class CallServices:
-    """The surroundings of a run's tool calls."""
-
-    elicitation: Elicitation
-    call_sync: CallSync
-    """Runs plain functions in the right thread."""
-    work_dir: Path
-    """The folder that tools work in."""
-    gates: Sequence[Gate] = ()
-    permission_gate: PermissionGate | None = None
-    """That of the permissions, which is the last of the gates."""
-    todos: TodoSync | None = None
-    start_run: StartRun = cannot_start
-    """Begins the nested runs of tools."""
-    models: SideModels | None = None
-    """The models that tools may ask beside the conversation."""
-    steps: RunSteps | None = None
-    """The steps of the run that are nested runs."""
-    own_gates: Sequence[Gate] = ()
-    """The gates that the person has given, which judge the calls of its steps too."""
-    context_name: Callable[[str], str] = str
-    """Returns the name of a context, by its name or an alias."""
-    tool_seconds: float | None = None
-    """Time for a call of a tool without a time limit of its own, nested runs apart; None for no limit."""
-    suspends: bool = False
-    """Whether a call stays open, rather than denied, if its question finds nobody to answer."""
 
 
 class _Turn:
@@ -97,19 +63,7 @@ class ToolCalls:
         self._gates = services.gates
         self._todos = services.todos or TodoSync(None, log)
         self._unanswered: set[str] = set()
-        self.inside = ContextServices(
-            log,
-            self._unanswered,
-            self._call_inside,
-            services.start_run,
-            services.call_sync,
-            tools.offered,
-            services.work_dir,
-            services.models,
-            services.elicitation.held,
-            services.steps,
-            services.own_gates,
-        )
+        self.inside = ContextServices(log, services, self._unanswered, self._call_inside, tools.offered)
         self._runner = ToolRunner(log, services, self.inside)
         self._elicitation = services.elicitation
         self._approval = Approval(log.run, services.elicitation, services.call_sync)

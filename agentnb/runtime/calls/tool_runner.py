@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from pathlib import Path
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from agentnb.core.messages import ToolCall
 from agentnb.errors import NestedTooDeep, NotAnswered, ToolFailed
-from agentnb.policies.permissions.gate import PermissionGate
+from agentnb.runtime.calls.context_services import CallServices
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.questions.elicitation import CallElicitor, Elicitation
+from agentnb.runtime.questions.elicitation import CallElicitor
 from agentnb.runtime.threads import is_running, time_limit
 from agentnb.tools import tool_errors
 from agentnb.tools.agent_tool import AgentTool
-from agentnb.tools.tool import CallSync, Inside, Tool, ToolContext, ToolOutcome, no_files
+from agentnb.tools.tool import Inside, Tool, ToolContext, ToolOutcome, no_files
 
 
 class ToolRun(msgspec.Struct, frozen=True):
@@ -31,34 +30,10 @@ class ToolRun(msgspec.Struct, frozen=True):
     """Whether the call waits for the person instead, and is made again when the run is resumed."""
 
 
-class RunnerServices(Protocol):
-    """What a run gives to the running of its tools."""
-
-    @property
-    def elicitation(self) -> Elicitation:
-        """Its questions to the person."""
-
-    @property
-    def call_sync(self) -> CallSync:
-        """Runs plain functions in the right thread."""
-
-    @property
-    def work_dir(self) -> Path:
-        """The folder that tools work in."""
-
-    @property
-    def permission_gate(self) -> PermissionGate | None:
-        """The gate of its permissions."""
-
-    @property
-    def tool_seconds(self) -> float | None:
-        """The time limit of tools without one of their own."""
-
-
 class ToolRunner:
     """Runs the tools of one run."""
 
-    def __init__(self, log: EventLog, services: RunnerServices, inside: Inside) -> None:
+    def __init__(self, log: EventLog, services: CallServices, inside: Inside) -> None:
         self._log = log
         self._work_dir = services.work_dir
         self._call_sync = services.call_sync

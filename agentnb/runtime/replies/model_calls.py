@@ -3,29 +3,128 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from time import perf_counter
 from typing import Any
 
+from msgspec.structs import replace
+
 from agentnb.core.log import events as e
 from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
-from agentnb.core.messages import Message, Text, encodable
+from agentnb.core.messages import AnyPart, Message, Text, Thinking, encodable
 from agentnb.core.request import Request
+from agentnb.core.run.rounds import TOKENS_ESTIMATED
 from agentnb.core.usage import UNKNOWN, checked
 from agentnb.errors import AgentnbError, ModelError
 from agentnb.models.capabilities import used_until_cut
-from agentnb.models.estimate import about
+from agentnb.models.estimate import about, with_estimates
 from agentnb.models.model import Model, Reply, Retry, StreamItem, Unshown
+from agentnb.policies import Policy
 from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.ending import OVER_LIMIT
-from agentnb.policies.marker_text import without_markers
+from agentnb.policies.limits import MaxTokens
+from agentnb.policies.marker_text import MarkerFilter, without_markers
 from agentnb.runtime.budget import Budget
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.replies.normalize_reply import normalize_reply
 from agentnb.runtime.replies.reply_limit import OverLimit, ReplyLimit
-from agentnb.runtime.replies.stream_buffer import StreamBuffer
-from agentnb.runtime.replies.usage_check import UsageCheck
 from agentnb.tools.tool_errors import traceback_of_own_code
+
+
+class StreamBuffer:
+    """Forwards the deltas of one reply, dropping marker lines if enabled."""
+
+    __slots__ = ("_filter", "_heard", "_markers", "_tell", "_thoughts", "_unshown")
+
+    def __init__(self, tell: Callable[[ReplyDelta], None], *, markers: bool) -> None:
+        self._tell = tell
+        self._heard: list[str] = []
+        self._thoughts: list[str] = []
+        self._unshown = 0
+        self._markers = markers
+        self._filter: MarkerFilter | None = None
+
+    def take(self, item: ReplyDelta | Unshown) -> None:
+        """Take a delta and forward what may already be shown."""
+        if isinstance(item, Unshown):
+            self._unshown += item.characters
+            return
+        if not isinstance(item, TextDelta):
+            self._thoughts.append(item.text)
+            self._tell(item)
+            return
+        if not self._heard and self._markers:
+            self._filter = MarkerFilter()
+        self._heard.append(item.text)
+        shown = item.text if self._filter is None else self._filter.feed(item.text)
+        if shown == item.text:
+            self._tell(item)
+        elif shown:
+            self._tell(TextDelta(shown))
+
+    def all_that_came(self) -> Message | None:
+        """Return all that was received as one message, to be estimated; None if there is nothing.
+
+        Only its length is known of what was not shown: other text stands for it.
+        """
+        thoughts, words = encodable("".join(self._thoughts)), encodable("".join(self._heard))
+        parts: tuple[AnyPart, ...] = (Thinking(thoughts),) if thoughts else ()
+        parts = (*parts, Text(words)) if words else parts
+        parts = (*parts, Text("." * self._unshown)) if self._unshown else parts
+        return Message("assistant", parts) if parts else None
+
+    def end(self) -> str:
+        """Forward the text held back, and return all text received."""
+        if not self._heard:
+            return ""
+        if self._filter is not None and (rest := self._filter.rest()):
+            self._tell(TextDelta(rest))
+        return encodable("".join(self._heard))
+
+
+class UsageCheck:
+    """Completes the reported usage that a limit depends on, and warns about it once per run."""
+
+    def __init__(self, log: EventLog, budget: Budget, policies: Iterable[Policy]) -> None:
+        """``budget`` and ``policies``: hold the limits on money and on tokens, if there are any."""
+        self._log = log
+        self._budget = budget
+        self._counts_tokens = any(isinstance(policy, MaxTokens) for policy in policies)
+        self.is_needed = self._counts_tokens or budget.may_run_out()
+        """Whether any limit depends on usage."""
+
+    def complete(self, request: Request, reply: Reply) -> Reply:
+        """Return the reply with an estimate for each count the model did not report, if tokens are limited."""
+        if not self._counts_tokens or (_is_count(reply.usage.input) and _is_count(reply.usage.output)):
+            return reply
+        usage = with_estimates(checked(reply.usage), request, reply.message)
+        if usage.estimated:
+            return replace(reply, usage=usage, metadata={**reply.metadata, TOKENS_ESTIMATED: True})
+        return replace(reply, usage=usage)
+
+    def warn(self, reply: Reply) -> None:
+        """Warn, once per run, that a limit depends on estimates, or that a budget cannot count the call."""
+        cost, is_estimated = reply.usage.cost, TOKENS_ESTIMATED in reply.metadata
+        if cost is not None and not is_estimated:
+            return
+        has_budget, run = self._budget.has_limit(), self._log.run
+        if is_estimated and (self._counts_tokens or (has_budget and cost)):
+            self._log.warn_once(
+                f"{run.model} does not report all the tokens it uses. agentnb estimates what is missing, so limits on tokens "
+                "and money may be off by a fifth",
+                "Leave room for that in what you set",
+            )
+        if has_budget and cost is None and not run.settings.get("unpriced"):
+            self._log.warn_once(
+                f"{run.model} does not report what its calls cost, so the budget does not count all of them",
+                "Name a price (provider:NAME?price=3/15), let a model object report Usage(cost=...), or set max_tokens or "
+                "max_rounds too",
+            )
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value > 0
+
 
 STREAMED: frozenset[object] = frozenset({TextDelta, ThinkingDelta, Unshown})
 """What a stream yields before its reply."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from agentnb.advice import Advised, RaiseSessionBudget
 from agentnb.core.guidance import GuidanceTexts
@@ -30,7 +30,7 @@ from agentnb.policies.permissions.gate import Confirms, confirms_nothing
 from agentnb.policies.permissions.permissions import SETTING as PERMISSIONS
 from agentnb.policies.permissions.permissions import Permissions
 from agentnb.policies.permissions.rule_words import known_rules
-from agentnb.policies.permissions.rules import NO_RULES, RuleList
+from agentnb.policies.permissions.rules import NO_RULES
 from agentnb.runtime.budget import OWN, Budget, current_budget, nested_levels
 from agentnb.runtime.calls.approval import answering
 from agentnb.runtime.calls.run_servers import RunServers
@@ -77,68 +77,42 @@ def check_resumable(run: Run, options: RunOptions) -> None:
         raise SettingsError(f"The questions of run {run.id} are asked again", "Resume it first, without answers")
 
 
-class RunParts(Protocol):
+class RunParts:
     """The parts of a run that its agent or orchestration gives."""
 
-    @property
-    def name(self) -> str:
-        """Name of the agent."""
-
-    @property
-    def budget(self) -> float | None:
-        """Its own limit in US dollars."""
-
-    @property
-    def limits_of_file(self) -> Iterable[str]:
-        """Names of the limits that only a file sets."""
-
-    @property
-    def max_seconds(self) -> float | None:
-        """Its time limit."""
-
-    @property
-    def on_limit(self) -> OnLimit:
-        """The end of a run at a limit."""
-
-    @property
-    def approve(self) -> Approve | str | None:
-        """The approval mode of its runs, or the function that decides about their calls, where their options give none."""
-
-    @property
-    def rule_list(self) -> RuleList:
-        """Its rules about tool calls."""
-
-    @property
-    def confirms(self) -> Confirms:
-        """Returns the calls about which the person is asked each time in some contexts."""
-
-    @property
-    def guidance(self) -> GuidanceTexts | None:
-        """Its guidance set; None if it guides no model."""
-
-    @property
-    def answers(self) -> Mapping[str, Any]:
-        """Answers to the questions that the run asked before it was suspended, by id."""
-
-    @property
-    def board(self) -> Board | None:
-        """The todo list that the run keeps or carries along."""
-
-    @property
-    def server_tools(self) -> Sequence[ServerTools]:
-        """The tools of MCP servers that it names."""
-
-    @property
-    def rule_scope(self) -> Iterable[Any]:
-        """The toolboxes, agents and names that rules may name."""
-
-    @property
-    def work_dir(self) -> str | Path | None:
-        """The folder of its tools where its options name none; None: the current one."""
+    name: str
+    """Name of the agent."""
+    budget: float | None
+    """Its own limit in US dollars."""
+    limits_of_file: Iterable[str]
+    """Names of the limits that only a file sets."""
+    max_seconds: float | None
+    """Its time limit."""
+    answers: Mapping[str, Any]
+    """Answers to the questions that the run asked before it was suspended, by id."""
+    server_tools: Sequence[ServerTools]
+    """The tools of MCP servers that it names."""
+    rule_scope: Iterable[Any]
+    """The toolboxes, agents and names that rules may name."""
+    on_limit: OnLimit = "stop"
+    """The end of a run at a limit."""
+    approve: Approve | str | None = None
+    """The approval mode of its runs, or the function that decides about their calls, where their options give none."""
+    rule_list = NO_RULES
+    """Its rules about tool calls."""
+    confirms: Confirms = staticmethod(confirms_nothing)
+    """Returns the calls about which the person is asked each time in some contexts."""
+    guidance: GuidanceTexts | None = None
+    """Its guidance set; None if it guides no model."""
+    board: Board | None = None
+    """The todo list that the run keeps or carries along."""
+    work_dir: str | Path | None = None
+    """The folder of its tools where its options name none; None: the current one."""
 
     @property
     def is_slow(self) -> bool:
         """Whether `prepare` may take long."""
+        return False
 
     def prepare(self) -> None:
         """Make what the run needs, such as its model."""
@@ -148,9 +122,11 @@ class RunParts(Protocol):
 
     def started(self, pending: PendingRun[Any]) -> AnyEvent:
         """Return the first event of a new run, already redacted."""
+        raise NotImplementedError
 
     def orchestrator(self, pending: PendingRun[Any], lifecycle: Lifecycle, first: AnyEvent) -> Orchestrator:
         """Return the orchestrator of the run."""
+        raise NotImplementedError
 
 
 PartsT = TypeVar("PartsT", bound=RunParts)

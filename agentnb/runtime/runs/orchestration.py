@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Unpack
 
-from agentnb.core.guidance import GuidanceTexts
 from agentnb.core.log.events import SCHEMA, AnyEvent, RunStarted
 from agentnb.core.log.stores import Writer
 from agentnb.core.messages import encodable, user
@@ -17,22 +16,18 @@ from agentnb.core.run.approvals import checked_answers
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
-from agentnb.policies.limits import LIMITS, OF_FILE, OnLimit
-from agentnb.policies.permissions.gate import confirms_nothing
-from agentnb.policies.permissions.rules import NO_RULES
+from agentnb.policies.limits import LIMITS, OF_FILE
 from agentnb.runtime.budget import OWN, Budget
 from agentnb.runtime.host.consent import takes_log, with_permissions_of
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunKeywords, RunOptions, answerable, options_of
-from agentnb.runtime.questions.answerers import Approve
 from agentnb.runtime.questions.elicitation import Elicitation
 from agentnb.runtime.runs.gate_names import check_gates
-from agentnb.runtime.runs.launch import PendingRun, check_resumable, in_foreground
+from agentnb.runtime.runs.launch import PendingRun, RunParts, check_resumable, in_foreground
 from agentnb.runtime.runs.lifecycle import Lifecycle, Orchestrator
 from agentnb.settings import known_secrets
 from agentnb.tools.agent_tool import ToolOffer, neutral_description
 from agentnb.tools.mcp.server import ServerTools
-from agentnb.tools.todos.board import Board
 
 DEFAULT_NAME = "workflow"
 """The name of an orchestration that was given none."""
@@ -132,31 +127,17 @@ class Orchestration:
         return PendingRun(_Parts(self, run.prompt, options.answers), options, recovered=run, writer=writer)
 
 
-class _Parts:
+class _Parts(RunParts):
     """The parts of a run that its orchestration gives."""
-
-    is_slow = False
-    work_dir = None
-    board: Board | None = None
-    on_limit: OnLimit = "stop"
-    approve: Approve | str | None = None
-    rule_list = NO_RULES
-    confirms = staticmethod(confirms_nothing)
-    guidance: GuidanceTexts | None = None
 
     def __init__(self, orchestration: Orchestration, prompt: str, answers: Mapping[str, Any] | None) -> None:
         self._orchestration = orchestration
         self._prompt = prompt
-        self.name = orchestration.name
-        self.budget = orchestration.budget
-        self.max_seconds = orchestration.max_seconds
+        self.name, self.budget, self.max_seconds = orchestration.name, orchestration.budget, orchestration.max_seconds
         self.limits_of_file = orchestration.limits_of_file
         self.answers = answers or {}
         self.server_tools = orchestration.server_tools
         self.rule_scope = (*orchestration.server_tools, *(orchestration.rule_scope or (orchestration.make,)))
-
-    def prepare(self) -> None:
-        """Do nothing: steps make what they need."""
 
     def check(self, pending: PendingRun[Any]) -> None:
         """Raise `SettingsError` for what cannot work within the budget of a new run."""

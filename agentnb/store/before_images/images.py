@@ -3,14 +3,159 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable
+import os
+import shutil
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
+from typing import NamedTuple
 
-from agentnb.core.log.stores import MAX_KEPT_FILE_BYTES
-from agentnb.store.before_images.private_folder import PrivateFolder
+from agentnb.core.log.stores import BEFORE_IMAGES, MAX_KEPT_FILE_BYTES
 from agentnb.store.before_images.records import ABSENT, ChangesUndone, FileChanged, ListedChanges, Record, encoded, read_records
+from agentnb.store.regular_files import BINARY
+
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | BINARY
+_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _NO_LINK
+_HAS_DESCRIPTORS = {os.open, os.mkdir, os.unlink} <= os.supports_dir_fd  # not on Windows
+_IGNORE, _IGNORED = ".gitignore", b"*\n"
+
+
+class _Opened(NamedTuple):
+    """The open folder: its descriptor, or its path where there are none of folders."""
+
+    descriptor: int | None
+    path: Path
+
+    def open(self, name: str, flags: int) -> int:
+        """Open a file in it, which only its owner may read if it is new."""
+        place = name if self.descriptor is not None else str(self.path / name)
+        return os.open(place, flags | _NO_LINK, 0o600, dir_fd=self.descriptor)
+
+    def unlink(self, name: str) -> None:
+        os.unlink(name if self.descriptor is not None else self.path / name, dir_fd=self.descriptor)
+
+
+class PrivateFolder:
+    """The folder of one run, beside its log."""
+
+    def __init__(self, store: Path, run_id: str, *, sync: bool = False) -> None:
+        """``sync``: whether files are forced to the disk."""
+        self.path = store / f"{BEFORE_IMAGES}{run_id}"
+        self._sync = sync
+
+    @property
+    def exists(self) -> bool:
+        """Whether it is there, and is a folder."""
+        with suppress(OSError):
+            return stat.S_ISDIR(self.path.lstat().st_mode)
+        return False
+
+    def make(self) -> None:
+        """Make it, if it is not there."""
+        try:
+            self.path.mkdir(0o700)
+        except FileExistsError:
+            return
+        self.create(_IGNORE, _IGNORED)
+
+    def create(self, name: str, data: bytes) -> None:
+        """Write a new file, whole or not at all."""
+        with self._opened() as folder:
+            descriptor = folder.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+            try:
+                try:
+                    self._write(descriptor, data)
+                finally:
+                    os.close(descriptor)
+            except OSError:
+                with suppress(OSError):
+                    folder.unlink(name)
+                raise
+
+    def remove(self, name: str) -> None:
+        """Delete a file, if it is there."""
+        with self._opened() as folder, suppress(FileNotFoundError):
+            folder.unlink(name)
+
+    def append(self, name: str, line: bytes) -> None:
+        """Add a line to a file. If that fails, the file is as before."""
+        with self._opened() as folder:
+            descriptor = folder.open(name, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+            try:
+                size = os.fstat(descriptor).st_size
+                if size and not _ends_with_line(descriptor, size):  # a process died while it wrote
+                    line = b"\n" + line
+                try:
+                    self._write(descriptor, line)
+                except OSError:
+                    os.ftruncate(descriptor, size)
+                    raise
+            finally:
+                os.close(descriptor)
+
+    def read(self, name: str, max_bytes: int) -> bytes:
+        """Return a file. Raises OSError, also if it is not a regular file or is larger than that."""
+        with self._opened() as folder:
+            descriptor = folder.open(name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+            with os.fdopen(descriptor, "rb") as file:
+                about = os.fstat(descriptor)
+                if not stat.S_ISREG(about.st_mode) or about.st_size > max_bytes:
+                    raise OSError(errno.EINVAL, "it is not what agentnb wrote")
+                return file.read(max_bytes)
+
+    @property
+    def size(self) -> int:
+        """Bytes of its files; 0 if it is not there."""
+        try:
+            with os.scandir(self.path) as entries:
+                return sum(entry.stat(follow_symlinks=False).st_size for entry in entries)
+        except OSError:
+            return 0
+
+    def delete(self) -> int:
+        """Delete it with its files, and return their bytes. No-op if it is not there."""
+        try:
+            is_folder = stat.S_ISDIR(self.path.lstat().st_mode)
+        except FileNotFoundError:
+            return 0
+        if not is_folder:  # put there by something else
+            self.path.unlink()
+            return 0
+        size = self.size
+        shutil.rmtree(self.path)
+        return size
+
+    @contextmanager
+    def _opened(self) -> Iterator[_Opened]:
+        if not _HAS_DESCRIPTORS:
+            if self.path.is_symlink():
+                raise OSError(errno.ELOOP, "it is a link", str(self.path))
+            yield _Opened(None, self.path)
+            return
+        descriptor = os.open(self.path, _FOLDER)
+        try:
+            if os.fstat(descriptor).st_mode & 0o077:
+                with suppress(OSError):  # a file system without modes
+                    os.fchmod(descriptor, 0o700)
+            yield _Opened(descriptor, self.path)
+        finally:
+            os.close(descriptor)
+
+    def _write(self, descriptor: int, data: bytes) -> None:
+        view, done = memoryview(data), 0
+        while done < len(view):
+            done += os.write(descriptor, view[done:])
+        if self._sync:
+            os.fsync(descriptor)
+
+
+def _ends_with_line(descriptor: int, size: int) -> bool:
+    os.lseek(descriptor, size - 1, os.SEEK_SET)
+    return os.read(descriptor, 1) == b"\n"
+
 
 MAX_LIST_BYTES = 100_000_000
 """The longest list of changes that is read."""

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from agentnb.tools.function import FunctionTool
 from agentnb.tools.subject import CallNature, Flag
+from agentnb.tools.tool import ToolContext, ToolOutcome, ToolRefused
 
 NatureOf: TypeAlias = Callable[[Any, Path], CallNature]
 """Returns the nature of a call from its arguments and the folder of the run."""
@@ -77,6 +78,13 @@ class BuiltinTool(FunctionTool):
         self.nature = nature
         self.new_text = new_text
         self.reads_tree = reads_tree
+
+    async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
+        """Call the function; a refusal is an error result."""
+        try:
+            return await super().run(arguments, context)
+        except ToolRefused as refused:
+            return refused.outcome
 
     def check_usable(self) -> None:
         """Raise `SettingsError` if it cannot work here."""

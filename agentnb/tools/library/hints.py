@@ -11,10 +11,62 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from importlib.util import resolve_name
+from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
 from agentnb.errors import InvalidTool
+
+INSTALLED = frozenset({"site-packages", "dist-packages"})
+
+
+def is_of_library(code: Any) -> bool:
+    """Return whether this function belongs to Python or an installed package other than agentnb.
+
+    So does a function that is not written in Python.
+    """
+    module = getattr(code, "__globals__", {}).get("__name__")
+    if not isinstance(module, str):
+        return True
+    if module == "__main__":  # whose file may be that of a launcher
+        return False
+    package = module.partition(".")[0]
+    if package in sys.stdlib_module_names:
+        return True
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return package != "agentnb" and isinstance(file, str) and not INSTALLED.isdisjoint(Path(file).parts)
+
+
+MAX_DESCRIPTION = 1_000
+"""Characters of the description of a function of a library."""
+MAX_OF_PARAMETER = 200
+"""Characters of the description of each of its parameters."""
+
+
+def short_description(text: str) -> str:
+    """Return the first paragraphs of a description that fit."""
+    if len(text) <= MAX_DESCRIPTION:
+        return text
+    paragraphs = text.split("\n\n")
+    short = shortened(paragraphs[0], MAX_DESCRIPTION)
+    for paragraph in paragraphs[1:]:
+        longer = f"{short}\n\n{paragraph}"
+        if len(longer) > MAX_DESCRIPTION:
+            break
+        short = longer
+    return short
+
+
+def shortened(text: str, most: int = MAX_OF_PARAMETER) -> str:
+    """Return the first sentences of a text that fit, on one line; of a longer sentence its beginning."""
+    if len(text) <= most:
+        return text
+    line = " ".join(text.split())
+    if len(line) <= most:
+        return line
+    sentences, stop, _ = line[: most + 1].rpartition(". ")
+    return f"{sentences}." if stop else f"{line[: most - 1].rpartition(' ')[0] or line[: most - 1]}…"
+
 
 UNREADABLE = object()
 """A type hint of a library that cannot be evaluated here."""

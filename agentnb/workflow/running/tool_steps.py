@@ -17,9 +17,10 @@ from agentnb.errors import SettingsError
 from agentnb.policies.gates import Block, Gate
 from agentnb.policies.permissions.approval_mode import advice_on_denial
 from agentnb.policies.permissions.gate import PermissionGate
+from agentnb.runtime.calls.context_services import CallServices
 from agentnb.runtime.calls.open_calls import Caller, EarlierCall
 from agentnb.runtime.calls.run_tools import RunTools
-from agentnb.runtime.calls.tool_calls import CallServices, ToolCalls
+from agentnb.runtime.calls.tool_calls import ToolCalls
 from agentnb.runtime.host.consent import since_refusal
 from agentnb.runtime.host.run_options import folder_of
 from agentnb.runtime.questions.question_book import since_start

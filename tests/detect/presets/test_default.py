@@ -239,6 +239,17 @@ def test_text_is_compared_with_earlier_ones_in_its_window() -> None:
         assert story.reply(SEARCH).rules(lambda: RepeatedText(1, window=3)) == rules, between
 
 
+def test_a_call_whose_result_no_trace_has_is_compared_as_text() -> None:
+    """So agents of HyperAgent repeat themselves: their log has what they run, and not what came of it."""
+    thoughts = ("I open the file that raises once more.", "I open the file that raises.", "I open the file again.")
+    for lost, rules in ((True, ["repeated_text"]), (False, [])):
+        story = Calls()
+        for number, thought in enumerate(thoughts):
+            call = ToolCall("python", {"code": f"text = open_file('core/expr.py', start=10)\nprint(text){' ' * number}# look"})
+            story.round(thought, call, error_code="lost" if lost else "", text="lost" if lost else f"line {number}")
+        assert story.rules(RepeatedText) == rules
+
+
 def test_repeats_count_together_within_as_many_replies_as_are_said() -> None:
     for within, rules in ((4, ["repeated_text"]), (3, [])):
         story = Calls().reply(SEARCH).reply(SEARCH).reply(OTHERS[0]).reply(OTHERS[1]).reply(SEARCH)

@@ -9,7 +9,8 @@ import pytest
 from small_experiments import CHATTY, check_line, rows, small, was_called
 
 from agentnb import Agent, Experiment, Workflow
-from agentnb.errors import ExperimentProblems
+from agentnb.errors import ExperimentProblems, SettingsError
+from agentnb.experiments.planning.tasks import fill_in
 from agentnb.models.scripted import ScriptedModel
 
 
@@ -23,11 +24,21 @@ def reads_area(run: Any, row: Any) -> bool:
     return bool(row["area"])
 
 
+def endless(run: Any) -> bool:
+    while True:
+        pass
+
+
 class Unpriced:
     name = "own:unpriced"
 
     async def stream(self, request: Any) -> Any:
         yield
+
+
+def columns(**lacking: str) -> list[dict[str, Any]]:
+    """Rows of 8 tasks, of which t2 on lack a column."""
+    return [{**row, **(lacking if place < 2 else {})} for place, row in enumerate(rows(8))]
 
 
 def raises(run: Any) -> bool:
@@ -45,6 +56,12 @@ def test_each_problem_is_refused_with_what_to_do(subtests: pytest.Subtests, snap
         "a column that the row lacks": Experiment([{"id": "x", "prompt": "See {{ area }}"}], {"a": "off"}, models=[CHATTY]),
         "a column that the template names": small(2, {"a": {"prompt": "{{ tone }} {{ prompt }}"}}),
         "a column that a check reads": small(2, checks=[reads_area]),
+        "a column that later rows lack": Experiment(columns(area="north"), {"a": "off"}, models=[CHATTY], checks=[reads_area]),
+        "a template's column that later rows lack": Experiment(
+            columns(tone="Kindly"), {"a": {"prompt": "{{tone}}: {{\tprompt }}"}}, models=[CHATTY]
+        ),
+        "a check that never returns": small(2, checks=[endless], check_seconds=0.01),
+        "five thousand rows without an id": Experiment(pd.DataFrame({"prompt": ["Go"] * 5_000}), {"a": "off"}, models=[CHATTY]),
         "a path for tasks": Experiment("runs", {"a": "off"}, models=[CHATTY]),
         "a task function that fails": Experiment([lambda seed: {}[seed]], {"a": "off"}, models=[CHATTY]),
         "no variants": Experiment(rows(1), {}, models=[CHATTY]),
@@ -59,7 +76,9 @@ def test_each_problem_is_refused_with_what_to_do(subtests: pytest.Subtests, snap
         "an unknown model": small(2, models=["simulated:nobody"]),
         "a missing key": small(2, models=["anthropic:m"]),
         "no model": Experiment(rows(1), {"a": "off"}),
-        "a repeat that is none": small(2, repeats=0, places=0, seed="x", seeds="other", executor="cloud", budget=-1),
+        "a repeat that is none": small(
+            2, repeats=0, places=0, seed="x", seeds="other", executor="cloud", budget=-1, check_seconds=None
+        ),
         "a workflow for recorded runs": Experiment({"traces": "healthy", "at_round": 2}, {"w": flow}, models=[CHATTY]),
         "a setting that a fork keeps": Experiment(
             {"traces": "healthy", "at_round": 2}, {"w": {"system": "Be"}}, models=[CHATTY], agent={"model": CHATTY}
@@ -69,6 +88,12 @@ def test_each_problem_is_refused_with_what_to_do(subtests: pytest.Subtests, snap
     for name, experiment in cases.items():
         with subtests.test(name):
             assert list(problems(experiment)) == snapshot(name)
+
+
+def test_column_that_all_rows_lack_is_one_problem() -> None:
+    frame = pd.DataFrame({"prompt": ["Go"] * 5_002, "area": ["north", None] * 2_501})
+    found = [*problems(Experiment(frame, {"a": "off"}, models=[CHATTY]))]
+    assert len(found) == 1 and "4,997 more: the row has no column id" in found[0]
 
 
 def test_all_problems_come_at_once() -> None:
@@ -99,3 +124,13 @@ def test_data_frames_lists_and_functions_are_tasks() -> None:
     experiment = Experiment([drawn], {"a": Agent(CHATTY, tools=[check_line])}, repeats=2, primary=was_called, folder=False)
     seeds = {row.seed for row in experiment.run_sync(show=False).rows}
     assert len(seeds) == 2
+
+
+def test_columns_are_filled_in_whatever_the_blanks_and_other_braces_stay() -> None:
+    row = {"city": "Kiel", "home city": "Bonn", "text": "{{ city }}", "a.b": "dot"}
+    spellings = ("{{city}}", "{{ city }}", "{{  city\t}}", "{{\ncity}}", "{{city\u00a0}}")
+    assert [fill_in(text, row) for text in spellings] == ["Kiel"] * len(spellings)
+    assert fill_in("{{home city}} {{text}} {{a.b}}", row) == "Bonn {{ city }} dot"
+    assert fill_in("{{ user.name }} {{}} {{#if x}} { city }", row) == "{{ user.name }} {{}} {{#if x}} { city }"
+    with pytest.raises(SettingsError, match=r"names \{\{ cities \}\}"):
+        fill_in("{{cities}}", row)

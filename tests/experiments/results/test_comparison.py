@@ -5,21 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from small_experiments import CHATTY, rows, small, was_called
 
 from agentnb import Experiment, compare, load_traces
 from agentnb.errors import SettingsError
 from agentnb.experiments.results.comparison import Comparison
 from agentnb.experiments.results.rows import Row
+from agentnb.experiments.statistics.paired import Difference
+from agentnb.experiments.statistics.ratios import Ratio
 
 
 def arm(variant: str, values: dict[str, list[Any]], **fields: Any) -> list[Row]:
-    """Rows of a variant: the values of each task; None is unknown, "limited" did not complete."""
+    """Rows of a variant: the values of each task; None is unknown, a text is the status of a run that did not complete."""
     found = []
     for task, of_task in values.items():
         for repeat, value in enumerate(of_task):
-            status = "completed" if value != "limited" else "limited"
-            given = {"values": {"ok": True if status == "limited" else value}, "status": status, "digest": f"{task}{value}"}
+            status = value if isinstance(value, str) else "completed"
+            given = {"values": {"ok": True if status == value else value}, "status": status, "digest": f"{task}{value}"}
             named = {"key": f"{variant}{task}{repeat}", "task": task, "model": "m", "repeat": repeat, "seed": 0}
             found.append(Row(**{**named, **given, "variant": variant, "run_id": f"{variant}{task}{repeat}", **fields}))
     return found
@@ -46,7 +49,7 @@ def test_runs_that_did_not_complete_have_not_passed_and_are_left_out_second() ->
     found = comparison(limited, NONE)
     assert found.difference == pytest.approx(0.6)
     assert found.of_completed.tasks == 9
-    assert "Without the 1 runs that did not complete" in repr(found)
+    assert found.counts["a"] == found.counts["b"] == {"scored": 10, "unknown": 0, "failed": 0, "not run": 0}
 
 
 def test_unknown_values_leave_their_task_out() -> None:
@@ -68,10 +71,11 @@ def test_identical_arms_have_no_interval() -> None:
 
 
 def test_effect_that_could_have_been_seen_stands_beside_no_difference() -> None:
-    b = {**TEN, "t0": [False], "t9": [True]}
-    found = comparison(TEN, b)
-    assert found.p_value is not None and found.p_value > 0.05
-    assert f"one of {found.mde:.2g} would have been seen" in repr(found)
+    thirty = {f"t{n}": [n % 3 > 0] for n in range(30)}
+    found = comparison(thirty, {**thirty, "t1": [False], "t9": [True]})
+    assert found.p_value is not None and found.p_value > 0.05 and found.mde is not None and 0 < found.mde < 1
+    few = comparison(TEN, {**TEN, "t0": [False], "t9": [True]})
+    assert few.mde is None  # not even if all of ten tasks passed
 
 
 def test_flips_name_both_runs() -> None:
@@ -88,16 +92,145 @@ def test_one_repeat_has_an_exact_mcnemar_test_and_more_have_none() -> None:
     assert [share.k for share in comparison(twice, twice).pass_k["a"]] == [1, 2]
 
 
-def test_clusters_count_as_one_task_each() -> None:
-    a, b = arm("a", TEN), arm("b", NONE)
-    clustered = [
+def in_clusters(*rows: Row, size: int = 2) -> list[Row]:
+    return [replace(row, cluster=f"c{int(row.task[1:]) // size}") for row in rows]
+
+
+def test_clusters_are_units_and_tasks_weigh_alike() -> None:
+    few = Comparison("a", "b", "ok", in_clusters(*arm("a", TEN)), in_clusters(*arm("b", NONE)))
+    assert few.difference is None and few.missing.startswith("5 clusters")
+    places = {f"t{n}": "large" if n < 20 else f"c{n // 2}" for n in range(30)}
+    arms = [
         [
-            Row(**{name: getattr(row, name) for name in row.__struct_fields__} | {"cluster": f"c{int(row.task[1:]) // 2}"})
-            for row in rows
+            replace(row, cluster=places[row.task])
+            for row in arm(name, {task: [(task < "t2") == (name == "a")] for task in places})
         ]
-        for rows in (a, b)
+        for name in "ab"
     ]
-    assert Comparison("a", "b", "ok", *clustered).tasks == 5
+    found = Comparison("a", "b", "ok", *arms)
+    values = {unit.task: unit.a[0] - unit.b[0] for unit in found.units}
+    assert found.difference == pytest.approx(sum(values.values()) / 30) and found.tasks == 30
+    assert isinstance(found.analysis, Difference) and sorted(found.analysis.sizes) == [2, 2, 2, 2, 2, 20]
+    alone = Comparison("a", "b", "ok", *[[replace(row, cluster="") for row in of] for of in arms])
+    assert alone.p_value is not None and found.p_value is not None and found.p_value > alone.p_value
+
+
+def test_task_without_a_partner_is_out_of_its_cluster() -> None:
+    twelve = {f"t{n}": [True] for n in range(12)}
+    a, b = arm("a", {**twelve, "t0": [None]}), arm("b", {**twelve, "t0": [False], "t1": [False]})
+    found = Comparison("a", "b", "ok", in_clusters(*a), in_clusters(*b))
+    alone = Comparison("a", "b", "ok", in_clusters(*a[1:]), in_clusters(*b[1:]))
+    assert found.difference == alone.difference and [unit.task for unit in found.left_out] == ["t0"]
+
+
+def test_missing_values_that_could_turn_a_result_are_said_so(subtests: pytest.Subtests) -> None:
+    passing = {f"t{n}": [True] for n in range(20)}
+    failing = {f"t{n}": [False] for n in range(20)}
+    half = {f"t{n}": [None if n % 2 else False] for n in range(20)}
+    even = {f"t{n}": [n % 2 == 0] for n in range(20)}
+    cases = {
+        "turns": (even, half, True, "10 missing values could turn it"),
+        "turns from the other side": (half, even, True, "10 missing values could turn it"),
+        "holds although many are missing": (passing, half, False, "It holds whatever the 10 missing values are"),
+        "holds": ({**passing, "t0": [None]}, failing, False, "It holds whatever the 1 missing value is"),
+        "no difference holds": ({**passing, "t0": [None]}, {**passing, "t0": [None]}, False, "It holds whatever the 2"),
+        "no difference turns": ({**half, "t1": [True]}, half, True, "19 missing values could turn it"),
+        "nothing is missing": (passing, failing, None, ""),
+    }
+    for name, (a, b, turns, told) in cases.items():
+        with subtests.test(name):
+            found = comparison(a, b)
+            assert found.could_turn is turns and found.robustness.startswith(told) and told in repr(found)
+    lowest, highest = comparison(even, half).extremes or (None, None)
+    assert isinstance(lowest, Difference) and lowest.value == 0 and lowest.tasks == 20
+    assert isinstance(highest, Difference) and highest.value == 0.5
+    assert [cell.state for cell in comparison(passing, half).cells[1]].count("unknown") == 10
+
+
+def test_missing_numbers_lie_within_the_stated_limits_or_those_seen() -> None:
+    a = {f"t{n}": [3.0 + n % 3] for n in range(12)}
+    b = {f"t{n}": [2.0 + n % 4 if n else None] for n in range(12)}
+    seen, stated = comparison(a, b), comparison(a, b, limits=(0.0, 100.0))
+    assert seen.value_limits == (2.0, 5.0) and seen.robustness.endswith(", within the values seen")
+    assert stated.value_limits == (0.0, 100.0) and not stated.robustness.endswith("seen")
+    low, high = stated.extremes or (None, None)
+    assert isinstance(low, Difference) and isinstance(high, Difference) and high.value - low.value == pytest.approx(100 / 12)
+    with pytest.raises(SettingsError, match="below the second"):
+        compare(small(2).run_sync(show=False), "matrix", "off", limits=(1.0, 1.0))
+
+
+def test_shares_of_missing_values_that_differ_are_a_warning() -> None:
+    found = comparison({**TEN, "t0": [None]}, NONE)
+    assert [line.endswith("a 1 of 10, b 0 of 10") for line in found.warnings] == [True]
+    assert comparison({**TEN, "t0": [None]}, {**NONE, "t1": [None]}).warnings == ()
+
+
+def test_cells_that_have_not_run_are_counted_and_could_turn_the_result(tmp_path: Any) -> None:
+    experiment = small(12, folder=tmp_path / "exp", places=1)
+    experiment.run_sync(show=False)
+    path = tmp_path / "exp" / "experiment.rows"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:-5]))
+    found = compare(experiment.results(peek=True), "matrix", "off")
+    assert sum(states["not run"] for states in found.counts.values()) == 5
+    assert all(sum(states.values()) == 12 for states in found.counts.values()) and found.missing_values == 5
+    assert found.extremes is not None and all(one.tasks == 12 for one in found.extremes)
+
+
+def test_difference_of_runs_that_did_not_complete_is_told_apart() -> None:
+    limited = {f"t{n}": ["limited" if n < 9 else True] for n in range(20)}
+    found = comparison({f"t{n}": [True] for n in range(20)}, limited)
+    assert found.difference == pytest.approx(0.45) and found.rests_on_incomplete
+    assert not comparison(TEN, NONE).rests_on_incomplete
+
+
+def test_flips_are_between_known_values() -> None:
+    found = comparison({**TEN, "t0": [None], "t1": ["failed"]}, NONE).flips
+    assert [*found.task] == [f"t{n}" for n in range(2, 7)]
+
+
+def test_models_differ_in_their_pairs_only() -> None:
+    tasks, rates = range(20), {"easy": True, "hard": False}
+    a = [row for model, ok in rates.items() for row in arm("a", {f"t{n}": [ok] for n in tasks}, model=model)]
+    lost = [replace(row, values={"ok": None}) if row.model == "hard" else row for row in a]
+    b = [replace(row, variant="b", key=f"b{row.key}") for row in a]
+    found = Comparison("a", "b", "ok", lost, b)
+    assert found.difference == 0 and len(found.left_out) == 20
+    assert found.flips.empty and [share.tasks for share in Comparison("a", "b", "ok", a, b).pass_k["a"]] == [20]
+
+
+def test_second_analysis_of_costs_leaves_out_runs_cut_short() -> None:
+    def priced(name: str, cost: float) -> list[Row]:
+        early = [f"t{n}" for n in range(4)] if name == "a" else []
+        values = {f"t{n}": ["limited" if f"t{n}" in early else True] for n in range(12)}
+        return [replace(row, cost=cost * (10 if row.task in early else 1)) for row in arm(name, values)]
+
+    found = Comparison("a", "b", "ok", priced("a", 2.0), priced("b", 1.0))
+    assert found.ratios["cost"].tasks == 12 and found.ratios_of_completed["cost"].tasks == 8
+    completed = found.ratios_of_completed["cost"]
+    assert isinstance(completed, Ratio) and completed.value == pytest.approx(2.0)
+    failed = [replace(row, status="failed", cost=0.0001) if row.task == "t0" else row for row in found.rows_b]
+    assert Comparison("a", "b", "ok", found.rows_a, failed).ratios["cost"].tasks == 11, "a run that died at once has no cost"
+
+
+def test_identical_is_said_of_identical_runs_only() -> None:
+    a, b = arm("a", TEN), arm("b", TEN)
+    assert Comparison("a", "b", "ok", a, b).missing.startswith("All runs are identical")
+    priced = [replace(row, input_tokens=10, output_tokens=1) for row in b]
+    differing = Comparison("a", "b", "ok", [replace(row, input_tokens=9, output_tokens=1) for row in a], priced)
+    assert differing.is_identical and differing.missing.endswith("they differ in tokens")
+    assert not Comparison("a", "b", "ok", a, b[1:]).is_identical, "a task has no partner"
+
+
+def test_loops_are_counted_in_the_round_of_the_first() -> None:
+    a, b = (arm(name, TEN, rounds=6, loop_round=3 if name == "a" else None) for name in "ab")
+    found = Comparison("a", "b", "ok", a, b).survival
+    assert [step.round for step in found.a.steps if step.share] == [3] and (found.a.events, found.b.events) == (10, 0)
+
+
+def test_comparison_names_its_experiment() -> None:
+    results = small(2).run_sync(show=False)
+    assert compare(results, "matrix", "off").experiment == results.plan.id == compare(results)[0].experiment
 
 
 def test_each_further_variant_is_compared_with_the_first_and_adjusted() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from property_settings import examples
 
 from agentnb import Agent, ToolCall
@@ -58,9 +61,93 @@ def test_plan_is_whole_or_refused(tmp_path: Path) -> None:
     plan = with_note(Plan("id", "hash", {"primary": "answered"}), "looked", "early")
     folder.keep_plan(plan)
     assert folder.plan() == plan
-    (folder.path / "experiment.plan").write_text("{")
-    with pytest.raises(StoreError, match="cannot be read"):
+    path = folder.path / "experiment.plan"
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        for byte in (0xFF, 0, whole[place] ^ 1, *b'} "'):
+            damaged = whole[:place] + bytes([byte]) + whole[place + 1 :]
+            path.write_bytes(damaged)
+            if damaged != whole:
+                with pytest.raises(StoreError, match=r"experiment\.plan is damaged: .*another folder"):
+                    folder.plan()
+    path.write_bytes(b"")
+    with pytest.raises(StoreError, match="is damaged"):
         folder.plan()
+
+
+def test_plan_of_an_earlier_version_has_no_seal(tmp_path: Path) -> None:
+    folder = ExperimentFolder(tmp_path / "exp")
+    plan = Plan("id", "hash", {"primary": "answered"})
+    folder.keep_plan(plan)
+    path = folder.path / "experiment.plan"
+    whole = path.read_bytes().rpartition(b"\n")[0]
+    path.write_bytes(whole + b"\n")
+    assert folder.plan() == plan
+    for place in range(len(whole)):
+        path.write_bytes(whole[:place] + b"\xff" + whole[place + 1 :])
+        with pytest.raises(StoreError, match=r"experiment\.plan is damaged: "):
+            folder.plan()
+
+
+def test_damaged_rows_are_left_out(tmp_path: Path) -> None:
+    folder = ExperimentFolder(tmp_path / "exp")
+    for key in "abc":
+        folder.add(row(key, primary="ok", status="completed", values={"ok": True}), None)
+    path = folder.path / "experiment.rows"
+    whole = path.read_bytes()
+    for place in (1, whole.index(b"r-a"), whole.index(b"\n") - 2):
+        path.write_bytes(whole[:place] + b"\xff" + whole[place + 1 :])
+        assert [*folder.rows()] == ["b", "c"] and [*assessments_of_rows(folder.path)][-2:] == ["r-b", "r-c"]
+
+
+class FullDisk:
+    """A disk with room for so many more bytes of rows."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+        self.room, self._write = room, os.write
+        monkeypatch.setattr("agentnb.experiments.results.folder.os.write", self.write)
+
+    def write(self, descriptor: int, data: bytes) -> int:
+        if not self.room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written = self._write(descriptor, data[: self.room])
+        self.room -= written
+        return written
+
+
+def test_full_disk_is_an_error_and_no_row_is_lost_by_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = ExperimentFolder(tmp_path / "exp")
+    with folder.locked():
+        folder.add(row("a"), None)
+        disk = FullDisk(monkeypatch, 20)
+        with pytest.raises(StoreError, match=r"experiment\.rows cannot be written: No space left on device\. Make room"):
+            folder.add(row("b"), None)
+    disk.room = 10_000
+    with folder.locked():
+        folder.add(row("c"), None)
+        folder.add(row("b"), None)
+    assert [*folder.rows()] == ["a", "c", "b"]
+
+
+def test_file_that_cannot_be_written_is_named(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    plan = Plan("id", "hash", {})
+    for name, write in {
+        "experiment.plan": lambda folder: folder.keep_plan(plan),
+        "experiment.lock": lambda folder: folder.locked().__enter__(),
+        "experiment.rows": lambda folder: folder.add(row("a"), None),
+        "experiment.covered": lambda folder: folder.cover(False),
+    }.items():
+        with subtests.test(name):
+            folder = ExperimentFolder(tmp_path / name)
+            (folder.path / name).mkdir(parents=True)
+            with pytest.raises(StoreError, match=f"{name} cannot be written: .*Make room"):
+                write(folder)
+    folder = ExperimentFolder(tmp_path / "other")
+    folder.keep_plan(plan)
+    (folder.path / "experiment.plan.new").mkdir()
+    with pytest.raises(StoreError, match="cannot be written"):
+        folder.keep_plan(replace(plan, hash="other"))
+    assert folder.plan() == plan
 
 
 def test_primary_decides_the_outcome_of_runs(tmp_path: Path, subtests: pytest.Subtests) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ from small_experiments import CHATTY, TwoRounds, check_line, rows, small
 
 from agentnb import Experiment, settings
 from agentnb.agent.portable import to_bytes
-from agentnb.errors import SettingsError
+from agentnb.detect.run import Run
+from agentnb.errors import SettingsError, StoreError
 from agentnb.experiments.running.rate import SharedLimits
 from agentnb.models.transport.connections import Endpoint
 from agentnb.testing import LoopbackServer
@@ -38,6 +40,34 @@ def test_dead_worker_is_replaced_and_its_cells_are_made_anew(tmp_path: Path) -> 
     results = small(4, folder=tmp_path / "exp", agent=two_rounds(check_line), **WORKERS).run_sync(show=False)
     assert results.missing == 0 and not results.failures
     assert any(row.redone for row in results.rows) and len([*(tmp_path / "exp").glob("*.jsonl")]) == 8
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows bounds no files")
+@pytest.mark.slow("a worker process that is started")
+def test_worker_leaves_endless_checks_behind_and_reports_a_log_without_room(tmp_path: Path) -> None:
+    def check_line(name: str) -> str:
+        """Check a line of the plant."""
+        if len([*(tmp_path / "exp").glob("*.jsonl")]) == 2:
+            import resource
+
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
+        return f"{name} ok"
+
+    def endless(run: Run) -> bool:
+        while run.tags:
+            pass
+        return True
+
+    given = {"folder": tmp_path / "exp", "models": ["simulated:disciplined"], "primary": "answered", "check_seconds": 0.1}
+    experiment = small(
+        2, {"a": "off"}, checks=[endless], agent={"tools": [check_line]}, executor="processes", places=1, **given
+    )
+    with pytest.raises(StoreError, match=r"could not be written: .*File too large"):
+        experiment.run_sync(show=False)
+    results = experiment.results()
+    assert (results.missing, results.failures) == (1, {})
+    told = "a check raised for 1 runs, whose values are unknown (endless: TooSlow: it took longer than 0.1 s)"
+    assert told in results.notes
 
 
 @pytest.mark.nightly("by day an experiment that was killed goes on")
@@ -101,12 +131,12 @@ def test_refusal_in_one_worker_slows_the_others() -> None:
     workers += [SharedLimits(2, pass_on(place)) for place in range(2)]
     endpoint = Endpoint("openai", None, None, "OPENAI_API_KEY")
     first, second = (one.limits.of(endpoint) for one in workers)
-    assert first.own.allowed == second.own.allowed == 16  # type: ignore[attr-defined]
+    assert first.allowed == second.allowed == 16  # type: ignore[attr-defined]
     first.was_refused(30.0, 60.0)
     for limiter in (first, second):
-        assert limiter.own.allowed == 8 and limiter.own.closed_for > 50  # type: ignore[attr-defined]
+        assert limiter.allowed == 8 and limiter.closed_for > 50  # type: ignore[attr-defined]
     second.went_well()
-    assert (first.own.allowed, second.own.allowed) == (8, 9)  # type: ignore[attr-defined]
+    assert (first.allowed, second.allowed) == (8, 9)  # type: ignore[attr-defined]
 
 
 def test_runs_travel_with_their_consent() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import strategies as st
 
 from agentnb.experiments.statistics.paired import Difference, estimate_difference
@@ -10,8 +12,8 @@ Values = list[list[float]]
 
 
 @st.composite
-def two_arms(draw: st.DrawFn, min_tasks: int = 5, max_tasks: int = 40) -> tuple[Values, Values]:
-    """Passes and fails, or numbers of two decimals, of the same tasks in both arms, on both sides of 30 tasks."""
+def two_arms(draw: st.DrawFn, min_tasks: int = 6, max_tasks: int = 40) -> tuple[Values, Values]:
+    """Passes and fails, or numbers of two decimals, of the same tasks in both arms."""
     tasks = draw(st.integers(min_tasks, max_tasks))
     value = draw(st.sampled_from([st.sampled_from([0.0, 1.0]), st.integers(-300, 300).map(lambda number: number / 100)]))
     repeats = draw(st.integers(1, 3))
@@ -19,7 +21,7 @@ def two_arms(draw: st.DrawFn, min_tasks: int = 5, max_tasks: int = 40) -> tuple[
     return draw(arm), draw(arm)
 
 
-def estimated(a: Values, b: Values, **options: float) -> Difference:
+def estimated(a: Values, b: Values, **options: Any) -> Difference:
     """The difference of arms that have enough tasks."""
     difference = estimate_difference(a, b, **options)
     assert isinstance(difference, Difference)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from pathlib import Path
+from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
@@ -18,10 +18,10 @@ from scipy import stats
 
 from agentnb.advice import Install
 from agentnb.errors import SettingsError
+from agentnb.experiments.statistics.clusters import estimate_mean
 from agentnb.experiments.statistics.paired import estimate_difference
+from agentnb.experiments.statistics.sign_flips import flip_signs
 from agentnb.experiments.statistics.tasks import TooFewTasks
-
-PINGOUIN = json.loads(Path(__file__).with_name("pingouin_numbers.json").read_text(encoding="utf-8"))
 
 
 def drawn(tasks: int, repeats: int, *, shift: float = 0.1, seed: int = 29) -> tuple[Values, Values]:
@@ -31,65 +31,121 @@ def drawn(tasks: int, repeats: int, *, shift: float = 0.1, seed: int = 29) -> tu
     return a.tolist(), b.tolist()
 
 
-def test_difference_equals_clustered_regression_of_statsmodels(subtests: pytest.Subtests) -> None:
-    import statsmodels.api as sm
-
-    for tasks, repeats in ((30, 1), (30, 3), (55, 4)):
+def test_p_is_the_larger_of_those_of_flips_and_of_t(subtests: pytest.Subtests) -> None:
+    for tasks, repeats in ((6, 1), (12, 2), (29, 1), (30, 1), (55, 4)):
         with subtests.test(f"{tasks} tasks, {repeats} repeats"):
-            a, b = drawn(tasks, repeats)
-            runs = np.subtract(a, b).ravel()
-            groups = np.repeat(np.arange(tasks), repeats)
-            fit = sm.OLS(runs, np.ones(len(runs))).fit(cov_type="cluster", cov_kwds={"groups": groups}, use_t=True)
-            difference = estimated(a, b)
-            assert difference.value == approx(fit.params[0], abs=1e-9)
-            assert difference.interval == approx(tuple(fit.conf_int()[0]), abs=1e-9)
-            assert difference.p_value == approx(fit.pvalues[0], abs=1e-9)
-            assert difference.deviation / tasks**0.5 == approx(fit.bse[0], abs=1e-9)
-            assert (difference.tasks, difference.method) == (tasks, "clustered_t")
+            a, b = drawn(tasks, repeats, shift=0.3)
+            values = np.subtract(np.mean(a, axis=1), np.mean(b, axis=1))
+            difference, test, flips = estimated(a, b), stats.ttest_1samp(values, 0), flip_signs(values)
+            assert difference.value == approx(values.mean(), abs=1e-9)
+            assert difference.p_value == approx(max(test.pvalue, flips.p_value()), abs=1e-9)
+            of_t, of_flips = test.confidence_interval(), flips.interval(0.05)
+            assert difference.interval == approx((min(of_t.low, of_flips[0]), max(of_t.high, of_flips[1])), abs=1e-9)
 
 
-def test_difference_equals_paired_t_of_scipy_and_pingouin(subtests: pytest.Subtests) -> None:
-    for number, row in enumerate(PINGOUIN["difference"]):
-        with subtests.test(f"data {number}"):
-            difference = estimated([[value] for value in row["a"]], [[value] for value in row["b"]], confidence=0.9)
-            test = stats.ttest_rel(row["a"], row["b"])
-            assert difference.p_value == approx(row["p_value"], abs=1e-9) == approx(test.pvalue, abs=1e-9)
-            assert difference.interval == approx(tuple(test.confidence_interval(0.9)), abs=1e-9)
+def test_error_of_passes_is_at_most_the_level_at_any_size(subtests: pytest.Subtests) -> None:
+    shares = np.arange(1, 101) / 100
+    for tasks in (6, 8, 15, 29, 30, *size((), nightly=(31, 50, 75, 100))):
+        with subtests.test(f"{tasks} tasks"):
+            errors = np.zeros(len(shares))
+            for up, down in product(range(tasks + 1), repeat=2):
+                if up + down <= tasks and up >= down and passes_p_value(up, down, tasks) < 0.05:
+                    errors += (1 + (up != down)) * stats.multinomial.pmf(
+                        (up, down, tasks - up - down), tasks, np.stack([shares / 2, shares / 2, 1 - shares], axis=1)
+                    )
+            assert errors.mean() <= 0.05 and errors.max() <= 0.07
 
 
-def test_few_tasks_equal_permutation_test_of_scipy(subtests: pytest.Subtests) -> None:
-    rng = np.random.default_rng(29)
-    cases = {
-        "normal": rng.normal(0.3, 0.5, 10),
-        "fifteen tasks": rng.normal(0.2, 0.5, 15),
-        "passes with ties": np.array([0, 1, 1, 0, 0, -1, 1, 1, 0, 1.0]),
-        "thirds with ties": np.array([1, 2, -1, 0, 1, 1, -2, 2]) / 3,
-        "two other than zero": np.array([0, 0, 0, 0, 1, 1.0]),
-        "far from zero": rng.normal(5, 0.1, 8),
-        "mean of zero": np.array([1, -1, 2, -2, 0.5, -0.5]),
-        "tenths, which floats miss": np.array([0.1, 0.2, -0.3, 0.1, 0.2, 0.3, 0.7]),
-    }
-    for name, values in cases.items():
-        with subtests.test(name):
-            test = stats.permutation_test(
-                (values,), lambda x, axis: x.mean(axis), permutation_type="samples", vectorized=True, n_resamples=2**15
-            )
-            difference = estimated([[value] for value in values], [[0.0]] * len(values))
-            assert difference.p_value == approx(test.pvalue, abs=1e-9)
-            assert difference.method == "sign_flips"
+def passes_p_value(up: int, down: int, tasks: int) -> float:
+    """The p value where so many tasks pass in one arm only, and all others in both."""
+    rest = tasks - up - down
+    return estimated([[1.0]] * up + [[0.0]] * down + [[1.0]] * rest, [[0.0]] * up + [[1.0]] * (down + rest)).p_value
 
 
-def test_thirty_tasks_are_the_first_with_a_t_interval(subtests: pytest.Subtests) -> None:
-    for tasks, method in {5: "sign_flips", 29: "sign_flips", 30: "clustered_t"}.items():
-        with subtests.test(str(tasks)):
-            assert estimated(*drawn(tasks, 2)).method == method
+def test_thirtieth_task_changes_no_rule() -> None:
+    for tasks in (28, 29, 30, 31):
+        assert passes_p_value(6, 0, tasks) == approx(2 / 2**6, rel=0.05) and passes_p_value(5, 0, tasks) == approx(2 / 2**5)
 
 
-def test_under_five_tasks_say_what_is_missing() -> None:
-    a, b = drawn(6, 2)
-    assert estimate_difference(a[:4], b[:4]) == TooFewTasks(tasks=4, left_out=0, required=5)
+def test_interval_of_passes_covers_rare_differences(subtests: pytest.Subtests) -> None:
+    for tasks in size((29,), nightly=(15, 29, 50)):
+        for up, down in ((0.05, 0.01), (0.1, 0.0), (0.2, 0.01), (0.5, 0.05)):
+            with subtests.test(f"{tasks} tasks, {up} and {down}"):
+                missed = 0.0
+                for ups, downs in product(range(tasks + 1), repeat=2):
+                    chance = stats.multinomial.pmf((ups, downs, tasks - ups - downs), tasks, (up, down, 1 - up - down))
+                    if chance > 1e-5:
+                        interval = passes_interval(ups, downs, tasks)
+                        missed += chance * (interval is not None and not interval[0] <= up - down <= interval[1])
+                assert missed <= 0.063
+
+
+@cache
+def passes_interval(up: int, down: int, tasks: int) -> tuple[float, float] | None:
+    rest = tasks - up - down
+    return estimated([[1.0]] * up + [[0.0]] * down + [[1.0]] * rest, [[0.0]] * up + [[1.0]] * (down + rest)).interval
+
+
+def test_models_and_repeats_are_no_units_of_their_own() -> None:
+    a, b = drawn(8, 2, shift=0.5)
+    twice = estimated(a + a, b + b, tasks=[*range(8)] * 2)
+    assert twice == estimated(a, b)._replace(sizes=(1,) * 8)
+    assert isinstance(estimate_difference(a[:5] * 3, b[:5] * 3, tasks=[*range(5)] * 3), TooFewTasks)
+
+
+def test_tasks_weigh_alike_whatever_their_models_repeats_and_cluster() -> None:
+    a: Values = [[1.0] * 9, [0.0], [1.0, 0.0], *[[0.0]] * 5]
+    assert estimated(a, [[0.0]] * 8).value == approx(1.5 / 8)
+    assert estimated(a, [[0.0]] * 8, tasks=[0, 0, 1, 2, 3, 4, 5, 6]).value == approx(1.0 / 7)
+    clustered = estimated([[-1.0]] * 5 + [[1.0]] * 20, [[0.0]] * 25, clusters=[*range(5), *["large"] * 20])
+    assert clustered.value == approx(15 / 25) and clustered.sizes == (1, 1, 1, 1, 1, 20)
+
+
+def test_clusters_have_the_error_of_bell_and_mccaffrey() -> None:
+    sizes = [1, 1, 2, 6, 6, 3, 1, 9]
+    values = [list(np.random.default_rng(size).normal(0, 1, size)) for size in sizes]
+    groups, values_of_tasks = np.repeat(np.arange(8), sizes), np.concatenate(values)
+    tasks = len(groups)
+    left = np.eye(tasks) - 1 / tasks
+    variance, columns = 0.0, []
+    for cluster in range(8):
+        inside = np.flatnonzero(groups == cluster)
+        roots, vectors = np.linalg.eigh(left[np.ix_(inside, inside)])
+        adjusted = vectors @ np.diag(roots**-0.5) @ vectors.T
+        variance += float((adjusted @ (left @ values_of_tasks)[inside]).sum() / tasks) ** 2
+        columns.append(left[:, inside] @ adjusted.sum(axis=1) / tasks)
+    product_of_columns = np.array(columns) @ np.array(columns).T
+    freedom = np.trace(product_of_columns) ** 2 / (product_of_columns**2).sum()
+    assert estimate_mean([*map(sum, values)], sizes) == approx((values_of_tasks.mean(), variance**0.5, freedom))
+    assert estimate_mean([*map(sum, values)], [3] * 8)[2] == approx(7)
+
+
+def test_interval_covers_the_mean_over_tasks_of_unequal_clusters() -> None:
+    rng, missed = np.random.default_rng(SEED), 0
+    for _ in range(EXPERIMENTS):
+        sizes = rng.choice((1, 1, 1, 6), 26)
+        effects = rng.normal(np.where(sizes == 1, -0.4, 0.2), 0.3)  # over tasks 0
+        of_tasks, clusters = np.repeat(effects, sizes), np.repeat(np.arange(26), sizes)
+        a = [[value] for value in rng.normal(of_tasks, 0.3)]
+        interval = estimated(a, [[0.0]] * len(a), clusters=clusters.tolist()).interval
+        missed += interval is None or not interval[0] <= 0 <= interval[1]
+    assert missed / EXPERIMENTS <= bounds_of(0.05)[1]
+
+
+def test_under_six_clusters_say_what_is_missing() -> None:
+    a, b = drawn(7, 2)
+    assert estimate_difference(a[:5], b[:5]) == TooFewTasks(tasks=5, left_out=0, required=6)
+    assert estimate_difference(a, b, clusters=[0, 0, 0, 1, 2, 3, 4]) == TooFewTasks(tasks=5, left_out=0)
     a[1], b[2] = [], []
-    assert estimate_difference(a, b) == TooFewTasks(tasks=4, left_out=2, required=5)
+    assert estimate_difference(a, b) == TooFewTasks(tasks=5, left_out=2)
+
+
+def test_unit_without_a_partner_is_out_of_its_cluster() -> None:
+    a, b = drawn(9, 1)
+    clusters = ["x", "x", *range(7)]
+    expected = estimated(a[1:], b[1:], clusters=clusters[1:])
+    b[0] = []
+    assert estimated(a, b, clusters=clusters) == expected._replace(left_out=1)
 
 
 def test_tasks_without_a_value_are_left_out_and_counted() -> None:
@@ -99,35 +155,28 @@ def test_tasks_without_a_value_are_left_out_and_counted() -> None:
     assert estimated(a, b) == expected._replace(left_out=2)
 
 
-def test_tasks_weigh_the_same_whatever_their_repeats() -> None:
-    a: Values = [[1.0] * 9, [0.0], [1.0, 0.0], [0.0], [1.0]]
-    assert estimated(a, [[0.0]] * 5).value == approx(2.5 / 5)
-
-
 def test_equal_differences_have_no_interval(subtests: pytest.Subtests) -> None:
     limit = stats.binomtest(0, 12, alternative="less").proportion_ci(0.95).high
     cases = {
-        "none differs": (0.0, 0.0, "none_differs", 1.0),
-        "all differ alike": (1.0, 0.0, "all_differ_alike", 2 / 2**12),
-        "rounding errors": (0.1 + 0.2, 0.3, "none_differs", 1.0),
+        "none differs": (0.0, 0.0, 1.0),
+        "all differ alike": (1.0, 0.0, 2 / 2**12),
+        "rounding errors": (0.1 + 0.2, 0.3, 1.0),
     }
-    for name, (of_a, of_b, method, p_value) in cases.items():
+    for name, (of_a, of_b, p_value) in cases.items():
         with subtests.test(name):
             difference = estimated([[of_a]] * 12, [[of_b]] * 12)
-            assert (difference.interval, difference.method, difference.p_value) == (None, method, approx(p_value))
+            assert (difference.interval, difference.p_value) == (None, approx(p_value))
             assert difference.max_exception_share == approx(limit, abs=1e-9)
             assert difference.value == approx(of_a - of_b)
-    assert estimated([[0.1 + 0.2], *[[0.3]] * 11], [[0.3]] * 12).method == "none_differs"
+    assert estimated([[0.1 + 0.2], *[[0.3]] * 11], [[0.3]] * 12).interval is None
     assert estimated([[1.0], *[[0.0]] * 11], [[0.0]] * 12).max_exception_share is None
 
 
-def test_five_tasks_cannot_reject_at_95_per_cent() -> None:
-    a: Values = [[1.0], [2.0], [3.0], [4.0], [5.0]]
-    assert estimated(a, [[0.0]] * 5).interval == (-np.inf, np.inf)
-    assert estimated(a, [[0.0]] * 5, confidence=0.9).interval == (1.0, 5.0)
+number_arms = two_arms(max_tasks=15).filter(lambda arms: any(value not in (0, 1) for task in arms[0] for value in task))
+"""Of passes and fails t depends on where 0 is, and of more tasks the choice of flips does."""
 
 
-@examples(500)
+@examples(200)
 @given(two_arms(), st.sampled_from([0.8, 0.9, 0.95, 0.99]))
 def test_p_is_small_exactly_if_interval_excludes_zero(arms: tuple[Values, Values], confidence: float) -> None:
     difference = estimated(*arms, confidence=confidence)
@@ -146,7 +195,7 @@ def test_p_at_its_level_keeps_zero_inside(subtests: pytest.Subtests) -> None:
                 at, above = (
                     estimated(a, [[0.0]] * tasks, confidence=1 - level).interval for level in (p_value, 1.01 * p_value)
                 )
-                assert at is not None and above is not None and at[0] <= 0 < above[0]
+                assert at is not None and above is not None and at[0] <= 1e-9 < above[0]
 
 
 def test_rounding_errors_do_not_part_p_and_interval() -> None:
@@ -156,7 +205,7 @@ def test_rounding_errors_do_not_part_p_and_interval() -> None:
         difference = estimated(a, [[0.0]] * 9)
         if difference.p_value < 1:
             at = estimated(a, [[0.0]] * 9, confidence=1 - difference.p_value).interval
-            assert at is not None and at[0] <= 0 <= at[1]
+            assert at is not None and at[0] <= 1e-9 and at[1] >= -1e-9
 
 
 @examples(200)
@@ -170,7 +219,7 @@ def test_swapped_arms_negate_the_difference(arms: tuple[Values, Values]) -> None
 
 
 @examples(200)
-@given(two_arms(), st.integers(-100, 100))
+@given(number_arms, st.integers(-100, 100))
 def test_a_constant_added_to_an_arm_shifts_the_interval(arms: tuple[Values, Values], constant: int) -> None:
     a, b = arms
     one, other = estimated(a, b), estimated([[value + constant for value in task] for task in a], b)
@@ -210,12 +259,11 @@ def test_missing_scipy_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_interval_covers_the_true_difference(subtests: pytest.Subtests) -> None:
-    low, high = bounds_of(0.95)
-    assert high - low == approx(size(0.062, nightly=0.033), abs=0.001)
-    for rates in ((0.5, 0.7), (0.5, 0.5), (0.7, 0.7)):
-        for clustering in (0, 0.3, 0.7):
+    low, _ = bounds_of(0.95)
+    for rates in ((0.5, 0.7), (0.7, 0.7)):
+        for clustering in (0, 0.7):
             with subtests.test(f"{rates}, clustering {clustering}"):
-                assert low <= measure_coverage(rates, clustering, tasks=30) <= high
+                assert low <= measure_coverage(rates, clustering, tasks=30) <= 0.995
 
 
 def test_sign_flips_cover_a_normal_mean(subtests: pytest.Subtests) -> None:
@@ -240,8 +288,8 @@ def test_coverage_without_a_promise_is_printed() -> None:
 @pytest.mark.slow("2,000 experiments of each kind")
 @pytest.mark.nightly("by day with 30 tasks and 3 repeats")
 def test_interval_covers_with_more_tasks_and_other_repeats(subtests: pytest.Subtests) -> None:
-    low, high = bounds_of(0.95)
+    low, _ = bounds_of(0.95)
     for tasks, repeats in ((30, 1), (30, 10), (60, 3), (100, 3)):
         for clustering in (0, 0.3, 0.7):
             with subtests.test(f"{tasks} tasks, {repeats} repeats, clustering {clustering}"):
-                assert low <= measure_coverage((0.5, 0.7), clustering, tasks=tasks, repeats=repeats) <= high
+                assert low <= measure_coverage((0.5, 0.7), clustering, tasks=tasks, repeats=repeats) <= 0.995

@@ -57,9 +57,17 @@ def test_tasks_with_zero_or_one_have_wilson_intervals(subtests: pytest.Subtests)
             assert share.method == "wilson" and share.interval == approx(wilson, abs=1e-6)
 
 
-def test_under_five_tasks_have_no_band() -> None:
-    share = estimate_all_pass(TASKS[:4])[0]
-    assert (share.interval, share.method, share.tasks) == (None, None, 4) and share.value is not None
+def test_under_six_tasks_have_no_band() -> None:
+    share = estimate_all_pass(TASKS[:5])[0]
+    assert (share.interval, share.method, share.tasks) == (None, None, 5) and share.value is not None
+
+
+def test_models_of_a_task_are_averaged_and_are_no_tasks() -> None:
+    one = [[1, 1], [0, 0], [1, 0], [1, 1], [1, 1], [0, 0]]
+    other = [[0, 0], [0, 0], [1, 1], [1, 1], [0, 0], [1, 1]]
+    share = estimate_all_pass(one + other, tasks=[*range(6)] * 2)[1]
+    assert (share.value, share.tasks) == (approx((0.5 + 0 + 0.5 + 1 + 0.5 + 0.5) / 6), 6)
+    assert estimate_all_pass(one + other)[1].tasks == 12 and share.method == "bootstrap"
 
 
 def test_scores_are_refused() -> None:

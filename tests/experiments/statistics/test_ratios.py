@@ -26,33 +26,23 @@ def ratio_of(a: list[list[float]], b: list[list[float]]) -> Ratio:
     return ratio
 
 
-def test_ratio_equals_t_test_of_logarithms_in_scipy() -> None:
-    a, b = drawn(40)
-    ratio = ratio_of(a, b)
-    logs = np.log(np.mean(a, axis=1) / np.mean(b, axis=1))
-    test = stats.ttest_1samp(logs, 0)
-    assert ratio.value == approx(stats.gmean(np.exp(logs)), abs=1e-9)
-    assert ratio.interval == approx(tuple(np.exp(test.confidence_interval())), abs=1e-9)
-    assert ratio.p_value == approx(test.pvalue, abs=1e-9) and ratio.method == "clustered_t"
-    assert ratio.deviation == approx(logs.std(ddof=1), abs=1e-9)
-
-
-def test_few_tasks_flip_the_signs_of_logarithms() -> None:
-    a, b = drawn(12)
-    ratio = ratio_of(a, b)
-    logs = np.log(np.mean(a, axis=1) / np.mean(b, axis=1))
-    difference = estimated([[value] for value in logs], [[0.0]] * 12)
-    assert ratio.method == "sign_flips" and difference.interval is not None
-    assert (ratio.p_value, ratio.interval) == (difference.p_value, approx(tuple(np.exp(difference.interval))))
+def test_ratio_is_the_difference_of_logarithms(subtests: pytest.Subtests) -> None:
+    for tasks in (12, 40):
+        with subtests.test(str(tasks)):
+            a, b = drawn(tasks)
+            ratio, logs = ratio_of(a, b), np.log(np.mean(a, axis=1) / np.mean(b, axis=1))
+            difference = estimated([[value] for value in logs], [[0.0]] * tasks)
+            assert ratio.value == approx(stats.gmean(np.exp(logs)), abs=1e-9) and difference.interval is not None
+            assert (ratio.p_value, ratio.interval) == (approx(difference.p_value), approx(tuple(np.exp(difference.interval))))
 
 
 def test_swapped_arms_invert_the_ratio(subtests: pytest.Subtests) -> None:
-    for tasks in (5, 12, 40):
+    for tasks in (12, 40):
         with subtests.test(str(tasks)):
             a, b = drawn(tasks)
             one, other = ratio_of(a, b), ratio_of(b, a)
             assert other.value == approx(1 / one.value) and one.interval is not None and other.interval is not None
-            assert one.interval == (approx((1 / other.interval[1], 1 / other.interval[0])) if tasks > 5 else (0, np.inf))
+            assert one.interval == approx((1 / other.interval[1], 1 / other.interval[0]))
 
 
 def test_missing_and_zero_values_leave_their_task_out() -> None:
@@ -69,4 +59,4 @@ def test_nothing_left_says_what_is_missing() -> None:
 
 def test_equal_values_have_a_ratio_without_interval() -> None:
     ratio = ratio_of([[20.0]] * 6, [[10.0]] * 6)
-    assert (ratio.value, ratio.interval, ratio.method) == (approx(2), None, "all_differ_alike")
+    assert (ratio.value, ratio.interval) == (approx(2), None)

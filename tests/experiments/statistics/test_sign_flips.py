@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
+from scipy import stats
 
 from agentnb.experiments.statistics.sign_flips import flip_signs
 
@@ -22,7 +25,7 @@ def exact_p_value(differences: np.ndarray) -> float:
 
 
 def test_chosen_flips_err_in_no_direction(subtests: pytest.Subtests) -> None:
-    for tasks in range(16, 30):
+    for tasks in (16, 22, 29):
         with subtests.test(f"{tasks} tasks"):
             rng = np.random.default_rng(29)
             drawn = rng.normal(2.1 / tasks**0.5, 1, (100, tasks))
@@ -31,13 +34,13 @@ def test_chosen_flips_err_in_no_direction(subtests: pytest.Subtests) -> None:
             assert abs(np.mean(errors) - 1) < 0.025 and max(np.abs(np.subtract(errors, 1))) < 0.12
 
 
-def test_tasks_that_do_not_differ_change_no_p_value(subtests: pytest.Subtests) -> None:
-    for ups, downs in ((5, 0), (7, 1), (9, 2), (6, 6)):
-        for tasks in (16, 22, 29):
+def test_up_to_fifteen_tasks_that_differ_have_exact_p_values(subtests: pytest.Subtests) -> None:
+    for ups, downs in ((5, 0), (7, 1), (9, 2), (6, 6), (12, 3)):
+        for tasks in (16, 22, 34):
             with subtests.test(f"{ups} up, {downs} down, {tasks} tasks"):
                 differences = np.array([1.0] * ups + [-1.0] * downs + [0.0] * (tasks - ups - downs))
                 exact = exact_p_value(differences)
-                assert flip_signs(differences).p_value() == pytest.approx(exact, rel=0.12)
+                assert flip_signs(differences).p_value() == pytest.approx(exact, rel=1e-9)
 
 
 def test_p_value_falls_on_both_sides_of_the_mean() -> None:
@@ -55,3 +58,42 @@ def test_interval_is_the_range_of_means_that_are_not_rejected(subtests: pytest.S
             low, high = test.interval(0.05)
             assert all(test.p_value(theta) >= 0.05 for theta in np.linspace(low, high, 50))
             assert test.p_value(low - 1e-6) < 0.05 and test.p_value(high + 1e-6) < 0.05
+
+
+def test_few_tasks_equal_permutation_test_of_scipy(subtests: pytest.Subtests) -> None:
+    rng = np.random.default_rng(29)
+    cases = {
+        "normal": rng.normal(0.3, 0.5, 10),
+        "fifteen tasks": rng.normal(0.2, 0.5, 15),
+        "passes with ties": np.array([0, 1, 1, 0, 0, -1, 1, 1, 0, 1.0]),
+        "thirds with ties": np.array([1, 2, -1, 0, 1, 1, -2, 2]) / 3,
+        "two other than zero": np.array([0, 0, 0, 0, 1, 1.0]),
+        "far from zero": rng.normal(5, 0.1, 8),
+        "mean of zero": np.array([1, -1, 2, -2, 0.5, -0.5]),
+        "tenths, which floats miss": np.array([0.1, 0.2, -0.3, 0.1, 0.2, 0.3, 0.7]),
+    }
+    for name, values in cases.items():
+        with subtests.test(name):
+            test = stats.permutation_test(
+                (values,), lambda x, axis: x.mean(axis), permutation_type="samples", vectorized=True, n_resamples=2**15
+            )
+            assert flip_signs(values).p_value() == pytest.approx(test.pvalue, abs=1e-9)
+
+
+def test_tasks_of_a_cluster_are_flipped_together() -> None:
+    totals, sizes = np.array([3.0, -1.0, 4.0, 0.5, 2.5, 1.0, -0.5]), np.array([4, 1, 3, 1, 2, 1, 1])
+    test = flip_signs(totals, sizes)
+    signs = np.array(list(product((1, -1), repeat=7)))
+    for theta in (0.0, 0.2, 0.7, 1.5):
+        sums = np.abs(signs @ (totals - theta * sizes))
+        assert test.p_value(theta) == pytest.approx(np.mean(sums >= sums[0] - 1e-12), abs=1e-12)
+
+
+def test_five_tasks_have_no_limits_at_95_per_cent() -> None:
+    test = flip_signs([1.0, 2.0, 3.0, 4.0, 5.0])
+    assert test.interval(0.05) == (-np.inf, np.inf) and test.interval(0.1) == (1.0, 5.0)
+
+
+def test_ten_thousand_tasks_are_flipped_in_little_memory() -> None:
+    drawn = np.random.default_rng(29).normal(0.02, 1, 10_000)
+    assert flip_signs(drawn).p_value() == pytest.approx(stats.ttest_1samp(drawn, 0).pvalue, abs=0.01)

@@ -1,73 +1,104 @@
-"""Rounds until an event in two arms."""
+"""Rounds until a loop in two arms, where completion is a competing end."""
 
 from __future__ import annotations
 
-import warnings
+import json
+from itertools import product
+from pathlib import Path
 
 import numpy as np
-from hypothesis import assume, given
-from hypothesis import strategies as st
-from property_settings import examples
+import pytest
 from pytest import approx
-from scipy import stats
 
 from agentnb.experiments.statistics.survival import compare_survival
+from agentnb.plots.survival import RunEnd
 
-Times = list[tuple[int, bool]]
-times = st.lists(st.tuples(st.integers(1, 12), st.booleans()), min_size=2, max_size=20)
-
-
-def censored(arm: Times) -> stats.CensoredData:
-    return stats.CensoredData.right_censored([time for time, _ in arm], [not has_event for _, has_event in arm])
+COMPRISK = json.loads(Path(__file__).with_name("comprisk_numbers.json").read_text(encoding="utf-8"))
 
 
-@examples(100)
-@given(times)
-def test_curves_and_intervals_equal_those_of_scipy(arm: Times) -> None:
-    assume(any(has_event for _, has_event in arm))
-    curve = stats.ecdf(censored(arm)).sf
-    steps = compare_survival(arm, [(1, False)]).a.steps
-    for step in steps:
-        assert step.share == approx(float(curve.evaluate(step.round)), abs=1e-9)
-    inner = [step for step in steps if 0 < step.share < 1]
-    if inner:
-        with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
-            limits = curve.confidence_interval(method="log-log")
-        for step in inner:
-            assert step.low == approx(float(limits.low.evaluate(step.round)), abs=1e-9)
-            assert step.high == approx(float(limits.high.evaluate(step.round)), abs=1e-9)
+def ends_of(*runs: tuple[object, int, str]) -> list[RunEnd]:
+    return [RunEnd(unit, at, end) for unit, at, end in runs]  # type: ignore[arg-type]
 
 
-@examples(100)
-@given(times, times)
-def test_p_equals_logrank_of_scipy_where_it_is_defined(a: Times, b: Times) -> None:
-    result = compare_survival(a, b)
-    with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
-        expected = stats.logrank(censored(a), censored(b))
-    if result.p_value is None:
-        assert np.isnan(expected.pvalue)
-    else:
-        assert (result.statistic, result.p_value) == approx((expected.statistic, expected.pvalue), abs=1e-9)
+def score_of(runs: list[tuple[int, str, str]]) -> float:
+    """Gray's score of the first arm, all runs of one unit."""
+    arms = [ends_of(*[(0, at, end) for at, end, arm in runs if arm == name]) for name in "ab"]
+    score = compare_survival(*arms).statistic
+    assert score is not None
+    return score
 
 
-def test_earlier_events_of_first_arm_are_positive() -> None:
-    early: Times = [(round_number, True) for round_number in (1, 1, 2, 2, 3, 3, 4)]
-    late: Times = [(round_number, True) for round_number in (5, 6, 6, 7, 8, 9, 9)]
-    result = compare_survival(early, late)
-    assert result.statistic is not None and result.statistic > 0 and result.p_value is not None and result.p_value < 0.05
-    assert (result.a.median, result.b.median, result.a.runs, result.a.events) == (2, 7, 7, 7)
+def test_score_of_gray_equals_that_of_comprisk(subtests: pytest.Subtests) -> None:
+    for number, row in enumerate(COMPRISK["gray"]):
+        with subtests.test(f"data {number}"):
+            assert score_of(row["runs"]) == approx(row["score"], abs=1e-9)
 
 
-def test_censored_runs_are_no_events() -> None:
-    result = compare_survival([(5, False)] * 6, [(5, False)] * 6)
-    assert (result.p_value, result.a.events, result.a.steps, result.a.median) == (None, 0, (), None)
-    assert compare_survival([], [(5, True)]).p_value is None
+def test_cumulative_incidence_equals_that_of_comprisk(subtests: pytest.Subtests) -> None:
+    for number, row in enumerate(COMPRISK["incidence"]):
+        with subtests.test(f"data {number}"):
+            arm = ends_of(*[(place, at, end) for place, (at, end) in enumerate(row["runs"])])
+            steps = compare_survival(arm, []).a.steps
+            assert {str(step.round): step.share for step in steps} == approx(row["shares"], abs=1e-9)
+            assert all(step.low <= step.share <= step.high for step in steps) and steps[-1].low < steps[-1].high
 
 
-def test_round_that_no_run_survives_defines_no_test() -> None:
-    result = compare_survival([(1, False), (2, True)], [(1, False), (2, True)])
-    assert (result.statistic, result.p_value, result.a.events) == (None, None, 1)
+def test_p_is_the_share_of_swaps_of_whole_tasks() -> None:
+    rng = np.random.default_rng(29)
+    runs = [
+        (task, int(rng.integers(1, 5 + 3 * (arm == "b"))), str(rng.choice(["loop", "completed", "censored"])), arm)
+        for task, arm, _ in product(range(7), "ab", range(2))
+    ]
+    scores = []
+    for swapped in product((False, True), repeat=7):
+        named = [(at, end, "ab"[(arm == "b") != swapped[task]]) for task, at, end, arm in runs]
+        scores.append(abs(score_of(named)))
+    arms = [ends_of(*[run[:3] for run in runs if run[3] == name]) for name in "ab"]
+    result = compare_survival(*arms)
+    assert result.p_value == approx(np.mean(np.array(scores) >= scores[0] - 1e-9)) and result.units == 7
 
 
-def test_median_is_the_round_that_half_of_the_runs_survive() -> None:
-    assert compare_survival([(1, True), (2, True)], [(3, False)]).a.median == 1
+def test_completed_runs_of_other_lengths_make_no_difference() -> None:
+    loops = [(task, 4, "loop") for task in range(20)]
+    long, short = ([*loops, *[(task, at, "completed") for task in range(20)]] for at in (9, 2))
+    result = compare_survival(ends_of(*long), ends_of(*short))
+    assert result.p_value == 1 and result.a.steps[-1].share == result.b.steps[-1].share == 0.5
+    assert (result.a.runs, result.a.events, result.a.completed) == (40, 20, 20)
+
+
+def test_runs_of_a_task_are_no_evidence_of_their_own() -> None:
+    early, late = [(task, 2, "loop") for task in range(6)], [(task, 8, "loop") for task in range(6)]
+    once, often = compare_survival(ends_of(*early), ends_of(*late)), compare_survival(ends_of(*early * 9), ends_of(*late * 9))
+    assert once.p_value == often.p_value == approx(2 / 2**6) and once.statistic == approx(3) and often.statistic == approx(27)
+    assert once.a.steps[0][2:] == often.a.steps[0][2:]
+
+
+def test_alike_arms_are_seldom_told_apart() -> None:
+    rng, alarms = np.random.default_rng(29), 0
+    for _ in range(80):
+        level = rng.random(12)
+        arms = [
+            ends_of(*[(t, int(rng.integers(1, 9)), "loop" if rng.random() < level[t] else "completed") for t in range(12)] * 3)
+            for _ in "ab"
+        ]
+        p_value = compare_survival(*arms).p_value
+        alarms += p_value is not None and p_value < 0.05
+    assert alarms <= 11  # the bound of 99.9 per cent for a share of .05
+
+
+def test_nothing_is_said_without_a_loop_under_six_tasks_or_without_a_partner(subtests: pytest.Subtests) -> None:
+    six, other = [(task, 3, "loop") for task in range(6)], [(task, 3, "completed") for task in range(6)]
+    cases = {
+        "no loop": (other, other, (None, None, 6, 0)),
+        "five tasks": (six[:5], other[:5], (2.5, None, 5, 0)),
+        "one task in one arm": (six, other[:5], (2.5, None, 5, 1)),
+        "no runs": ([], six, (None, None, 0, 6)),
+    }
+    for name, (a, b, expected) in cases.items():
+        with subtests.test(name):
+            assert compare_survival(ends_of(*a), ends_of(*b))[2:] == expected
+
+
+def test_intervals_say_nothing_under_six_tasks() -> None:
+    (step,) = compare_survival(ends_of((1, 2, "loop"), (2, 3, "completed")), []).a.steps
+    assert step == (2, 2, 0.5, 0.0, 1.0)

@@ -13,15 +13,15 @@ from made_results import results_of
 from agentnb.experiments.design import Design
 from agentnb.experiments.pilot import Pilot
 from agentnb.experiments.running.control import OVER, Progress
-from agentnb.experiments.statistics.power import assume_binary_components
+from agentnb.experiments.statistics.power import Components
 from agentnb.experiments.views.design_view import design_html, design_text, pilot_html, pilot_text
 from agentnb.experiments.views.numbers import time_told
 from agentnb.experiments.views.progress_view import STATES, progress_html, progress_text
 from agentnb.experiments.views.results_view import results_html, results_text
 
 EVIL = "<img src=x>"
-DESIGN = Design(30, ("off", EVIL), ("a:b",), 2, 120, 1.25, 90.0, 0.31, "pilot", ("a:b",))
-PILOT = Pilot(20, 5, assume_binary_components(), 0.4, 0.01, 2.5, (("r1", EVIL), ("r2", EVIL)))
+DESIGN = Design(30, ("off", EVIL), ("a:b",), 2, 120, 1.25, 90.0, 0.31, "pilot", ("a:b",), 30)
+PILOT = Pilot(20, 5, Components(0.0, 0.25, 0.25), 0.4, 0.01, 2.5, (("r1", EVIL), ("r2", EVIL)))
 PROGRESS = Progress("c0ac", 80, 33, 8, (("max_rounds", 3), (EVIL, 1)), 0.31, 0.8, 1.0, 12.0, 33)
 
 
@@ -57,9 +57,17 @@ def test_covered_results_show_no_mean() -> None:
 
 def test_design_says_what_is_known_and_how_to_learn_the_rest(snapshot: Snapshot, subtests: Any) -> None:
     unknown = replace(DESIGN, cost=None, seconds=None, minimum_effect=None, assumption="unknown", unseeded=())
-    few = replace(DESIGN, tasks=3, minimum_effect=None, assumption="binary")
-    alike = replace(DESIGN, minimum_effect=None)
-    for name, design in {"by a pilot": DESIGN, "unknown": unknown, "few tasks": few, "a pilot without spread": alike}.items():
+    no_effect = replace(DESIGN, minimum_effect=None, assumption="any_rate")
+    cases = {
+        "by a pilot": DESIGN,
+        "unknown": unknown,
+        "few tasks": replace(no_effect, tasks=3, clusters=3),
+        "a pilot without spread": replace(no_effect, assumption="pilot_spread"),
+        "a range": replace(DESIGN, assumption="any_rate", least_effect=0.2),
+        "clusters": replace(DESIGN, assumption="pass_rate", clusters=12),
+        "no possible effect": no_effect,
+    }
+    for name, design in cases.items():
         with subtests.test(name):
             assert design_text(design) == snapshot(name)
             agree(design_html(design), design_text(design))

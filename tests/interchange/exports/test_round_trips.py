@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from exported_runs import RUNS, family
 from round_trips import ASPECTS, HOLDS, check
+from run_builder import RunBuilder
 
 from agentnb import Run, load_trace, load_traces, save_trace
+from agentnb.core.log.events import ForkedFrom
 from agentnb.interchange.exports import EXPORTS
 
 SAMPLES = Path(__file__).parents[1] / "formats" / "files"
@@ -89,3 +91,9 @@ def test_runs_of_other_products_come_back_from_spans(tmp_path: Path, subtests: p
                         run.usage,
                         run.status,
                     )
+
+
+def test_spans_say_what_a_run_is_a_fork_of(tmp_path: Path) -> None:
+    run = RunBuilder("Go", forked_from=ForkedFrom("r-0", 1)).round("Done.").run
+    for form in ("otel", "openinference"):
+        assert load_trace(save_trace(run, tmp_path / "run", form)).forked_from == ForkedFrom("r-0", 1)

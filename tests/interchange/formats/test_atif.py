@@ -42,6 +42,21 @@ def test_copied_steps_are_history_and_observations_without_a_call_are_messages()
     ]
 
 
+def test_calls_in_copied_steps_are_history_and_their_tokens_count_nowhere(tmp_path: Path) -> None:
+    call = {"tool_call_id": "a", "function_name": "look", "arguments": {}}
+    result = {"results": [{"source_call_id": "a", "content": "a hat"}]}
+    reply = {"source": "agent", "message": "", "metrics": {"prompt_tokens": 5}}
+    copied = [
+        {"step_id": 1, "source": "user", "message": "Go.", "is_copied_context": True},
+        {"step_id": 2, **reply, "tool_calls": [call], "observation": result, "is_copied_context": True},
+    ]
+    own = [{"step_id": 3, "source": "user", "message": "More."}, 7, {"step_id": 5, **reply, "message": "Done."}]
+    record = {"schema_version": "ATIF-v1.2", "agent": {"name": "x", "version": "1"}, "steps": [*copied, *own]}
+    (run,) = runs = runs_of(tmp_path / "t.jsonl", (record,), strict=False)
+    assert run.result_of("a") is not None and (run.inherited, run.prompt, len(run.rounds)) == (3, "More.", 1)
+    assert run.usage.input == 5 and [problem.position for problem in runs.problems] == ["step 3"]
+
+
 def test_a_system_step_without_a_message_is_none() -> None:
     assert not any("blank" in warning for warning in load_trace(SAMPLE).warnings)
 

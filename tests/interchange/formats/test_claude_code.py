@@ -14,11 +14,11 @@ from session_files import FILES, claude_call, claude_reply, claude_result, claud
 
 from agentnb import Run, load_trace, load_traces, tables
 from agentnb.context.request_history import sent_requests
-from agentnb.core.log.events import ModelReplied
+from agentnb.core.log.events import CommandReceived, ModelReplied
 from agentnb.core.messages import Image, Text, Thinking
 from agentnb.errors import TraceError
 from agentnb.interchange.archives import trace_file
-from agentnb.interchange.formats import format_of
+from agentnb.interchange.formats import claude_code, format_of
 
 REPRESENTATIVE = FILES / "claude_code" / "representative_messages.jsonl"
 LARGE = FILES / "claude_code" / "claude_large.jsonl"
@@ -162,9 +162,103 @@ def test_a_prompt_that_was_taken_back_is_a_fork_of_the_run_that_went_on(tmp_path
     )
     main, left = load_traces(path)
     assert (replies(main), said(main)) == ([("Started.", []), ("There.", [])], [("", "Start"), ("", "Right way")])
-    assert (replies(left), said(left)) == ([("Going.", ["Bash"])], [("", "Wrong way")])
+    assert (replies(left), said(left)) == ([("Going.", ["Bash"])], [("", "Start"), ("", "Wrong way")])
+    assert [one.text for one in left.messages[: left.inherited]] == ["Start", "Started."] and left.prompt == "Wrong way"
     assert left.forked_from is not None and (left.forked_from.run_id, left.forked_from.round) == (main.id, 1)
     assert load_trace(path) == main
+
+
+def used(tokens: int) -> dict[str, Any]:
+    return {"message": {"usage": {"input_tokens": tokens, "output_tokens": 1}}}
+
+
+def test_branches_of_branches_share_their_beginning_and_count_no_reply_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_lines(
+        tmp_path / "rewound.jsonl",
+        [
+            claude_user("u1", None, "First"),
+            claude_reply("a1", "u1", "m1", "One.", **used(1)),
+            claude_user("u2", "a1", "Second"),
+            claude_reply("a2", "u2", "m2", "Two.", **used(10)),
+            claude_user("u3", "a2", "Third"),
+            claude_reply("a3", "u3", "m3", "Three.", **used(100)),
+            claude_user("u4", "a2", "Third again"),
+            claude_reply("a4", "u4", "m4", "Four.", **used(1000)),
+            claude_user("u5", "a1", "Second again"),
+            claude_reply("a5", "u5", "m5", "Five.", **used(10_000)),
+            claude_user("u6", None, "First again"),
+            claude_reply("a6", "u6", "m6", "Six.", **used(100_000)),
+        ],
+    )
+    runs = load_traces(path)
+    heads = {run.prompt: [one.text for one in run.messages[: run.inherited]] for run in runs}
+    assert heads == {
+        "First again": [],
+        "First": [],
+        "Second": ["First", "One."],
+        "Third": ["First", "One.", "Second", "Two."],
+    }
+    assert {run.prompt: [one.text for one in run.rounds] for run in runs} == {
+        "First again": ["Six."],
+        "First": ["One.", "Five."],
+        "Second": ["Two.", "Four."],
+        "Third": ["Three."],
+    }
+    by_id = {run.id: run.prompt for run in runs}
+    forks = {run.prompt: (by_id[run.forked_from.run_id], run.forked_from.round) for run in runs if run.forked_from}
+    assert forks == {"First": ("First again", 0), "Second": ("First", 1), "Third": ("Second", 1)}
+    assert sum(run.usage.input or 0 for run in runs) == tables.usage(runs)["input_tokens"].sum() == 111_111
+    monkeypatch.setattr(claude_code, "MAX_SHARED", 5)
+    bounded = load_traces(path)
+    assert {run.prompt: run.inherited for run in bounded} == {"First again": 0, "First": 0, "Second": 0, "Third": 4}
+    assert sum(run.usage.input or 0 for run in bounded) == 111_111
+
+
+def test_a_result_that_stands_before_its_call_follows_it(tmp_path: Path) -> None:
+    asked, call = claude_user("u1", None, "Go"), claude_reply("a1", "u1", "m1", claude_call("t1"))
+    result, done = claude_result("r1", "a1", "t1", "ok"), claude_reply("a2", "r1", "m2", "Done.")
+    circle = [claude_user("x1", "x2", "Round"), claude_user("x2", "x1", "and round")]
+    for lines in ([asked, result, call, done], [done, result, call, asked]):
+        run = session(tmp_path, *lines)
+        assert replies(run) == [("", ["Bash"]), ("Done.", [])]
+        assert [one.success for one in run.rounds[0].records] == [True]
+    assert said(session(tmp_path, asked, call, result, *circle))[1:] == [("", "Round"), ("", "and round")], "nothing is lost"
+
+
+def test_what_a_forked_session_copied_is_its_history(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """Whether its lines say so, or keep the id of the session that they are of; also in the middle of a reply's calls."""
+    main = [
+        claude_user("u1", None, "Go"),
+        claude_reply("a1", "u1", "m1", claude_call("t1"), **used(1)),
+        claude_result("r1", "a1", "t1", "ok"),
+        claude_reply("a2", "r1", "m2", "Done.", **used(10)),
+    ]
+    own = [claude_user("u3", "a2", "More"), claude_reply("a3", "u3", "m3", "Yes.", **used(100))]
+    own = [one | {"sessionId": "s-2"} for one in own]
+    for form, copied in {
+        "forked": [one | {"sessionId": "s-2", "forkedFrom": {"sessionId": "s-1", "messageUuid": one["uuid"]}} for one in main],
+        "continued": main,
+        "unmarked": [one | {"sessionId": "s-2"} for one in main],
+    }.items():
+        with subtests.test(form):
+            write_lines(tmp_path / form / "s-1.jsonl", main)
+            path = write_lines(tmp_path / form / "s-2.jsonl", [*copied, *own])
+            first, second = load_traces(tmp_path / form)
+            assert [one.text for one in second.messages] == ["Go", "", "", "Done.", "More", "Yes."]
+            assert (first.id, second.id, load_trace(path).id) == ("s-1", "s-2", "s-2")
+            if form != "unmarked":
+                assert (second.prompt, len(second.rounds), second.usage.input, second.inherited) == ("More", 1, 100, 4)
+            if form == "forked":
+                assert second.forked_from is not None and (second.forked_from.run_id, second.forked_from.round) == ("s-1", 2)
+            assert second.continued_from == ("s-1" if form == "continued" else None)
+    in_the_middle = [one | {"forkedFrom": {"sessionId": "s-1"}, "sessionId": "s-2"} for one in main[:2]]
+    rest = [one | {"sessionId": "s-2"} for one in main[2:]]
+    run = load_trace(write_lines(tmp_path / "s-2.jsonl", [*in_the_middle, *rest]))
+    assert [one.text for one in run.rounds] == ["Done."] and run.result_of("t1") is not None
+    alone = load_traces(write_lines(tmp_path / "alone" / "s-2.jsonl", [*main, *own]))
+    assert [(run.id, run.usage.input) for run in alone] == [("s-1", 11), ("s-2", 100)], "the first has no file of its own"
 
 
 def test_parallel_results_are_no_branches(tmp_path: Path) -> None:
@@ -245,6 +339,10 @@ def test_the_prompt_is_what_the_person_typed_and_not_the_product_s_notices(tmp_p
         claude_user("u4", "u3", "<local-command-stdout>Bye!</local-command-stdout>"),
     )
     assert run.prompt == "Go" and run.status == "unknown"
+    by_person = {
+        event.message.author: event.by_person for event in run.events if isinstance(event, CommandReceived) and event.message
+    }
+    assert by_person == {"claude-code": False, "command": True}
     assert [author for author, _ in said(run)] == ["", "claude-code", "command", "command", "command"]
 
 
@@ -305,7 +403,7 @@ def test_pictures_costs_and_other_models_are_kept(tmp_path: Path) -> None:
     assert image in run.messages[0].parts and run.rounds[0].results[0].parts == (image,)
     assert (run.rounds[0].usage.cost, run.rounds[0].usage.input, run.rounds[0].seconds) == (0.25, None, None)
     metadata = [event.metadata for event in run.events if isinstance(event, ModelReplied)]
-    assert metadata == [{}, {"model": "claude-y"}]
+    assert metadata == [{"response_id": "m1"}, {"model": "claude-y", "response_id": "m2"}]
 
 
 def test_the_todo_list_of_a_session_is_followed() -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from session_files import FILES, lines_of, write_lines
 
 from agentnb import Run, load_trace, load_traces
 from agentnb.context.request_history import sent_request
+from agentnb.core.log.events import CommandReceived
+from agentnb.detect import findings
 
 LARGE = FILES / "codex" / "codex_large.jsonl"
 
@@ -103,6 +106,56 @@ def test_a_sub_agent_names_the_session_that_started_it(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "sub.jsonl", [line("session_meta", id="c-1", source=source), message("user", "Count")])
     run = load_trace(path)
     assert (run.id, run.parent_id, run.agent) == ("c-1", "c-0", "subagent")
+
+
+def rollout(session: str, at: int, *records: Any, **more: Any) -> list[dict[str, Any]]:
+    return [line("session_meta", at, id=session, **more), *records]
+
+
+def test_what_a_fork_copied_is_its_history_whatever_its_times(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    first = rollout("c-1", 0, message("user", "Go", 1), message("assistant", "On it.", 9), counts(100, 100))
+    first[-1]["timestamp"] = first[-2]["timestamp"]
+    asked = message("user", "More", 31)
+    own = [asked, message("assistant", "Yes.", 39), counts(200, 300) | {"timestamp": "2025-12-18T10:00:40.000Z"}]
+    fork = {"forked_from_id": "c-1"}
+    spawned = {"source": {"subagent": {"thread_spawn": {"parent_thread_id": "c-1"}}}}
+    stamped = [one | {"timestamp": f"2025-12-18T10:00:30.{place:03}Z"} for place, one in enumerate(first)]
+    at_once = [asked | {"timestamp": "2025-12-18T10:00:30.900Z"}, *own[1:]]
+    for form, copied, after, about in (
+        ("own times", first, own, fork),
+        ("times of the fork", stamped, own, fork),
+        ("asked at once", stamped, at_once, fork),
+        ("sub-agent", stamped, own, spawned),
+    ):
+        with subtests.test(form):
+            write_lines(tmp_path / form / "1.jsonl", first)
+            write_lines(tmp_path / form / "2.jsonl", rollout("c-2", 30, *copied, *after, **about))
+            one, two = load_traces(tmp_path / form)
+            assert ([message.text for message in two.messages], two.inherited) == (["Go", "On it.", "More", "Yes."], 2)
+            assert (two.prompt, one.usage.input, two.usage.input) == ("More", 100, 200)
+            found = None if two.forked_from is None else (two.forked_from.run_id, two.forked_from.round)
+            assert found == (("c-1", 1) if about is fork else None) and two.parent_id == (None if about is fork else "c-1")
+    alone = rollout("c-2", 30, message("user", "More", 30), message("assistant", "Yes.", 31), **spawned)
+    assert len(load_trace(write_lines(tmp_path / "alone.jsonl", alone)).rounds) == 1, "a sub-agent that copies nothing"
+    empty = load_trace(write_lines(tmp_path / "empty.jsonl", rollout("c-2", 30, *stamped, **fork)))
+    assert (len(empty.rounds), empty.inherited, empty.status) == (0, 2, "interrupted")
+
+
+def test_what_the_product_or_the_developer_says_is_not_the_person_s(tmp_path: Path) -> None:
+    loop = [item("function_call", name="shell", arguments="{}", call_id="c{}"), item("function_call_output", output="same")]
+    calls = [{**one, "payload": {**one["payload"], "call_id": f"c{number}"}} for number in range(4) for one in loop]
+    notices = [message("developer", "Mind the time."), message("user", "<subagent_notification>done</subagent_notification>")]
+    run = session(tmp_path, message("developer", "Be brief."), message("user", "Go"), *calls[:4], *notices, *calls[4:])
+    assert run.prompt == "Go" and [one.reason for one in run.rounds] == ["prompt", *["tool_results"] * 3]
+    said = [event for event in run.events if isinstance(event, CommandReceived)]
+    assert [(one.message.author, one.by_person) for one in said if one.message is not None] == [
+        ("developer", False),
+        ("developer", False),
+        ("codex", False),
+    ]
+    assert run.calls_this_turn == 4 and any(one.first == 0 and one.last == 3 for one in findings(run))
+    only = session(tmp_path, message("developer", "Begin."), message("assistant", "Done."))
+    assert only.prompt == "Begin."
 
 
 def test_a_plan_of_the_agent_is_its_todo_list(tmp_path: Path) -> None:

@@ -56,6 +56,20 @@ def test_a_sub_agent_is_a_run_within_the_run_that_started_it(tmp_path: Path) -> 
     assert main.rounds[1].usage.output is None
 
 
+def test_an_event_that_stands_before_the_one_it_follows_is_taken_behind_it(tmp_path: Path) -> None:
+    said = [
+        event("user.message", content="Go"),
+        event("assistant.message", content="", toolRequests=[request("t1", "glob")]),
+        event("tool.execution_complete", toolCallId="t1", success=True, result={"content": "a"}),
+        event("assistant.message", content="Done."),
+    ]
+    linked = [one | {"id": f"e{place}", "parentId": f"e{place - 1}"} for place, one in enumerate(said)]
+    run = load_trace(
+        write_lines(tmp_path / "events.jsonl", [event("session.start", sessionId="p-1"), *linked[:1], *linked[:0:-1]])
+    )
+    assert [one.text for one in run.rounds] == ["", "Done."] and run.rounds[0].results[0].text == "a"
+
+
 def test_a_compaction_replaces_what_is_before_it_in_later_requests(tmp_path: Path) -> None:
     path = write_lines(
         tmp_path / "events.jsonl",

@@ -105,6 +105,21 @@ def test_each_sample_and_epoch_of_an_archive_is_a_run() -> None:
     assert len({run.id for run in runs}) == 4
 
 
+def test_a_log_of_zstandard_frames_or_chunks_is_read_without_an_extra(subtests: pytest.Subtests) -> None:
+    long = "3 is the sum. " + "It was added with care. " * 10
+    for form in ("zstandard", "frames", "chunked"):
+        with subtests.test(form):
+            passed, failed = load_traces(FILES / f"inspect/{form}.eval")
+            assert [one.outcome for one in (passed, failed)] == ["passed", "failed"]
+            assert [(one.usage.input, one.usage.output) for one in (passed, failed)] == [(300, 30), (302, 30)]
+            assert said(passed)[-1][2] == "The answer is 3." and results(passed) == [(long, None)]
+            assert [(one.name, one.arguments) for one in calls(passed)] == [("add", {"a": 1, "b": 2})]
+            assert recorded(failed)["metadata"] == {"level": 1} and recorded(passed)["target"] == "3"
+            assert records(passed)[0].seconds is not None and passed.tools[0].description == "Add two numbers."
+            assert passed.origin is not None and passed.origin.benchmark == "sums"
+            assert (passed.origin.task, passed.origin.trial) == ("1", "1")
+
+
 def test_a_reply_has_the_usage_time_and_duration_of_its_model_call() -> None:
     run = load_trace(FILES / "inspect/log_read_sample.eval")
     assert run.rounds[0].usage == Usage(66, 3) and run.rounds[0].model_seconds == pytest.approx(0.28, abs=0.01)
@@ -284,6 +299,29 @@ def test_an_archive_of_an_evaluation_that_has_not_finished_is_read(tmp_path: Pat
     }
     run = load_trace(eval_file(tmp_path / "log.eval", members))
     assert (run.text, run.model, recorded(run)["eval"]["status"]) == ("Ada's words.", "openai/gpt-4o", "started")
+
+
+def test_a_member_that_cannot_be_unpacked_says_only_the_known_cause(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    path = eval_file(tmp_path / "log.eval", {"header.json": log(), "samples/1_epoch_1.json": sample(ASKED, ANSWERS)})
+    whole, of_today = path.read_bytes(), (FILES / "inspect/zstandard.eval").read_bytes()
+    directory = whole.rindex(b"PK\x01\x02")  # of the sample, in which zipfile believes
+    with zipfile.ZipFile(FILES / "inspect/zstandard.eval") as archive:
+        names = [one.filename for one in archive.infolist()]
+    found = of_today.index(b"PK\x01\x02")
+    for _ in range(names.index("samples/1_epoch_1.json")):
+        found = of_today.index(b"PK\x01\x02", found + 1)
+    cases = {
+        "password": (whole, directory + 8, b"\1", "is locked by a password"),
+        "method": (whole, directory + 10, b"\x62", "cannot be unpacked: That compression method is not supported"),
+        "check sum": (whole, directory + 16, b"0000", "cannot be unpacked: Bad CRC-32"),
+        "check sum of zstandard": (of_today, found + 16, b"0000", "cannot be unpacked: its check sum is wrong"),
+    }
+    for name, (data, place, change, error) in cases.items():
+        with subtests.test(name):
+            path.write_bytes(data[:place] + change + data[place + len(change) :])
+            with pytest.raises(TraceError, match=rf"samples/1_epoch_1\.json.* {error}") as raised:
+                load_traces(path)
+            assert "password" not in str(raised.value) or name == "password"
 
 
 def test_a_damaged_sample_is_a_problem_and_the_others_are_read(tmp_path: Path) -> None:

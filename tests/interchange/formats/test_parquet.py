@@ -70,7 +70,7 @@ def test_a_table_of_something_else_is_refused_and_a_damaged_run_is_a_problem(tmp
     runs = load_traces(path, strict=False)
     assert [run.id for run in runs] == ["run-2"] and [one.position for one in runs.problems] == ["run run-1"]
     (tmp_path / "cut.parquet").write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(TraceError, match="parquet: it is damaged"):
+    with pytest.raises(TraceError, match="parquet: it cannot be read"):
         load_traces(tmp_path / "cut.parquet")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 from pathlib import Path
@@ -11,7 +12,7 @@ from zipfile import ZipFile
 import pytest
 from benchmark_files import FILES, loaded, runs_of
 
-from agentnb import Run, load_trace, load_traces, save_trace
+from agentnb import Run, load_trace, load_traces, save_trace, tables
 
 CHAT = [{"role": "user", "content": "Cancel W1."}, {"role": "assistant", "content": "Done. ###STOP###"}]
 
@@ -119,3 +120,27 @@ def test_a_reward_beside_an_atif_trajectory_is_that_of_its_run_alone(tmp_path: P
                 for file in sorted((tmp_path / "job").rglob("*.*")):
                     archive.write(file, str(file.relative_to(tmp_path / "job")))
             assert outcome(load_traces(tmp_path / "job.zip", strict=False)[0]) == said
+
+
+def test_numbered_tasks_name_their_benchmark_or_its_file(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """Also packed; ids of tasks that are unique by themselves need none."""
+    domain = {"environment_info": {"domain_name": "airline"}}
+    mad = {"trace_id": 1, "mas_name": "AG2", "trace": "It says.", "benchmark_name": "GSM-Plus"}
+    chat = {"id": "1", "conversations": [{"from": "human", "value": "Go"}, {"from": "gpt", "value": "Done."}]}
+    for name, value, expected in (
+        ("gpt-4.1-retail.json", [tau(1.0)], "gpt-4.1-retail"),
+        ("airline.jsonl", (tau(1.0), tau(0.0)), "airline"),
+        ("inspect.json", inspect({}), "t"),
+        ("tau2.json", tau2({}) | {"info": domain}, "airline"),
+        ("tau2 of before.json", tau2({}), "tau2 of before"),
+        ("mad.json", [mad], "GSM-Plus"),
+        ("chats.json", [chat], "chats"),
+        ("openhands.jsonl", openhands(), ""),
+    ):
+        with subtests.test(name):
+            runs = runs_of(tmp_path / name, value)
+            packed = tmp_path / f"{name}.gz"
+            packed.write_bytes(gzip.compress((tmp_path / name).read_bytes()))
+            found = {run.origin.benchmark for run in [*runs, *load_traces(packed)] if run.origin}
+            assert found == {expected}
+            assert [one or "" for one in tables.runs(runs)["benchmark"].fillna("")] == [expected] * len(runs)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from trace_documents import document
 
-from agentnb import Run, Store, load_trace, tables
+from agentnb import Run, Store, load_trace, load_traces, tables
 from agentnb.interchange.importing import import_traces
 
 USER, SAYS = {"role": "user", "content": "Go"}, {"role": "assistant", "content": "Done."}
@@ -49,6 +50,36 @@ def test_sums_of_a_file_fill_usage_missing_in_replies(tmp_path: Path, subtests: 
             assert used(run) == expected and run.spent == (expected[2] or 0.0)
             row = tables.runs(run).iloc[0]
             assert (row["cost"] == expected[2]) or expected[2] is None
+
+
+def test_a_sum_of_the_file_stands_beside_that_of_its_replies(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """The replies' counts; the run warns of a difference that is more than rounding."""
+    metrics = {"prompt_tokens": 100, "completion_tokens": 10, "cost_usd": 0.01}
+    inner = {"subagent_trajectories": [atif()]}
+    for name, sums, more, differences in (
+        (
+            "above",
+            (300, 40, 0.05),
+            {},
+            "300 input tokens instead of 100, 40 output tokens instead of 10, $0.05 instead of $0.01",
+        ),
+        ("the same", (100, 10, 0.01), {}, ""),
+        ("rounded", (100, 10, 0.01001), {}, ""),
+        ("one of them", (100, 11, None), {}, "11 output tokens instead of 10"),
+        ("with the cost of a sub-agent", (100, 10, 0.05), inner, ""),
+    ):
+        with subtests.test(name):
+            record = atif(total_prompt_tokens=sums[0], total_completion_tokens=sums[1], total_cost_usd=sums[2]) | more
+            record["steps"][1] |= {"metrics": metrics}
+            run = load_traces(document(tmp_path, record))[0]
+            if not more:
+                assert used(run) == (100, 10, 0.01)
+            row = tables.runs(run).iloc[0]
+            stated = tuple(row[f"stated_{name}"] for name in ("input_tokens", "output_tokens", "cost"))
+            assert stated[:2] == sums[:2] and (stated[2] == sums[2] or sums[2] is None)
+            warned = [one for one in run.warnings if "instead of" in one]
+            assert warned == ([f"Its trace sums up other usage than its replies report: {differences}."] if differences else [])
+    assert pd.isna(tables.runs(load_trace(document(tmp_path, [USER, SAYS])))["stated_input_tokens"][0])
 
 
 def test_usage_of_replies_counts_more_than_the_file_sum(tmp_path: Path) -> None:

@@ -115,6 +115,27 @@ def test_a_step_of_which_every_call_failed_is_marked_blocked_with_the_reason() -
     assert run.text.startswith("Done: 3 steps (2 failed), 4 tool calls.\n\nlook failed:")
 
 
+def fails(a: int) -> int:
+    """Fails for what is below 0."""
+    if a < 0:
+        raise ValueError("nothing there")
+    return a
+
+
+def test_without_a_list_it_stops_at_a_failure_loop_that_the_next_step_would_continue() -> None:
+    prompt = "\n".join(f"- `fails({number})`" for number in (-1, -2, -3, -4, 5))
+    run = do("simulated:disciplined", prompt, tools=[fails], guidance="matrix", todos=False)
+    assert work_of(run) == [-1, -2, -3] and run.text.startswith("Done: 3 steps (3 failed)")
+    listed = do("simulated:disciplined", prompt, tools=[fails], guidance="matrix")
+    assert work_of(listed) == [-1, -2, -3, -4, 5], "a list can say what is blocked"
+
+
+def test_a_step_that_fails_is_tried_twice_at_most() -> None:
+    prompt = "- `fails(-1)`\n- `fails(1)`\n- `fails(2)`"
+    tries = [work_of(do(f"simulated:early-stopper?p=0.9&seed={seed}", prompt, tools=[fails])).count(-1) for seed in range(8)]
+    assert max(tries) == 2
+
+
 def mended_after_a_failure() -> tuple[Agent, Any, Run]:
     """An agent whose tool failed in the run that is returned, and works by now; and that tool."""
     broken = [True]

@@ -28,8 +28,8 @@ def rows_of(variant: str, values: Mapping[str, Sequence[float | None]], **fields
     """One row per value of each task, in its order."""
     return [
         Row(
-            f"{variant}-{task}-{repeat}", task, variant, "m", repeat, 0, f"{variant}-{task}-{repeat}", "completed",
-            values={PRIMARY: value}, **fields,
+            f"{variant}-{task}-{repeat}", task, variant, "m", repeat, 0, f"{variant}-{task}-{repeat}",
+            values={PRIMARY: value}, **{"status": "completed", **fields},
         )
         for task, given in values.items()
         for repeat, value in enumerate(given)

@@ -6,7 +6,7 @@ import pytest
 from plotted_variants import ran, results_of, rows_of, words
 
 from agentnb import plots
-from agentnb.detect.intervals import mean_interval, wilson
+from agentnb.detect.intervals import mean_by_task, mean_interval, wilson
 from agentnb.errors import SettingsError
 
 PASSES = {f"t{task}": [float(task < 6)] for task in range(8)}
@@ -51,11 +51,11 @@ def test_a_cost_that_is_known_of_some_runs_only_is_not_drawn() -> None:
     assert points(figure) == {"new (n = 8 runs)": (100.0, 0.75), "old (n = 8 runs)": (100.0, 0.0)}
 
 
-def test_with_several_runs_of_a_task_intervals_are_of_resampled_tasks() -> None:
+def test_with_several_runs_of_a_task_intervals_are_by_task() -> None:
     rows = rows_of("new", {f"t{task}": [1.0, float(task < 6)] for task in range(8)}, rounds=3, cost=0.1)
     figure = plots.cost_against_success(results_of(rows))
     upright = figure.axes[0].collections[-1].get_segments()[0]
-    assert tuple(upright[:, 1]) == pytest.approx(mean_interval([0.5] * 2 + [1.0] * 6)[1:])
+    assert tuple(upright[:, 1]) == pytest.approx(mean_by_task([[1, 0]] * 2 + [[1, 1]] * 6)[1:])
 
 
 def test_the_order_in_which_runs_finished_changes_nothing() -> None:

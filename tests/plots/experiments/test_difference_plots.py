@@ -73,14 +73,6 @@ def test_identical_runs_have_no_point_at_0() -> None:
     assert "All runs are identical" in " ".join(words(figure)) and "n = 40 tasks" in words(figure)
 
 
-def test_interval_without_ends_points_outward_from_the_edges() -> None:
-    one = compared({str(task): [task % 2] for task in range(5)}, {str(task): [0] for task in range(5)})
-    assert one.interval is not None and one.interval[0] == float("-inf")
-    axes = plots.differences(one).axes[0]
-    ends = [(line.get_marker(), line.get_xdata()[0]) for line in axes.lines if line.get_marker() in ("<", ">")]
-    assert ends == [("<", axes.get_xlim()[0]), (">", axes.get_xlim()[1])]
-
-
 def test_tasks_that_all_differ_alike_have_a_difference_without_interval() -> None:
     figure = plots.differences(compared({str(task): [1] for task in MANY}, {str(task): [0] for task in MANY}))
     assert lines(figure, "difference") == [[1.0]] and not figure.axes[0].collections

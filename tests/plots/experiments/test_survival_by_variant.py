@@ -11,39 +11,45 @@ from agentnb.experiments.results.comparison import Comparison
 from agentnb.experiments.results.rows import Row
 
 
-def arm(name: str, *times: tuple[int, int | None]) -> list[Row]:
+def arm(name: str, *times: tuple[int, int | None], **fields: str) -> list[Row]:
     """Runs of a variant: their rounds, and the first one with a loop."""
     return [
         row
         for number, (rounds, loop) in enumerate(times)
-        for row in rows_of(name, {f"t{number}": [1.0]}, rounds=rounds, loop_round=loop)
+        for row in rows_of(name, {f"t{number}": [1.0]}, rounds=rounds, loop_round=loop, **fields)
     ]
 
 
 def test_each_variant_has_a_curve_and_limits_are_censored() -> None:
-    new, old = arm("new", (9, None), (6, 4), (9, None), (9, None)), arm("old", (6, 3), (6, 3), (5, None), (9, 6))
+    cut = {"status": "limited", "stop_reason": "max_rounds"}
+    new, old = arm("new", (9, None), (6, 4), (9, None), (9, None), **cut), arm("old", (6, 3), (6, 3), (5, None), (9, 6), **cut)
     figure = plots.survival(Comparison("new", "old", "passed", new, old))
     by_label = {line.get_label(): line for line in figure.axes[0].lines}
     assert {*by_label} == {
         "new (n = 4 runs, 1 with a loop)",
         "old (n = 4 runs, 3 with a loop)",
-        "ended without one (censored)",
+        "cut short without one (censored)",
     }
     curve = by_label["new (n = 4 runs, 1 with a loop)"]
-    assert ([*curve.get_xdata()], [*curve.get_ydata()]) == ([0, 4, 9], [1.0, 0.75, 0.75])
+    assert ([*curve.get_xdata()], [*curve.get_ydata()]) == ([0, 4, 9], [0, 0.25, 0.25])
     curve = by_label["old (n = 4 runs, 3 with a loop)"]
-    assert ([*curve.get_xdata()], [*curve.get_ydata()]) == ([0, 3, 6, 6], [1.0, 0.5, 0.0, 0.0])
-    marks = [[*line.get_xdata()] for line in figure.axes[0].lines if line.get_label().startswith("ended")]
+    assert ([*curve.get_xdata()], [*curve.get_ydata()]) == ([0, 3, 6, 6], [0, 0.5, 1, 1])
+    marks = [[*line.get_xdata()] for line in figure.axes[0].lines if line.get_label().startswith("cut short")]
     assert marks == [[9, 9, 9], [5]]
-    assert "n = 8 runs: 4 with a loop, 4 censored" in words(figure)
+    assert "n = 8 runs: 4 with a loop, 0 completed without, 4 censored" in words(figure)
 
 
-def test_the_log_rank_test_of_a_comparison_is_named() -> None:
+def test_loops_count_in_their_round_and_not_at_the_end_of_the_run() -> None:
+    steps = Comparison("new", "old", "passed", arm("new", (9, 2)), arm("old", (9, 7))).survival
+    assert [steps.a.steps[0].round, steps.b.steps[0].round] == [2, 7]
+
+
+def test_test_of_gray_of_a_comparison_is_named() -> None:
     comparison = compare(ran(), "matrix", "off")
     p_value = comparison.survival.p_value
     assert p_value is not None
-    assert f"Log-rank test, with runs taken as independent: p = {p_value:.2g}" in " ".join(words(plots.survival(comparison)))
-    assert "Log-rank" not in " ".join(words(plots.survival([comparison])))
+    named = f"Gray's test, with the arms of whole tasks swapped: p = {p_value:.2g}"
+    assert named in " ".join(words(plots.survival(comparison))) and "Gray" not in " ".join(words(plots.survival([comparison])))
 
 
 def test_runs_of_a_folder_are_parted_by_the_tags_of_their_variants(tmp_path: Path) -> None:

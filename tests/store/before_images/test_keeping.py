@@ -18,7 +18,8 @@ from own_folder import use_own_folder
 from agentnb import Store, ToolCall, settings
 from agentnb.core.log.stores import MAX_KEPT_FILE_BYTES, FileBefore
 from agentnb.interchange.files import load_traces
-from agentnb.store.before_images import keeping, private_folder
+from agentnb.store.before_images import images as stored_images
+from agentnb.store.before_images import keeping
 from agentnb.store.before_images.images import digest, listed_changes, note_undone, read_image
 from agentnb.store.before_images.keeping import BeforeImages
 from agentnb.store.before_images.records import ABSENT, FileChanged
@@ -218,7 +219,7 @@ def test_file_is_not_changed_if_it_cannot_be_kept(desk: Desk, subtests: pytest.S
     for name, room in {"no room": 0, "room for a part": 2_500, "room for the image": 4_100}.items():
         with subtests.test(name), pytest.MonkeyPatch.context() as patch:
             desk.write("a.txt", old)
-            patch.setattr(private_folder, "os", FullDisk(room))
+            patch.setattr(stored_images, "os", FullDisk(room))
             run = desk.run(writes("a.txt", "new"))
             (result,) = run.rounds[0].results
             assert run.status == "completed" and result.error_code == "not_kept" and desk.contents() == {"a.txt": old}
@@ -231,7 +232,7 @@ def test_file_is_not_changed_if_it_cannot_be_kept(desk: Desk, subtests: pytest.S
 def test_room_that_comes_back_lets_the_next_call_write(desk: Desk) -> None:
     desk.write("a.txt", "old")
     full = pytest.MonkeyPatch()
-    full.setattr(private_folder, "os", FullDisk(0))
+    full.setattr(stored_images, "os", FullDisk(0))
 
     def make_room(command: str) -> str:
         """Make room."""

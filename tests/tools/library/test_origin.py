@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from agentnb.tools.ask_person import ask_person
-from agentnb.tools.library.origin import is_of_library
+from agentnb.tools.library.hints import is_of_library
 
 
 def own() -> None:

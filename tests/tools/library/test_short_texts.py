@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentnb.tools.library.short_texts import MAX_DESCRIPTION, MAX_OF_PARAMETER, short_description, shortened
+from agentnb.tools.library.hints import MAX_DESCRIPTION, MAX_OF_PARAMETER, short_description, shortened
 
 
 def test_short_description_is_kept_as_it_is() -> None:

@@ -13,8 +13,8 @@ from mcp import types as t
 from agentnb.core.schema.nesting import MAX_DEPTH
 from agentnb.settings import Key
 from agentnb.tools.mcp.connections.catalogue import MAX_PAGES, tools_of
+from agentnb.tools.mcp.connections.connection import MAX_LINE_CHARACTERS, MAX_LINES, StderrTail
 from agentnb.tools.mcp.connections.live_server import LiveServer, reason
-from agentnb.tools.mcp.connections.stderr_tail import MAX_LINE_CHARACTERS, MAX_LINES, StderrTail
 from agentnb.tools.mcp.questions import CallQuestions
 from agentnb.tools.mcp.server import MCPServer
 from agentnb.tools.mcp.server_tool import MAX_SCHEMA_BYTES, MCPTool, problem_of

@@ -63,7 +63,7 @@ def check_descriptors() -> None:
 
 
 def place_of(path: str, work_dir: Path | str) -> Place:
-    """Return the place that a path means. Raises `FileRefused` if it is outside the working directory."""
+    """Return the place that a path means. Raises `ToolRefused` if it is outside the working directory."""
     try:
         root = os.path.realpath(work_dir)
         real = os.path.realpath(os.path.join(root, path))  # noqa: PTH118  # as above
@@ -129,7 +129,7 @@ def _opened_within(folder: int, place: Place, count: int, *, create: bool) -> in
 
 @contextmanager
 def opened_file(folder: int, place: Place) -> Iterator[tuple[int, os.stat_result]]:
-    """Open the file at the last name of a place for reading. Raises `FileRefused` for what is not an ordinary file."""
+    """Open the file at the last name of a place for reading. Raises `ToolRefused` for what is not an ordinary file."""
     name = place.names[-1]
     try:
         mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
@@ -217,7 +217,7 @@ def first_bytes(file: int, most: int) -> bytes:
 
 
 def as_text(data: bytes, shown: str) -> str:
-    """Return the text of a file, exactly. Raises `FileRefused` if it is not UTF-8. ``shown``: its path as it was written."""
+    """Return the text of a file, exactly. Raises `ToolRefused` if it is not UTF-8. ``shown``: its path as it was written."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:

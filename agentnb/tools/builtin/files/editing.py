@@ -8,10 +8,9 @@ from typing import Any
 
 from agentnb.core.redaction import MASK
 from agentnb.tools.builtin.files.confined import Place, as_text, place_of
-from agentnb.tools.builtin.files.refusals import FileRefused
 from agentnb.tools.builtin.files.replacing import check_mark, replace_file
 from agentnb.tools.builtin.files.writing import encoded
-from agentnb.tools.tool import ToolContext, ToolOutcome
+from agentnb.tools.tool import ToolContext, ToolRefused
 
 MAX_COUNTED = 1_000
 """Occurrences of a text that are counted."""
@@ -19,7 +18,7 @@ MAX_LINES_NAMED = 5
 """Occurrences whose lines are named."""
 
 
-async def edit_file(context: ToolContext, path: str, old: str, new: str) -> str | ToolOutcome:
+async def edit_file(context: ToolContext, path: str, old: str, new: str) -> str:
     """Replace a text in a file in the working directory. The text has to occur exactly once.
 
     :param path: Path relative to the working directory
@@ -37,41 +36,38 @@ def edited_text(arguments: Mapping[str, Any], before: str | None) -> str | None:
     return before.replace(old, new)
 
 
-def _edit(context: ToolContext, path: str, old: str, new: str) -> str | ToolOutcome:
-    try:
-        encoded(new, "new")
-        place, line = place_of(path, context.work_dir), 0
+def _edit(context: ToolContext, path: str, old: str, new: str) -> str:
+    encoded(new, "new")
+    place, line = place_of(path, context.work_dir), 0
 
-        def new_bytes(data: bytes | None) -> bytes:
-            nonlocal line
-            check_mark(new, data, place)
-            before = as_text(data or b"", path)
-            start = _only_start(before, old, new, place)
-            line = before.count("\n", 0, start) + 1
-            return f"{before[:start]}{new}{before[start + len(old) :]}".encode()
+    def new_bytes(data: bytes | None) -> bytes:
+        nonlocal line
+        check_mark(new, data, place)
+        before = as_text(data or b"", path)
+        start = _only_start(before, old, new, place)
+        line = before.count("\n", 0, start) + 1
+        return f"{before[:start]}{new}{before[start + len(old) :]}".encode()
 
-        replace_file(context, place, new_bytes, create=False)
-        return f"Successfully edited {path} at line {line}"
-    except FileRefused as refused:
-        return refused.outcome
+    replace_file(context, place, new_bytes, create=False)
+    return f"Successfully edited {path} at line {line}"
 
 
 def _only_start(text: str, old: str, new: str, place: Place) -> int:
-    """Return where the text to replace begins. Raises `FileRefused` unless it occurs once."""
+    """Return where the text to replace begins. Raises `ToolRefused` unless it occurs once."""
     if not old or old == new:
         problem = "old is empty" if not old else "old and new are the same"
         advice = "Give a text of the file as old. write_file writes a whole file."
-        raise FileRefused("no_change", f"{place.shown} was not changed: {problem}", advice)
+        raise ToolRefused("no_change", f"{place.shown} was not changed: {problem}", advice)
     starts = _starts(text, old, MAX_COUNTED + 1)
     if not starts:
         problem = f"{place.shown} was not changed: old is there 0 times"
-        raise FileRefused("no_match", problem, _advice_on_missing(text, old))
+        raise ToolRefused("no_match", problem, _advice_on_missing(text, old))
     if len(starts) > 1:
         count = f"more than {MAX_COUNTED:,}" if len(starts) > MAX_COUNTED else str(len(starts))
         lines = dict.fromkeys(str(text.count("\n", 0, start) + 1) for start in starts[:MAX_LINES_NAMED])
         more = " and further lines" if len(starts) > MAX_LINES_NAMED else ""
         advice = f"It begins at line {', '.join(lines)}{more}. Give more lines around the place you mean."
-        raise FileRefused("not_unique", f"{place.shown} was not changed: old is there {count} times", advice)
+        raise ToolRefused("not_unique", f"{place.shown} was not changed: old is there {count} times", advice)
     return starts[0]
 
 

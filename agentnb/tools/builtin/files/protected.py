@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from agentnb.core.forks import after_fork
 from agentnb.tools.builtin.files.confined import Place, Visit
 from agentnb.tools.builtin.files.personal_folder import is_personal, leads_into
-from agentnb.tools.builtin.files.refusals import FileRefused
+from agentnb.tools.tool import ToolRefused
 
 NAMES = frozenset({".git", ".agentnb"})
 GIT_PARTS = frozenset({"head", "objects", "refs", "commondir"})
@@ -52,20 +52,20 @@ def _plain(name: str) -> str:
 
 
 def check_names(place: Place) -> None:
-    """Raise `FileRefused` if a name on the way to a place is protected, as it was written or with links followed."""
+    """Raise `ToolRefused` if a name on the way to a place is protected, as it was written or with links followed."""
     for name in (*place.root.split("/"), *place.names, *PurePosixPath(place.shown).parts):
         if is_protected_name(name):
             raise _refusal(place, name)
 
 
 def check_store(place: Place, store: Path | None) -> None:
-    """Raise `FileRefused` for a place in the folder of the logs of runs."""
+    """Raise `ToolRefused` for a place in the folder of the logs of runs."""
     if store is not None and leads_into(place.real, store):
         raise _refusal(place, store.name)
 
 
 def folder_check(place: Place) -> Visit:
-    """Return what looks at each folder on the way to a place: raises `FileRefused` in a git directory, whatever its name.
+    """Return what looks at each folder on the way to a place: raises `ToolRefused` in a git directory, whatever its name.
 
     A folder that the next name would make a git directory is one already: git would run what its configuration names.
     """
@@ -143,6 +143,6 @@ def _git_link(folder: int, path: str) -> str | None:
         return None
 
 
-def _refusal(place: Place, part: str, why: str = "belongs to git or to the store of runs") -> FileRefused:
+def _refusal(place: Place, part: str, why: str = "belongs to git or to the store of runs") -> ToolRefused:
     problem = f"{place.shown} was not written: {part} {why}"
-    return FileRefused("protected_path", problem, "Write to another place. Git itself is changed with git commands only.")
+    return ToolRefused("protected_path", problem, "Write to another place. Git itself is changed with git commands only.")

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 
 from agentnb.errors import StoreError
-from agentnb.tools.tool import ToolOutcome, failure
+from agentnb.tools.tool import ToolRefused
 
 MAX_COMPARED = 2_000
 """Names in a folder that a missing name is compared with."""
@@ -24,14 +24,6 @@ KINDS = {
 }
 
 
-class FileRefused(Exception):
-    """A path or a text that a file tool does not take. ``outcome`` tells the model what happened and what to try."""
-
-    def __init__(self, error_code: str, problem: str, advice: str = "") -> None:
-        super().__init__(problem)
-        self.outcome: ToolOutcome = failure(error_code, problem, advice)
-
-
 @contextmanager
 def refusing(shown: str) -> Iterator[None]:
     """Turn errors of the system about a path into refusals. ``shown``: the path as the model wrote it."""
@@ -39,97 +31,97 @@ def refusing(shown: str) -> Iterator[None]:
         yield
     except StoreError as error:  # an OSError too
         advice = "Nothing is lost. Tell the person, who can make room where the log of this run is kept; then try again."
-        raise FileRefused("not_kept", error.what, advice) from error
+        raise ToolRefused("not_kept", error.what, advice) from error
     except OSError as error:
         raise _of_system(error, shown) from error
 
 
-def outside_work_dir(shown: str) -> FileRefused:
+def outside_work_dir(shown: str) -> ToolRefused:
     """Return the refusal of a path that leads out of the working directory."""
     advice = "Give a path in the working directory, such as . or data/table.csv; links are followed before this is checked."
-    return FileRefused("outside_work_dir", f"path is outside working directory: {shown}", advice)
+    return ToolRefused("outside_work_dir", f"path is outside working directory: {shown}", advice)
 
 
-def before_images(shown: str) -> FileRefused:
+def before_images(shown: str) -> ToolRefused:
     """Return the refusal of a path in a folder of before-images."""
     advice = "Read the file itself. Only the person can take a change back."
-    return FileRefused(
+    return ToolRefused(
         "protected_path", f"{shown} is a copy of a file from before it was changed, for the person alone", advice
     )
 
 
-def personal(shown: str) -> FileRefused:
+def personal(shown: str) -> ToolRefused:
     """Return the refusal of a path in the person's folder of agentnb."""
     advice = "Work without it. Only the person decides what agentnb is allowed to do."
-    return FileRefused("protected_path", f"{shown} is in the folder where agentnb keeps what the person has allowed", advice)
+    return ToolRefused("protected_path", f"{shown} is in the folder where agentnb keeps what the person has allowed", advice)
 
 
-def no_work_dir(why: str) -> FileRefused:
+def no_work_dir(why: str) -> ToolRefused:
     """Return the refusal of all paths of a run whose working directory cannot be opened."""
     advice = "File tools cannot work in this run. Tell the person: work_dir= has to name a directory that exists."
-    return FileRefused("no_work_dir", f"working directory not set: {why}", advice)
+    return ToolRefused("no_work_dir", f"working directory not set: {why}", advice)
 
 
-def invalid_path(shown: str) -> FileRefused:
+def invalid_path(shown: str) -> ToolRefused:
     """Return the refusal of a text that cannot be a path."""
-    return FileRefused("invalid_path", f"{shown!a} cannot be a path", "list_files shows the names that are there.")
+    return ToolRefused("invalid_path", f"{shown!a} cannot be a path", "list_files shows the names that are there.")
 
 
-def missing(folder: int, before: str, name: str, shown: str) -> FileRefused:
+def missing(folder: int, before: str, name: str, shown: str) -> ToolRefused:
     """Return the refusal of a path of which ``name`` is missing in an open folder. ``before``: the path of that folder."""
     names = {known.casefold(): known for known, _ in zip(os.listdir(folder), range(MAX_COMPARED), strict=False)}
     near = [os.path.join(before, names[match]) for match in get_close_matches(name.casefold(), names)]  # noqa: PTH118
     if near:
-        return FileRefused("not_found", f"There is no {shown}", f"Names near it: {', '.join(near)}")
-    return FileRefused("not_found", f"There is no {shown}", f"list_files shows what is there: path={before or '.'}")
+        return ToolRefused("not_found", f"There is no {shown}", f"Names near it: {', '.join(near)}")
+    return ToolRefused("not_found", f"There is no {shown}", f"list_files shows what is there: path={before or '.'}")
 
 
-def leads_elsewhere(shown: str) -> FileRefused:
+def leads_elsewhere(shown: str) -> ToolRefused:
     """Return the refusal of a link in a path whose links have been followed: a circle, or put there since then."""
     problem = f"{shown} was not opened: a part of it is a link in a circle, or one that was put there just now"
-    return FileRefused("link_changed", problem, "Look at the directory with list_files, then try again.")
+    return ToolRefused("link_changed", problem, "Look at the directory with list_files, then try again.")
 
 
-def not_a_directory(shown: str, part: str) -> FileRefused:
+def not_a_directory(shown: str, part: str) -> ToolRefused:
     """Return the refusal of a path that leads through a file."""
-    return FileRefused("not_a_directory", f"{part} is a file, not a directory", f"Change the path {shown}.")
+    return ToolRefused("not_a_directory", f"{part} is a file, not a directory", f"Change the path {shown}.")
 
 
-def not_regular(mode: int, shown: str) -> FileRefused:
+def not_regular(mode: int, shown: str) -> ToolRefused:
     """Return the refusal of what is not an ordinary file."""
     kind = KINDS.get(stat.S_IFMT(mode), "not a file")
     advice = "list_files lists a directory." if stat.S_ISDIR(mode) else "Only ordinary files can be read and written."
-    return FileRefused("not_regular", f"{shown} is {kind}", advice)
+    return ToolRefused("not_regular", f"{shown} is {kind}", advice)
 
 
-def not_text(data: bytes, error: UnicodeDecodeError, shown: str) -> FileRefused:
+def not_text(data: bytes, error: UnicodeDecodeError, shown: str) -> ToolRefused:
     """Return the refusal of a file that is not UTF-8."""
     problem = f"{shown} is not UTF-8 text: byte 0x{data[error.start]:02x} at offset {error.start:,} of {len(data):,} bytes"
-    return FileRefused("not_text", problem, "Read it with a tool or a library for its format or encoding.")
+    return ToolRefused("not_text", problem, "Read it with a tool or a library for its format or encoding.")
 
 
-def too_large(size: int, most: int, shown: str) -> FileRefused:
+def too_large(size: int, most: int, shown: str) -> ToolRefused:
     """Return the refusal of a file that is too large."""
     advice = "search_files shows matching lines of files up to the same size; a command or code can read a part of it."
-    return FileRefused("too_large", f"{shown} has {size:,} bytes, more than {most:,}", advice)
+    return ToolRefused("too_large", f"{shown} has {size:,} bytes, more than {most:,}", advice)
 
 
-def not_unicode(what: str) -> FileRefused:
+def not_unicode(what: str) -> ToolRefused:
     """Return the refusal of a text that has no bytes in UTF-8."""
     problem = f"{what} holds half a character (a lone surrogate), which UTF-8 cannot write"
-    return FileRefused("not_text", problem, "Write the whole character.")
+    return ToolRefused("not_text", problem, "Write the whole character.")
 
 
-def _of_system(error: OSError, shown: str) -> FileRefused:
+def _of_system(error: OSError, shown: str) -> ToolRefused:
     number, words = error.errno or 0, os.strerror(error.errno or 0)
     if number == errno.ELOOP:
         return leads_elsewhere(shown)
     if number in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return FileRefused("not_permitted", f"{shown}: the system does not permit it ({words})", "Use another path.")
+        return ToolRefused("not_permitted", f"{shown}: the system does not permit it ({words})", "Use another path.")
     if number in (errno.ENAMETOOLONG, errno.EINVAL):
         return invalid_path(shown)
     if number == errno.ENXIO:
         return not_regular(stat.S_IFSOCK, shown)
     if number == errno.ENOENT:
-        return FileRefused("not_found", f"There is no {shown}", "list_files shows what is there.")
-    return FileRefused("system_error", f"{shown}: {words}", "Try again, or say what is wrong.")
+        return ToolRefused("not_found", f"There is no {shown}", "list_files shows what is there.")
+    return ToolRefused("system_error", f"{shown}: {words}", "Try again, or say what is wrong.")

@@ -14,8 +14,7 @@ from agentnb.core.redaction import MASK, redact
 from agentnb.tools.builtin.files import refusals
 from agentnb.tools.builtin.files.confined import Place, all_bytes, opened_file, opened_folder
 from agentnb.tools.builtin.files.protected import check_names, check_store, folder_check, one_part_at_a_time
-from agentnb.tools.builtin.files.refusals import FileRefused
-from agentnb.tools.tool import ToolContext
+from agentnb.tools.tool import ToolContext, ToolRefused
 
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
 
@@ -32,7 +31,7 @@ def replace_file(
 ) -> bytes:
     """Replace a file with what ``new_bytes`` makes of its bytes (None: there is no file), and return that.
 
-    ``create``: whether a missing file, and missing folders, are made. Raises `FileRefused`.
+    ``create``: whether a missing file, and missing folders, are made. Raises `ToolRefused`.
     """
     if not place.names:
         raise refusals.not_regular(stat.S_IFDIR, place.shown)
@@ -57,7 +56,7 @@ def _old_file(folder: int, place: Place, *, create: bool) -> _Old | None:
     with opened_file(folder, place) as (file, status):
         if is_read_only(folder, place.names[-1], status):
             advice = "Leave it as it is, or write to another path; the person can make it writable."
-            raise FileRefused("read_only", f"{place.shown} is read-only", advice)
+            raise ToolRefused("read_only", f"{place.shown} is read-only", advice)
         return _Old(all_bytes(file, status, place), status)
 
 
@@ -98,11 +97,11 @@ def written_beside(folder: int, name: str, data: bytes, mode: int | None) -> Ite
 
 
 def _check_unchanged(folder: int, place: Place, old: _Old | None) -> None:
-    """Raise `FileRefused` if the file is not the one that was read."""
+    """Raise `ToolRefused` if the file is not the one that was read."""
     now = _status(folder, place)
     if (None if now is None else _version(now)) != (None if old is None else _version(old.status)):
         problem = f"{place.shown} was not written: another program has changed it meanwhile"
-        raise FileRefused("changed_meanwhile", problem, "Read it again, then change it.")
+        raise ToolRefused("changed_meanwhile", problem, "Read it again, then change it.")
 
 
 def _version(status: os.stat_result) -> tuple[int, ...]:
@@ -117,11 +116,11 @@ def _status(folder: int, place: Place) -> os.stat_result | None:
 
 
 def check_mark(text: str, old: bytes | None, place: Place) -> None:
-    """Raise `FileRefused` for a text with our mark for keys, if the file holds a key that the mark would replace."""
+    """Raise `ToolRefused` for a text with our mark for keys, if the file holds a key that the mark would replace."""
     if MASK not in text or old is None:
         return
     before = old.decode(errors="replace")
     if redact(before) is not before:
         problem = f"{place.shown} was not written: it holds a key, which you see as {MASK}, and {MASK} would replace it"
         advice = "Change only parts without the key with edit_file, or ask the person to change the file."
-        raise FileRefused("key_mark", problem, advice)
+        raise ToolRefused("key_mark", problem, advice)

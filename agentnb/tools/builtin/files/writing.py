@@ -8,12 +8,11 @@ from typing import Any
 
 from agentnb.tools.builtin.files import refusals
 from agentnb.tools.builtin.files.confined import place_of
-from agentnb.tools.builtin.files.refusals import FileRefused
 from agentnb.tools.builtin.files.replacing import check_mark, replace_file
-from agentnb.tools.tool import ToolContext, ToolOutcome
+from agentnb.tools.tool import ToolContext
 
 
-async def write_file(context: ToolContext, path: str, content: str) -> str | ToolOutcome:
+async def write_file(context: ToolContext, path: str, content: str) -> str:
     """Write text to a file in the working directory, replacing it if it exists. Creates missing parent directories.
 
     :param path: Path relative to the working directory
@@ -28,23 +27,20 @@ def written_text(arguments: Mapping[str, Any], before: str | None) -> str | None
     return content if isinstance(content, str) else None
 
 
-def _write(context: ToolContext, path: str, content: str) -> str | ToolOutcome:
-    try:
-        data = encoded(content, "content")
-        place = place_of(path, context.work_dir)
+def _write(context: ToolContext, path: str, content: str) -> str:
+    data = encoded(content, "content")
+    place = place_of(path, context.work_dir)
 
-        def new_bytes(old: bytes | None) -> bytes:
-            check_mark(content, old, place)
-            return data
+    def new_bytes(old: bytes | None) -> bytes:
+        check_mark(content, old, place)
+        return data
 
-        replace_file(context, place, new_bytes)
-        return f"Successfully wrote {len(data)} bytes to {path}"
-    except FileRefused as refused:
-        return refused.outcome
+    replace_file(context, place, new_bytes)
+    return f"Successfully wrote {len(data)} bytes to {path}"
 
 
 def encoded(text: str, argument: str) -> bytes:
-    """Return the bytes of a text. Raises `FileRefused` if UTF-8 cannot write it. ``argument``: its name."""
+    """Return the bytes of a text. Raises `ToolRefused` if UTF-8 cannot write it. ``argument``: its name."""
     try:
         return text.encode()
     except UnicodeEncodeError as error:

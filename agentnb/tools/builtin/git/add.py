@@ -12,16 +12,14 @@ from agentnb.tools.builtin.git.changes import Change, read_status
 from agentnb.tools.builtin.git.filters import filters_of
 from agentnb.tools.builtin.git.names import confined_path, exists, is_below, listed, may_hold_keys, shown_name
 from agentnb.tools.builtin.git.omissions import INDEX_HOOKS, hooks_note, key_files_note, with_notes
-from agentnb.tools.builtin.git.refusal import GitRefused, returns_refusals
 from agentnb.tools.builtin.git.repository import Repository, check_result, open_repository
 from agentnb.tools.subject import CallNature
-from agentnb.tools.tool import ToolContext
+from agentnb.tools.tool import ToolContext, ToolRefused
 
 MAX_SHOWN = 100
 BY_HAND = "Ask the person to stage it in a terminal with git add, which runs the filter."
 
 
-@returns_refusals
 async def git_add(context: ToolContext, paths: Annotated[list[str], msgspec.Meta(min_length=1)]) -> str:
     """Stage files of the git repository for the next commit: new, changed and deleted ones.
 
@@ -37,7 +35,7 @@ async def git_add(context: ToolContext, paths: Annotated[list[str], msgspec.Meta
     filters = await filters_of(repository, changes)
     if refused := sorted(set(named) & set(filters)):
         kind, names = filters[refused[0]], listed([shown_name(name) for name in refused])
-        raise GitRefused("filtered", f"Not staged: {names} would pass a filter ({kind}), which is not run here.", BY_HAND)
+        raise ToolRefused("filtered", f"Not staged: {names} would pass a filter ({kind}), which is not run here.", BY_HAND)
     key_files = [path for path in changes if path not in named and may_hold_keys(path, repository.work_dir)]
     repositories = [path for path, change in changes.items() if change.is_repository]
     left_out = {*filters, *key_files, *repositories}
@@ -50,7 +48,7 @@ async def git_add(context: ToolContext, paths: Annotated[list[str], msgspec.Meta
         _note("Left out, as they are repositories of their own", repositories),
     ]
     if not staged:
-        raise GitRefused("nothing_staged", with_notes("Nothing was staged.", *notes), "Name the files to stage.")
+        raise ToolRefused("nothing_staged", with_notes("Nothing was staged.", *notes), "Name the files to stage.")
     stdin = b"".join(path + b"\0" for path in staged)
     await repository.output("update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=stdin, is_reading=False)
     lines = [f"{_letter(change)} {shown_name(path)}" for path, change in staged.items()]
@@ -67,16 +65,16 @@ def nature_of_add(arguments: Any, work_dir: Path) -> CallNature:
 
 
 async def _check_known(repository: Repository, paths: list[bytes]) -> None:
-    """Raise `GitRefused` if git ignores a path, or if it does not exist. ``paths``: those without changes."""
+    """Raise `ToolRefused` if git ignores a path, or if it does not exist. ``paths``: those without changes."""
     if not paths:
         return
     if names := [shown_name(path) for path in await _ignored(repository, paths)]:
         advice = "Leave them out, or change .gitignore first."
-        raise GitRefused("ignored", f"Nothing was staged: .gitignore excludes {listed(names)}.", advice)
+        raise ToolRefused("ignored", f"Nothing was staged: .gitignore excludes {listed(names)}.", advice)
     missing = [path for path in paths if not exists(repository.work_dir, path)]
     if unknown := [shown_name(path) for path in missing if not await repository.output("ls-files", "-z", "--", path)]:
         problem = f"Nothing was staged, as these paths do not exist: {listed(unknown)}."
-        raise GitRefused("not_found", problem, "git_status lists the changed files.")
+        raise ToolRefused("not_found", problem, "git_status lists the changed files.")
 
 
 async def _ignored(repository: Repository, paths: list[bytes]) -> list[bytes]:

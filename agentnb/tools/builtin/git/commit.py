@@ -10,15 +10,13 @@ from agentnb.core.messages import encodable
 from agentnb.tools.builtin.git.changes import Status, read_status, shown_paths
 from agentnb.tools.builtin.git.names import listed
 from agentnb.tools.builtin.git.omissions import COMMIT_HOOKS, hooks_note, signing_note, with_notes
-from agentnb.tools.builtin.git.refusal import GitRefused, returns_refusals
 from agentnb.tools.builtin.git.repository import GitConfig, Repository, open_repository
-from agentnb.tools.tool import ToolContext
+from agentnb.tools.tool import ToolContext, ToolRefused
 
 MAX_SHOWN = 50
 SAFE = ("--no-verify", "--no-gpg-sign", "--no-edit", "--no-status", "--cleanup=whitespace", "--quiet")
 
 
-@returns_refusals
 async def git_commit(context: ToolContext, message: Annotated[str, msgspec.Meta(min_length=1)]) -> str:
     """Commit the staged changes of the git repository. Hooks are not run, and the commit is not signed.
 
@@ -26,7 +24,7 @@ async def git_commit(context: ToolContext, message: Annotated[str, msgspec.Meta(
     """
     message = encodable(message)
     if not message.strip() or "\0" in message:
-        raise GitRefused("invalid_arguments", "The message is blank, or has a zero character.", "Write a message of text.")
+        raise ToolRefused("invalid_arguments", "The message is blank, or has a zero character.", "Write a message of text.")
     repository = await open_repository(context.work_dir)
     status = await read_status(repository, untracked="no")
     _check_staged(repository, status)
@@ -44,13 +42,13 @@ async def git_commit(context: ToolContext, message: Annotated[str, msgspec.Meta(
 
 
 def _check_staged(repository: Repository, status: Status) -> None:
-    """Raise `GitRefused` unless there is something to commit, all of it in the working folder."""
+    """Raise `ToolRefused` unless there is something to commit, all of it in the working folder."""
     if conflicts := [repository.shown(change.path) for change in status.changes if change.is_conflict]:
         advice = "Edit these files, stage them with git_add, then commit."
-        raise GitRefused("conflicts", f"Nothing was committed: {listed(conflicts)} has conflicts.", advice)
+        raise ToolRefused("conflicts", f"Nothing was committed: {listed(conflicts)} has conflicts.", advice)
     staged = [change for change in status.changes if change.is_staged]
     if not staged and not (repository.git_dir / "MERGE_HEAD").exists():
-        raise GitRefused("nothing_to_commit", "Nothing to commit: no changes are staged.", "Stage files with git_add first.")
+        raise ToolRefused("nothing_to_commit", "Nothing to commit: no changes are staged.", "Stage files with git_add first.")
     outside = [
         change
         for change in staged
@@ -59,19 +57,19 @@ def _check_staged(repository: Repository, status: Status) -> None:
     if outside:  # the person agreed to a commit of this folder
         count = f"{len(outside)} staged {'change is' if len(outside) == 1 else 'changes are'}"
         problem = f"Nothing was committed: {count} outside of the working directory, and would be part of the commit."
-        raise GitRefused(
+        raise ToolRefused(
             "staged_outside", problem, "Ask the person to commit them, or to unstage them with git restore --staged."
         )
 
 
 def identity_of(config: GitConfig) -> dict[str, str]:
-    """Return the variables of author and committer. Raises `GitRefused` if the person has not configured them."""
+    """Return the variables of author and committer. Raises `ToolRefused` if the person has not configured them."""
     variables: dict[str, str] = {}
     for role in ("author", "committer"):
         name, address = config.text(f"{role}.name", "user.name"), config.text(f"{role}.email", "user.email")
         if not name or not address:
             problem = "Nothing was committed: git does not know the person's name and address (user.name, user.email)."
             commands = 'git config --global user.name "NAME" and git config --global user.email "ADDRESS"'
-            raise GitRefused("no_identity", problem, f"Ask the person to set them in a terminal: {commands}.")
+            raise ToolRefused("no_identity", problem, f"Ask the person to set them in a terminal: {commands}.")
         variables |= {f"GIT_{role.upper()}_NAME": name, f"GIT_{role.upper()}_EMAIL": address}
     return variables

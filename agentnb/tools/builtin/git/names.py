@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agentnb.key_files import is_key_file
 from agentnb.tools.builtin.files.personal_folder import is_personal
-from agentnb.tools.builtin.git.refusal import GitRefused
+from agentnb.tools.tool import ToolRefused
 
 
 def shown_name(path: bytes) -> str:
@@ -31,25 +31,25 @@ def _escaped(character: str) -> str:
 def confined_path(text: str, work_dir: Path) -> bytes:
     """Return a path of a model's as a path from the working folder, links to folders followed.
 
-    Raises `GitRefused` for a path outside of it, or in ``.git``.
+    Raises `ToolRefused` for a path outside of it, or in ``.git``.
     """
     if "\0" in text or not text:
-        raise GitRefused("invalid_arguments", f"{text!r} cannot be a path.")
+        raise ToolRefused("invalid_arguments", f"{text!r} cannot be a path.")
     path = work_dir / text.encode(errors="replace").decode()
     is_folder = path.name in ("", "..") or text.endswith(("/", "/."))
     try:
         resolved = path.resolve() if is_folder else path.parent.resolve() / path.name
     except (OSError, RuntimeError) as error:  # links in a circle, a name that is too long
-        raise GitRefused("invalid_arguments", f"{text} cannot be resolved: {error}") from error
+        raise ToolRefused("invalid_arguments", f"{text} cannot be resolved: {error}") from error
     if not resolved.is_relative_to(work_dir):
-        raise GitRefused(
+        raise ToolRefused(
             "outside_work_dir", f"path is outside working directory: {text}", "Give a path below the working directory."
         )
     relative = resolved.relative_to(work_dir)
     if is_personal(str(resolved)):
-        raise GitRefused("outside_work_dir", f"{text} is in the person's folder of agentnb.", "Give a path of the project.")
+        raise ToolRefused("outside_work_dir", f"{text} is in the person's folder of agentnb.", "Give a path of the project.")
     if any(part.lower() == ".git" for part in relative.parts):
-        raise GitRefused("outside_work_dir", f"{text} is in .git, which belongs to git.", "Give a path of the project.")
+        raise ToolRefused("outside_work_dir", f"{text} is in .git, which belongs to git.", "Give a path of the project.")
     return os.fsencode(relative)
 
 

@@ -13,8 +13,9 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from agentnb.tools.builtin.git.refusal import GitRefused
+from agentnb.tools.builtin.shell.output import BoundedOutput, Bounds
 from agentnb.tools.builtin.shell.process_tree import descendants_of, process_text
+from agentnb.tools.tool import ToolRefused
 
 SECONDS = 60.0
 """The time limit of one process."""
@@ -28,55 +29,15 @@ MAX_ERROR_BYTES = 4_000
 WAITS = "git waits for a named pipe (a FIFO) that is in the place of one of its files, such as .gitignore, and was ended."
 
 
-class Bounds(NamedTuple):
-    """How many bytes of an output are kept: its beginning and its end."""
-
-    head: int
-    tail: int = 0
-
-
 WHOLE = Bounds(32_000_000)
 """For output that is parsed: more of it is an error."""
-
-
-class CapturedOutput:
-    """The beginning and the end of an output."""
-
-    def __init__(self, bounds: Bounds) -> None:
-        self._bounds = bounds
-        self.head = bytearray()
-        self._rest = bytearray()
-        self._size = 0
-
-    def add(self, chunk: bytes) -> None:
-        """Keep a part of the output, as far as the bounds allow."""
-        self._size += len(chunk)
-        room = self._bounds.head - len(self.head)
-        self.head += chunk[:room]
-        self._rest += chunk[room:]
-        if len(self._rest) > 2 * self._bounds.tail + 100_000:
-            self._cut()
-
-    def _cut(self) -> None:
-        del self._rest[: max(len(self._rest) - self._bounds.tail, 0)]
-
-    @property
-    def tail(self) -> bytes:
-        """The end of the output, as far as it is not in ``head``."""
-        self._cut()
-        return bytes(self._rest)
-
-    @property
-    def omitted_bytes(self) -> int:
-        """How much is missing between ``head`` and ``tail``."""
-        return self._size - len(self.head) - len(self.tail)
 
 
 class ProcessResult(NamedTuple):
     """The exit code and the output of a process that has ended."""
 
     code: int
-    output: CapturedOutput
+    output: BoundedOutput
     error: str
 
 
@@ -90,10 +51,10 @@ async def run_process(
 ) -> ProcessResult:
     """Run a command to its end. Its whole group is ended at the time limit, and when the call is cancelled.
 
-    Raises `GitRefused` at the time limit, if it waits for a named pipe, and if it cannot be started.
+    Raises `ToolRefused` at the time limit, if it waits for a named pipe, and if it cannot be started.
     """
     process = await _start(command, folder, environment)
-    output, error_output = CapturedOutput(bounds), CapturedOutput(Bounds(MAX_ERROR_BYTES))
+    output, error_output = BoundedOutput(bounds), BoundedOutput(Bounds(MAX_ERROR_BYTES))
     work = asyncio.gather(
         _feed(process, stdin), _keep(process.stdout, output), _keep(process.stderr, error_output), process.wait()
     )
@@ -101,10 +62,10 @@ async def run_process(
         async with asyncio.timeout(seconds):
             while not (await asyncio.wait([work], timeout=LOOK_SECONDS))[0]:
                 if _waits_for_pipe(process.pid):
-                    raise GitRefused("git_error", WAITS, "Work without git, or ask the person to remove it.")
+                    raise ToolRefused("git_error", WAITS, "Work without git, or ask the person to remove it.")
             *_, code = work.result()
     except TimeoutError:
-        raise GitRefused(
+        raise ToolRefused(
             "timeout",
             f"git did not finish within {seconds:g} seconds and was ended.",
             "Ask for less at once, such as one folder.",
@@ -132,7 +93,7 @@ async def _start(command: Sequence[str | bytes], folder: Path, environment: Mapp
     try:
         return await asyncio.shield(starting)
     except OSError as error:
-        raise GitRefused("git_error", f"git could not be started: {error}") from error
+        raise ToolRefused("git_error", f"git could not be started: {error}") from error
     except asyncio.CancelledError:
         with suppress(OSError):
             await _end_group(await starting)
@@ -163,7 +124,7 @@ async def _feed(process: asyncio.subprocess.Process, data: bytes) -> None:
     process.stdin.close()
 
 
-async def _keep(stream: asyncio.StreamReader | None, output: CapturedOutput) -> None:
+async def _keep(stream: asyncio.StreamReader | None, output: BoundedOutput) -> None:
     while stream is not None and (chunk := await stream.read(65_536)):
         output.add(chunk)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from agentnb.advice import Plain
 from agentnb.errors import SettingsError
-from agentnb.tools.builtin.git.refusal import GitRefused
+from agentnb.tools.tool import ToolRefused
 
 OLDEST = (2, 31)
 """The first version that takes settings from ``GIT_CONFIG_COUNT``."""
@@ -94,7 +94,7 @@ def protected_settings(configured: Iterable[str]) -> dict[str, str]:
     names = [f"{name.rpartition('.')[0]}.enabled" if name.startswith("hook.") else name for name in configured]
     named = {name: value for name in names for pattern, value in NAMED_SETTINGS if pattern.fullmatch(name)}
     if len(named) > MAX_NAMES:
-        raise GitRefused(
+        raise ToolRefused(
             "git_error",
             f"The configuration of this repository names {len(named):,} programs, more than can be switched off.",
             "Ask the person to look at .git/config.",

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from agentnb.errors import SettingsError
 from agentnb.tools.builtin.git.names import shown_name
-from agentnb.tools.builtin.git.process import WHOLE, Bounds, ProcessResult, run_process
+from agentnb.tools.builtin.git.process import WHOLE, ProcessResult, run_process
 from agentnb.tools.builtin.git.protection import READING, find_git, program_folders, protected_environment
-from agentnb.tools.builtin.git.refusal import GitRefused
+from agentnb.tools.builtin.shell.output import Bounds
+from agentnb.tools.tool import ToolRefused
 
 NO_REPOSITORY = "Work without git, or ask the person to run git init in a terminal."
 REDIRECTED = "The tools of git do not follow it. Work without git, or ask the person."
@@ -82,11 +83,11 @@ class Repository:
         is_reading: bool = True,
         variables: Mapping[str, str] | None = None,
     ) -> bytes:
-        """Run git and return its whole output. Raises `GitRefused` if it fails or prints too much."""
+        """Run git and return its whole output. Raises `ToolRefused` if it fails or prints too much."""
         result = await self.run(*arguments, stdin=stdin, is_reading=is_reading, variables=variables)
         check_result(result, os.fsdecode(arguments[0]))
         if result.output.omitted_bytes:
-            raise GitRefused(
+            raise ToolRefused(
                 "too_much", "git printed more than can be read.", "Ask for less at once, such as one folder, or ask the person."
             )
         return bytes(result.output.head)
@@ -110,10 +111,10 @@ class Repository:
 
 
 def check_result(result: ProcessResult, action: str) -> None:
-    """Raise `GitRefused` with git's own words if it failed."""
+    """Raise `ToolRefused` with git's own words if it failed."""
     if result.code != 0:
         words = result.error or f"exit code {result.code}"
-        raise GitRefused(
+        raise ToolRefused(
             "git_error", f"git {action} failed: {words}", "Change the arguments if they are the cause, or ask the person."
         )
 
@@ -121,13 +122,13 @@ def check_result(result: ProcessResult, action: str) -> None:
 async def open_repository(work_dir: Path) -> Repository:
     """Return the repository around a folder.
 
-    Raises `GitRefused` if there is none, if git does not accept it, or if it leads to files elsewhere.
+    Raises `ToolRefused` if there is none, if git does not accept it, or if it leads to files elsewhere.
     """
     repository = await asyncio.to_thread(_nearest_repository, work_dir)
     options = ("--path-format=absolute", "--show-toplevel", "--git-dir", "--git-common-dir")
     located = await repository.run("rev-parse", *options)
     if located.code != 0:
-        raise GitRefused("not_a_repository", f"git does not accept this repository: {located.error}", NO_REPOSITORY)
+        raise ToolRefused("not_a_repository", f"git does not accept this repository: {located.error}", NO_REPOSITORY)
     config = GitConfig(await repository.output("config", "--list", "-z", "--show-scope"))
     return await asyncio.to_thread(_with_place, replace(repository, config=config), bytes(located.output.head))
 
@@ -136,18 +137,18 @@ def _nearest_repository(work_dir: Path) -> Repository:
     """Return the repository of the nearest folder that holds ``.git``, from the working folder upwards."""
     work_dir = work_dir.resolve()
     if ".git" in work_dir.parts:
-        raise GitRefused("not_a_repository", "The working directory is inside of .git.", NO_REPOSITORY)
+        raise ToolRefused("not_a_repository", "The working directory is inside of .git.", NO_REPOSITORY)
     for top in (work_dir, *work_dir.parents):
         if os.path.lexists(top / ".git"):
             return Repository(work_dir, top, top / ".git", top / ".git", GitConfig(b""), tuple(program_folders(top)))
-    raise GitRefused("not_a_repository", "The working directory is not in a git repository.", NO_REPOSITORY)
+    raise ToolRefused("not_a_repository", "The working directory is not in a git repository.", NO_REPOSITORY)
 
 
 def _with_place(repository: Repository, located: bytes) -> Repository:
-    """Return the repository with the places of its data. Raises `GitRefused` unless they are its own."""
+    """Return the repository with the places of its data. Raises `ToolRefused` unless they are its own."""
     lines = located.split(b"\n")
     if len(lines) != 4:  # a line break in the path of the repository
-        raise GitRefused("git_error", "The path of this repository has a line break.", NO_REPOSITORY)
+        raise ToolRefused("git_error", "The path of this repository has a line break.", NO_REPOSITORY)
     git_top, git_dir, common_dir = (Path(os.fsdecode(line)).resolve() for line in lines[:3])
     repository = replace(repository, git_dir=git_dir, common_dir=common_dir)
     _check_place(repository, git_top)
@@ -158,26 +159,26 @@ def _git(folders: Sequence[str]) -> str:
     try:
         return find_git(folders)
     except SettingsError as error:
-        raise GitRefused("git_missing", str(error)) from error
+        raise ToolRefused("git_missing", str(error)) from error
 
 
 def _check_place(repository: Repository, git_top: Path) -> None:
-    """Raise `GitRefused` unless the work tree and the data of the repository are its own."""
+    """Raise `ToolRefused` unless the work tree and the data of the repository are its own."""
     top, git_dir, common_dir = repository.top, repository.git_dir, repository.common_dir
     if git_top != top:
-        raise GitRefused(
+        raise ToolRefused(
             "redirected", "The work tree of this repository is not the folder of its .git (core.worktree).", REDIRECTED
         )
     if git_dir != top / ".git" and not _knows(repository):
         problem = "The .git of this folder leads to a repository elsewhere that does not name this folder as its work tree."
-        raise GitRefused("redirected", problem, REDIRECTED)
+        raise ToolRefused("redirected", problem, REDIRECTED)
     if common_dir not in (git_dir, git_dir.parent.parent if git_dir.parent.name == "worktrees" else git_dir):
-        raise GitRefused("redirected", "The data of this repository is that of another (commondir).", REDIRECTED)
+        raise ToolRefused("redirected", "The data of this repository is that of another (commondir).", REDIRECTED)
     for folder in {git_dir, common_dir}:
         for path in _places_that_git_writes(folder):
             if path.is_symlink() and not path.resolve().is_relative_to(folder):
                 name = shown_name(os.fsencode(path.relative_to(folder)))
-                raise GitRefused("redirected", f"A link in .git leads elsewhere: {name}.", REDIRECTED)
+                raise ToolRefused("redirected", f"A link in .git leads elsewhere: {name}.", REDIRECTED)
 
 
 def _places_that_git_writes(folder: Path) -> Iterator[Path]:

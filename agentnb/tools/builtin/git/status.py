@@ -5,7 +5,6 @@ from __future__ import annotations
 from agentnb.tools.builtin.git.changes import Status, read_status, shown_lines
 from agentnb.tools.builtin.git.filters import filters_of
 from agentnb.tools.builtin.git.omissions import filters_note, with_notes
-from agentnb.tools.builtin.git.refusal import returns_refusals
 from agentnb.tools.builtin.git.repository import Repository, open_repository
 from agentnb.tools.tool import ToolContext
 
@@ -20,7 +19,6 @@ OPERATIONS = {
 """Files in the data of a repository, and what they say."""
 
 
-@returns_refusals
 async def git_status(context: ToolContext) -> str:
     """List the changed files of the git repository: two letters (staged, unstaged) and the path.
 

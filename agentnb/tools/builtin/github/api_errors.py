@@ -9,34 +9,26 @@ from http import HTTPStatus
 from typing import Any
 
 from agentnb.core.redaction import redact
-from agentnb.tools.tool import ToolOutcome, failure
+from agentnb.tools.tool import ToolRefused
 
 ENTER_TOKEN = "The person can enter a token with %agent key github, or set the variable GITHUB_TOKEN."
 MAX_MESSAGE = 300
 """Characters of GitHub's own words in an error."""
 
 
-class GitHubFailed(Exception):
-    """A call of GitHub failed."""
-
-    def __init__(self, code: str, problem: str, advice: str) -> None:
-        super().__init__(code)
-        self.outcome: ToolOutcome = failure(code, redact(problem), redact(advice))
-
-
-def no_token() -> GitHubFailed:
+def no_token() -> ToolRefused:
     """Return the error for a comment without a token."""
-    return GitHubFailed("no_key", "Commenting needs a GitHub token, and there is none. Nothing was written.", ENTER_TOKEN)
+    return ToolRefused("no_key", "Commenting needs a GitHub token, and there is none. Nothing was written.", ENTER_TOKEN)
 
 
-def unusable_token(problem: str) -> GitHubFailed:
+def unusable_token(problem: str) -> ToolRefused:
     """Return the error for a variable that holds something else than a token."""
-    return GitHubFailed("no_key", f"GitHub was not called: {problem}.", ENTER_TOKEN)
+    return ToolRefused("no_key", f"GitHub was not called: {problem}.", ENTER_TOKEN)
 
 
-def no_repository(problem: str) -> GitHubFailed:
+def no_repository(problem: str) -> ToolRefused:
     """Return the error for a call that names no repository where none is set."""
-    return GitHubFailed(
+    return ToolRefused(
         "no_repository",
         f"No repository is named. {problem}",
         'Pass owner and repo. The person can set one for all calls: GitHub(repo="owner/name"), or %agent defaults '
@@ -44,74 +36,74 @@ def no_repository(problem: str) -> GitHubFailed:
     )
 
 
-def invalid_repository(problem: str) -> GitHubFailed:
+def invalid_repository(problem: str) -> ToolRefused:
     """Return the error for arguments that name no repository."""
-    return GitHubFailed("invalid_arguments", problem, "Pass owner and repo as in https://github.com/owner/repo.")
+    return ToolRefused("invalid_arguments", problem, "Pass owner and repo as in https://github.com/owner/repo.")
 
 
-def invalid_state(state: str, known: Iterable[str]) -> GitHubFailed:
+def invalid_state(state: str, known: Iterable[str]) -> ToolRefused:
     """Return the error for a state that issues do not have."""
-    return GitHubFailed("invalid_arguments", f"state is {state!r}.", f"Give one of {', '.join(known)}.")
+    return ToolRefused("invalid_arguments", f"state is {state!r}.", f"Give one of {', '.join(known)}.")
 
 
-def too_slow(seconds: float) -> GitHubFailed:
+def too_slow(seconds: float) -> ToolRefused:
     """Return the error for an answer that does not come."""
-    return GitHubFailed(
+    return ToolRefused(
         "timeout",
         f"GitHub did not answer within {seconds:g} seconds.",
         "Try once more. Before you write a comment again, look whether it is there.",
     )
 
 
-def unreachable(host: str, problem: str) -> GitHubFailed:
+def unreachable(host: str, problem: str) -> ToolRefused:
     """Return the error for a server that cannot be reached."""
-    return GitHubFailed("unreachable", f"{host} could not be reached: {problem}.", "Try once more, or work without GitHub.")
+    return ToolRefused("unreachable", f"{host} could not be reached: {problem}.", "Try once more, or work without GitHub.")
 
 
-def behind_proxy(host: str) -> GitHubFailed:
+def behind_proxy(host: str) -> ToolRefused:
     """Return the error for a local server that the environment would have called through a proxy."""
-    return GitHubFailed(
+    return ToolRefused(
         "unreachable",
         f"{host} was not called: the environment names a proxy for it, which would see the token.",
         f"The person can exempt it: NO_PROXY={host}.",
     )
 
 
-def unexpected(problem: str) -> GitHubFailed:
+def unexpected(problem: str) -> ToolRefused:
     """Return the error for an answer that is not as GitHub's API describes it."""
-    return GitHubFailed(
+    return ToolRefused(
         "unexpected_answer",
         f"GitHub's answer cannot be used: {problem}.",
         "Check owner and repo: the repository may have moved. The person can check url= of GitHub.",
     )
 
 
-def moved(old: str, new: str) -> GitHubFailed:
+def moved(old: str, new: str) -> ToolRefused:
     """Return the error for the list of a repository that has another name now."""
     owner, _, name = new.partition("/")
-    return GitHubFailed("moved", f"{old} has moved to {new}.", f"Call it again with owner={owner!r} and repo={name!r}.")
+    return ToolRefused("moved", f"{old} has moved to {new}.", f"Call it again with owner={owner!r} and repo={name!r}.")
 
 
-def refused(status: int, data: Any, headers: Mapping[str, str], *, has_token: bool) -> GitHubFailed:
+def refused(status: int, data: Any, headers: Mapping[str, str], *, has_token: bool) -> ToolRefused:
     """Return the error for a status that GitHub answered."""
     words = data.get("message") if isinstance(data, dict) else None
     message = f": {redact(' '.join(words.split()))[:MAX_MESSAGE]}" if isinstance(words, str) and words else ""
     problem = f"GitHub answered {status}{message}"
     if _is_rate_limit(status, headers):
         more = "" if has_token else f" {ENTER_TOKEN} With a token, the limit is higher."
-        return GitHubFailed("rate_limited", problem, f"{_again(headers)}{more}")
+        return ToolRefused("rate_limited", problem, f"{_again(headers)}{more}")
     if status == HTTPStatus.UNAUTHORIZED:
         reason = "The token does not hold" if has_token else "It needs a token"
-        return GitHubFailed("unauthorized", problem, f"{reason}. {ENTER_TOKEN}")
+        return ToolRefused("unauthorized", problem, f"{reason}. {ENTER_TOKEN}")
     if status == HTTPStatus.FORBIDDEN:
         reason = "The token may not do this. Tell the person." if has_token else f"It may need a token. {ENTER_TOKEN}"
-        return GitHubFailed("forbidden", problem, reason)
+        return ToolRefused("forbidden", problem, reason)
     if status in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
         private = "or is private, and the token has no access." if has_token else f"or is private. {ENTER_TOKEN}"
-        return GitHubFailed("not_found", problem, f"Check owner, repo and number: it does not exist, {private}")
+        return ToolRefused("not_found", problem, f"Check owner, repo and number: it does not exist, {private}")
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return GitHubFailed("server_error", problem, "Try once more later, or work without GitHub.")
-    return GitHubFailed("refused", problem, "Change the arguments, or work without it.")
+        return ToolRefused("server_error", problem, "Try once more later, or work without GitHub.")
+    return ToolRefused("refused", problem, "Change the arguments, or work without it.")
 
 
 def _is_rate_limit(status: int, headers: Mapping[str, str]) -> bool:

@@ -8,9 +8,9 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from agentnb.errors import SettingsError
-from agentnb.tools.builtin.git.refusal import GitRefused
 from agentnb.tools.builtin.git.repository import open_repository
 from agentnb.tools.builtin.github.api_errors import invalid_repository, no_repository
+from agentnb.tools.tool import ToolRefused
 
 SCHEMES = ("https", "http", "ssh", "git")
 _NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9_.-]{1,100}")
@@ -41,7 +41,7 @@ def check_name(repo: object) -> None:
 
 
 async def find_repository(owner: str, repo: str, default: str, work_dir: Path, api_url: str) -> Repository:
-    """Return the repository of a call, completed by the default, or by ``origin``. Raises `GitHubFailed` if there is none."""
+    """Return the repository of a call, completed by the default, or by ``origin``. Raises `ToolRefused` if there is none."""
     if "/" in repo and not owner:
         owner, _, repo = repo.partition("/")
     for argument, value in {"owner": owner, "repo": repo}.items():
@@ -75,7 +75,7 @@ def read_origin(address: str) -> tuple[str, Repository] | None:
 async def _repository_of_origin(work_dir: Path, api_url: str) -> Repository:
     try:
         address = (await open_repository(work_dir)).config.text("remote.origin.url")
-    except GitRefused as refused:
+    except ToolRefused as refused:
         raise no_repository(refused.outcome.problem) from None
     if not address:
         raise no_repository("The git repository around the working directory has no remote origin.")

@@ -2,41 +2,58 @@
 
 from __future__ import annotations
 
-HEAD_BYTES = TAIL_BYTES = 24_000
-"""Bytes that are kept of the beginning and of the end of a stream."""
+from typing import NamedTuple
+
+
+class Bounds(NamedTuple):
+    """Bytes that are kept of the beginning and of the end of a stream."""
+
+    head: int
+    tail: int = 0
+
+
+USUAL = Bounds(24_000, 24_000)
 
 
 class BoundedOutput:
     """The beginning and the end of a stream, and the number of bytes between them."""
 
-    def __init__(self) -> None:
-        self._head, self._tail = bytearray(), bytearray()
-        self._left_out = 0
+    def __init__(self, bounds: Bounds = USUAL) -> None:
+        self._bounds = bounds
+        self.head = bytearray()
+        self._rest = bytearray()
+        self._size = 0
 
     def add(self, data: bytes) -> None:
         """Take the next bytes."""
-        room = HEAD_BYTES - len(self._head)
-        if room > 0:
-            self._head += data[:room]
-            data = data[room:]
-        self._tail += data
-        if len(self._tail) > 2 * TAIL_BYTES:  # seldom, so that bytes are not moved for each line
+        self._size += len(data)
+        room = self._bounds.head - len(self.head)
+        self.head += data[:room]
+        self._rest += data[room:]
+        if len(self._rest) > 2 * self._bounds.tail + 100_000:  # seldom, so that bytes are not moved for each line
             self._cut()
 
     def _cut(self) -> None:
-        surplus = max(0, len(self._tail) - TAIL_BYTES)
-        self._left_out += surplus
-        del self._tail[:surplus]
+        del self._rest[: max(len(self._rest) - self._bounds.tail, 0)]
+
+    @property
+    def tail(self) -> bytes:
+        """The end of the stream, as far as it is not in ``head``."""
+        self._cut()
+        return bytes(self._rest)
+
+    @property
+    def omitted_bytes(self) -> int:
+        """The number of bytes between ``head`` and ``tail``."""
+        return self._size - len(self.head) - len(self.tail)
 
     @property
     def text(self) -> str:
         """The stream as text. Bytes that are not UTF-8 are replaced."""
-        self._cut()
-        if not self._left_out:
-            return (self._head + self._tail).decode(errors="replace")
-        head, tail = _without_cut_end(bytes(self._head)), _without_cut_start(bytes(self._tail))
-        left_out = self._left_out + len(self._head) - len(head) + len(self._tail) - len(tail)
-        note = f"\n[... {left_out:,} bytes left out ...]\n"
+        if not self.omitted_bytes:
+            return (self.head + self.tail).decode(errors="replace")
+        head, tail = _without_cut_end(bytes(self.head)), _without_cut_start(self.tail)
+        note = f"\n[... {self._size - len(head) - len(tail):,} bytes left out ...]\n"
         return head.decode(errors="replace") + note + tail.decode(errors="replace")
 
 

@@ -7,7 +7,8 @@ import re
 from typing import NamedTuple
 from urllib.parse import quote, urljoin, urlsplit
 
-from agentnb.tools.builtin.web.errors import FetchFailed
+from agentnb.tools.builtin.web.errors import after_redirect
+from agentnb.tools.tool import ToolRefused
 
 PORTS = {"http": 80, "https": 443}
 MAX_URL_CHARACTERS = 4_000
@@ -52,7 +53,7 @@ class WebAddress(NamedTuple):
 
 
 def read_address(url: str) -> WebAddress:
-    """Return the parts of an address. Raises `FetchFailed` unless it is plain http or https, without a name or password."""
+    """Return the parts of an address. Raises `ToolRefused` unless it is plain http or https, without a name or password."""
     if len(url) > MAX_URL_CHARACTERS or _UNSAFE.search(url):
         raise _invalid(f"the address is longer than {MAX_URL_CHARACTERS:,} characters, or has blanks or backslashes")
     try:
@@ -73,7 +74,7 @@ def read_address(url: str) -> WebAddress:
 
 
 def next_address(address: WebAddress, location: str, *, is_local: bool) -> WebAddress:
-    """Return the address that a redirect leads to. Raises `FetchFailed` if it is another page, or refused.
+    """Return the address that a redirect leads to. Raises `ToolRefused` if it is another page, or refused.
 
     The permission of a call is for the page that it names: only a change from http to https, of the slash at the end of the
     path, and of what is behind ``?`` is followed.
@@ -83,13 +84,13 @@ def next_address(address: WebAddress, location: str, *, is_local: bool) -> WebAd
         if not is_local:
             check_literal(found.host)
     except ValueError:  # brackets that hold no address
-        raise _invalid("the address cannot be read").after_redirect(address.text) from None
-    except FetchFailed as error:
-        raise error.after_redirect(address.text) from None
+        raise after_redirect(_invalid("the address cannot be read"), address.text) from None
+    except ToolRefused as error:
+        raise after_redirect(error, address.text) from None
     is_upgrade = (address.scheme, address.port, found.scheme, found.port) == ("http", 80, "https", 443)
     is_same_page = found.target.partition("?")[0].rstrip("/") == address.target.partition("?")[0].rstrip("/")
     if found.host != address.host or not (is_upgrade or found[:3] == address[:3]) or not is_same_page:
-        raise FetchFailed(
+        raise ToolRefused(
             "redirected",
             f"{address.text} redirects to another page, which was not asked for: {found.text}",
             "Call web_fetch with that address if it is the page you want.",
@@ -115,14 +116,14 @@ def is_public(address: str) -> bool:
 
 
 def check_addresses(host: str, addresses: list[str]) -> None:
-    """Raise `FetchFailed` unless all addresses of a host are public."""
+    """Raise `ToolRefused` unless all addresses of a host are public."""
     refused = [address for address in addresses if not is_public(address)]
     if refused or not addresses:
         raise refused_host(host, refused)
 
 
 def check_literal(host: str) -> None:
-    """Raise `FetchFailed` if the host is itself an address that is not public; names are judged when they are resolved."""
+    """Raise `ToolRefused` if the host is itself an address that is not public; names are judged when they are resolved."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -130,16 +131,16 @@ def check_literal(host: str) -> None:
     check_addresses(host, [host])
 
 
-def refused_host(host: str, addresses: list[str]) -> FetchFailed:
+def refused_host(host: str, addresses: list[str]) -> ToolRefused:
     """Return the error for a host at addresses that are not public."""
     where = f" at {', '.join(addresses[:3])}" if addresses and addresses != [host] else ""
-    return FetchFailed(
+    return ToolRefused(
         "address_refused",
         f"{host} is not a public server: it is this machine, or in a private network{where}. Nothing was sent to it.",
         "Read a public page instead. Only the person can allow local servers: tools=[Web(local=True)].",
     )
 
 
-def _invalid(problem: str) -> FetchFailed:
+def _invalid(problem: str) -> ToolRefused:
     advice = "Call web_fetch with a whole address, such as https://docs.python.org/3/; write a blank as %20."
-    return FetchFailed("invalid_url", f"Nothing was fetched: {problem}.", advice)
+    return ToolRefused("invalid_url", f"Nothing was fetched: {problem}.", advice)

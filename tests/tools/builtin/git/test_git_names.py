@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentnb.tools.builtin.git.names import confined_path, is_below, listed, shown_name
-from agentnb.tools.builtin.git.refusal import GitRefused
+from agentnb.tools.tool import ToolRefused
 
 
 def test_names_read_as_git_writes_them(subtests: pytest.Subtests) -> None:
@@ -50,11 +50,11 @@ def test_paths_stay_in_the_working_folder(subtests: pytest.Subtests) -> None:
             assert confined_path(text, work_dir) == path
     outside = ("..", "../x", "out/x", "out/.", "/etc/passwd", str(work_dir.parent), "d/../../x", ".git", "d/.GIT/config")
     for text in outside:
-        with subtests.test(text), pytest.raises(GitRefused) as refused:
+        with subtests.test(text), pytest.raises(ToolRefused) as refused:
             confined_path(text, work_dir)
         assert refused.value.outcome.error_code == "outside_work_dir"
     for text in ("", "a\0b"):
-        with subtests.test(repr(text)), pytest.raises(GitRefused):
+        with subtests.test(repr(text)), pytest.raises(ToolRefused):
             confined_path(text, work_dir)
 
 

@@ -9,7 +9,7 @@ import pytest
 from git_repositories import GitRepository
 
 from agentnb.tools.builtin.git.protection import MAX_NAMES, protected_environment, protected_settings
-from agentnb.tools.builtin.git.refusal import GitRefused
+from agentnb.tools.tool import ToolRefused
 
 OF_KERNEL = {
     "GIT_DIR": "/nowhere",
@@ -72,5 +72,5 @@ def test_names_of_the_repositorys_choice_are_switched_off() -> None:
     names = ["filter.a=b.c\nd.clean", "hook.x.command", "submodule.a.b.update", "core.bare", "remote.o.url"]
     chosen = {name: value for name, value in protected_settings(names).items() if name not in protected_settings([])}
     assert chosen == {"filter.a=b.c\nd.clean": "", "hook.x.enabled": "false", "submodule.a.b.update": "none"}
-    with pytest.raises(GitRefused):
+    with pytest.raises(ToolRefused):
         protected_settings([f"filter.{number}.clean" for number in range(MAX_NAMES + 1)])

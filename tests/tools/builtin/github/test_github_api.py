@@ -14,9 +14,9 @@ from github_server import TOKEN, Answer, GitHubServer, issue
 
 from agentnb import settings
 from agentnb.settings import Key
-from agentnb.tools.builtin.github import api, api_errors
-from agentnb.tools.builtin.github.api import Api, check_url
-from agentnb.tools.builtin.github.api_errors import GitHubFailed
+from agentnb.tools.builtin.github import api_errors, group
+from agentnb.tools.builtin.github.api_errors import ToolRefused
+from agentnb.tools.builtin.github.group import Api, check_url
 from agentnb.tools.tool import ToolOutcome
 
 PATH = "/repos/octo/tides/issues/12"
@@ -24,7 +24,7 @@ PATH = "/repos/octo/tides/issues/12"
 
 def refusal(url: str, *, has_token: bool = True) -> ToolOutcome:
     """Ask for an issue and return the error."""
-    with pytest.raises(GitHubFailed) as caught:
+    with pytest.raises(ToolRefused) as caught:
         Api(url, Key("GITHUB_TOKEN", TOKEN, "a test") if has_token else None).get(PATH)
     assert TOKEN not in repr((caught.value, caught.value.outcome, caught.value.__cause__))
     return caught.value.outcome
@@ -67,7 +67,7 @@ def test_the_token_goes_to_no_other_host(subtests: pytest.Subtests) -> None:
                         api = Api(server.url, Key("GITHUB_TOKEN", TOKEN, "a test"))
                         try:
                             assert api.get(PATH)["message"] == "Moved"
-                        except GitHubFailed as error:
+                        except ToolRefused as error:
                             assert error.outcome.error_code in ("unexpected_answer", "not_found")
                     assert other.asked == [] and other.problems == []
 
@@ -93,7 +93,7 @@ def test_an_answer_that_is_not_json_is_an_error() -> None:
 
 
 def test_an_answer_is_read_up_to_a_limit_compressed_or_not(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "MAX_BYTES", 50_000)
+    monkeypatch.setattr(group, "MAX_BYTES", 50_000)
     packed, long = {"Content-Encoding": "gzip"}, json.dumps(issue(12, body="a" * 50_000)).encode()
     for name, status, body, headers, problem in (
         ("as it is", 200, long, {}, "50,000 bytes"),

@@ -10,8 +10,8 @@ from asserted_sentences import Snapshot
 from github_server import PULL_REQUEST, TOKEN, issue
 
 from agentnb import settings
-from agentnb.tools.builtin.github.api_errors import GitHubFailed
-from agentnb.tools.builtin.github.issues import comment_line, issue_lines, issue_text
+from agentnb.tools.builtin.github.api_errors import ToolRefused
+from agentnb.tools.builtin.github.group import comment_line, issue_lines, issue_text
 from agentnb.tools.builtin.github.repository import Repository
 
 TIDES = Repository("octo", "tides")
@@ -29,7 +29,7 @@ def test_no_more_issues_than_asked_for_are_listed(snapshot: Snapshot) -> None:
 def test_issues_of_a_renamed_repository_are_not_listed(snapshot: Snapshot) -> None:
     """GitHub redirects to the new name; the filters are lost on the way."""
     renamed = issue(1, repository_url="https://api.github.com/repos/octo/waves")
-    with pytest.raises(GitHubFailed) as caught:
+    with pytest.raises(ToolRefused) as caught:
         issue_lines([renamed], TIDES, 10)
     assert caught.value.outcome.error_code == "moved" and caught.value.outcome.text == snapshot
     assert "#1" in issue_lines([issue(1)], Repository("Octo", "TIDES"), 10)
@@ -37,7 +37,7 @@ def test_issues_of_a_renamed_repository_are_not_listed(snapshot: Snapshot) -> No
 
 def test_no_error_repeats_a_key_of_the_server() -> None:
     settings.keep_key("github", TOKEN)
-    with pytest.raises(GitHubFailed) as caught:
+    with pytest.raises(ToolRefused) as caught:
         issue_lines([issue(1, repository_url=f"https://api.github.com/repos/octo/{TOKEN}")], TIDES, 10)
     assert TOKEN not in caught.value.outcome.text and "[key]" in caught.value.outcome.problem
 
@@ -55,8 +55,8 @@ def test_data_of_another_form_is_an_error(subtests: pytest.Subtests) -> None:
     for name, data in cases.items():
         with subtests.test(name):
             for read in (issue_text, partial(comment_line, number=1)):
-                with pytest.raises(GitHubFailed) as caught:
+                with pytest.raises(ToolRefused) as caught:
                     read(data, TIDES)
                 assert caught.value.outcome.error_code == "unexpected_answer"
-    with pytest.raises(GitHubFailed):
+    with pytest.raises(ToolRefused):
         issue_lines({"message": "Moved"}, TIDES, 10)

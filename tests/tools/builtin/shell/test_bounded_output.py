@@ -7,12 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
 
-from agentnb.tools.builtin.shell import output
-from agentnb.tools.builtin.shell.output import HEAD_BYTES, TAIL_BYTES, BoundedOutput
+from agentnb.tools.builtin.shell.output import USUAL, BoundedOutput, Bounds
+
+HEAD_BYTES, TAIL_BYTES = USUAL
 
 
-def kept(*chunks: bytes) -> BoundedOutput:
-    made = BoundedOutput()
+def kept(*chunks: bytes, bounds: Bounds = USUAL) -> BoundedOutput:
+    made = BoundedOutput(bounds)
     for chunk in chunks:
         made.add(chunk)
     return made
@@ -37,7 +38,7 @@ def test_memory_stays_bounded_while_output_comes() -> None:
     made = BoundedOutput()
     for _ in range(200):
         made.add(b"z" * 65_536)
-        assert len(made._head) + len(made._tail) <= HEAD_BYTES + 2 * TAIL_BYTES
+        assert len(made.head) + len(made._rest) <= HEAD_BYTES + 2 * TAIL_BYTES + 100_000
 
 
 def test_bytes_that_are_not_utf_8_are_replaced() -> None:
@@ -48,10 +49,7 @@ def test_bytes_that_are_not_utf_8_are_replaced() -> None:
 @given(st.text(alphabet="aü€😀", min_size=0, max_size=60), st.integers(1, 7))
 def test_a_cut_divides_no_character(text: str, size: int) -> None:
     data = text.encode()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(output, "HEAD_BYTES", 10)
-        patch.setattr(output, "TAIL_BYTES", 10)
-        shown = kept(*[data[start : start + size] for start in range(0, len(data), size)]).text
+    shown = kept(*[data[start : start + size] for start in range(0, len(data), size)], bounds=Bounds(10, 10)).text
     if len(data) <= 20:
         assert shown == text
         return
@@ -59,3 +57,13 @@ def test_a_cut_divides_no_character(text: str, size: int) -> None:
     left_out, _, tail = rest.partition(" bytes left out ...]\n")
     assert text.startswith(head) and text.endswith(tail)
     assert int(left_out) == len(data) - len(head.encode()) - len(tail.encode())
+
+
+def test_output_keeps_its_beginning_and_its_end() -> None:
+    output = BoundedOutput(Bounds(3, 2))
+    for chunk in (b"ab", b"cd", b"x" * 300_000, b"yz"):
+        output.add(chunk)
+    assert (bytes(output.head), output.tail, output.omitted_bytes) == (b"abc", b"yz", 300_001)
+    whole = BoundedOutput(Bounds(3, 2))
+    whole.add(b"abcde")
+    assert (bytes(whole.head), whole.tail, whole.omitted_bytes) == (b"abc", b"de", 0)

@@ -18,7 +18,7 @@ import pytest
 from bash_calls import call_bash, skip_without_sandbox
 
 from agentnb import settings
-from agentnb.tools.builtin.shell import folder_walk
+from agentnb.tools.builtin.shell import sandbox_view
 from agentnb.tools.builtin.shell.group import Shell
 from agentnb.tools.builtin.shell.sandbox import Sandbox
 from agentnb.tools.tool import ToolOutcome
@@ -173,7 +173,7 @@ def test_files_of_keys_are_empty(work: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_no_command_runs_where_files_of_keys_cannot_be_found(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder_walk, "MAX_ENTRIES", 3)
+    monkeypatch.setattr(sandbox_view, "MAX_ENTRIES", 3)
     (work / "a" / "b").mkdir(parents=True)
     for name in (".env", "a/.env", "a/b/.env"):
         (work / name).write_text("secret")

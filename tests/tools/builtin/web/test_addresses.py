@@ -6,7 +6,7 @@ import pytest
 
 from agentnb.policies.permissions.places import canonical_address
 from agentnb.tools.builtin.web.addresses import check_literal, is_public, next_address, read_address
-from agentnb.tools.builtin.web.errors import FetchFailed
+from agentnb.tools.builtin.web.errors import ToolRefused
 
 PUBLIC = ("93.184.216.34", "8.8.8.8", "1.1.1.1", "2606:4700:4700::1111", "2a00:1450:4001:82a::200e", "64:ff9b::808:808")
 NOT_PUBLIC = {
@@ -28,7 +28,7 @@ NOT_PUBLIC = {
 
 
 def refusal(url: str) -> str | None:
-    with pytest.raises(FetchFailed) as caught:
+    with pytest.raises(ToolRefused) as caught:
         read_address(url)
     return caught.value.outcome.error_code
 
@@ -113,18 +113,18 @@ def test_redirects_are_followed_to_the_same_page_only(subtests: pytest.Subtests)
         "https://ada:word@a.test/": "invalid_url",
     }.items():
         with subtests.test(location):
-            with pytest.raises(FetchFailed) as caught:
+            with pytest.raises(ToolRefused) as caught:
                 next_address(start, location, is_local=False)
             assert caught.value.outcome.error_code == code
-    with pytest.raises(FetchFailed) as local:
+    with pytest.raises(ToolRefused) as local:
         next_address(start, "http://127.0.0.1/", is_local=True)
     assert local.value.outcome.error_code == "redirected"
-    with pytest.raises(FetchFailed):
+    with pytest.raises(ToolRefused):
         next_address(read_address("http://a.test:8080/"), "https://a.test:8443/", is_local=False)
 
 
 def test_a_name_is_judged_when_it_is_resolved() -> None:
     check_literal("localhost")
     check_literal("93.184.216.34")
-    with pytest.raises(FetchFailed):
+    with pytest.raises(ToolRefused):
         check_literal("127.0.0.1")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentnb.tools.builtin.web.html_text import html_text
+from agentnb.tools.builtin.web.page_text import html_text
 
 PAGE = """<!DOCTYPE html><html><head><title>Tides &amp; times</title><style>p{}</style>
 <script>alert("<p>1")</script></head><body>

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from web_servers import OTHER_PUBLIC, PUBLIC, Reply, WebServer, public_server, redirect, web_fetch
 
-from agentnb.tools.builtin.web.connections import connection_pool, resolve
-from agentnb.tools.builtin.web.errors import FetchFailed
+from agentnb.tools.builtin.web.errors import ToolRefused
+from agentnb.tools.builtin.web.fetching import connection_pool, resolve
 
 PAGE = {"/": Reply("<p>Hello.")}
 
@@ -80,7 +80,7 @@ def test_no_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_no_socket_of_this_machine_is_opened() -> None:
     pool = asyncio.run(connection_pool(is_local=True))
-    with pytest.raises(FetchFailed):
+    with pytest.raises(ToolRefused):
         asyncio.run(pool._network_backend.connect_unix_socket("/run/docker.sock"))
 
 

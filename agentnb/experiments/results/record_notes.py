@@ -1,0 +1,41 @@
+"""Notes that results and comparisons have from the record of their experiment: its rows and its plan."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from math import comb
+
+from agentnb.display.texts.labels import counted
+from agentnb.experiments.results.folder import Plan
+from agentnb.experiments.results.rows import Row
+
+
+def notes_of_rows(rows: Sequence[Row], variants: Sequence[str] = ()) -> Iterator[str]:
+    """Yield the notes about runs that asked in vain or ran out; ``variants``: those whose counts may be told apart."""
+    unanswered = [row for row in rows if row.unanswered]
+    if unanswered:
+        yield f"nobody answered the questions of {counted(len(unanswered), 'run')}{_by_variant(unanswered, variants)}"
+    limited = [row for row in rows if row.status == "limited"]
+    if limited:
+        limits = ", ".join(f"{name} {count}" for name, count in Counter(row.stop_reason for row in limited).most_common())
+        yield f"{counted(len(limited), 'run')} reached a limit: {limits}{_by_variant(limited, variants)}"
+
+
+def comparison_notes(plan: Plan, primary: str, variants: int, comparisons: int) -> Iterator[str]:
+    """Yield the notes about a comparison that is not the frozen one, or is one of several that could be made.
+
+    ``comparisons``: those that the p value is adjusted for.
+    """
+    frozen = plan.frozen.get("primary", primary)
+    if frozen != primary:
+        yield f"the primary was frozen as {frozen}, and {primary} was chosen later"
+    if comparisons == 1 and variants > 2:
+        told = f"one of {comb(variants, 2)} comparisons of these {variants} variants"
+        yield f"{told}, with a p value for one alone; compare(results) adjusts them by Holm"
+
+
+def _by_variant(rows: Iterable[Row], variants: Iterable[str]) -> str:
+    found = Counter(row.variant for row in rows)
+    told = ", ".join(f"{name} {found[name]}" for name in variants)
+    return f" ({told})" if told else ""

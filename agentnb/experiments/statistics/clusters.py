@@ -1,0 +1,159 @@
+"""Differences of two arms by cluster of tasks, and the test of their mean over tasks.
+
+A unit, such as a task under a model, holds the values of its repeats. Units are averaged within their task, and tasks of a
+cluster are no evidence of their own: its sum is flipped as a whole, and is one residual of the standard error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from math import fsum
+from typing import Any, NamedTuple, TypeAlias
+
+from agentnb.experiments.statistics.extras import load_extra
+from agentnb.experiments.statistics.sign_flips import FlipTest, flip_signs
+from agentnb.experiments.statistics.tasks import EQUAL_SHARE, MIN_TASKS, TaskValues, TooFewTasks, compute_mean
+
+MAX_MARKS = 11
+"""Most different values of an outcome that is given by marks, such as none, half or all."""
+
+Labels: TypeAlias = Sequence[Hashable] | None
+"""The task or cluster of each unit. Without labels of tasks each unit is a task, without those of clusters each task is one."""
+
+
+class TaskMeans(NamedTuple):
+    """A task in both arms, its units averaged."""
+
+    a: float
+    b: float
+    runs: int
+    """Runs in the arm that has fewer."""
+
+
+class ClusterDifferences(NamedTuple):
+    """Mean of the first arm minus mean of the second, by task."""
+
+    means: list[list[TaskMeans]]
+    """The tasks of each cluster."""
+    left_out: int
+    """Units without a value in one of the arms."""
+    marks: frozenset[float] | None
+    """All values, if they are few and from 0 to 1, as passes and fails are."""
+
+    @property
+    def is_binary(self) -> bool:
+        """True if all values are passes and fails: 1 and 0."""
+        return self.marks is not None and self.marks <= {0.0, 1.0}
+
+    @property
+    def scale(self) -> float:
+        """Largest absolute mean of a task: the scale of rounding errors."""
+        return max(max(abs(task.a), abs(task.b)) for cluster in self.means for task in cluster)
+
+    @property
+    def clusters(self) -> list[list[float]]:
+        """Differences of the tasks of each cluster."""
+        return [[task.a - task.b for task in cluster] for cluster in self.means]
+
+    @property
+    def tasks(self) -> list[float]:
+        """Differences of all tasks."""
+        return [value for cluster in self.clusters for value in cluster]
+
+    @property
+    def mean(self) -> float:
+        """Mean over tasks."""
+        return compute_mean(self.tasks)
+
+    @property
+    def all_equal(self) -> bool:
+        """True if no cluster differs from another by more than rounding errors."""
+        means = [compute_mean(cluster) for cluster in self.clusters]
+        return max(means) - min(means) <= EQUAL_SHARE * self.scale
+
+
+class MeanTest(NamedTuple):
+    """Two tests of the mean over tasks, sign flips and t: a mean is rejected where both reject it."""
+
+    flips: FlipTest
+    mean: float
+    """Center of t."""
+    error: float
+    """Standard error of it."""
+    freedom: float
+
+    def p_value(self, theta: float = 0.0) -> float:
+        """Return the two-sided p value of a true mean of ``theta``."""
+        below = float(load_extra("scipy.special").stdtr(self.freedom, -abs(self.mean - theta) / self.error))
+        return max(self.flips.p_value(theta), 2 * below)
+
+    def interval(self, alpha: float) -> tuple[float, float]:
+        """Return the range of true means with a p value of at least ``alpha``."""
+        width = float(load_extra("scipy.special").stdtrit(self.freedom, 1 - alpha / 2)) * self.error
+        low, high = self.flips.interval(alpha)
+        return min(low, self.mean - width), max(high, self.mean + width)
+
+
+def compute_differences(
+    a: TaskValues, b: TaskValues, tasks: Labels = None, clusters: Labels = None
+) -> ClusterDifferences | TooFewTasks:
+    """Subtract the mean of ``b`` from that of ``a`` within each unit that has a value in both.
+
+    Raises ValueError if there are different numbers of units, or for a value that is infinite or NaN.
+    """
+    of_task = range(len(a)) if tasks is None else tasks
+    found: dict[Hashable, dict[Hashable, list[tuple[float, float, int]]]] = {}
+    values: set[float] = set()
+    left_out = 0
+    for one, other, task, cluster in zip(a, b, of_task, of_task if clusters is None else clusters, strict=True):
+        if not len(one) or not len(other):
+            left_out += 1
+            continue
+        unit = compute_mean(one), compute_mean(other), min(len(one), len(other))
+        found.setdefault(cluster, {}).setdefault(task, []).append(unit)
+        if len(values) <= MAX_MARKS:
+            values.update(one, other)
+    if len(found) < MIN_TASKS:
+        return TooFewTasks(len(found), left_out)
+    has_marks = len(values) <= MAX_MARKS and min(values) >= 0 and max(values) <= 1
+    means = [[_average_units(units) for units in cluster.values()] for cluster in found.values()]
+    return ClusterDifferences(means, left_out, frozenset(values) if has_marks else None)
+
+
+def _average_units(units: list[tuple[float, float, int]]) -> TaskMeans:
+    a, b, runs = zip(*units, strict=True)
+    return TaskMeans(compute_mean(a), compute_mean(b), sum(runs))
+
+
+def make_test(differences: ClusterDifferences) -> MeanTest:
+    """Return the tests of the mean over tasks of clusters that do not all have the same mean.
+
+    For passes and fails, t has one more task for either arm, each with a difference of the usual size: where one task in
+    twenty differs, t alone covers .88 of 95 per cent. Source: Bonett and Price (2012), Journal of Educational and Behavioral
+    Statistics 37.
+    """
+    totals, sizes = [*map(fsum, differences.clusters)], [*map(len, differences.clusters)]
+    flips = flip_signs(totals, sizes)
+    if differences.is_binary:
+        squares = [value**2 for value in differences.tasks if value]
+        usual = (fsum(squares) / len(squares)) ** 0.5
+        totals, sizes = [*totals, usual, -usual], [*sizes, 1, 1]
+    return MeanTest(flips, *map(float, estimate_mean(totals, sizes)))
+
+
+def estimate_mean(totals: Any, sizes: Any) -> tuple[Any, Any, Any]:
+    """Return the mean over tasks, its cluster-robust standard error CR2, and Satterthwaite's degrees of freedom.
+
+    ``totals``: sums of the tasks of each cluster, a row a cluster, of one experiment or of several in columns. With clusters of
+    one size the error is that of the means of clusters, with their number less 1 as degrees of freedom. Source: Bell and
+    McCaffrey (2002), Survey Methodology 28.
+    """
+    import numpy as np
+
+    totals, sizes = np.asarray(totals, dtype=float), np.asarray(sizes, dtype=float)
+    tasks = sizes.sum(axis=0)
+    mean, shares = totals.sum(axis=0) / tasks, sizes / tasks
+    error = (((totals - sizes * mean) ** 2 / (1 - shares)).sum(axis=0)) ** 0.5 / tasks
+    weights = shares**2 / (1 - shares)
+    squares = (shares**2).sum(axis=0) + weights.sum(axis=0) ** 2 - (weights**2).sum(axis=0)  # the trace of a square
+    return mean, error, 1 / squares

@@ -1,0 +1,206 @@
+"""The smallest difference that is shown four times in five, by simulation of the test that is made.
+
+Experiments are drawn with a known difference, always the same ones. Of passes, fails and other marks from 0 to 1, a difference
+makes runs of one arm that failed pass, each as likely; of other numbers it is added to each task. Both directions are tried, as
+far as they are possible, and the larger difference counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from agentnb.experiments.statistics.clusters import ClusterDifferences, Labels, compute_differences, estimate_mean
+from agentnb.experiments.statistics.extras import load_extra
+from agentnb.experiments.statistics.sign_flips import sum_flips
+from agentnb.experiments.statistics.tasks import MIN_TASKS, TaskValues, TooFewTasks
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats: TypeAlias = NDArray[np.float64]
+
+POWER, ALPHA = 0.8, 0.05
+EXPERIMENTS = 500
+SEED = 20_260
+FLIP_BITS = 8
+"""Bits of the code whose flips stand for those of the test: noise in p values hardly changes how many are small."""
+MAX_CLUSTERS = 100
+"""Clusters of a simulated experiment: with more, means are normal, and the power is that of the normal distribution."""
+STEPS = 8
+"""Times that the range of the effect is halved."""
+
+
+def estimate_minimum_effect(
+    a: TaskValues, b: TaskValues, *, tasks: Labels = None, clusters: Labels = None, power: float = POWER
+) -> float | None:
+    """Return the smallest difference that a comparison like this one shows with this power; None if there is none.
+
+    Takes what `estimate_difference` takes. New experiments have clusters like those of this one: which ones, and how often,
+    is as uncertain as their number leaves it. Equal differences of all clusters tell nothing of others: None.
+    """
+    found = compute_differences(a, b, tasks, clusters)
+    if isinstance(found, TooFewTasks) or found.all_equal:
+        return None
+    return _of_numbers(found, power) if found.marks is None else _of_marks(found, power)
+
+
+def plan_minimum_effect_of_passes(
+    sizes: Sequence[int], runs: int, pass_rate: float, clustering: float = 0.0, power: float = POWER
+) -> float | None:
+    """Return the smallest difference in the pass rate that is shown with this power; None if no possible one is.
+
+    ``sizes``: the number of tasks of each cluster; ``runs``: those of a task in an arm; ``clustering``: the intraclass
+    correlation of the runs of a task, 0 where all tasks are alike. Tasks of a cluster are as unlike as others.
+    """
+    import numpy as np
+
+    if len(sizes) < MIN_TASKS:
+        return None
+    rng, counts = np.random.default_rng(SEED), _spread(sizes)
+    shape = (sum(counts), EXPERIMENTS)
+    spread = 1 / clustering - 1 if clustering > 0 else 0.0
+    rates = rng.beta(pass_rate * spread, (1 - pass_rate) * spread, shape) if spread else np.full(shape, pass_rate)
+    starts = np.cumsum([0, *counts[:-1]])
+    a, b = (np.add.reduceat(rng.binomial(runs, rates) / runs, starts, axis=0) for _ in "ab")
+    tasks = np.repeat(np.asarray(counts, dtype=float)[:, None], EXPERIMENTS, axis=1)
+    return _search_passes(a, b, tasks, runs * tasks, np.full(EXPERIMENTS, pass_rate), len(sizes), power)
+
+
+def plan_minimum_effect_of_numbers(sizes: Sequence[int], deviation: float, power: float = POWER) -> float | None:
+    """Return the same for numbers whose differences by task have this standard deviation, and are normal."""
+    import numpy as np
+
+    if len(sizes) < MIN_TASKS or not deviation:
+        return None
+    counts = np.asarray(_spread(sizes), dtype=float)[:, None]
+    drawn = np.random.default_rng(SEED).normal(0, 1, (len(counts), EXPERIMENTS)) * counts**0.5
+    return deviation * _search_numbers(drawn, np.repeat(counts, EXPERIMENTS, axis=1), len(sizes), power)
+
+
+def _spread(sizes: Sequence[int]) -> list[int]:
+    """Return the sizes of the clusters that are simulated: of many, some from the smallest to the largest."""
+    ordered, kept = sorted(sizes), min(len(sizes), MAX_CLUSTERS)
+    return [ordered[place * len(sizes) // kept] for place in range(kept)]
+
+
+def _of_marks(found: ClusterDifferences, power: float) -> float | None:
+    """Draw clusters like those seen, each with its arms as they are or swapped, as if nothing differed.
+
+    One that passes and one that fails, of half the weight, stand for those that were not seen.
+    """
+    import numpy as np
+
+    rng = np.random.default_rng(SEED)
+    runs = sum(task.runs for cluster in found.means for task in cluster)
+    usual = max(runs // sum(map(len, found.means)), 1)
+    steps = max(len(found.marks or ()) - 1, 1)
+    seen = [
+        (sum(task.a for task in cluster), sum(task.b for task in cluster), len(cluster), sum(task.runs for task in cluster))
+        for cluster in found.means
+    ]
+    a, b, tasks, numbers = np.array([*seen, (1, 1, 1, usual), (0, 0, 1, usual)], dtype=float).T
+    weights = rng.standard_gamma([*[1.0] * len(seen), 0.5, 0.5], (EXPERIMENTS, len(a)))
+    weights /= weights.sum(axis=1, keepdims=True)
+    counts = rng.multinomial(min(len(seen), MAX_CLUSTERS), weights)
+    chosen = np.repeat(np.tile(np.arange(len(a)), EXPERIMENTS), counts.ravel()).reshape(EXPERIMENTS, -1).T
+    is_swapped = rng.random(chosen.shape) < 0.5
+    arms = np.where(is_swapped, b[chosen], a[chosen]), np.where(is_swapped, a[chosen], b[chosen])
+    rates = (weights @ (a + b)) / (weights @ tasks) / 2
+    return _search_passes(*arms, tasks[chosen], steps * numbers[chosen], rates, len(seen), power, _estimate_diversity(found))
+
+
+def _estimate_diversity(found: ClusterDifferences) -> float:
+    """Return the share of the variance of differences that is no noise of repeats: tasks react in different ways."""
+    several = [task for cluster in found.means for task in cluster if task.runs > 1]
+    noise = sum((task.a * (1 - task.a) + task.b * (1 - task.b)) / (task.runs - 1) for task in several)
+    mean = sum(task.a - task.b for task in several) / max(len(several), 1)
+    whole = sum((task.a - task.b - mean) ** 2 for task in several)
+    return max(1 - noise / whole, 0.0) if whole else 0.0
+
+
+def _of_numbers(found: ClusterDifferences, power: float) -> float:
+    """Draw clusters like those seen, smoothed by normal noise, with a deviation as uncertain as theirs."""
+    import numpy as np
+
+    rng = np.random.default_rng(SEED)
+    totals, tasks = np.array([(sum(cluster), len(cluster)) for cluster in found.clusters], dtype=float).T
+    seen, kept = len(totals), min(len(totals), MAX_CLUSTERS)
+    rest = (totals - tasks * totals.sum() / tasks.sum()) * (seen / (seen - 1)) ** 0.5
+    noise = tasks * ((rest / tasks) ** 2).mean() ** 0.5
+    share = min(2 / seen**0.5, 1.0)
+    chosen = rng.integers(0, seen, (kept, EXPERIMENTS))
+    drawn = (1 - share**2) ** 0.5 * rest[chosen] + share * noise[chosen] * rng.normal(0, 1, chosen.shape)
+    drawn *= ((seen - 1) / rng.chisquare(seen - 1, EXPERIMENTS)) ** 0.5
+    return _search_numbers(drawn, tasks[chosen], seen, power)
+
+
+def _search_numbers(drawn: Floats, tasks: Floats, clusters: int, power: float) -> float:
+    def reached(size: float) -> bool:
+        return all(_measure_power(sign * drawn + size * tasks, tasks, clusters) >= power for sign in (1, -1))
+
+    high = float(drawn.std() / tasks.mean())
+    while not reached(high):
+        high *= 2
+    return _halve(reached, high)
+
+
+def _search_passes(
+    a: Floats, b: Floats, tasks: Floats, runs: Floats, rates: Floats, clusters: int, power: float, diversity: float = 0.0
+) -> float | None:
+    """Return the effect for arms with these sums of pass rates by cluster and experiment, which have no effect yet.
+
+    ``rates``: the pass rate of each experiment; ``diversity``: the share of clusters whose runs all pass where one does.
+    """
+    import numpy as np
+
+    def least(first: Floats, second: Floats, rate: Floats, low: float) -> float | None:
+        failed = np.rint(runs * (1 - first / tasks)).astype(int)
+        lift = (tasks - first) / np.maximum(failed, 1)
+
+        def reached(size: float) -> bool:
+            chances = np.clip(size / np.maximum(1 - rate, 1e-9), 0, 1)
+            rng = np.random.default_rng(SEED)
+            passed = rng.binomial(failed, chances)
+            together = failed * (rng.random(failed.shape) < chances)
+            passed = np.where(rng.random(failed.shape) < diversity, together, passed)
+            return _measure_power(first - second + lift * passed, tasks, clusters, is_binary=True) >= power
+
+        highest = float(1 - rate.mean())
+        if low >= highest or not reached(highest):
+            return None
+        return low if low and reached(low) else _halve(reached, highest, low)
+
+    effect: float | None = None
+    both = (a, b, rates), (tasks - a, tasks - b, 1 - rates)
+    for direction in both if rates.mean() < 0.5 else both[::-1]:  # first the one that usually needs more
+        found = least(*direction, effect or 0.0)
+        effect = effect if found is None else found
+    return effect
+
+
+def _halve(reached: Callable[[float], bool], high: float, low: float = 0.0) -> float:
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if reached(middle) else (middle, high)
+    return high
+
+
+def _measure_power(totals: Floats, tasks: Floats, clusters: int, *, is_binary: bool = False) -> float:
+    """Return the share of experiments, one a column, that show a positive mean."""
+    import numpy as np
+
+    special = load_extra("scipy.special")
+    if clusters > len(totals):
+        mean = totals.sum() / tasks.sum()
+        error = (totals - mean * tasks).std() / tasks.mean() / clusters**0.5
+        return float(special.ndtr(mean / error - special.ndtri(1 - ALPHA / 2)))
+    order = np.argsort(-np.abs(totals), axis=0, kind="stable")
+    sums = np.abs(sum_flips(np.take_along_axis(totals, order, axis=0), FLIP_BITS))
+    is_shown = (sums >= sums[0] * (1 - 1e-9)).mean(axis=0) < ALPHA
+    if is_binary:
+        usual = np.sqrt((totals**2).sum(axis=0) / np.maximum((totals != 0).sum(axis=0), 1))
+        totals, tasks = np.concatenate([totals, [usual, -usual]]), np.pad(tasks, ((0, 2), (0, 0)), constant_values=1)
+    mean, error, freedom = estimate_mean(totals, tasks)
+    return float((is_shown & (mean > special.stdtrit(freedom, 1 - ALPHA / 2) * error)).mean())

@@ -1,0 +1,43 @@
+"""Notes of results and comparisons: what the record says of how the experiment was run and read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from asserted_sentences import Snapshot
+from made_results import results_from, results_of, row
+
+from agentnb import compare
+from agentnb.experiments.results.folder import Plan
+
+ARMS = {"a": [1] * 8, "b": [0, 1] * 4, "c": [0] * 8}
+
+
+def frozen(primary: str, arms: dict[str, Any]) -> Any:
+    return replace(results_of(arms), plan=Plan("c0ac", "hash", {"primary": primary}))
+
+
+def test_primary_that_was_not_frozen_is_a_note_of_its_comparison(snapshot: Snapshot) -> None:
+    results = frozen("called", {name: ARMS[name] for name in ("a", "b")})
+    assert compare(results, "a", "b").notes == ()
+    assert compare(results, "a", "b", primary="rounds").notes == snapshot
+
+
+def test_single_comparison_of_several_is_a_note_and_holm_needs_none(snapshot: Snapshot) -> None:
+    results = frozen("called", ARMS)
+    assert compare(results, "a", "b").notes == snapshot
+    assert [(one.notes, one.p_adjusted is None) for one in compare(results)] == [((), False)] * 2
+
+
+def test_runs_that_asked_in_vain_or_reached_a_limit_are_notes_by_variant_once_open(snapshot: Snapshot) -> None:
+    limited = {"status": "limited", "values": {}}
+    rows = [
+        row("a", "t0", True, unanswered=2),
+        row("a", "t1", True, unanswered=1, stop_reason="max_rounds", **limited),
+        row("b", "t0", True, stop_reason="max_rounds", **limited),
+        row("b", "t1", True, stop_reason="max_seconds", **limited),
+    ]
+    covered = results_from(rows, missing=1, is_covered=True)
+    assert results_from(rows).notes == snapshot("open") and covered.notes == snapshot("covered")
+    assert "(a " not in repr(covered)

@@ -1,0 +1,47 @@
+"""Drawn worlds: errors, intervals and stated effects are right as often as they say, or the comparison says why not."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from binomial_bounds import at_least, at_most
+from drawn_worlds import WORLDS, compared, draw_alike, draw_errors, excuses, measure
+from property_settings import AT_NIGHT, size
+
+DRAWS, STATEMENTS = size(200, nightly=2_000), size(3, nightly=20)
+SIZES = [(tasks, repeats) for tasks in (6, 15, 29, 30, 100) for repeats in (1, 5)]
+ERROR, MISSES, POWER, MOST_POWER = 0.05, 0.05, 0.78, 0.85
+"""Power that is stated as .8 may be this; at most only where the assumption of the statement holds."""
+
+
+@pytest.mark.slow("two hundred comparisons of each of eighteen worlds, without an effect and with one")
+@pytest.mark.parametrize("name", WORLDS)
+def test_worlds_are_told_as_they_are(name: str, subtests: pytest.Subtests) -> None:
+    world = WORLDS[name]
+    for tasks, repeats in SIZES if AT_NIGHT and world.is_crossed else [(world.tasks, world.repeats)]:
+        found = measure(name, DRAWS, tasks, repeats, STATEMENTS)
+        is_asked = bool(found.stated and found.effect)
+        problems = {
+            f"{found.errors} show a difference where there is none": found.errors > at_most(ERROR, DRAWS),
+            f"{found.misses} intervals miss {found.effect}": found.misses > at_most(MISSES, DRAWS),
+            f"{found.split} say by p what their interval does not": found.split > 0,
+            f"{found.hits} show {found.stated}, which is stated": is_asked and found.hits < at_least(POWER, DRAWS),
+            f"{found.hits} show {found.stated}, and would show less": (
+                is_asked and world.is_assumed and found.hits > at_most(MOST_POWER, DRAWS)
+            ),
+        }
+        with subtests.test(f"{tasks} tasks, {repeats} repeats"):
+            assert not [problem for problem, is_there in problems.items() if is_there], f"of {DRAWS}"
+
+
+def test_worlds_without_an_effect_to_see_state_none() -> None:
+    for name in ("all pass", "four tasks"):
+        assert measure(name, STATEMENTS).stated is None, name
+
+
+def test_comparisons_are_excused_only_with_a_reason() -> None:
+    found = [excuses(compared([*draw_alike(Random(number), 30, 1, 0.0)])) for number in range(20)]
+    assert found == [set()] * 20
+    numbers = [excuses(compared([*draw_errors(Random(number), 60, 1, 0.0)])) for number in range(100)]
+    assert sum("heavy tails" in one for one in numbers) <= at_most(0.05, 100)
