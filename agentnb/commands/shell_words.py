@@ -175,7 +175,7 @@ class WordReader(ABC):
         draft, start = Draft(), self.pos
         while self.at_word():
             sign = self.peek()
-            if sign == "[" and is_assignable and NAME.fullmatch(self.text, start, self.pos):
+            if sign == "[" and is_assignable and NAME.fullmatch(draft.mask):
                 self._index(draft)
             elif sign == "[":
                 self.pos += 1

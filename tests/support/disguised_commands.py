@@ -29,6 +29,7 @@ DISGUISED_COMMANDS = (
     "coproc { rm v; }",
     "A=1 rm v",
     "x+''=rm v",
+    "a\\\n[ # ]=1 rm v",
     "x[0]''=rm v",
     "x[0]=1 rm v",
     "a[1]=2 rm v",
