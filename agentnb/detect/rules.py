@@ -131,7 +131,9 @@ RULES: dict[str, Rule | None] = {
     CONTEXT_SHIFT: None,
     "todos_tools": Rule(WORK, ("undisciplined", "begun_beside")),
     "todos_text": Rule(WORK, ("begun_beside",)),
-    "tools": Rule(("told_results", "named_failure", *ONWARD)),
+    "tools": Rule(
+        ("told_results", "named_failure", *ONWARD), (), "the answer has nothing of what the tools returned, and no work is new"
+    ),
     "text": Rule((*ONWARD, "ended_blocked")),
     WORKFLOW: Rule((*ONWARD, "ended_blocked")),
     ALREADY_SAID: Rule(("concluded", *ONWARD, "ended_blocked")),

@@ -24,6 +24,7 @@ CUT_SHORT = ("limited", "stopped")
 """States of runs that a limit or a policy ended. All others were ended by the provider, a person, or the end of a process."""
 COVER = "experiment.covered"
 """The file that is there until all cells of an experiment have a row; it holds the time of the first look at its runs."""
+_OWN_FILE = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # no link, and no pipe that waits
 
 
 class _Row(msgspec.Struct, frozen=True):
@@ -70,7 +71,7 @@ def settle_value(value: Value, status: str) -> Value:
 def note_look(folder: Path) -> None:
     """Note that the runs of a folder are looked at, if an experiment in it is not done and nobody has looked before."""
     with suppress(OSError):  # nothing is covered, or the folder is a copy that only its owner changes
-        descriptor = os.open(folder / COVER, os.O_RDWR)
+        descriptor = os.open(folder / COVER, _OWN_FILE)
         try:
             if not os.fstat(descriptor).st_size:
                 os.write(descriptor, datetime.now(UTC).isoformat().encode())

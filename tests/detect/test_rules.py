@@ -16,7 +16,7 @@ from agentnb.core.guidance import Followed, Guidance
 from agentnb.core.log import events as e
 from agentnb.core.messages import Message, Text, ToolCall
 from agentnb.core.todos import TODO_TOOL, Todo
-from agentnb.detect.rules import CELLS, NO_WORK, RoundFacts, judged
+from agentnb.detect.rules import CELLS, NO_WORK, SENTENCES, RoundFacts, judged
 from agentnb.detect.run import Run
 from agentnb.models.model import Reply
 from agentnb.models.scripted import ScriptedModel
@@ -315,7 +315,7 @@ def test_a_failure_loop_is_broken_by_another_tool_by_success_or_in_words() -> No
     blocked.replied(mark, call).listed(todo(1, "blocked"), call_id=mark.id).ran(mark).ran(call, **FAILED).ended()
     assert followed(blocked) == [True]
     doing = Story(todo(1, DOING)).called("look", **FAILED).called("look", **FAILED).called("look", **FAILED)
-    assert doing.said("It cannot be done.", cell).last.followed[0].why == "the todo whose work had failed was left in progress"
+    assert doing.said("It cannot be done.", cell).last.followed == (Followed(False, SENTENCES["left_unfinished"]),)
 
 
 def test_all_that_was_said_is_judged_one_by_one_in_its_order() -> None:

@@ -54,7 +54,7 @@ def test_clusters_that_are_too_few_for_a_comparison_are_refused_before_any_run(s
 
 
 def test_pass_rate_that_is_no_share_is_refused() -> None:
-    with pytest.raises(SettingsError, match="no share of runs"):
+    with pytest.raises(SettingsError, match="is not a share of runs"):
         small(6).design(pass_rate=60)
 
 

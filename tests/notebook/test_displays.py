@@ -31,10 +31,10 @@ def test_an_answer_is_its_text_and_shows_itself_as_words() -> None:
 
 
 def test_a_terminal_gets_lines_as_they_come(capsys: pytest.CaptureFixture[str]) -> None:
-    model = ScriptedModel([["Adding.", ToolCall("add", {"a": 1})], "It is 3."])
+    model = ScriptedModel([["Adding.", ToolCall("add", {"a": 1})], "It is 2."])
     asyncio.run(Agent(model, tools=[add]).run("Go.", watch=TerminalView()))
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "Adding." and "add(a=1)" in lines[1] and lines[2] == "It is 3." and lines[3].startswith("Done: 2 rounds")
+    assert lines[0] == "Adding." and "add(a=1)" in lines[1] and lines[2] == "It is 2." and lines[3].startswith("Done: 2 rounds")
 
 
 def test_a_terminal_gets_the_whole_reason_of_a_run_that_failed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -174,11 +174,11 @@ def test_the_simple_workflow_takes_every_todo_through_its_states_and_ends_of_its
     steps: list[Any] = [[start(number), do(number), complete(number)] for number in (1, 2, 3)]
     if mode == "a call a round":
         steps = [call for step in steps for call in step]
-    run, model = scripted(write(*STORIES), *steps, "Three stories are written: sea, wood and town.")
+    run, model = scripted(write(*STORIES), *steps, "Three stories are made: sea, wood and town.")
     for number in (1, 2, 3):
         assert mentions_of(run, number) == ["not-started", "in-progress", "completed"]
     assert ended(run) == ("completed", "natural")
-    assert run.text == "Three stories are written: sea, wood and town."
+    assert run.text == "Three stories are made: sea, wood and town."
     assert {cell for said in cells(run) for cell, _ in said} == {"todos_tools", "tools"}
     assert {level for said in cells(run) for _, level in said} == {1}
     assert set(reasons(run)) == {"prompt", "tool_results"}
