@@ -6,11 +6,12 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from made_results import results_of
+from made_results import results_from, results_of, row
 
 from agentnb import Experiment, compare
 from agentnb.experiments.form.yaml_reader import read_experiment
 from agentnb.experiments.planning.checks import SHIPPED
+from agentnb.experiments.results.values import task_means
 from agentnb.experiments.views.comparison_facts import RATIO_NAMES, facts
 
 PAGE = (Path(__file__).parents[1] / "docs" / "experiments.md").read_text("utf-8")
@@ -42,7 +43,26 @@ def test_each_number_of_a_comparison_is_explained() -> None:
     section = PAGE[PAGE.index("## Reading") :].lower()
     shown = compare(results_of({"a": [1, 0] * 20, "b": [0, None] * 20}), "a", "b")
     several = compare(results_of({"a": [1, 0] * 20, "b": [0, 1, 1, 0] * 10}, repeats=2), "a", "b")
-    for fact in (*facts(shown), *facts(several)):
+    unknown = [row(arm, f"t{task}", None if task % 3 else arm == "a", loop_round=2) for arm in "ab" for task in range(30)]
+    missing = compare(results_from(unknown), "a", "b")
+    assert {"Left out", "Loops", "Missing values at their worst"} <= {fact.name for fact in facts(missing)}
+    for fact in (*facts(shown), *facts(several), *facts(missing)):
         name = {"Means": "mean", "Time": "time", "Tasks": "tasks"}.get(fact.name, fact.name).lower()
+        name = name.removeprefix("missing values ")
         assert name.partition(",")[0].removesuffix("s") in section, fact.name
     assert all(name.lower() in section for name in RATIO_NAMES.values())
+
+
+def test_its_drawing_of_pairs_has_the_numbers_of_a_comparison() -> None:
+    drawing = PAGE[PAGE.index("## Pairs") : PAGE.index("difference: the mean")]
+    drawn = re.findall(r"^    (t\d) +(\w) +(\d) +([01?]) [a-z ]+? +([01?]) [a-z]+ +(left out|[-+]?\d)", drawing, re.MULTILINE)
+    rows = [
+        row(arm, task, None if value == "?" else value == "1", int(repeat), model=model, seed=int(repeat))
+        for task, model, repeat, *values, _ in drawn
+        for arm, value in zip("ab", values, strict=True)
+    ]
+    one = compare(results_from(rows), "a", "b")
+    pairs = [f"{unit.a[0] - unit.b[0]:+g}" if unit.is_paired else "left out" for unit in one.units]
+    assert pairs == ["+0" if pair == "0" else pair for *_, pair in drawn] and len(pairs) == 8
+    means = [a - b for a, b in zip(*task_means(one.units), strict=True)]
+    assert means == [float(mean) for mean in re.findall(r"t\d ([-+][.\d]+)", drawing)]
