@@ -72,10 +72,13 @@ def labelled_runs(traces: str, *, part: str = ALL, strict: bool = False, sure: b
     if not traces or not place.exists():
         raise SystemExit(f"{traces!r} is no folder. {WHAT_TO_GIVE}" if traces else WHAT_TO_GIVE)
     found = []
-    for path in sorted(place.rglob("labels.csv")) if place.is_dir() else [place]:
+    files = sorted(place.rglob("labels.csv")) if place.is_dir() else [place]
+    for path in files:
         with path.open(newline="", encoding="utf-8") as file:
             table = csv.DictReader(file)
-            rows = labels_of(table, strict=strict) if "repetition" in (table.fieldnames or ()) else {}
+            if "repetition" not in (table.fieldnames or ()):
+                continue  # labels of reminders, which the ledger is held against
+            rows = labels_of(table, strict=strict)
         read: dict[str, list[Run]] = {}
         for run_id, row in rows.items():
             is_sure = row.get("confidence") == "high"
@@ -83,7 +86,7 @@ def labelled_runs(traces: str, *, part: str = ALL, strict: bool = False, sure: b
                 continue
             run, name = masked(run_of(path.parent, row, read)), run_id.partition(":")[0]
             found.append(LabelledRun(run, row["repetition"] == "1", name, row["label_kind"], is_sure))
-    if not found:
+    if not (found or files):
         raise SystemExit(f"{traces} has no labelled run. {WHAT_TO_GIVE}")
     return found
 
@@ -281,7 +284,9 @@ def main(given: Sequence[str] | None = None) -> None:
     import pandas as pd
 
     pd.set_option("display.width", 200, "display.max_columns", 30, "display.max_rows", 400, "display.precision", 2)
-    found = labelled_runs(asked.traces, part=asked.part, strict=asked.strict, sure=asked.sure)
+    if not (found := labelled_runs(asked.traces, part=asked.part, strict=asked.strict, sure=asked.sure)):
+        print("No label is about repetition.")
+        return
     print(table_of_sets(found))
     print(f"\n{when_chosen()}.")
     print("\nThe rules of `default`:")

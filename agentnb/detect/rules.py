@@ -109,7 +109,7 @@ SENTENCES: Mapping[str, str] = {
 """What each fact says about a reply."""
 NO_CALL = "no tool was called"
 NOT_DEALT_WITH = "the failure was neither dealt with nor named"
-NO_WORK = "no work was done that is new, and the list did not change because of any"
+NO_WORK = "no new work was done, and the list did not change"
 
 
 class Rule(NamedTuple):
@@ -132,7 +132,8 @@ RULES: dict[str, Rule | None] = {
     "todos_tools": Rule(WORK, ("undisciplined", "begun_beside")),
     "todos_text": Rule(WORK, ("begun_beside",)),
     "tools": Rule(
-        ("told_results", "named_failure", *ONWARD), (), "the answer has nothing of what the tools returned, and no work is new"
+        ("told_results", "named_failure", *ONWARD),
+        otherwise="no new work was done, and the answer has nothing of what the tools returned",
     ),
     "text": Rule((*ONWARD, "ended_blocked")),
     WORKFLOW: Rule((*ONWARD, "ended_blocked")),

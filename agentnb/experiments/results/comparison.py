@@ -53,6 +53,7 @@ SKEW = {
     False: "",
 }
 """What skewed differences, or too few to tell, mean for the interval."""
+_SAME_TASKS = "Pair runs of the same tasks"
 PASSES = (0.0, 1.0)
 """The values of an outcome that passes or fails, and their limits."""
 Found: TypeAlias = Difference | TooFewTasks
@@ -161,7 +162,7 @@ class Comparison:
         totals = [(name, sum(states.values()), states["scored"]) for name, states in self.counts.items()]
         if len({scored / total for _, total, scored in totals if total}) > 1:
             shares = ", ".join(f"{name} {total - scored:,} of {total:,}" for name, total, scored in totals)
-            found.append(f"More values are missing of one variant than of the other: {shares}")
+            found.append(f"More values are missing in one variant than in the other: {shares}")
         return tuple(found)
 
     @property
@@ -297,7 +298,7 @@ class Comparison:
         if isinstance(self.analysis, TooFewTasks):
             what = "clusters" if self._clusters else "tasks"
             told = f"{self.analysis.tasks} {what} are paired: {self.analysis.required} are needed for a number"
-            return f"{told}. Pair runs of the same tasks"
+            return f"{told}. {self.missing_values:,} values are missing" if self.missing_values else f"{told}. {_SAME_TASKS}"
         if self.is_identical:
             if self.also_differs:
                 return f"All runs said and did the same; they differ in {' and '.join(self.also_differs)}"

@@ -133,8 +133,8 @@ class Results:
         redone = {kind: sum(row.redone == kind for row in self._made) for kind in ("recovered", "again")}
         return (
             *[note.text for note in self.plan.notes if note.kind != PLANNED],
-            *([f"{self.missing:,} runs are missing"] if self.missing else []),
-            *([f"a check raised for {raised} runs, whose values are unknown ({first})"] if raised else []),
+            *([f"{counted(self.missing, 'run')} missing"] if self.missing else []),
+            *([f"a check raised for {counted(raised, 'run')}: unknown values ({first})"] if raised else []),
             *notes_of_rows(self._made, () if self.is_covered else self.variants),
             *[f"{count} runs that were cut off were {_DONE[kind]}" for kind, count in redone.items() if count],
             *([f"no seed: {', '.join(self.unseeded)}"] if self.unseeded else []),

@@ -70,11 +70,12 @@ def _verdict(comparison: Comparison) -> str:
     if comparison.missing or not isinstance(analysis, Difference):
         return f"{comparison.missing}."
     more = comparison.a if analysis.value > 0 else comparison.b
-    rests = ", which rests on runs that hit a limit or failed (among completed runs: no difference)"
+    among = "no difference" if isinstance(comparison.of_completed, Difference) else "too few to tell"
+    rests = f", which rests on runs that hit a limit or failed (among completed runs: {among})"
     rests = rests if comparison.rests_on_incomplete else ""
     if analysis.interval is None:
         if analysis.value == 0:
-            return f"No task differs.{_exceptions(analysis)}"
+            return f"None of the {analysis.tasks} paired tasks differs.{_exceptions(analysis)}"
         return f"All tasks differ alike{rests}: {comparison.primary} is higher with {more!r}.{_exceptions(analysis)}"
     p_value = analysis.p_value if comparison.p_adjusted is None else comparison.p_adjusted
     if p_value < SIGNIFICANT:
@@ -160,7 +161,7 @@ def _extremes(comparison: Comparison) -> Iterator[Fact]:
     names = ("at their lowest", "at their highest") if not sign else ("at their worst", "at their best")
     values = comparison.extremes if sign >= 0 else comparison.extremes[::-1]
     for name, value in zip(names, values, strict=True):
-        yield Fact(f"Missing values {name}", estimate_told(value), f"{low:g} or {high:g}")
+        yield Fact(f"Missing values {name}", estimate_told(value), f"taken as {low:g} or {high:g}")
 
 
 def _means(comparison: Comparison) -> Iterator[Fact]:
@@ -178,7 +179,7 @@ def _left_out(comparison: Comparison) -> Iterator[Fact]:
         about = [*([unit.model] if with_model else []), *([f"repeat {(unit.repeat or 0) + 1}"] if with_repeat else [])]
         named.append(f"{unit.task} ({', '.join(about)})" if about else unit.task)
     more = f" and {len(left) - MAX_NAMED:,} more" if len(left) > MAX_NAMED else ""
-    yield Fact("Left out", f"{len(left):,} of {counted(len(units), 'pair')}: {', '.join(named)}{more}", "no value in both")
+    yield Fact("Left out", f"{len(left):,} of {counted(len(units), 'pair')}: {', '.join(named)}{more}", "a value is missing")
 
 
 def _completed(comparison: Comparison) -> Iterator[Fact]:

@@ -50,7 +50,8 @@ def _about(design: Design) -> str:
 
 def _effect(design: Design) -> str:
     if design.minimum_effect is not None:
-        return f"A difference of {design.minimum_effect:.2g} is shown with a power of 80 %."
+        rate = " at any pass rate" if design.least_effect is not None else ""
+        return f"A difference of {design.minimum_effect:.2g} is shown with a power of 80 %{rate}."
     return f"The smallest effect that is shown is unknown: {GROUNDS[design.ground]}."
 
 
