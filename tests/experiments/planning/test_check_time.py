@@ -53,7 +53,7 @@ def test_check_without_an_end_is_unknown_and_the_other_checks_count(subtests: py
             (row,) = results.rows
             assert (row.values["stuck"], row.values["was_called"] is None) == (None, False)
             assert row.check_errors == {"stuck": "TooSlow: it took longer than 0.05 s"}
-            assert any("a check raised for 1 runs" in note and "longer than 0.05 s" in note for note in results.notes)
+            assert any("a check raised for 1 run:" in note and "longer than 0.05 s" in note for note in results.notes)
             assert not in_python or check.ended.wait(LONG)  # it was interrupted, not left behind
             check.go.set()
 
