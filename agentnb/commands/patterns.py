@@ -216,7 +216,7 @@ def offered_pattern(command: ShellCommand, parts: Iterable[Part]) -> str:
 
 
 def _offered(part: Part) -> str:
-    """Return the pattern of a part: its form, or all of it if it runs code, or if the table does not have it."""
+    """Return the pattern of a part: its form, or all of it if it runs code, or if the table has no form of it."""
     pattern = _shown_form(part.words) if part.words else ""
     return pattern if pattern and covers(pattern, part) else ""
 
@@ -232,9 +232,12 @@ def _shown_form(words: Sequence[Word]) -> str:
     if started and form and form.is_offered and started[0].words:
         inner = _shown_form(started[0].words)
         return " ".join([*(word.raw for word in words[: -len(started[0].words)]), inner]) if inner else ""
-    if started or features_of(call):
+    if started or any(feature.name != "operand" for feature in features_of(call)):
         return ""
-    if form is None or form.stops or form.operands in EXACT:
-        return " ".join(word.raw for word in words) if all(_PLAIN_WORD.fullmatch(word.value or "") for word in words) else ""
-    program = words[0].raw
-    return f"{program}{form.name.removeprefix(call.program)} *" if _PLAIN_WORD.fullmatch(program) else ""
+    is_group = form is not None and form.name in names_of_forms()
+    if form is None or form.stops or form.operands in EXACT or (is_group and not call.operands):
+        shown, star = [word.raw for word in words], ""
+    else:  # a form that the table does not have, such as ``git stash pop``, is named by its first operand
+        inner = [call.operands[0].raw] if is_group else []
+        shown, star = [words[0].raw, *form.name.split()[1:], *inner], " *"
+    return f"{' '.join(shown)}{star}" if all(map(_PLAIN_WORD.fullmatch, shown)) else ""

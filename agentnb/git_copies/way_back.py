@@ -128,7 +128,8 @@ class _Return:
                 is_same = read_plain(path) == read_plain(original.resolve()) is not None
             if not is_same:
                 names.add(name)
-        return sorted(names)
+        inner = [one for folder in ("logs/", "refs/") for one in files_below(copy.target / folder, folder)]
+        return sorted(names.union(name for name, entry in inner if not entry.is_file(follow_symlinks=False)))
 
     def _bring_objects(self) -> list[str]:
         """Bring new objects; return the names of those that are none."""
@@ -205,10 +206,10 @@ class _Return:
         copy = self._copy
         for name, is_valid in {"ORIG_HEAD": _is_id, "index": self._is_index, "HEAD": self._is_head}.items():
             path = copy.target / name
-            content = None if signature(path) == copy.files.get(name) else read_plain(path)
-            if content is None:
+            if signature(path) == copy.files.get(name, NOTHING):
                 continue
-            if not is_valid(content):
+            content = read_plain(path)
+            if content is None or not is_valid(content):
                 self._names.dropped.append(name)
             elif not self._replace(name, content, path.lstat().st_mtime_ns, copy.originals.get(name)):
                 self._names.outdated.append(name)

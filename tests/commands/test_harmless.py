@@ -130,6 +130,19 @@ cp -rt sub a/.git
 awk -W exec x
 iconv -o .git/x f
 git tag --format='%(signature)'
+git branch --sort=signature
+git fsck --lost-found
+git rm --pathspec-from-file=f
+git rm :/x
+cp --parents sub/.git/hooks/x out
+chmod --reference=f ../x
+chmod -x ../x
+ruff format ../x
+ruff check --config 'fix = true' ../x
+arch -arm64 ls
+base64 -o ../x f
+zstd -c --trace ../x f
+man ls
 sudo ls
 ssh host ls
 curl -o x y

@@ -63,8 +63,16 @@ NOT_COVERED = {
     "ssh *": "ssh host ls | ssh -oProxyCommand=x host",
     "tmux *": "tmux new -d ls",
     "rsync *": "rsync -e x a b | rsync -ax --rsh=x a b | rsync --log-file=x a b",
-    "curl *": "curl -o x y | curl -sOL y | curl -K x | curl -w '%output{x}' y",
+    "curl *": "curl -o x y | curl -sOL y | curl -K x | curl -w '%output{x}' y | curl -T x file:///y | curl --expand-output x y",
     "*test *": "X=1 mytest",
+    "git config *": "git config core.fsmonitor x",
+    "git for-each-ref *": "git for-each-ref --sort=signature:key",
+    "pytest *": "pytest @f | pytest --tx=popen//python=x | pytest --report-log x",
+    "go test *": "go test --exec=x | go test --ldflags=-extld=x | go test --coverprofile x",
+    "man *": "man -P x ls | man -Hx ls",
+    "less *": "less +!x f | less -o x f",
+    "docker compose *": "docker compose exec web ls",
+    "cargo *": "cargo install x",
 }
 
 
@@ -173,10 +181,17 @@ OFFERED = {
     "python3 -m mine": "python3 -m mine",
     "uv run pytest -q": "uv run pytest *",
     "npx tsc --noEmit": "npx tsc --noEmit",
+    "git stash": "git stash",
+    "git stash pop": "git stash pop *",
+    "git config user.name": "git config user.name",
+    "cargo test": "cargo test *",
+    "docker compose ps": "docker compose ps *",
+    "dd if=a of=b": "dd if=a of=b",
+    "sqlite3 a.db x": "sqlite3 a.db x",
 }
 NOT_OFFERED = (
     "tar xf a.tgz | git log --output=x | python -c x | sudo ls | xargs rm | find . -delete | X=1 git status | git status; rm x"
-    " | 'git status' | ls > x | git -c a=b log | git foo | env ls | sqlite3 a.db x"
+    " | 'git status' | ls > x | git -c a=b log | git foo | env ls | docker compose exec web ls | export PATH=x"
     " | sed -i s/a/b/ f | sh -c ls | make -f x | ssh host ls | cd x && ./run"
 )
 

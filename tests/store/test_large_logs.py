@@ -12,9 +12,11 @@ import pytest
 from agentnb import Agent, Run, Store, ToolCall
 from agentnb.core.log import event_bounds
 from agentnb.core.log.event_bounds import cut_event
-from agentnb.core.log.events import ToolFinished
+from agentnb.core.log.events import TodosChanged, ToolFinished
 from agentnb.core.log.wire import encode
+from agentnb.core.log.work_events import StepFinished
 from agentnb.core.messages import Image, Text, ToolResult
+from agentnb.core.todos import Todo
 from agentnb.errors import TraceError
 from agentnb.models.scripted import ScriptedModel
 from agentnb.store import bounds
@@ -113,6 +115,16 @@ def test_cut_event_is_the_same_event_with_marks() -> None:
     first, second, third = [getattr(part, "text", "") for part in cut.result.parts]
     assert first.startswith("aaa") and first.endswith("end") and MARK in first and MARK.replace("were", "was") in second
     assert third == "short"
+
+
+def test_lists_of_a_cut_event_say_what_was_left_out() -> None:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    parts = cut_event(ToolFinished(0, at, "r-1", result=ToolResult("c", "big", (Text("part"),) * 5_000)), 10_000)
+    assert isinstance(parts, ToolFinished) and MARK in parts.result.text and "items" in parts.result.text
+    step = cut_event(StepFinished(0, at, "r-1", step="s", output={"rows": [*range(5_000)]}), 10_000)
+    assert isinstance(step, StepFinished) and step.output["rows"][0] == 0 and MARK in step.output["rows"][-1]
+    with pytest.raises(OSError, match="too large"):  # a mark would be no todo
+        cut_event(TodosChanged(0, at, "r-1", todos=(Todo(1, "short"),) * 5_000, by="model"), 10_000)
 
 
 @pytest.mark.nightly("by day with small bounds")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from agentnb.core.log.events import AnyEvent, RoundFinished, RunFinished, RunRecovered, RunSuspended
 from agentnb.core.log.wire import decode, encode
+from agentnb.errors import TraceError
 
 MAX_EVENT_BYTES = 10_000_000
 MIN_EVENT_BYTES = 2_000
@@ -17,7 +19,7 @@ MAX_LOG_BYTES = 190_000_000
 SHARE = 10
 """An event takes at most one part in this many of what is left for its log."""
 MIN_TEXT = 50
-CUT = "\n\n[{:,} characters were left out here: the log of the run has no room for them]\n\n"
+CUT = "[{:,} {} were left out here: the log of the run has no room for them]"
 IMAGE = "[an image was left out here: the log of the run has no room for its {:,} characters]"
 _ENDS = (RoundFinished, RunFinished, RunRecovered, RunSuspended)
 
@@ -45,15 +47,16 @@ def max_event_bytes(size: int) -> int:
 
 
 def cut_event(event: AnyEvent, most: int) -> AnyEvent:
-    """Return the event in at most so many bytes: long texts and images leave a mark where they are cut, lists none.
+    """Return the event in at most so many bytes, with a mark where long texts, images and lists are cut.
 
-    Raises OSError if it cannot be.
+    Raises OSError if it cannot be: a list of events such as that of todos has no place for a mark.
     """
     plain, longest = msgspec.json.decode(encode(event)), most // 4
     while longest >= MIN_TEXT:
         line = msgspec.json.encode(_cut(plain, longest))
         if len(line) < most:
-            return decode(line)
+            with suppress(TraceError):
+                return decode(line)
         longest //= 4
     raise OSError(errno.EFBIG, "an event is too large, and has no text that can be cut")
 
@@ -61,9 +64,14 @@ def cut_event(event: AnyEvent, most: int) -> AnyEvent:
 def _cut(value: Any, longest: int) -> Any:
     if isinstance(value, str) and len(value) > longest:
         half = longest // 2
-        return f"{value[:half]}{CUT.format(len(value) - 2 * half)}{value[-half:]}"
+        mark = CUT.format(len(value) - 2 * half, "characters")
+        return f"{value[:half]}\n\n{mark}\n\n{value[-half:]}"
     if isinstance(value, list):
-        return [_cut(item, longest) for item in value[:longest]]
+        kept = [_cut(item, longest) for item in value[:longest]]
+        if len(value) > longest:
+            mark = CUT.format(len(value) - longest, "items")
+            kept.append({"type": "text", "text": mark} if isinstance(kept[0], dict) and "type" in kept[0] else mark)
+        return kept
     if not isinstance(value, dict):
         return value
     if value.get("type") == "image" and len(data := str(value.get("data"))) > longest:

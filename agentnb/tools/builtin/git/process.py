@@ -104,9 +104,9 @@ async def _start(command: Sequence[str | bytes], folder: Path, environment: Mapp
 def _dying_with_parent() -> tuple[str, ...]:
     """Return the words before a command with which it dies with this process; none where that is not known."""
     words = (shutil.which("setpriv", path=os.defpath) or "", "--pdeathsig", "KILL", "--")
-    with suppress(OSError):
-        if words[0] and subprocess.run([*words, "true"], capture_output=True, check=False).returncode == 0:
-            return words
+    with suppress(OSError, subprocess.SubprocessError):
+        subprocess.run([*words, "true"], capture_output=True, check=True, timeout=SECONDS_TO_CLEAN_UP)
+        return words
     return ()
 
 

@@ -105,6 +105,14 @@ def test_git_waits_for_no_named_pipe(subtests: pytest.Subtests, monkeypatch: pyt
     assert asyncio.run(run_process(["git", "diff"], HERE, ENVIRONMENT)).code == 0, "a tracked name is not opened"
 
 
+def test_a_program_for_their_end_that_hangs_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentnb.tools.builtin.git.process.SECONDS_TO_CLEAN_UP", 0.01)
+    monkeypatch.setattr(os, "defpath", str(tmp_path))
+    (tmp_path / "setpriv").write_text("#!/bin/sh\nexec sleep 1000\n")
+    (tmp_path / "setpriv").chmod(0o755)
+    assert process._dying_with_parent.__wrapped__() == ()
+
+
 @pytest.mark.skipif(not process._dying_with_parent(), reason="needs setpriv of util-linux")
 def test_a_process_dies_with_the_one_that_started_it() -> None:
     os.mkfifo("alive")
