@@ -166,7 +166,7 @@ def cumulative_incidence(ends: Sequence[RunEnd]) -> list[Step]:
     counts = count_ends(ends, [*dict.fromkeys(one.unit for one in ends)])
     units = len(counts)
     drawn = np.random.default_rng(0).multinomial(units, [1 / units] * units, RESAMPLES) if units else np.zeros((0, 0))
-    curves = incidence(np.einsum("ru,ukt->rkt", drawn.astype(float), counts))
+    curves = incidence(np.tensordot(drawn.astype(float), counts, 1))
     total = counts.sum(axis=0)
     shares = incidence(total)
     few = np.zeros_like(shares), np.ones_like(shares)

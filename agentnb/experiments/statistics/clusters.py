@@ -7,6 +7,8 @@ cluster are no evidence of their own: its sum is flipped as a whole, and is one 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from math import fsum
 from typing import Any, NamedTuple, TypeAlias
 
@@ -30,7 +32,8 @@ class TaskMeans(NamedTuple):
     """Runs in the arm that has fewer."""
 
 
-class ClusterDifferences(NamedTuple):
+@dataclass(frozen=True)
+class ClusterDifferences:
     """Mean of the first arm minus mean of the second, by task."""
 
     means: list[list[TaskMeans]]
@@ -45,22 +48,22 @@ class ClusterDifferences(NamedTuple):
         """True if all values are passes and fails: 1 and 0."""
         return self.marks is not None and self.marks <= {0.0, 1.0}
 
-    @property
+    @cached_property
     def scale(self) -> float:
         """Largest absolute mean of a task: the scale of rounding errors."""
         return max(max(abs(task.a), abs(task.b)) for cluster in self.means for task in cluster)
 
-    @property
+    @cached_property
     def clusters(self) -> list[list[float]]:
         """Differences of the tasks of each cluster."""
         return [[task.a - task.b for task in cluster] for cluster in self.means]
 
-    @property
+    @cached_property
     def tasks(self) -> list[float]:
         """Differences of all tasks."""
         return [value for cluster in self.clusters for value in cluster]
 
-    @property
+    @cached_property
     def mean(self) -> float:
         """Mean over tasks."""
         return compute_mean(self.tasks)

@@ -293,3 +293,16 @@ def test_interval_covers_with_more_tasks_and_other_repeats(subtests: pytest.Subt
         for clustering in (0, 0.3, 0.7):
             with subtests.test(f"{tasks} tasks, {repeats} repeats, clustering {clustering}"):
                 assert low <= measure_coverage((0.5, 0.7), clustering, tasks=tasks, repeats=repeats) <= 0.995
+
+
+def test_each_difference_is_averaged_a_few_times_however_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    summed = 0
+
+    def counted(values: Values) -> float:
+        nonlocal summed
+        summed += len(values)
+        return float(np.mean(values))
+
+    monkeypatch.setattr("agentnb.experiments.statistics.clusters.compute_mean", counted)
+    estimated(*drawn(400, 1))
+    assert summed < 20 * 400
