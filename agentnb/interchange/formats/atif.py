@@ -17,7 +17,7 @@ from agentnb.detect.run import Run
 from agentnb.interchange.conversion.nested_usage import with_nested_usage
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
-from agentnb.interchange.formats.content import parts_of, picture, time_of
+from agentnb.interchange.formats.content import parts_of, picture, texts_of, time_of
 from agentnb.interchange.formats.endings import recorded
 from agentnb.interchange.formats.run_ids import nested_id, stable_id
 from agentnb.interchange.formats.totals import total_of
@@ -143,7 +143,7 @@ def _take(writer: RunWriter, step: dict[str, Any]) -> None:
     results = (step.get("observation") or {}).get("results") or []
     if source == "system":
         if parts:
-            writer.system("".join(part.text for part in parts if isinstance(part, Text)))
+            writer.system(texts_of(parts))
     elif source == "user":
         writer.say(parts, at=at)
     else:

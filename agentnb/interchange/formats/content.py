@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -107,7 +108,12 @@ def json_text(value: Any) -> str:
 
 def text_of(content: Any) -> str:
     """Return the text of a content, without anything else that is in it."""
-    return "".join([part.text for part in parts_of(content) if isinstance(part, Text)])
+    return texts_of(parts_of(content))
+
+
+def texts_of(parts: Iterable[AnyPart]) -> str:
+    """Return the texts among the parts, without thinking."""
+    return "".join([part.text for part in parts if isinstance(part, Text)])
 
 
 def _part(one: Any) -> AnyPart | None:

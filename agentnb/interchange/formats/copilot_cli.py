@@ -135,7 +135,6 @@ class _Session:
         agent.log.reply(Reply(parts, calls, speaker, at, usage, model=model))
 
     def _result(self, agent: _Agent, data: dict[str, Any], at: Any) -> None:
-        failed = data.get("success") is False
         error = data.get("error")
         told = data.get("result")
         content = told.get("content") if isinstance(told, dict) else told
@@ -146,8 +145,7 @@ class _Session:
         agent.log.result(
             text_of(data.get("toolCallId")),
             parts_of(content),
-            is_error=failed,
-            error_code=code if failed else None,
+            error_code=code if data.get("success") is False else None,
             at=at,
             seconds=seconds_of(metrics.get("durationMs")),
         )

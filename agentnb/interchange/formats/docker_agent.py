@@ -126,9 +126,8 @@ def _message(log: SessionLog, wrapped: dict[str, Any]) -> dict[str, ToolSpec]:
         usage, model = _usage(message), text_of(message.get("model"))
         log.reply(Reply(thought_and_text, calls_of(message), author, at, usage, model=model))
     elif role == "tool":
-        failed = message.get("is_error") is True
-        code = "tool_error" if failed else None
-        log.result(text_of(message.get("tool_call_id")), parts, is_error=failed, error_code=code, at=at)
+        code = "tool_error" if message.get("is_error") is True else None
+        log.result(text_of(message.get("tool_call_id")), parts, error_code=code, at=at)
     else:
         raise ValueError(f"the role {role!r} is unknown")
     return {

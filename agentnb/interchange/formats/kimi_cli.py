@@ -68,9 +68,8 @@ def _message(log: SessionLog, role: str, message: dict[str, Any]) -> None:
     if role == "assistant":
         log.reply(Reply(parts, openai_chat.calls_of(message), at=at))
     elif role == "tool":
-        failed = first.startswith(_ERROR)
-        code = "tool_error" if failed else None
-        log.result(text_of(message.get("tool_call_id")), parts, is_error=failed, error_code=code, at=at)
+        code = "tool_error" if first.startswith(_ERROR) else None
+        log.result(text_of(message.get("tool_call_id")), parts, error_code=code, at=at)
     elif role == "user":
         log.say(parts, author="kimi-cli" if first.startswith(_NOTICE) else text_of(message.get("name")), at=at)
     elif role == "system":

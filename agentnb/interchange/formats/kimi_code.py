@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from agentnb.core.messages import AnyPart, Text, ToolCall
+from agentnb.core.messages import AnyPart, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.interchange.formats import openai_chat
-from agentnb.interchange.formats.content import parts_of, time_of
+from agentnb.interchange.formats.content import parts_of, texts_of, time_of
 from agentnb.interchange.formats.kimi_parts import add_piece
 from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of, first_records, known, text_of
 from agentnb.interchange.trace_file import TraceFile
@@ -70,7 +70,7 @@ class _Session:
         self.agent = self.agent or text_of(record.get("agentId"))
         if kind in ("turn.prompt", "turn.steer"):
             parts = parts_of(record["input"])
-            self._prompts.append(_text(parts))
+            self._prompts.append(texts_of(parts).strip())
             self._say(parts, record.get("origin"), at)
         elif kind == "context.append_message":
             self._message(record["message"], at)
@@ -101,8 +101,8 @@ class _Session:
             self.log.reply(Reply(parts, openai_chat.calls_of({"tool_calls": message.get("toolCalls")}), at=at))
         elif role == "tool":
             self.log.result(text_of(message.get("toolCallId")), parts, at=at)
-        elif role == "user" and _text(parts) in self._prompts:
-            self._prompts.remove(_text(parts))
+        elif role == "user" and (text := texts_of(parts).strip()) in self._prompts:
+            self._prompts.remove(text)
         else:
             self._say(parts, message.get("origin") or ({"kind": role} if role != "user" else None), at)
 
@@ -135,14 +135,8 @@ class _Session:
     def _result(self, event: dict[str, Any], at: Any) -> None:
         result = event.get("result")
         result = result if isinstance(result, dict) else {"output": result}
-        failed = result.get("isError") is True
-        code = "tool_error" if failed else None
-        parts = parts_of(result.get("output"))
-        self.log.result(text_of(event.get("toolCallId")), parts, is_error=failed, error_code=code, at=at)
-
-
-def _text(parts: list[AnyPart]) -> str:
-    return "".join(part.text for part in parts if isinstance(part, Text)).strip()
+        code = "tool_error" if result.get("isError") is True else None
+        self.log.result(text_of(event.get("toolCallId")), parts_of(result.get("output")), error_code=code, at=at)
 
 
 def _usage(usage: dict[str, Any]) -> Usage:

@@ -159,9 +159,8 @@ class _Agent:
         returned = payload.get("return_value", payload.get("result"))
         returned = returned if isinstance(returned, dict) else {"output": returned}
         parts = parts_of(returned.get("output")) or parts_of(text_of(returned.get("message")) or None)
-        failed = returned.get("is_error") is True
-        code = "tool_error" if failed else None
-        self.log.result(text_of(payload.get("tool_call_id")), parts, is_error=failed, error_code=code, at=at)
+        code = "tool_error" if returned.get("is_error") is True else None
+        self.log.result(text_of(payload.get("tool_call_id")), parts, error_code=code, at=at)
 
     def _status(self, payload: dict[str, Any]) -> None:
         """Take the usage of a step, and how long the conversation is after it."""

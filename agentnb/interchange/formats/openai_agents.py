@@ -82,7 +82,7 @@ def _run(file: TraceFile, position: str, state: dict[str, Any]) -> Run:
     waiting = _waiting(state)
     for item in waiting:
         call = openai_responses.call_of(item)
-        writer.result(call.id, WAITING, name=call.name, is_error=True, error_code=AWAITS_APPROVAL)
+        writer.result(call.id, WAITING, name=call.name, error_code=AWAITS_APPROVAL)
     step = _pythonic(state.get("current_step") or {})
     if waiting:
         writer.event(e.Warned, message=f"The run was put aside while {len(waiting)} calls waited for approval.")

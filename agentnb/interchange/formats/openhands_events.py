@@ -188,8 +188,7 @@ class _Reader:
         self._writer.result(
             call_id or _metadata(event).get("tool_call_id") or "",
             parts,
-            is_error=bool(code),
-            error_code=code or None,
+            error_code=code,
             at=self._at,
         )
 

@@ -94,7 +94,7 @@ def _tool_use(span: Span) -> ToolUse:
     failed = span.failed or bool(code)
     if failed and not parts:
         parts = [Text(span.message)]
-    return ToolUse(span, call, parts, failed, str(code or "tool_error") if failed else None)
+    return ToolUse(span, call, parts, str(code or "tool_error") if failed else None)
 
 
 def _agent_use(span: Span) -> AgentUse:

@@ -262,7 +262,7 @@ def _tool_use(span: Span) -> ToolUse:
     code = span.get("agentnb.error_code") or (span.get("error.type") if span.failed else None)
     failed = span.failed or bool(code)
     return ToolUse(
-        span, call, parts or [Text(span.message)] if failed else parts, failed, str(code or "tool_error") if failed else None
+        span, call, parts or [Text(span.message)] if failed else parts, str(code or "tool_error") if failed else None
     )
 
 

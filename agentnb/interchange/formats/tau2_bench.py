@@ -127,9 +127,8 @@ def _take(writer: RunWriter, message: dict[str, Any]) -> None:
             parts = parts_of(one.get("content"))
             writer.reply(parts, calls, at=at, usage=_usage(one), seconds=one.get("generation_time_seconds"))
         elif role == "tool" and one.get("requestor") != USER:
-            failed = one.get("error") is True
-            code = "tool_error" if failed else None
-            writer.result(str(one.get("id") or ""), parts_of(one.get("content")), is_error=failed, error_code=code, at=at)
+            code = "tool_error" if one.get("error") is True else None
+            writer.result(str(one.get("id") or ""), parts_of(one.get("content")), error_code=code, at=at)
         elif role == "system":
             writer.system(str(one.get("content") or ""))
         else:

@@ -59,7 +59,6 @@ def _take(writer: RunWriter, message: dict[str, Any]) -> None:
         str(message.get("tool_call_id") or ""),
         parts,
         name=str(message.get("name") or ""),
-        is_error=failed,
         error_code="tool_error" if failed else None,
         at=time_of(message.get("timestamp")),
     )
