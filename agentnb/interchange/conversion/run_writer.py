@@ -18,7 +18,7 @@ from agentnb.advice import ReadLoosely
 from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
 from agentnb.core.log.older_logs import STATUS_AT_END
-from agentnb.core.log.outcome import FULL_MARKS, Assessment, outcome_of
+from agentnb.core.log.outcome import Assessment, outcome_of
 from agentnb.core.log.well_formed import YEARS, check_events
 from agentnb.core.log.wire import decode_new, encode
 from agentnb.core.messages import AnyPart, Image, Message, Text, ToolCall, ToolResult, encodable, encodable_data
@@ -216,17 +216,16 @@ class RunWriter:
         """
         self._total, self._has_nested_cost = usage, has_nested_cost and usage.cost is not None
 
-    def assess(self, name: str, value: Any, *, full_marks: float = FULL_MARKS, threshold: float | None = None) -> None:
+    def assess(self, name: str, value: Any) -> None:
         """Take what the trace records of the outcome: a score, or whether the run did what it should.
 
-        ``name``: the field that says so, such as ``reward``. ``threshold``: the least score that passes, if the format has one;
-        else ``full_marks`` pass, 0 fails, and a score between them says neither. Any other value says nothing.
+        ``name``: the field that says so, such as ``reward``. Full marks pass, 0 fails, and a score between them says neither.
+        Any other value says nothing.
         """
         if isinstance(value, bool):
             self._assessments.append(Assessment("passed" if value else "failed", "trace", self._text("name", name)))
         elif isinstance(value, int | float) and isfinite(value):
-            outcome = outcome_of(value, full_marks=full_marks, threshold=threshold)
-            self._assessments.append(Assessment(outcome, "trace", self._text("name", name), float(value)))
+            self._assessments.append(Assessment(outcome_of(value), "trace", self._text("name", name), float(value)))
 
     def compact(self, summary: str, *, first: int = 0, rounds: int = 0, at: datetime | None = None) -> None:
         """Take a summary that the model is sent from its next reply on, in the place of all that was taken before.

@@ -9,8 +9,9 @@ from msgspec.structs import replace
 from agentnb.core.messages import AnyPart, Thinking, ToolCall
 from agentnb.core.run.rounds import SERVER_SIDE
 from agentnb.core.usage import UNKNOWN, Usage
-from agentnb.interchange.formats.content import parts_of, texts_of, time_of
-from agentnb.interchange.formats.session_log import COMMAND, Reply, SessionLog, count_of, known, seconds_of, text_of
+from agentnb.interchange.formats.content import cost_of, parts_of, texts_of, time_of
+from agentnb.interchange.formats.session_log import COMMAND, Reply, SessionLog, known, seconds_of, text_of
+from agentnb.models.providers.anthropic import read_usage
 
 PRODUCT = "claude-code"
 """Author of what the product tells the model in the person's place."""
@@ -252,19 +253,7 @@ def _server_result(content: Any) -> Any:
 
 def usage_of(usage: Any, cost: Any = None) -> Usage:
     """Return the usage of a message of Anthropic's API; its ``input`` counts what was read from and written to the cache."""
-    if not isinstance(usage, dict):
-        return UNKNOWN
-    read, written = count_of(usage.get("cache_read_input_tokens")), count_of(usage.get("cache_creation_input_tokens"))
-    fresh = count_of(usage.get("input_tokens"))
-    sent = None if fresh is None else fresh + (read or 0) + (written or 0)
-    is_cost = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e9
-    return Usage(
-        input=sent,
-        output=count_of(usage.get("output_tokens")),
-        cache_read=read,
-        cache_write=written,
-        cost=float(cost) if is_cost else None,
-    )
+    return replace(read_usage(usage), cost=cost_of(cost)) if isinstance(usage, dict) else UNKNOWN
 
 
 def _later(before: Usage, now: Usage) -> Usage:

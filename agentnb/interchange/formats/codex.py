@@ -44,11 +44,9 @@ _TOOK = re.compile(r"Wall time: ([\d.]+) seconds")
 def sniff(file: TraceFile) -> str:
     """Return what the file lacks."""
     records = first_records(file, 5)
-    if not records:
-        return "it is not JSON Lines"
     if any(text_of(record.get("type")) in _KINDS and isinstance(record.get("payload"), dict) for record in records):
         return ""
-    first = records[0]
+    first = records[0] if records else {}
     is_first_version = {"id", "timestamp", "instructions"} <= first.keys() and "type" not in first
     return "" if is_first_version else "it has no line of type session_meta, response_item or event_msg with a payload"
 

@@ -101,6 +101,12 @@ def result_parts(content: Any) -> list[AnyPart]:
     return parts or ([] if content in ([], {}) else [Text(json_text(content))])
 
 
+def cost_of(value: Any) -> float | None:
+    """Return a cost in US dollars; None for anything else."""
+    is_cost = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e9
+    return float(value) if is_cost else None
+
+
 def json_text(value: Any) -> str:
     """Return plain data as the text of its JSON; a text as it is."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

@@ -33,10 +33,8 @@ _KINDS = ("session.", "user.", "assistant.", "tool.", "system.", "hook.", "subag
 def sniff(file: TraceFile) -> str:
     """Return what the file lacks."""
     records = first_records(file, 5)
-    if not records:
-        return "it is not JSON Lines"
     fits = [isinstance(one.get("data"), dict) and text_of(one.get("type")).startswith(_KINDS) for one in records]
-    return "" if fits[0] or sum(fits) > 1 else "it has no events such as session.start with data"
+    return "" if any(fits[:1]) or sum(fits) > 1 else "it has no events such as session.start with data"
 
 
 def read(file: TraceFile) -> Iterator[Run]:

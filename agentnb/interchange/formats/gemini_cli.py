@@ -27,8 +27,6 @@ _CODES = {"error": "tool_error", "cancelled": "cancelled"}
 
 def sniff(file: TraceFile) -> str:
     """Return what the file lacks."""
-    if file.kind not in ("json", "lines"):
-        return "it is not JSON"
     keys = ("sessionId", "projectHash", "messages") if file.kind == "json" else ("sessionId", "projectHash")
     return file.lacks(*keys)
 

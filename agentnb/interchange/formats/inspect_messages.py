@@ -16,7 +16,7 @@ from agentnb.core.run.rounds import SERVER_SIDE
 from agentnb.core.usage import Usage
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
-from agentnb.interchange.formats.content import image_of, parts_of, texts_of, time_of
+from agentnb.interchange.formats.content import cost_of, image_of, parts_of, texts_of, time_of
 
 _ATTACHMENT = re.compile(r"(?:attachment|tc)://([0-9a-f]{32}|\d+)")
 """A text that stands elsewhere in the log: by its hash, or its place among those in chunks; ``tc`` in logs of 2024."""
@@ -233,7 +233,4 @@ def usage_of(usage: Any) -> Usage:
     cached = (read or 0) + (written or 0)
     if cached and sent is not None and total == sent + (made or 0) + cached:
         sent += cached
-    cost = usage.get("total_cost")
-    return Usage(
-        sent, made, read, written, usage.get("reasoning_tokens"), float(cost) if isinstance(cost, int | float) else None
-    )
+    return Usage(sent, made, read, written, usage.get("reasoning_tokens"), cost_of(usage.get("total_cost")))

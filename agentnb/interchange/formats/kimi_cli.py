@@ -25,12 +25,9 @@ _ERROR = "<system>ERROR"
 def sniff(file: TraceFile) -> str:
     """Return what the file lacks."""
     records = first_records(file)
-    if not records:
-        return "it is not JSON Lines"
     roles = [record.get("role") for record in records]
-    if all(isinstance(role, str) for role in roles) and _MARKS.intersection(roles):
-        return ""
-    return "its lines have no role such as _checkpoint or _usage"
+    fits = all(isinstance(role, str) for role in roles) and _MARKS.intersection(roles)
+    return "" if fits else "its lines have no role such as _checkpoint or _usage"
 
 
 def read(file: TraceFile) -> Iterator[Run]:

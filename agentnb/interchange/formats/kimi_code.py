@@ -9,12 +9,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from agentnb.core.messages import AnyPart, ToolCall
-from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.interchange.formats import openai_chat
 from agentnb.interchange.formats.content import parts_of, texts_of, time_of
 from agentnb.interchange.formats.kimi_parts import add_piece
-from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of, first_records, known, text_of
+from agentnb.interchange.formats.session_log import Reply, SessionLog, first_records, known, text_of, usage_beside_cache
 from agentnb.interchange.trace_file import TraceFile
 
 NAME = "kimi_code"
@@ -22,13 +21,12 @@ TITLE = "session of Kimi Code"
 RECORDS_END = "the `finishReason` of the last step"
 _CONVERSATION = frozenset({"turn.prompt", "turn.steer", "context.append_message", "context.append_loop_event"})
 _LOOKED_AT = 30
+_COUNTS = ("inputOther", "output", "inputCacheRead", "inputCacheCreation")
 
 
 def sniff(file: TraceFile) -> str:
     """Return what the file lacks."""
     records = first_records(file, _LOOKED_AT)
-    if not records:
-        return "it is not JSON Lines"
     return "" if any(map(_is_record, records)) else "its lines have no type such as turn.prompt or context.append_message"
 
 
@@ -124,7 +122,8 @@ class _Session:
             last = self._now or self.log.last_reply
             self._now = None
             if last is not None:
-                last.usage = _usage(event["usage"]) if isinstance(event.get("usage"), dict) else last.usage
+                if isinstance(usage := event.get("usage"), dict):
+                    last.usage = usage_beside_cache(usage, *_COUNTS)
                 last.stop_reason = text_of(event.get("finishReason")) or last.stop_reason
 
     def _reply(self, at: Any) -> Reply:
@@ -137,11 +136,3 @@ class _Session:
         result = result if isinstance(result, dict) else {"output": result}
         code = "tool_error" if result.get("isError") is True else None
         self.log.result(text_of(event.get("toolCallId")), parts_of(result.get("output")), error_code=code, at=at)
-
-
-def _usage(usage: dict[str, Any]) -> Usage:
-    """Return the usage of a step; its input counts what was read from and written to the cache."""
-    read, written = count_of(usage.get("inputCacheRead")), count_of(usage.get("inputCacheCreation"))
-    other = count_of(usage.get("inputOther"))
-    sent = None if other is None else other + (read or 0) + (written or 0)
-    return Usage(input=sent, output=count_of(usage.get("output")), cache_read=read, cache_write=written)

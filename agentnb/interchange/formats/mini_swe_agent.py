@@ -18,7 +18,7 @@ from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
-from agentnb.interchange.formats.content import parts_of, text_of, texts_of, time_of
+from agentnb.interchange.formats.content import cost_of, parts_of, text_of, texts_of, time_of
 from agentnb.interchange.formats.endings import fail, limited, recorded
 from agentnb.interchange.formats.totals import total_of
 from agentnb.interchange.trace_file import TraceFile
@@ -159,7 +159,11 @@ class _MessageReader:
             elif one["type"] == "message":
                 parts += parts_of(one.get("content"))
         usage = message.get("usage") or {}
-        tokens = Usage(input=usage.get("input_tokens"), output=usage.get("output_tokens"), cost=_cost(extra, usage))
+        tokens = Usage(
+            input=usage.get("input_tokens"),
+            output=usage.get("output_tokens"),
+            cost=cost_of(extra.get("cost", usage.get("cost"))),
+        )
         self._open = len(calls)
         self._writer.reply(parts, calls, at=time_of(extra.get("timestamp")), usage=tokens)
 
@@ -172,7 +176,7 @@ class _MessageReader:
             parts,
             calls,
             at=time_of(extra.get("timestamp") or answer.get("created")),
-            usage=replace(openai_chat.usage_of(usage), cost=_cost(extra, usage)),
+            usage=replace(openai_chat.usage_of(usage), cost=cost_of(extra.get("cost", usage.get("cost")))),
             stop_reason=_stop_reason(answer),
         )
 
@@ -216,11 +220,6 @@ def _thought(message: dict[str, Any], extra: dict[str, Any]) -> list[AnyPart]:
 def _stop_reason(answer: dict[str, Any]) -> str:
     choices = answer.get("choices")
     return str(choices[0].get("finish_reason") or "") if choices else ""
-
-
-def _cost(extra: dict[str, Any], usage: dict[str, Any]) -> float | None:
-    cost = extra.get("cost", usage.get("cost"))
-    return float(cost) if isinstance(cost, int | float) else None
 
 
 def _finish(writer: RunWriter, info: dict[str, Any], limits: dict[str, Any]) -> Run:

@@ -17,7 +17,7 @@ from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
-from agentnb.interchange.formats.content import parts_of, time_of
+from agentnb.interchange.formats.content import cost_of, parts_of, time_of
 from agentnb.interchange.formats.endings import fail, limited, recorded
 from agentnb.interchange.formats.totals import total_of
 from agentnb.interchange.trace_file import TraceFile
@@ -136,6 +136,6 @@ def _take(writer: RunWriter, message: dict[str, Any]) -> None:
 
 
 def _usage(message: dict[str, Any]) -> Usage:
-    usage, cost = openai_chat.usage_of(message.get("usage")), message.get("cost")
+    usage, cost = openai_chat.usage_of(message.get("usage")), cost_of(message.get("cost"))
     has_usage = message.get("usage") is not None  # what was not generated has a cost of 0.0
-    return replace(usage, cost=float(cost)) if isinstance(cost, int | float) and has_usage else usage
+    return replace(usage, cost=cost) if cost is not None and has_usage else usage

@@ -28,9 +28,7 @@ _KEYS = {"task_id", "reward", "traj"}
 
 def sniff(file: TraceFile) -> str:
     """Return what the file lacks."""
-    if file.kind not in ("json", "lines"):
-        return "it is not JSON"
-    first = file.first[0] if isinstance(file.first, list) and file.first else file.first
+    first = file.first_record
     missing = _KEYS - first.keys() if isinstance(first, dict) else _KEYS
     return f"its records have no {', '.join(sorted(missing))}" if missing else ""
 
