@@ -216,19 +216,10 @@ class Experiment:
 
     def _not_run(self) -> tuple[Row, ...]:
         """Return the cells that have no row yet, as rows that name the cell."""
-        read, known = self._read, self._records.rows()
+        work, known = self._work, self._records.rows()
         return tuple(
             [
-                Row(
-                    cell.key,
-                    read.tasks[cell.task].id,
-                    read.variants[cell.variant].name,
-                    schedule.model_name(cell),
-                    cell.repeat,
-                    cell.seed,
-                    status=NOT_RUN,
-                    cluster=read.tasks[cell.task].cluster,
-                )
+                Row(**work.fields_of(cell, schedule.model_name(cell)), status=NOT_RUN)
                 for schedule in self._schedules
                 for cell in schedule
                 if cell.key not in known
@@ -423,15 +414,18 @@ class Experiment:
         control: Control,
         plan: Plan | None = None,
     ) -> None:
-        rows, read = records.rows(), self._read
+        rows, work = records.rows(), self._work
         retried = {} if plan is None else _retried(plan, rows)
         spending = CellSpending(self.budget, sum(row.cost or 0.0 for row in rows.values()))
-        models = self._models or (None,)
-        work = Work(
-            self.id, read.tasks, read.variants, models, read.checks, read.primary, self.approve, float(self.check_seconds)
-        )
         engine = Engine(schedules, work, records, control, spending, self._executor(work, records, spending), retried)
         await engine.run(rows)
+
+    @property
+    def _work(self) -> Work:
+        read, models = self._read, self._models or (None,)
+        return Work(
+            self.id, read.tasks, read.variants, models, read.checks, read.primary, self.approve, float(self.check_seconds)
+        )
 
     def _executor(self, work: Work, records: Records, spending: CellSpending) -> Executor:
         if self.executor == "processes":

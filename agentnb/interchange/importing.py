@@ -56,24 +56,9 @@ def import_traces(source: RunSource, store: Store, existing: Existing | None = N
     return [_WAYS[existing](run, store) if existing and store.has(run.id) else _add(run, store) for run in runs]
 
 
-def _add(run: Run, store: Store) -> Imported:
+def _add(run: Run, store: Store, what: Literal["added", "new", "replaced"] = "added") -> Imported:
     _save(run, store)
-    return Imported(run.id, "added", len(run.messages))
-
-
-def _new(run: Run, store: Store) -> Imported:
-    fresh = _renamed(run, str(uuid4()).upper())
-    _save(fresh, store)
-    return Imported(fresh.id, "new", len(fresh.messages))
-
-
-def _skip(run: Run, store: Store) -> Imported:
-    return Imported(run.id, "skipped", 0)
-
-
-def _replace(run: Run, store: Store) -> Imported:
-    _save(run, store)
-    return Imported(run.id, "replaced", len(run.messages))
+    return Imported(run.id, what, len(run.messages))
 
 
 def _merge(run: Run, store: Store) -> Imported:
@@ -89,7 +74,12 @@ def _merge(run: Run, store: Store) -> Imported:
     return Imported(run.id, "merged", len(added))
 
 
-_WAYS: dict[str, Callable[[Run, Store], Imported]] = {"new": _new, "skip": _skip, "replace": _replace, "merge": _merge}
+_WAYS: dict[str, Callable[[Run, Store], Imported]] = {
+    "new": lambda run, store: _add(_renamed(run, str(uuid4()).upper()), store, "new"),
+    "skip": lambda run, store: Imported(run.id, "skipped", 0),
+    "replace": lambda run, store: _add(run, store, "replaced"),
+    "merge": _merge,
+}
 
 
 def _save(run: Run, store: Store) -> None:

@@ -171,6 +171,11 @@ class TraceFile:
             return None
         return self.outline if self.is_large else self._json
 
+    @property
+    def first_record(self) -> Any:
+        """The first record of JSON Lines or of a list; any other document itself."""
+        return self.first[0] if isinstance(self.first, list) and self.first else self.first
+
     @cached_property
     def is_large(self) -> bool:
         """Whether it has more than `LARGE_BYTES` bytes."""
@@ -206,7 +211,7 @@ class TraceFile:
         ``kind``: ``json`` or ``lines``, if it must be one of them.
         """
         if kind is not None and self.kind != kind:
-            return f"it is not {_KIND_WORDS[kind]}"
+            return f"it is not {KIND_WORDS[kind]}"
         if self.kind == "json" and self.first is None:
             return "it is not JSON, or its end is missing"
         if not isinstance(self.first, dict):
@@ -367,7 +372,7 @@ class TraceFile:
             self.problems.append(Problem(self.name, "", "More of it is left out"))
 
 
-_KIND_WORDS: dict[Kind, str] = {
+KIND_WORDS: dict[Kind, str] = {
     "json": "one JSON document",
     "lines": "JSON Lines",
     "zip": "a zip archive",

@@ -103,7 +103,7 @@ def progress_line(progress: Progress) -> str:
         reasons = ", ".join(f"{reason} {count}" for reason, count in progress.reasons)
         parts.append(f"{progress.failed} did not complete ({reasons})")
     if progress.rate is not None and progress.done < progress.total:
-        parts.append(f"{rate_told(progress.rate)} a second, {_duration(progress.seconds_left or 0)} left")
+        parts.append(f"{rate_told(progress.rate)} a second, {duration_told(progress.seconds_left or 0)} left")
     parts.append(cost_told(progress))
     return ", ".join(parts)
 
@@ -121,7 +121,8 @@ def cost_told(progress: Progress) -> str:
     return cost if progress.budget is None else f"{cost}, budget ${progress.budget:g}"
 
 
-def _duration(seconds: float) -> str:
+def duration_told(seconds: float) -> str:
+    """Return ``12 s``, ``3 min 5 s``, ``2 h 10 min``."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -35,8 +35,6 @@ def assess_equivalence(
     By the tests of `estimate_difference`. Equal differences show no equivalence: rare differences may not have been drawn, see
     ``max_exception_share``. Source: Schuirmann (1987), Journal of Pharmacokinetics and Biopharmaceutics 15.
     """
-    if not margin > 0:
-        raise ValueError(f"margin= must be positive, got {margin!r}")
     differences = compute_differences(a, b, tasks, clusters)
     if isinstance(differences, TooFewTasks):
         return differences

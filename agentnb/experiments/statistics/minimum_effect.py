@@ -32,10 +32,8 @@ STEPS = 8
 """Times that the range of the effect is halved."""
 
 
-def estimate_minimum_effect(
-    a: TaskValues, b: TaskValues, *, tasks: Labels = None, clusters: Labels = None, power: float = POWER
-) -> float | None:
-    """Return the smallest difference that a comparison like this one shows with this power; None if there is none.
+def estimate_minimum_effect(a: TaskValues, b: TaskValues, *, tasks: Labels = None, clusters: Labels = None) -> float | None:
+    """Return the smallest difference that a comparison like this one shows four times in five; None if there is none.
 
     Takes what `estimate_difference` takes. New experiments have clusters like those of this one: which ones, and how often,
     is as uncertain as their number leaves it. Equal differences of all clusters tell nothing of others: None.
@@ -43,13 +41,11 @@ def estimate_minimum_effect(
     found = compute_differences(a, b, tasks, clusters)
     if isinstance(found, TooFewTasks) or found.all_equal:
         return None
-    return _of_numbers(found, power) if found.marks is None else _of_marks(found, power)
+    return _of_numbers(found) if found.marks is None else _of_marks(found)
 
 
-def plan_minimum_effect_of_passes(
-    sizes: Sequence[int], runs: int, pass_rate: float, clustering: float = 0.0, power: float = POWER
-) -> float | None:
-    """Return the smallest difference in the pass rate that is shown with this power; None if no possible one is.
+def plan_minimum_effect_of_passes(sizes: Sequence[int], runs: int, pass_rate: float, clustering: float = 0.0) -> float | None:
+    """Return the smallest difference in the pass rate that is shown four times in five; None if no possible one is.
 
     ``sizes``: the number of tasks of each cluster; ``runs``: those of a task in an arm; ``clustering``: the intraclass
     correlation of the runs of a task, 0 where all tasks are alike. Tasks of a cluster are as unlike as others.
@@ -65,10 +61,10 @@ def plan_minimum_effect_of_passes(
     starts = np.cumsum([0, *counts[:-1]])
     a, b = (np.add.reduceat(rng.binomial(runs, rates) / runs, starts, axis=0) for _ in "ab")
     tasks = np.repeat(np.asarray(counts, dtype=float)[:, None], EXPERIMENTS, axis=1)
-    return _search_passes(a, b, tasks, runs * tasks, np.full(EXPERIMENTS, pass_rate), len(sizes), power)
+    return _search_passes(a, b, tasks, runs * tasks, np.full(EXPERIMENTS, pass_rate), len(sizes))
 
 
-def plan_minimum_effect_of_numbers(sizes: Sequence[int], deviation: float, power: float = POWER) -> float | None:
+def plan_minimum_effect_of_numbers(sizes: Sequence[int], deviation: float) -> float | None:
     """Return the same for numbers whose differences by task have this standard deviation, and are normal."""
     import numpy as np
 
@@ -76,7 +72,7 @@ def plan_minimum_effect_of_numbers(sizes: Sequence[int], deviation: float, power
         return None
     counts = np.asarray(_spread(sizes), dtype=float)[:, None]
     drawn = np.random.default_rng(SEED).normal(0, 1, (len(counts), EXPERIMENTS)) * counts**0.5
-    return deviation * _search_numbers(drawn, np.repeat(counts, EXPERIMENTS, axis=1), len(sizes), power)
+    return deviation * _search_numbers(drawn, np.repeat(counts, EXPERIMENTS, axis=1), len(sizes))
 
 
 def _spread(sizes: Sequence[int]) -> list[int]:
@@ -85,7 +81,7 @@ def _spread(sizes: Sequence[int]) -> list[int]:
     return [ordered[place * len(sizes) // kept] for place in range(kept)]
 
 
-def _of_marks(found: ClusterDifferences, power: float) -> float | None:
+def _of_marks(found: ClusterDifferences) -> float | None:
     """Draw clusters like those seen, each with its arms as they are or swapped, as if nothing differed.
 
     One that passes and one that fails, of half the weight, stand for those that were not seen.
@@ -108,7 +104,7 @@ def _of_marks(found: ClusterDifferences, power: float) -> float | None:
     is_swapped = rng.random(chosen.shape) < 0.5
     arms = np.where(is_swapped, b[chosen], a[chosen]), np.where(is_swapped, a[chosen], b[chosen])
     rates = (weights @ (a + b)) / (weights @ tasks) / 2
-    return _search_passes(*arms, tasks[chosen], steps * numbers[chosen], rates, len(seen), power, _estimate_diversity(found))
+    return _search_passes(*arms, tasks[chosen], steps * numbers[chosen], rates, len(seen), _estimate_diversity(found))
 
 
 def _estimate_diversity(found: ClusterDifferences) -> float:
@@ -120,7 +116,7 @@ def _estimate_diversity(found: ClusterDifferences) -> float:
     return max(1 - noise / whole, 0.0) if whole else 0.0
 
 
-def _of_numbers(found: ClusterDifferences, power: float) -> float:
+def _of_numbers(found: ClusterDifferences) -> float:
     """Draw clusters like those seen, smoothed by normal noise, with a deviation as uncertain as theirs."""
     import numpy as np
 
@@ -133,12 +129,12 @@ def _of_numbers(found: ClusterDifferences, power: float) -> float:
     chosen = rng.integers(0, seen, (kept, EXPERIMENTS))
     drawn = (1 - share**2) ** 0.5 * rest[chosen] + share * noise[chosen] * rng.normal(0, 1, chosen.shape)
     drawn *= ((seen - 1) / rng.chisquare(seen - 1, EXPERIMENTS)) ** 0.5
-    return _search_numbers(drawn, tasks[chosen], seen, power)
+    return _search_numbers(drawn, tasks[chosen], seen)
 
 
-def _search_numbers(drawn: Floats, tasks: Floats, clusters: int, power: float) -> float:
+def _search_numbers(drawn: Floats, tasks: Floats, clusters: int) -> float:
     def reached(size: float) -> bool:
-        return all(_measure_power(sign * drawn + size * tasks, tasks, clusters) >= power for sign in (1, -1))
+        return all(_measure_power(sign * drawn + size * tasks, tasks, clusters) >= POWER for sign in (1, -1))
 
     high = float(drawn.std() / tasks.mean())
     while not reached(high):
@@ -147,7 +143,7 @@ def _search_numbers(drawn: Floats, tasks: Floats, clusters: int, power: float) -
 
 
 def _search_passes(
-    a: Floats, b: Floats, tasks: Floats, runs: Floats, rates: Floats, clusters: int, power: float, diversity: float = 0.0
+    a: Floats, b: Floats, tasks: Floats, runs: Floats, rates: Floats, clusters: int, diversity: float = 0.0
 ) -> float | None:
     """Return the effect for arms with these sums of pass rates by cluster and experiment, which have no effect yet.
 
@@ -165,7 +161,7 @@ def _search_passes(
             passed = rng.binomial(failed, chances)
             together = failed * (rng.random(failed.shape) < chances)
             passed = np.where(rng.random(failed.shape) < diversity, together, passed)
-            return _measure_power(first - second + lift * passed, tasks, clusters, is_binary=True) >= power
+            return _measure_power(first - second + lift * passed, tasks, clusters, is_binary=True) >= POWER
 
         highest = float(1 - rate.mean())
         if low >= highest or not reached(highest):

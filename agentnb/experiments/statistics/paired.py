@@ -48,7 +48,7 @@ def estimate_difference(
 
 def analyse_differences(differences: ClusterDifferences, confidence: float) -> Difference:
     """Return the mean of differences of tasks with its interval and p value."""
-    alpha = compute_alpha(confidence)
+    alpha = 1 - confidence
     sizes = tuple(map(len, differences.clusters))
     counts = (sum(sizes), differences.left_out, sizes, confidence)
     if differences.all_equal:
@@ -72,10 +72,3 @@ def find_skew(differences: ClusterDifferences) -> bool | None:
         return None
     rest = [sum(cluster) - len(cluster) * differences.mean for cluster in differences.clusters]
     return bool(load_extra("scipy.stats").skewtest(rest).pvalue < 0.05)
-
-
-def compute_alpha(confidence: float) -> float:
-    """Return the level of a test from the confidence of its interval. Raises ValueError unless it is between 0 and 1."""
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence= must be between 0 and 1, got {confidence!r}")
-    return 1 - confidence

@@ -17,8 +17,7 @@ class PassShare(NamedTuple):
     """Estimated share of tasks that pass with k runs, averaged over tasks."""
 
     k: int
-    value: float | None
-    """None if no task has k repeats."""
+    value: float
     interval: tuple[float, float] | None
     """Band of 95 per cent, None under 6 tasks."""
     tasks: int
@@ -27,17 +26,15 @@ class PassShare(NamedTuple):
     """``bootstrap``: percentiles of 2,000 resamples of the tasks, always the same ones. ``wilson`` if every task has 0 or 1."""
 
 
-def estimate_all_pass(passes: TaskValues, max_k: int | None = None, *, tasks: Labels = None) -> tuple[PassShare, ...]:
+def estimate_all_pass(passes: TaskValues, *, tasks: Labels = None) -> tuple[PassShare, ...]:
     """Estimate pass^k, the probability that k runs of a task all pass, for k from 1 to the most repeats of a task.
 
     ``passes`` holds 1 or 0 for each repeat of each unit, such as a task under a model; ``tasks`` are the labels of the units. A
     unit with c passes in n repeats counts C(c, k) / C(n, k), averaged within its task. Source: Yao et al. (2024), tau-bench,
     arXiv 2406.12045.
     """
-    if any(value not in (0, 1) for unit in passes for value in unit):
-        raise ValueError("pass^k takes passes and fails: 1 and 0")
     counts = [(task, int(sum(unit)), len(unit)) for task, unit in zip(tasks or range(len(passes)), passes, strict=True)]
-    most = max((repeats for *_, repeats in counts), default=0) if max_k is None else max_k
+    most = max((repeats for *_, repeats in counts), default=0)
     return tuple(_average(k, counts) for k in range(1, most + 1))
 
 
@@ -47,11 +44,9 @@ def _average(k: int, counts: list[tuple[Hashable, int, int]]) -> PassShare:
         if repeats >= k:
             units.setdefault(task, []).append(comb(passed, k) / comb(repeats, k))
     shares, tasks = [*map(compute_mean, units.values())], len(units)
-    if not shares:
-        return PassShare(k, None, None, 0, None)
     if tasks < MIN_TASKS:
-        return PassShare(k, sum(shares) / tasks, None, tasks, None)
+        return PassShare(k, compute_mean(shares), None, tasks, None)
     binary = all(share in (0, 1) for share in shares)
-    value, low, high = wilson(int(sum(shares)), tasks) if binary else mean_interval(shares)
+    _, low, high = wilson(int(sum(shares)), tasks) if binary else mean_interval(shares)
     interval = None if low is None or high is None else (low, high)
-    return PassShare(k, value, interval, tasks, "wilson" if binary else "bootstrap")
+    return PassShare(k, compute_mean(shares), interval, tasks, "wilson" if binary else "bootstrap")

@@ -18,15 +18,14 @@ class Components(NamedTuple):
     within_b: float
 
 
-def compute_task_deviation(components: Components, repeats_a: int, repeats_b: int | None = None) -> float:
-    """Return the standard deviation of the differences of tasks: ``sqrt(between + within_a / K_a + within_b / K_b)``.
+def compute_task_deviation(components: Components, repeats: int) -> float:
+    """Return the standard deviation of the differences of tasks: ``sqrt(between + (within_a + within_b) / repeats)``.
 
     This is the law of total variance, and was checked by simulation: over 200,000 tasks whose pass rates are Beta, with
     clustering of 0, .3 and .7 and equal, independent or opposite ranks in the arms, the variance of differences is within
     1 per cent of the formula, for 1, 3 and 10 repeats.
     """
-    within_b = components.within_b / (repeats_a if repeats_b is None else repeats_b)
-    return float((components.between + components.within_a / repeats_a + within_b) ** 0.5)
+    return float((components.between + (components.within_a + components.within_b) / repeats) ** 0.5)
 
 
 def estimate_components(a: TaskValues, b: TaskValues) -> Components | None:

@@ -22,7 +22,6 @@ class Ratio(NamedTuple):
     tasks: int
     left_out: int
     """Units with a value that is missing, zero or negative, or without one in an arm."""
-    confidence: float
 
 
 def estimate_ratio(
@@ -31,7 +30,6 @@ def estimate_ratio(
     *,
     tasks: Labels = None,
     clusters: Labels = None,
-    confidence: float = 0.95,
 ) -> Ratio | TooFewTasks:
     """Estimate how many times the values of ``b`` those of ``a`` are: the ratio of means by unit, averaged on logarithms.
 
@@ -40,13 +38,11 @@ def estimate_ratio(
     """
     logs = [_compute_logs(one, other) for one, other in zip(a, b, strict=True)]
     arms = [one for one, _ in logs], [other for _, other in logs]
-    difference = estimate_difference(*arms, tasks=tasks, clusters=clusters, confidence=confidence)
+    difference = estimate_difference(*arms, tasks=tasks, clusters=clusters)
     if isinstance(difference, TooFewTasks):
         return difference
     interval = difference.interval and (exp(difference.interval[0]), exp(difference.interval[1]))
-    return Ratio(
-        exp(difference.value), interval, difference.p_value, difference.tasks, difference.left_out, difference.confidence
-    )
+    return Ratio(exp(difference.value), interval, difference.p_value, difference.tasks, difference.left_out)
 
 
 def _compute_logs(a: Sequence[float | None], b: Sequence[float | None]) -> tuple[list[float], list[float]]:

@@ -199,7 +199,6 @@ def _passes(comparison: Comparison) -> Iterator[Fact]:
             told = ", ".join(
                 f"{one.k}: {one.value:.2f}" + (f" [{one.interval[0]:.2f}, {one.interval[1]:.2f}]" if one.interval else "")
                 for one in shares
-                if one.value is not None
             )
             yield Fact(f"pass^k, {name}", told, "k runs of a task all pass")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from urllib.parse import quote
 
 from agentnb.display.markup import NOTHING, Html, tag, words
@@ -70,28 +71,16 @@ def _flips(comparison: Comparison) -> Html:
     if not count:
         return NOTHING
     flips = flips_of(comparison, MAX_FLIPS)
-    with_model = several_models(flips)
-    with_repeat = any(one.repeat > 1 for one in flips)
-    headings = [
-        "task",
-        *(["model"] if with_model else []),
-        *(["repeat"] if with_repeat else []),
-        comparison.a,
-        comparison.b,
-        "side by side",
+    columns: list[tuple[str, Callable[[Flip], str]]] = [("task", lambda one: words(one.task, MAX_OF_A_NAME))]
+    columns += [("model", lambda one: words(one.model, MAX_OF_A_NAME))] if several_models(flips) else []
+    columns += [("repeat", lambda one: str(one.repeat))] if any(one.repeat > 1 for one in flips) else []
+    first = len(columns)
+    columns += [
+        (comparison.a, lambda one: _linked(one.a, one.log_a, one.run_a)),
+        (comparison.b, lambda one: _linked(one.b, one.log_b, one.run_b)),
+        ("side by side", lambda one: tag("code", "exp-code", one.command)),
     ]
-    first = 1 + with_model + with_repeat
-    rows = [
-        [
-            words(one.task, MAX_OF_A_NAME),
-            *([words(one.model, MAX_OF_A_NAME)] if with_model else []),
-            *([str(one.repeat)] if with_repeat else []),
-            _linked(one.a, one.log_a, one.run_a),
-            _linked(one.b, one.log_b, one.run_b),
-            tag("code", "exp-code", one.command),
-        ]
-        for one in flips
-    ]
+    headings, rows = [name for name, _ in columns], [[cell(one) for _, cell in columns] for one in flips]
     more = tag("div", "exp-hint", f"{count - len(flips):,} more in c.flips") if count > len(flips) else NOTHING
     summary = tag("summary", "exp-summary", f"{counted(count, 'pair')} of runs with different values")
     table = table_html(headings, rows, numbers=(first, first + 1))
@@ -108,11 +97,8 @@ def _flip_lines(comparison: Comparison) -> list[str]:
     if not count:
         return []
     flips = flips_of(comparison, MAX_FLIPS_IN_TEXT)
-    rows = [_flip_row(one, with_model=several_models(flips)) for one in flips]
+    with_model = several_models(flips)
+    rows = [[f"{one.task} ({one.model})" if with_model else one.task, one.a, one.b, one.command] for one in flips]
     headings = ["task", comparison.a, comparison.b, "side by side"]
     more = [f"  {count - len(flips):,} more in c.flips"] if count > len(flips) else []
     return [f"{counted(count, 'pair')} of runs with different values:", *table_text(headings, rows), *more]
-
-
-def _flip_row(flip: Flip, *, with_model: bool) -> list[str]:
-    return [f"{flip.task} ({flip.model})" if with_model else flip.task, flip.a, flip.b, flip.command]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agentnb.display.texts.labels import dollars
+from agentnb.experiments.running.live import duration_told
 from agentnb.experiments.statistics.paired import Difference
 from agentnb.experiments.statistics.ratios import Ratio
 from agentnb.experiments.statistics.tasks import TooFewTasks
@@ -37,11 +38,7 @@ def time_told(seconds: float | None) -> str:
     """Return a time: ``unknown``, ``12 s``, ``3 min 5 s``, ``2 h 10 min``."""
     if seconds is None:
         return UNKNOWN
-    if seconds < 10:
-        return f"{seconds:.2g} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    return f"{seconds:.2g} s" if seconds < 10 else duration_told(seconds)
 
 
 def estimate_told(estimate: Difference | Ratio | TooFewTasks) -> str:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from functools import partial
 from itertools import takewhile
 from math import isclose, isfinite
 from typing import Any, TypeAlias
@@ -19,7 +18,7 @@ from agentnb.advice import ReadLoosely
 from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
 from agentnb.core.log.older_logs import STATUS_AT_END
-from agentnb.core.log.outcome import FULL_MARKS, Assessment, outcome_of
+from agentnb.core.log.outcome import Assessment, outcome_of
 from agentnb.core.log.well_formed import YEARS, check_events
 from agentnb.core.log.wire import decode_new, encode
 from agentnb.core.messages import AnyPart, Image, Message, Text, ToolCall, ToolResult, encodable, encodable_data
@@ -172,7 +171,7 @@ class RunWriter:
     ) -> None:
         """Take the result of the oldest open call with this id; without an id, of the oldest open one of this tool, or at all.
 
-        A result to which no call fits gets a call of its own in the last round.
+        A result to which no call fits gets a call of its own in the last round. ``error_code``: that of a failed call.
         """
         parts = tuple([part for part in self._parts(content) if isinstance(part, Text | Image)])
         call_id, name = self._text("call_id", call_id), self._text("name", name)
@@ -184,7 +183,7 @@ class RunWriter:
                 return
             found = self._call_for(call_id, name)
         self._size.add_texts(parts)
-        found.result = ToolResult(found.call.id, found.call.name, parts, is_error, error_code)
+        found.result = ToolResult(found.call.id, found.call.name, parts, is_error or bool(error_code), error_code or None)
         found.at, found.seconds = self._time(at), seconds
         self._answered[found.recorded_id] = found
 
@@ -217,17 +216,16 @@ class RunWriter:
         """
         self._total, self._has_nested_cost = usage, has_nested_cost and usage.cost is not None
 
-    def assess(self, name: str, value: Any, *, full_marks: float = FULL_MARKS, threshold: float | None = None) -> None:
+    def assess(self, name: str, value: Any) -> None:
         """Take what the trace records of the outcome: a score, or whether the run did what it should.
 
-        ``name``: the field that says so, such as ``reward``. ``threshold``: the least score that passes, if the format has one;
-        else ``full_marks`` pass, 0 fails, and a score between them says neither. Any other value says nothing.
+        ``name``: the field that says so, such as ``reward``. Full marks pass, 0 fails, and a score between them says neither.
+        Any other value says nothing.
         """
         if isinstance(value, bool):
             self._assessments.append(Assessment("passed" if value else "failed", "trace", self._text("name", name)))
         elif isinstance(value, int | float) and isfinite(value):
-            outcome = outcome_of(value, full_marks=full_marks, threshold=threshold)
-            self._assessments.append(Assessment(outcome, "trace", self._text("name", name), float(value)))
+            self._assessments.append(Assessment(outcome_of(value), "trace", self._text("name", name), float(value)))
 
     def compact(self, summary: str, *, first: int = 0, rounds: int = 0, at: datetime | None = None) -> None:
         """Take a summary that the model is sent from its next reply on, in the place of all that was taken before.
@@ -266,10 +264,11 @@ class RunWriter:
             facts.insert(0, Fact(e.Warned, {"message": what}, prompt.at))
         if self._gaps:
             facts.insert(0, Fact(e.Warned, {"message": f"{FILLED} {' '.join(self.filled)}", "topic": "filled"}, prompt.at))
-        lines = [self._line(lambda: started)]
-        for seq, fact in enumerate(facts, 1):
-            about: dict[str, Any] = {"seq": seq, "at": fact.at, "run_id": started.run_id, "parent_id": self._parent_id}
-            lines.append(self._line(partial(fact.kind, **about, **fact.fields)))
+        with self._encoding():
+            lines = [encode(started)]
+            for seq, fact in enumerate(facts, 1):
+                about: dict[str, Any] = {"seq": seq, "at": fact.at, "run_id": started.run_id, "parent_id": self._parent_id}
+                lines.append(encode(fact.kind(**about, **fact.fields)))  # type: ignore[arg-type]  # of any kind
         events = self._as_read(lines)
         check_events(events, self._source)
         run = Run.from_events(events)
@@ -371,11 +370,12 @@ class RunWriter:
         message = prompt.fields["message"]
         origin = self._origin
         place = (origin.format, origin.file_name, origin.position, message.text)
-        told = [*[self._text("origin", one) for one in place], *self._contents()]
+        with self._encoding():
+            told = msgspec.json.encode([*[self._text("origin", one) for one in place], *self._contents()])
         return e.RunStarted(
             seq=0,
             at=prompt.at,
-            run_id=self._run_id or f"trace-{hashlib.sha256(self._encoded(told)).hexdigest()[:16]}",
+            run_id=self._run_id or f"trace-{hashlib.sha256(told).hexdigest()[:16]}",
             parent_id=self._parent_id,
             schema=e.SCHEMA,
             prompt=message,
@@ -481,16 +481,11 @@ class RunWriter:
     def _wrong(self, what: str) -> TraceError:
         return TraceError(f"{self._source}: {what}", ReadLoosely(lead="What can be read of it"))
 
-    def _encoded(self, value: Any) -> bytes:
+    @contextmanager
+    def _encoding(self) -> Iterator[None]:
+        """Raise `TraceError` for data of the trace that no log can hold."""
         try:
-            return msgspec.json.encode(value)
-        except _NOT_JSON as error:
-            raise self._wrong(f"{type(error).__name__}: {encodable(str(error))}") from error
-
-    def _line(self, make: Callable[[], Any]) -> bytes:
-        """Return the event as a line of a log."""
-        try:
-            return encode(make())
+            yield
         except _NOT_JSON as error:
             raise self._wrong(f"{type(error).__name__}: {encodable(str(error))}") from error
 

@@ -72,7 +72,6 @@ class MessageCount:
         self._messages = before
         self._rounds: list[int] = []
         """Index of the first message of each round."""
-        self._summarized = 0
 
     def add_message(self) -> None:
         """Count what was said to the agent."""

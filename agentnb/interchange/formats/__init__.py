@@ -43,7 +43,7 @@ from agentnb.interchange.formats import (
     tau2_bench,
     tau_bench,
 )
-from agentnb.interchange.trace_file import MALFORMED, TraceFile
+from agentnb.interchange.trace_file import KIND_WORDS, MALFORMED, Kind, TraceFile
 from agentnb.store.bounds import BoundExceeded
 
 
@@ -101,6 +101,16 @@ FORMATS: tuple[Format, ...] = (
     openai_chat,
 )
 """All formats. The more particular a format is, the earlier it stands."""
+_JSON: frozenset[Kind] = frozenset({"json", "lines"})
+_KINDS: dict[str, frozenset[Kind]] = {
+    page.NAME: frozenset({"html"}),
+    parquet.NAME: frozenset({"parquet"}),
+    docker_agent.NAME: _JSON | {"sqlite"},
+    inspect_log.NAME: _JSON | {"zip"},
+    openhands_v1.NAME: _JSON | {"zip"},
+    api_cassettes.NAME: _JSON | {"text"},
+}
+"""Kinds of files by format; those of the others are JSON."""
 
 
 def is_superseded(file: TraceFile) -> bool:
@@ -117,7 +127,8 @@ def format_of(file: TraceFile) -> Format:
     missed = []
     for one in FORMATS:
         try:
-            lack = one.sniff(file)
+            fits = file.kind in _KINDS.get(one.NAME, _JSON)
+            lack = one.sniff(file) if fits else f"it is {KIND_WORDS[file.kind]}"
         except BoundExceeded:
             raise
         except MALFORMED as error:  # what is in a place may be anything

@@ -19,7 +19,7 @@ def sniff(file: TraceFile) -> str:
     """Return what the file lacks. A log whose first line is damaged, or of a later version, is a log."""
     if file.start.startswith(LOG_BEGINS):
         return ""
-    first = file.first if file.kind in ("json", "lines") else None
+    first = file.first
     is_event = isinstance(first, dict) and isinstance(first.get("kind"), str) and bool(first.keys() & {"run_id", "schema"})
     return "" if is_event else "its first line is not a run_started event"
 

@@ -11,11 +11,10 @@ from agentnb.core.request import ToolSpec
 from agentnb.core.run.rounds import SERVER_SIDE
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
-from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats.api_records import read_records, sniff_records
 from agentnb.interchange.formats.content import json_text, parts_of, result_parts, text_of, time_of
-from agentnb.interchange.formats.exchanges import Api
-from agentnb.interchange.formats.steps import Reply, ReplyPieces, Result, Step, SystemPrompt, UserMessage, hand_over, thinking
+from agentnb.interchange.formats.exchanges import Api, tool_specs
+from agentnb.interchange.formats.steps import Reply, ReplyPieces, Result, Step, SystemPrompt, UserMessage, thinking
 from agentnb.interchange.trace_file import TraceFile
 from agentnb.models.providers.anthropic import NAME as OWN
 from agentnb.models.providers.anthropic import read_usage
@@ -100,16 +99,6 @@ def request_steps(body: dict[str, Any]) -> list[Step]:
 
 
 # Its messages
-
-
-def take(writer: RunWriter, messages: Iterable[dict[str, Any]]) -> None:
-    """Hand the messages of a conversation to the writer."""
-    hand_over(writer, steps_of(messages))
-
-
-def take_message(writer: RunWriter, message: dict[str, Any], **about: Any) -> None:
-    """Hand a message to the writer; ``about`` is as for `message_steps`."""
-    hand_over(writer, message_steps(message, **about))
 
 
 def steps_of(messages: Iterable[dict[str, Any]]) -> list[Step]:
@@ -216,15 +205,7 @@ def usage_of(usage: Any) -> Usage:
 
 def tools_of(tools: Any) -> tuple[ToolSpec, ...]:
     """Return the tools of a request."""
-    return tuple(
-        ToolSpec(
-            one["name"],
-            str(one.get("description") or ""),
-            schema if isinstance(schema := one.get("input_schema"), dict) else {},
-        )
-        for one in tools or ()
-        if isinstance(one, dict) and isinstance(one.get("name"), str)
-    )
+    return tool_specs(tools or (), "input_schema")
 
 
 # Its responses

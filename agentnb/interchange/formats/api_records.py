@@ -15,8 +15,6 @@ from agentnb.interchange.trace_file import TraceFile
 
 def sniff_records(file: TraceFile, api: Api) -> str:
     """Return what a file lacks to hold exchanges or conversations of the API."""
-    if file.kind not in ("json", "lines"):
-        return "it is not JSON"
     return "" if any(_holds(api, one) for one in _looked_at(file)) else api.lacks
 
 

@@ -17,7 +17,7 @@ from agentnb.detect.run import Run
 from agentnb.interchange.conversion.nested_usage import with_nested_usage
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
-from agentnb.interchange.formats.content import parts_of, picture, time_of
+from agentnb.interchange.formats.content import cost_of, parts_of, picture, texts_of, time_of
 from agentnb.interchange.formats.endings import recorded
 from agentnb.interchange.formats.run_ids import nested_id, stable_id
 from agentnb.interchange.formats.totals import total_of
@@ -34,8 +34,6 @@ _RECORDED = ("schema_version", "session_id", "notes", "final_metrics", "extra", 
 
 def sniff(file: TraceFile) -> str:
     """Return what the file lacks."""
-    if file.kind not in ("json", "lines"):
-        return "it is not JSON"
     missing = file.lacks("schema_version", "agent", "steps")
     return missing or ("" if str(file.first["schema_version"]).startswith("ATIF") else "its schema_version is not of ATIF")
 
@@ -143,7 +141,7 @@ def _take(writer: RunWriter, step: dict[str, Any]) -> None:
     results = (step.get("observation") or {}).get("results") or []
     if source == "system":
         if parts:
-            writer.system("".join(part.text for part in parts if isinstance(part, Text)))
+            writer.system(texts_of(parts))
     elif source == "user":
         writer.say(parts, at=at)
     else:
@@ -212,10 +210,9 @@ def _content(content: Any) -> list[AnyPart]:
 def _usage(metrics: Any) -> Usage:
     if not isinstance(metrics, dict):
         return Usage()
-    cost = metrics.get("cost_usd")
     return Usage(
         input=metrics.get("prompt_tokens"),
         output=metrics.get("completion_tokens"),
         cache_read=metrics.get("cached_tokens"),
-        cost=float(cost) if isinstance(cost, int | float) else None,
+        cost=cost_of(metrics.get("cost_usd")),
     )

@@ -41,8 +41,6 @@ _SPAWNING = frozenset({"Task", "Agent"})
 def sniff(file: TraceFile) -> str:
     """Return what the file lacks."""
     records = first_records(file)
-    if not records:
-        return "it is not JSON Lines"
     return "" if any(map(_is_line, records)) else "its lines have no type with a sessionId, or with a uuid and a message"
 
 

@@ -6,11 +6,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
+from agentnb.core.messages import AnyPart, Thinking, ToolCall
 from agentnb.core.run.rounds import SERVER_SIDE
 from agentnb.core.usage import UNKNOWN, Usage
-from agentnb.interchange.formats.content import parts_of, time_of
-from agentnb.interchange.formats.session_log import COMMAND, Reply, SessionLog, count_of, known, seconds_of, text_of
+from agentnb.interchange.formats.content import cost_of, parts_of, texts_of, time_of
+from agentnb.interchange.formats.session_log import COMMAND, Reply, SessionLog, known, seconds_of, text_of
+from agentnb.models.providers.anthropic import read_usage
 
 PRODUCT = "claude-code"
 """Author of what the product tells the model in the person's place."""
@@ -73,7 +74,7 @@ class ClaudeLog(SessionLog):
         blocks = content if isinstance(content, list) else [content]
         if any(isinstance(one, dict) and one.get("type") == "tool_result" for one in blocks):
             return False
-        text = _text(parts_of(content))
+        text = texts_of(parts_of(content))
         return not _author(record, text) and not text.startswith(_INTERRUPTED)
 
     def _user(self, record: dict[str, Any]) -> None:
@@ -86,7 +87,7 @@ class ClaudeLog(SessionLog):
             else:
                 user_blocks.append(block)
         parts = parts_of([block for block in user_blocks if block is not None])
-        text = _text(parts)
+        text = texts_of(parts)
         if text.startswith(_INTERRUPTED):
             self.interrupt(text, at)
         elif parts:
@@ -104,20 +105,20 @@ class ClaudeLog(SessionLog):
         told = record.get("toolUseResult")
         told = told if isinstance(told, dict) else {}
         parts = parts_of(block.get("content"))
-        text = _text(parts)
-        is_error = block.get("is_error") is True
-        code = next((code for start, code in _ERRORS if text.startswith(start)), "tool_error") if is_error else None
+        text = texts_of(parts)
+        failed = block.get("is_error") is True
+        code = next((code for start, code in _ERRORS if text.startswith(start)), "tool_error") if failed else None
         took = told.get("durationMs", told.get("totalDurationMs"))
         call_id = text_of(block.get("tool_use_id"))
         if text_of(told.get("agentId")):
             self.recorded.setdefault("subagents", []).append({"call_id": call_id, "agent_id": told["agentId"]})
-        self.result(call_id, parts, is_error=is_error, error_code=code, at=at, seconds=seconds_of(took))
+        self.result(call_id, parts, error_code=code, at=at, seconds=seconds_of(took))
 
     def _assistant(self, record: dict[str, Any]) -> None:
         message, at = record["message"], time_of(record.get("timestamp"))
         parts, calls, results = _pieces(message["content"])
         if record.get("isApiErrorMessage"):
-            self.fail(_text(parts) or "The API returned an error", at)
+            self.fail(texts_of(parts) or "The API returned an error", at)
             return
         if message.get("model") == SYNTHETIC:
             self.recorded["synthetic_messages"] = self.recorded.get("synthetic_messages", 0) + 1
@@ -163,7 +164,7 @@ class ClaudeLog(SessionLog):
         if about.get("type") != "queued_command":
             return
         parts = parts_of(about.get("prompt"))
-        text = _text(parts)
+        text = texts_of(parts)
         if text in self._said_from_queue:
             self._said_from_queue.remove(text)
             return
@@ -252,19 +253,7 @@ def _server_result(content: Any) -> Any:
 
 def usage_of(usage: Any, cost: Any = None) -> Usage:
     """Return the usage of a message of Anthropic's API; its ``input`` counts what was read from and written to the cache."""
-    if not isinstance(usage, dict):
-        return UNKNOWN
-    read, written = count_of(usage.get("cache_read_input_tokens")), count_of(usage.get("cache_creation_input_tokens"))
-    fresh = count_of(usage.get("input_tokens"))
-    sent = None if fresh is None else fresh + (read or 0) + (written or 0)
-    is_cost = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e9
-    return Usage(
-        input=sent,
-        output=count_of(usage.get("output_tokens")),
-        cache_read=read,
-        cache_write=written,
-        cost=float(cost) if is_cost else None,
-    )
+    return replace(read_usage(usage), cost=cost_of(cost)) if isinstance(usage, dict) else UNKNOWN
 
 
 def _later(before: Usage, now: Usage) -> Usage:
@@ -287,7 +276,3 @@ def _error_text(record: dict[str, Any]) -> str:
             break
         error = error.get("message") or error.get("error") or error.get("formatted") or error.get("status")
     return str(error or record.get("cause") or "unknown")[:500]
-
-
-def _text(parts: list[AnyPart]) -> str:
-    return "".join(part.text for part in parts if isinstance(part, Text))

@@ -18,7 +18,7 @@ from agentnb.core.log.events import ForkedFrom
 from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
-from agentnb.interchange.formats.content import parts_of, time_of
+from agentnb.interchange.formats.content import parts_of, texts_of, time_of
 from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of, first_records, known, run_id_of, text_of
 from agentnb.interchange.trace_file import TraceFile
 
@@ -44,11 +44,9 @@ _TOOK = re.compile(r"Wall time: ([\d.]+) seconds")
 def sniff(file: TraceFile) -> str:
     """Return what the file lacks."""
     records = first_records(file, 5)
-    if not records:
-        return "it is not JSON Lines"
     if any(text_of(record.get("type")) in _KINDS and isinstance(record.get("payload"), dict) for record in records):
         return ""
-    first = records[0]
+    first = records[0] if records else {}
     is_first_version = {"id", "timestamp", "instructions"} <= first.keys() and "type" not in first
     return "" if is_first_version else "it has no line of type session_meta, response_item or event_msg with a payload"
 
@@ -160,7 +158,7 @@ class _Session:
             self._add(parts, (), at, text_of(item.get("id")))
             return
         self._now = None
-        text = "".join(part.text for part in parts if isinstance(part, Text)).lstrip()
+        text = texts_of(parts).lstrip()
         author = "developer" if role in ("developer", "system") else "codex" if text.startswith(_NOTICES) else ""
         if text.startswith("<turn_aborted>"):
             self.log.interrupt(text, at)
@@ -273,11 +271,10 @@ def _output(output: Any) -> tuple[list[AnyPart], dict[str, Any]]:
     code, took = _EXIT.search(head), _TOOK.search(head)
     exit_code = int(code[1]) if code else exit_code
     seconds = float(took[1]) if took else seconds
-    is_error = success is False or (isinstance(exit_code, int) and exit_code != 0)
+    failed = success is False or (isinstance(exit_code, int) and exit_code != 0)
     is_time = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     return parts, {
-        "is_error": is_error,
-        "error_code": "tool_error" if is_error else None,
+        "error_code": "tool_error" if failed else None,
         "seconds": float(seconds or 0) if is_time else None,
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -100,6 +101,12 @@ def result_parts(content: Any) -> list[AnyPart]:
     return parts or ([] if content in ([], {}) else [Text(json_text(content))])
 
 
+def cost_of(value: Any) -> float | None:
+    """Return a cost in US dollars; None for anything else."""
+    is_cost = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e9
+    return float(value) if is_cost else None
+
+
 def json_text(value: Any) -> str:
     """Return plain data as the text of its JSON; a text as it is."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
@@ -107,7 +114,12 @@ def json_text(value: Any) -> str:
 
 def text_of(content: Any) -> str:
     """Return the text of a content, without anything else that is in it."""
-    return "".join([part.text for part in parts_of(content) if isinstance(part, Text)])
+    return texts_of(parts_of(content))
+
+
+def texts_of(parts: Iterable[AnyPart]) -> str:
+    """Return the texts among the parts, without thinking."""
+    return "".join([part.text for part in parts if isinstance(part, Text)])
 
 
 def _part(one: Any) -> AnyPart | None:

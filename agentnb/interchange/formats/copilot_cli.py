@@ -33,10 +33,8 @@ _KINDS = ("session.", "user.", "assistant.", "tool.", "system.", "hook.", "subag
 def sniff(file: TraceFile) -> str:
     """Return what the file lacks."""
     records = first_records(file, 5)
-    if not records:
-        return "it is not JSON Lines"
     fits = [isinstance(one.get("data"), dict) and text_of(one.get("type")).startswith(_KINDS) for one in records]
-    return "" if fits[0] or sum(fits) > 1 else "it has no events such as session.start with data"
+    return "" if any(fits[:1]) or sum(fits) > 1 else "it has no events such as session.start with data"
 
 
 def read(file: TraceFile) -> Iterator[Run]:
@@ -135,7 +133,6 @@ class _Session:
         agent.log.reply(Reply(parts, calls, speaker, at, usage, model=model))
 
     def _result(self, agent: _Agent, data: dict[str, Any], at: Any) -> None:
-        failed = data.get("success") is False
         error = data.get("error")
         told = data.get("result")
         content = told.get("content") if isinstance(told, dict) else told
@@ -146,8 +143,7 @@ class _Session:
         agent.log.result(
             text_of(data.get("toolCallId")),
             parts_of(content),
-            is_error=failed,
-            error_code=code if failed else None,
+            error_code=code if data.get("success") is False else None,
             at=at,
             seconds=seconds_of(metrics.get("durationMs")),
         )

@@ -9,19 +9,21 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from agentnb.core.messages import AnyPart, Text, Thinking
 from agentnb.core.request import ToolSpec
-from agentnb.core.usage import UNKNOWN, Usage
+from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.errors import TraceError
 from agentnb.interchange.conversion.nested_usage import with_nested_usage
-from agentnb.interchange.formats.content import parts_of, time_of
+from agentnb.interchange.formats.content import cost_of, parts_of, time_of
 from agentnb.interchange.formats.openai_chat import calls_of
-from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of, known, run_id_of, text_of
+from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of, known, run_id_of, text_of, usage_beside_cache
 from agentnb.interchange.formats.totals import total_of
 from agentnb.interchange.sqlite_files import columns, database
 from agentnb.interchange.trace_file import TraceFile
+from agentnb.models.providers.serialization import object_of
 
 if TYPE_CHECKING:
     import sqlite3
@@ -37,10 +39,7 @@ def sniff(file: TraceFile) -> str:
     """Return what the file lacks."""
     if file.kind == "sqlite":
         return _sniff_database(file)
-    if file.kind != "json":
-        return "it is neither one JSON document nor an SQLite database"
-    lack = file.lacks("id", "messages")
-    if lack:
+    if lack := file.lacks("id", "messages", kind="json"):
         return lack
     items = file.document["messages"]
     fits = isinstance(items, list) and any(isinstance(one, dict) and _is_item(one) for one in items[:5])
@@ -126,9 +125,8 @@ def _message(log: SessionLog, wrapped: dict[str, Any]) -> dict[str, ToolSpec]:
         usage, model = _usage(message), text_of(message.get("model"))
         log.reply(Reply(thought_and_text, calls_of(message), author, at, usage, model=model))
     elif role == "tool":
-        failed = message.get("is_error") is True
-        code = "tool_error" if failed else None
-        log.result(text_of(message.get("tool_call_id")), parts, is_error=failed, error_code=code, at=at)
+        code = "tool_error" if message.get("is_error") is True else None
+        log.result(text_of(message.get("tool_call_id")), parts, error_code=code, at=at)
     else:
         raise ValueError(f"the role {role!r} is unknown")
     return {
@@ -147,20 +145,9 @@ def _take_system(log: SessionLog) -> str:
 
 def _usage(message: dict[str, Any]) -> Usage:
     """Return the usage of a reply. The product counts what was read from the cache, and written to it, apart from its input."""
-    usage, cost = message.get("usage"), message.get("cost")
-    cost = float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) and cost > 0 else None
-    if not isinstance(usage, dict):
-        return UNKNOWN if cost is None else Usage(cost=cost)
-    read, written = count_of(usage.get("cached_input_tokens")), count_of(usage.get("cached_write_tokens"))
-    fresh = count_of(usage.get("input_tokens"))
-    return Usage(
-        input=None if fresh is None else fresh + (read or 0) + (written or 0),
-        output=count_of(usage.get("output_tokens")),
-        cache_read=read,
-        cache_write=written,
-        reasoning=count_of(usage.get("reasoning_tokens")),
-        cost=cost,
-    )
+    usage = object_of(message.get("usage"))
+    counts = usage_beside_cache(usage, "input_tokens", "output_tokens", "cached_input_tokens", "cached_write_tokens")
+    return replace(counts, reasoning=count_of(usage.get("reasoning_tokens")), cost=cost_of(message.get("cost")) or None)
 
 
 # The database

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from agentnb.core.messages import encodable_data
 from agentnb.core.request import ToolSpec
 from agentnb.interchange.formats.steps import Step
+from agentnb.models.providers.serialization import object_of
 
 MAX_RECORDED = 20_000
 """Characters of JSON of a field that is kept as a run's recorded data."""
@@ -141,6 +142,15 @@ def error_of(record: Any) -> str:
             return found
         record = next((record[key] for key in ("error", *RESPONSE_KEYS) if isinstance(record.get(key), dict)), None)
     return ""
+
+
+def tool_specs(functions: Iterable[Any], schema: str = "parameters") -> tuple[ToolSpec, ...]:
+    """Return the tools that these functions describe; ``schema``: the key of the schema of their arguments."""
+    return tuple(
+        ToolSpec(one["name"], str(one.get("description") or ""), dict(object_of(one.get(schema))))
+        for one in functions
+        if isinstance(one, dict) and isinstance(one.get("name"), str)
+    )
 
 
 def recorded_of(fields: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.detect.run import Run
-from agentnb.interchange.formats.content import parts_of, picture, time_of
+from agentnb.interchange.formats.content import parts_of, picture, texts_of, time_of
 from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of, known, run_id_of, text_of
 from agentnb.interchange.trace_file import TraceFile
 
@@ -21,12 +21,12 @@ TITLE = "session of the Gemini CLI"
 RECORDS_END = "a cancellation, an error"
 _CANCELLED = "Request cancelled"
 _MODEL = frozenset({"gemini", "model", "assistant"})
+_CODES = {"error": "tool_error", "cancelled": "cancelled"}
+"""Our codes for the statuses of calls that failed."""
 
 
 def sniff(file: TraceFile) -> str:
     """Return what the file lacks."""
-    if file.kind not in ("json", "lines"):
-        return "it is not JSON"
     keys = ("sessionId", "projectHash", "messages") if file.kind == "json" else ("sessionId", "projectHash")
     return file.lacks(*keys)
 
@@ -85,7 +85,7 @@ def _run(file: TraceFile, about: dict[str, Any], messages: dict[str, Any]) -> Ru
 def _message(log: SessionLog, message: dict[str, Any]) -> None:
     kind, at = message["type"], time_of(message.get("timestamp"))
     parts = _parts(message.get("content"))
-    text = "".join(part.text for part in parts if isinstance(part, Text))
+    text = texts_of(parts)
     if kind == "user":
         log.say(parts, at=at)
     elif kind in _MODEL:
@@ -105,13 +105,11 @@ def _reply(log: SessionLog, message: dict[str, Any], parts: list[AnyPart], at: A
     usage, model = _usage(message.get("tokens")), text_of(message.get("model"))
     log.reply(Reply([*thoughts, *parts], calls, at=at, usage=usage, model=model))
     for one in made:
-        if one.get("result") is None and one.get("status") not in ("success", "error", "cancelled"):
+        if one.get("result") is None and one.get("status") not in ("success", *_CODES):
             continue  # it was still running
-        failed = one.get("status") in ("error", "cancelled")
-        code = ("cancelled" if one["status"] == "cancelled" else "tool_error") if failed else None
         content = _parts(one.get("result")) or parts_of(text_of(one.get("resultDisplay")) or None)
-        when = time_of(one.get("timestamp"))
-        log.result(text_of(one.get("id")), content, name=one["name"], is_error=failed, error_code=code, at=when)
+        code, when = _CODES.get(text_of(one.get("status"))), time_of(one.get("timestamp"))
+        log.result(text_of(one.get("id")), content, name=one["name"], error_code=code, at=when)
 
 
 def _thought(one: dict[str, Any]) -> Thinking:

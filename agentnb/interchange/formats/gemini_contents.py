@@ -9,7 +9,7 @@ from agentnb.core.messages import AnyPart, Text, ToolCall
 from agentnb.core.request import ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.interchange.formats.content import json_text, parts_of, picture, time_of
-from agentnb.interchange.formats.exchanges import Api
+from agentnb.interchange.formats.exchanges import Api, tool_specs
 from agentnb.interchange.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage, thinking
 from agentnb.models.providers.serialization import count
 
@@ -133,13 +133,7 @@ def tools_of(tools: Any) -> tuple[ToolSpec, ...]:
         if isinstance(each, dict)
         for one in each.get("functionDeclarations") or each.get("function_declarations") or ()
     ]
-    return tuple(
-        ToolSpec(
-            one["name"], str(one.get("description") or ""), schema if isinstance(schema := one.get("parameters"), dict) else {}
-        )
-        for one in functions
-        if isinstance(one, dict) and isinstance(one.get("name"), str)
-    )
+    return tool_specs(functions)
 
 
 API = Api(

@@ -16,7 +16,7 @@ from agentnb.core.run.rounds import SERVER_SIDE
 from agentnb.core.usage import Usage
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
-from agentnb.interchange.formats.content import image_of, parts_of, time_of
+from agentnb.interchange.formats.content import cost_of, image_of, parts_of, texts_of, time_of
 
 _ATTACHMENT = re.compile(r"(?:attachment|tc)://([0-9a-f]{32}|\d+)")
 """A text that stands elsewhere in the log: by its hash, or its place among those in chunks; ``tc`` in logs of 2024."""
@@ -111,7 +111,7 @@ class MessageReader:
         """Hand over one message, whose attachments are resolved."""
         role = message["role"]
         if role == "system":
-            self._writer.system("".join(part.text for part in message_parts(message) if isinstance(part, Text)))
+            self._writer.system(texts_of(message_parts(message)))
         elif role == "user":
             author = "operator" if message.get("source") == "operator" else ""
             self._writer.say(message_parts(message), author=author, at=self._began)
@@ -140,8 +140,7 @@ class MessageReader:
         for one in used:  # the provider ran them
             error = one.get("error")
             text = str(error or one.get("result") or "")
-            code = "tool_error" if error else None
-            self._writer.result(str(one.get("id") or ""), text, name=one["name"], is_error=bool(error), error_code=code)
+            self._writer.result(str(one.get("id") or ""), text, name=one["name"], error_code="tool_error" if error else None)
 
     def _event_of(self, message: dict[str, Any]) -> dict[str, Any]:
         """Return the event of the model call that returned this message; calls before it that failed become warnings."""
@@ -172,7 +171,6 @@ class MessageReader:
             call_id,
             parts,
             name=str(message.get("function") or ""),
-            is_error=code is not None,
             error_code=code,
             at=time_of(event.get("completed")),
             seconds=event.get("working_time"),
@@ -235,7 +233,4 @@ def usage_of(usage: Any) -> Usage:
     cached = (read or 0) + (written or 0)
     if cached and sent is not None and total == sent + (made or 0) + cached:
         sent += cached
-    cost = usage.get("total_cost")
-    return Usage(
-        sent, made, read, written, usage.get("reasoning_tokens"), float(cost) if isinstance(cost, int | float) else None
-    )
+    return Usage(sent, made, read, written, usage.get("reasoning_tokens"), cost_of(usage.get("total_cost")))

@@ -25,12 +25,9 @@ _ERROR = "<system>ERROR"
 def sniff(file: TraceFile) -> str:
     """Return what the file lacks."""
     records = first_records(file)
-    if not records:
-        return "it is not JSON Lines"
     roles = [record.get("role") for record in records]
-    if all(isinstance(role, str) for role in roles) and _MARKS.intersection(roles):
-        return ""
-    return "its lines have no role such as _checkpoint or _usage"
+    fits = all(isinstance(role, str) for role in roles) and _MARKS.intersection(roles)
+    return "" if fits else "its lines have no role such as _checkpoint or _usage"
 
 
 def read(file: TraceFile) -> Iterator[Run]:
@@ -68,9 +65,8 @@ def _message(log: SessionLog, role: str, message: dict[str, Any]) -> None:
     if role == "assistant":
         log.reply(Reply(parts, openai_chat.calls_of(message), at=at))
     elif role == "tool":
-        failed = first.startswith(_ERROR)
-        code = "tool_error" if failed else None
-        log.result(text_of(message.get("tool_call_id")), parts, is_error=failed, error_code=code, at=at)
+        code = "tool_error" if first.startswith(_ERROR) else None
+        log.result(text_of(message.get("tool_call_id")), parts, error_code=code, at=at)
     elif role == "user":
         log.say(parts, author="kimi-cli" if first.startswith(_NOTICE) else text_of(message.get("name")), at=at)
     elif role == "system":

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from agentnb.core.messages import AnyPart, Text, ToolCall
-from agentnb.core.usage import Usage
+from agentnb.core.messages import AnyPart, ToolCall
 from agentnb.detect.run import Run
 from agentnb.interchange.formats import openai_chat
-from agentnb.interchange.formats.content import parts_of, time_of
+from agentnb.interchange.formats.content import parts_of, texts_of, time_of
 from agentnb.interchange.formats.kimi_parts import add_piece
-from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of, first_records, known, text_of
+from agentnb.interchange.formats.session_log import Reply, SessionLog, first_records, known, text_of, usage_beside_cache
 from agentnb.interchange.trace_file import TraceFile
 
 NAME = "kimi_code"
@@ -22,13 +21,12 @@ TITLE = "session of Kimi Code"
 RECORDS_END = "the `finishReason` of the last step"
 _CONVERSATION = frozenset({"turn.prompt", "turn.steer", "context.append_message", "context.append_loop_event"})
 _LOOKED_AT = 30
+_COUNTS = ("inputOther", "output", "inputCacheRead", "inputCacheCreation")
 
 
 def sniff(file: TraceFile) -> str:
     """Return what the file lacks."""
     records = first_records(file, _LOOKED_AT)
-    if not records:
-        return "it is not JSON Lines"
     return "" if any(map(_is_record, records)) else "its lines have no type such as turn.prompt or context.append_message"
 
 
@@ -70,7 +68,7 @@ class _Session:
         self.agent = self.agent or text_of(record.get("agentId"))
         if kind in ("turn.prompt", "turn.steer"):
             parts = parts_of(record["input"])
-            self._prompts.append(_text(parts))
+            self._prompts.append(texts_of(parts).strip())
             self._say(parts, record.get("origin"), at)
         elif kind == "context.append_message":
             self._message(record["message"], at)
@@ -101,8 +99,8 @@ class _Session:
             self.log.reply(Reply(parts, openai_chat.calls_of({"tool_calls": message.get("toolCalls")}), at=at))
         elif role == "tool":
             self.log.result(text_of(message.get("toolCallId")), parts, at=at)
-        elif role == "user" and _text(parts) in self._prompts:
-            self._prompts.remove(_text(parts))
+        elif role == "user" and (text := texts_of(parts).strip()) in self._prompts:
+            self._prompts.remove(text)
         else:
             self._say(parts, message.get("origin") or ({"kind": role} if role != "user" else None), at)
 
@@ -124,7 +122,8 @@ class _Session:
             last = self._now or self.log.last_reply
             self._now = None
             if last is not None:
-                last.usage = _usage(event["usage"]) if isinstance(event.get("usage"), dict) else last.usage
+                if isinstance(usage := event.get("usage"), dict):
+                    last.usage = usage_beside_cache(usage, *_COUNTS)
                 last.stop_reason = text_of(event.get("finishReason")) or last.stop_reason
 
     def _reply(self, at: Any) -> Reply:
@@ -135,19 +134,5 @@ class _Session:
     def _result(self, event: dict[str, Any], at: Any) -> None:
         result = event.get("result")
         result = result if isinstance(result, dict) else {"output": result}
-        failed = result.get("isError") is True
-        code = "tool_error" if failed else None
-        parts = parts_of(result.get("output"))
-        self.log.result(text_of(event.get("toolCallId")), parts, is_error=failed, error_code=code, at=at)
-
-
-def _text(parts: list[AnyPart]) -> str:
-    return "".join(part.text for part in parts if isinstance(part, Text)).strip()
-
-
-def _usage(usage: dict[str, Any]) -> Usage:
-    """Return the usage of a step; its input counts what was read from and written to the cache."""
-    read, written = count_of(usage.get("inputCacheRead")), count_of(usage.get("inputCacheCreation"))
-    other = count_of(usage.get("inputOther"))
-    sent = None if other is None else other + (read or 0) + (written or 0)
-    return Usage(input=sent, output=count_of(usage.get("output")), cache_read=read, cache_write=written)
+        code = "tool_error" if result.get("isError") is True else None
+        self.log.result(text_of(event.get("toolCallId")), parts_of(result.get("output")), error_code=code, at=at)

@@ -11,7 +11,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from agentnb.core.messages import ToolCall
-from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.errors import TraceError
 from agentnb.interchange.conversion.nested_usage import with_nested_usage
@@ -19,7 +18,15 @@ from agentnb.interchange.formats import kimi_cli
 from agentnb.interchange.formats.content import parts_of, time_of
 from agentnb.interchange.formats.kimi_parts import add_piece
 from agentnb.interchange.formats.run_ids import nested_id, stable_id
-from agentnb.interchange.formats.session_log import Reply, SessionLog, count_of, first_records, known, text_of
+from agentnb.interchange.formats.session_log import (
+    Reply,
+    SessionLog,
+    count_of,
+    first_records,
+    known,
+    text_of,
+    usage_beside_cache,
+)
 from agentnb.interchange.trace_file import TraceFile
 
 CONTEXT, WIRE = "context.jsonl", "wire.jsonl"
@@ -32,13 +39,12 @@ _KINDS = frozenset(
     | {"StatusUpdate", "CompactionBegin", "CompactionEnd", "SubagentEvent", "SteerInput", "ApprovalRequest", "Notification"}
 )
 _INTERRUPTED = "[The step was interrupted]"
+_COUNTS = ("input_other", "output", "input_cache_read", "input_cache_creation")
 
 
 def sniff(file: TraceFile) -> str:
     """Return what the file lacks."""
     records = first_records(file, 5)
-    if not records:
-        return "it is not JSON Lines"
     return "" if any(map(_is_record, records)) else "its lines have no message of a type such as TurnBegin"
 
 
@@ -159,9 +165,8 @@ class _Agent:
         returned = payload.get("return_value", payload.get("result"))
         returned = returned if isinstance(returned, dict) else {"output": returned}
         parts = parts_of(returned.get("output")) or parts_of(text_of(returned.get("message")) or None)
-        failed = returned.get("is_error") is True
-        code = "tool_error" if failed else None
-        self.log.result(text_of(payload.get("tool_call_id")), parts, is_error=failed, error_code=code, at=at)
+        code = "tool_error" if returned.get("is_error") is True else None
+        self.log.result(text_of(payload.get("tool_call_id")), parts, error_code=code, at=at)
 
     def _status(self, payload: dict[str, Any]) -> None:
         """Take the usage of a step, and how long the conversation is after it."""
@@ -170,7 +175,7 @@ class _Agent:
         if last is None:
             return
         if isinstance(usage, dict):
-            last.usage = _usage(usage)
+            last.usage = usage_beside_cache(usage, *_COUNTS)
             self._counted |= {message_id: last} if message_id else {}
         if (tokens := count_of(payload.get("context_tokens"))) is not None:
             last.metadata["context_tokens"] = tokens
@@ -188,11 +193,3 @@ class _Agent:
         calls = (call for reply in self.log.replies for call in reply.calls if call.id == call_id)
         given = next((call.arguments for call in calls), "")
         return given if isinstance(given, str) else ""
-
-
-def _usage(usage: dict[str, Any]) -> Usage:
-    """Return the usage of a step; its input counts what was read from and written to the cache."""
-    read, written = count_of(usage.get("input_cache_read")), count_of(usage.get("input_cache_creation"))
-    other = count_of(usage.get("input_other"))
-    sent = None if other is None else other + (read or 0) + (written or 0)
-    return Usage(input=sent, output=count_of(usage.get("output")), cache_read=read, cache_write=written)

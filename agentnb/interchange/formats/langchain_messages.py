@@ -9,7 +9,7 @@ from typing import Any
 from agentnb.core.messages import AnyPart, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.interchange.formats import anthropic_messages, openai_chat
-from agentnb.interchange.formats.content import parts_of, result_parts, text_of
+from agentnb.interchange.formats.content import cost_of, parts_of, result_parts, text_of
 from agentnb.interchange.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage, thinking
 from agentnb.models.providers.serialization import count, object_of
 
@@ -114,12 +114,11 @@ def usage_of(usage: Any) -> Usage:
         return Usage()
     sent = object_of(usage.get("input_token_details") or usage.get("input_tokens_details"))
     made = object_of(usage.get("output_token_details") or usage.get("output_tokens_details"))
-    cost = usage.get("total_cost")
     return Usage(
         input=count(usage.get("input_tokens")),
         output=count(usage.get("output_tokens")),
         cache_read=count(sent.get("cache_read")),
         cache_write=count(sent.get("cache_creation")),
         reasoning=count(made.get("reasoning")),
-        cost=float(cost) if isinstance(cost, int | float) and cost > 0 else None,
+        cost=cost_of(usage.get("total_cost")) or None,
     )

@@ -30,10 +30,7 @@ _RECORDED = ("thread_id", "status", "metadata", "next", "interrupts", "config", 
 
 def sniff(file: TraceFile) -> str:
     """Return what the file lacks."""
-    if file.kind not in ("json", "lines"):
-        return "it is not JSON"
-    first = file.first[0] if isinstance(file.first, list) and file.first else file.first
-    messages = _messages(first)
+    messages = _messages(file.first_record)
     if messages is None:
         return "it has no values with messages"
     found = sum(map(is_message, messages[:LOOKED_AT]))  # one of them may be damaged

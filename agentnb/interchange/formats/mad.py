@@ -24,9 +24,7 @@ _MAD, _MASFT = ("mas_name", "trace"), ("problem_statement", "trajectory")
 
 def sniff(file: TraceFile) -> str:
     """Return what the file lacks."""
-    if file.kind not in ("json", "lines"):
-        return "it is not JSON"
-    first = file.first[0] if isinstance(file.first, list) and file.first else file.first
+    first = file.first_record
     if isinstance(first, dict) and any(first.keys() >= {*keys} for keys in (_MAD, _MASFT)):
         return ""
     return f"its records have neither {' and '.join(_MAD)}, nor {' and '.join(_MASFT)}"

@@ -13,12 +13,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
+from agentnb.core.messages import AnyPart, Thinking, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
-from agentnb.interchange.formats.content import parts_of, time_of
+from agentnb.interchange.formats.content import cost_of, parts_of, text_of, texts_of, time_of
 from agentnb.interchange.formats.endings import fail, limited, recorded
 from agentnb.interchange.formats.totals import total_of
 from agentnb.interchange.trace_file import TraceFile
@@ -121,7 +121,7 @@ class _MessageReader:
         elif message.get("object") == "response":
             self._response(message, extra)
         elif message["role"] == "system":
-            self._writer.system(_text(message))
+            self._writer.system(text_of(message.get("content")))
         elif message["role"] == "assistant":
             self._reply(message, extra)
         elif message["role"] == "tool":
@@ -141,7 +141,7 @@ class _MessageReader:
         actions = extra.get("actions")
         if isinstance(actions, list):
             return [str(one["command"] if isinstance(one, dict) else one) for one in actions]
-        found = self._block.findall(_text(message))
+        found = self._block.findall(text_of(message.get("content")))
         return [found[0].strip()] if len(found) == 1 else []
 
     def _response(self, message: dict[str, Any], extra: dict[str, Any]) -> None:
@@ -159,7 +159,11 @@ class _MessageReader:
             elif one["type"] == "message":
                 parts += parts_of(one.get("content"))
         usage = message.get("usage") or {}
-        tokens = Usage(input=usage.get("input_tokens"), output=usage.get("output_tokens"), cost=_cost(extra, usage))
+        tokens = Usage(
+            input=usage.get("input_tokens"),
+            output=usage.get("output_tokens"),
+            cost=cost_of(extra.get("cost", usage.get("cost"))),
+        )
         self._open = len(calls)
         self._writer.reply(parts, calls, at=time_of(extra.get("timestamp")), usage=tokens)
 
@@ -172,7 +176,7 @@ class _MessageReader:
             parts,
             calls,
             at=time_of(extra.get("timestamp") or answer.get("created")),
-            usage=replace(openai_chat.usage_of(usage), cost=_cost(extra, usage)),
+            usage=replace(openai_chat.usage_of(usage), cost=cost_of(extra.get("cost", usage.get("cost")))),
             stop_reason=_stop_reason(answer),
         )
 
@@ -186,13 +190,9 @@ class _MessageReader:
 
     def _result(self, call_id: str, content: Any, extra: dict[str, Any]) -> None:
         parts = parts_of(content)
-        code = _code(extra, "".join(part.text for part in parts if isinstance(part, Text)))
+        code = _code(extra, texts_of(parts))
         self._open = max(0, self._open - 1)
-        self._writer.result(call_id, parts, is_error=bool(code), error_code=code or None, at=time_of(extra.get("timestamp")))
-
-
-def _text(message: dict[str, Any]) -> str:
-    return "".join(part.text for part in parts_of(message.get("content")) if isinstance(part, Text))
+        self._writer.result(call_id, parts, error_code=code, at=time_of(extra.get("timestamp")))
 
 
 def _code(extra: dict[str, Any], text: str) -> str:
@@ -220,11 +220,6 @@ def _thought(message: dict[str, Any], extra: dict[str, Any]) -> list[AnyPart]:
 def _stop_reason(answer: dict[str, Any]) -> str:
     choices = answer.get("choices")
     return str(choices[0].get("finish_reason") or "") if choices else ""
-
-
-def _cost(extra: dict[str, Any], usage: dict[str, Any]) -> float | None:
-    cost = extra.get("cost", usage.get("cost"))
-    return float(cost) if isinstance(cost, int | float) else None
 
 
 def _finish(writer: RunWriter, info: dict[str, Any], limits: dict[str, Any]) -> Run:

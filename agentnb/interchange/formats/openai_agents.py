@@ -49,8 +49,6 @@ _NO_STEP = frozenset({"tool_approval_item"})
 
 def sniff(file: TraceFile) -> str:
     """Return what the file lacks."""
-    if file.kind not in ("json", "lines"):
-        return "it is not JSON"
     first = file.first
     if isinstance(first, dict) and ({"generated_items", "generatedItems"} & first.keys()):
         return "" if {"original_input", "originalInput"} & first.keys() else "it has no original_input"
@@ -82,7 +80,7 @@ def _run(file: TraceFile, position: str, state: dict[str, Any]) -> Run:
     waiting = _waiting(state)
     for item in waiting:
         call = openai_responses.call_of(item)
-        writer.result(call.id, WAITING, name=call.name, is_error=True, error_code=AWAITS_APPROVAL)
+        writer.result(call.id, WAITING, name=call.name, error_code=AWAITS_APPROVAL)
     step = _pythonic(state.get("current_step") or {})
     if waiting:
         writer.event(e.Warned, message=f"The run was put aside while {len(waiting)} calls waited for approval.")

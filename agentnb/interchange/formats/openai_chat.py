@@ -14,8 +14,8 @@ from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import anthropic_messages
 from agentnb.interchange.formats.api_records import read_records, sniff_records
-from agentnb.interchange.formats.content import json_text, parts_of, result_parts, text_of, time_of
-from agentnb.interchange.formats.exchanges import Api
+from agentnb.interchange.formats.content import cost_of, json_text, parts_of, result_parts, text_of, time_of
+from agentnb.interchange.formats.exchanges import Api, tool_specs
 from agentnb.interchange.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage, hand_over, thinking
 from agentnb.interchange.trace_file import TraceFile
 from agentnb.models.providers.openai import THINKING_FIELDS, read_usage
@@ -83,12 +83,6 @@ def request_steps(body: dict[str, Any]) -> list[Step]:
 # Its messages
 
 
-def take(writer: RunWriter, messages: Iterable[dict[str, Any]]) -> None:
-    """Hand the messages of a conversation to the writer."""
-    for message in messages:
-        take_message(writer, message)
-
-
 def take_message(writer: RunWriter, message: dict[str, Any]) -> None:
     """Hand a message to the writer: its calls, its result, or what it says."""
     hand_over(writer, [step_of(message)])
@@ -153,21 +147,14 @@ def _call(one: dict[str, Any]) -> ToolCall | None:
 
 def tools_of(tools: Any) -> tuple[ToolSpec, ...]:
     """Return the tools of a request."""
-    functions = [one.get("function") or one.get("custom") or one for one in tools or () if isinstance(one, dict)]
-    return tuple(
-        ToolSpec(one["name"], str(one.get("description") or ""), dict(object_of(one.get("parameters"))))
-        for one in functions
-        if isinstance(one, dict) and isinstance(one.get("name"), str)
-    )
+    return tool_specs(one.get("function") or one.get("custom") or one for one in tools or () if isinstance(one, dict))
 
 
 def usage_of(usage: Any) -> Usage:
     """Return the usage that the API reported; unknown if it is missing. OpenRouter reports a cost too."""
     found = read_usage(usage)
-    cost = usage.get("cost") if isinstance(usage, dict) else None
-    if isinstance(cost, bool) or not isinstance(cost, int | float) or cost < 0:
-        return found
-    return replace(found, cost=float(cost))
+    cost = cost_of(object_of(usage).get("cost"))
+    return found if cost is None else replace(found, cost=cost)
 
 
 # Its responses

@@ -18,7 +18,7 @@ from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
-from agentnb.interchange.formats.content import image_of, parts_of, time_of
+from agentnb.interchange.formats.content import cost_of, image_of, parts_of, time_of
 from agentnb.interchange.formats.endings import fail, limited
 from agentnb.interchange.formats.run_ids import nested_id, stable_id
 from agentnb.interchange.formats.totals import total_of
@@ -153,8 +153,7 @@ class _Reader:
             for one in self._of_response.get(_response_id(event), [event])
             if one["action"] not in {*_LAST_WORDS, "message"}
         ]
-        cost = next(self._costs, None)
-        usage = replace(_usage(answer), cost=float(cost) if isinstance(cost, int | float) else None)
+        usage = replace(_usage(answer), cost=cost_of(next(self._costs, None)))
         if event["action"] in _LAST_WORDS:
             self._ended = ("completed", "natural") if event["action"] == "finish" else ("stopped", "rejected")
         choices = answer.get("choices") or [{}]
@@ -188,8 +187,7 @@ class _Reader:
         self._writer.result(
             call_id or _metadata(event).get("tool_call_id") or "",
             parts,
-            is_error=bool(code),
-            error_code=code or None,
+            error_code=code,
             at=self._at,
         )
 

@@ -38,8 +38,6 @@ def sniff(file: TraceFile) -> str:
     """Return what the file lacks."""
     if file.kind == "zip":
         return "" if _event_members(file) else "it is an archive without files such as event_000000_ID.json"
-    if file.kind not in ("json", "lines"):
-        return "it is not JSON"
     if file.kind == "lines" and is_event(file.first):
         return ""
     events = _events_of(file.first)

@@ -174,7 +174,7 @@ class ConversationReader:
 
     def _result(self, event: dict[str, Any], parts: list[AnyPart], code: str) -> None:
         name, call_id = str(event.get("tool_name") or ""), str(event.get("tool_call_id") or "")
-        self._log.result(call_id, parts, name=name, is_error=bool(code), error_code=code or None, at=self._at)
+        self._log.result(call_id, parts, name=name, error_code=code, at=self._at)
 
     def _note_usage(self, stats: Any) -> None:
         """Note the usage of each response, as the metrics of an agent or a record have it."""

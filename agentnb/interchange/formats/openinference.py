@@ -9,7 +9,7 @@ from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
 from agentnb.core.request import ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
-from agentnb.interchange.formats.content import image_of
+from agentnb.interchange.formats.content import cost_of, image_of
 from agentnb.interchange.formats.span_calls import (
     AgentUse,
     Convention,
@@ -35,8 +35,6 @@ _METADATA = "agentnb"
 
 def sniff(file: TraceFile) -> str:
     """Return what the file lacks."""
-    if file.kind not in ("json", "lines"):
-        return "it is not JSON"
     spans = first_spans(file)
     if not spans:
         return "it has no spans"
@@ -94,7 +92,7 @@ def _tool_use(span: Span) -> ToolUse:
     failed = span.failed or bool(code)
     if failed and not parts:
         parts = [Text(span.message)]
-    return ToolUse(span, call, parts, failed, str(code or "tool_error") if failed else None)
+    return ToolUse(span, call, parts, str(code or "tool_error") if failed else None)
 
 
 def _agent_use(span: Span) -> AgentUse:
@@ -175,7 +173,6 @@ def _tools(found: Any) -> Iterator[ToolSpec]:
 
 
 def _usage(span: Span) -> Usage:
-    cost = span.at("llm.cost.total")
     counts = {
         "input": "prompt",
         "output": "completion",
@@ -184,8 +181,7 @@ def _usage(span: Span) -> Usage:
         "reasoning": "completion_details.reasoning",
     }
     known = {name: count_of(_number(span.at(f"llm.token_count.{path}"))) for name, path in counts.items()}
-    usd = float(cost) if isinstance(cost, int | float) and cost >= 0 else None
-    return Usage(**known, cost=usd, estimated=span.get("agentnb.usage.estimated") is True)
+    return Usage(**known, cost=cost_of(span.at("llm.cost.total")), estimated=span.get("agentnb.usage.estimated") is True)
 
 
 def _number(found: Any) -> Any:

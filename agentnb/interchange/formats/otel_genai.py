@@ -13,7 +13,7 @@ from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
 from agentnb.core.request import ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
-from agentnb.interchange.formats.content import parts_of, picture
+from agentnb.interchange.formats.content import cost_of, parts_of, picture
 from agentnb.interchange.formats.span_calls import (
     AgentUse,
     Convention,
@@ -56,8 +56,6 @@ _METADATA = "agentnb.metadata"
 
 def sniff(file: TraceFile) -> str:
     """Return what the file lacks."""
-    if file.kind not in ("json", "lines"):
-        return "it is not JSON"
     spans = first_spans(file)
     if not spans:
         return "it has no spans"
@@ -262,7 +260,7 @@ def _tool_use(span: Span) -> ToolUse:
     code = span.get("agentnb.error_code") or (span.get("error.type") if span.failed else None)
     failed = span.failed or bool(code)
     return ToolUse(
-        span, call, parts or [Text(span.message)] if failed else parts, failed, str(code or "tool_error") if failed else None
+        span, call, parts or [Text(span.message)] if failed else parts, str(code or "tool_error") if failed else None
     )
 
 
@@ -304,9 +302,8 @@ def _usage(span: Span) -> Usage:
     }
     found = {name: [count_of(span.get(f"gen_ai.usage.{one}")) for one in each] for name, each in names.items()}
     known = {name: next((one for one in each if one is not None), None) for name, each in found.items()}
-    cost = span.get("agentnb.usage.cost", span.get("gen_ai.usage.cost"))
-    usd = float(cost) if isinstance(cost, int | float) and cost >= 0 else None
-    return Usage(**known, cost=usd, estimated=span.get("agentnb.usage.estimated") is True)
+    cost = cost_of(span.get("agentnb.usage.cost", span.get("gen_ai.usage.cost")))
+    return Usage(**known, cost=cost, estimated=span.get("agentnb.usage.estimated") is True)
 
 
 CONVENTION = Convention(NAME, _kind, _model_call, _tool_use, _agent_use)

@@ -123,7 +123,6 @@ class _Reading:
             str(message.get("toolCallId") or ""),
             _parts(message),
             name=str(message.get("toolName") or ""),
-            is_error=status == "error",
             error_code="tool_error" if status == "error" else None,
             at=time_of(message.get("timestamp")),
             seconds=message.get("toolDuration"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain
@@ -248,6 +248,13 @@ def count_of(value: Any) -> int | None:
     return value if type(value) is int and value >= 0 else None
 
 
+def usage_beside_cache(usage: Mapping[str, Any], fresh: str, output: str, read: str, written: str) -> Usage:
+    """Return the usage, by these keys, of a product that counts its cache apart from the input."""
+    new, made, cached, kept = (count_of(usage.get(name)) for name in (fresh, output, read, written))
+    sent = None if new is None else new + (cached or 0) + (kept or 0)
+    return Usage(input=sent, output=made, cache_read=cached, cache_write=kept)
+
+
 def seconds_of(milliseconds: Any) -> float | None:
     """Return milliseconds as seconds; None unless the value is a number."""
     if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float) or not 0 <= milliseconds < 1e15:
@@ -284,8 +291,6 @@ def by_links(lines: Iterable[tuple[int, Any]], links: Callable[[dict[str, Any]],
 
 def first_records(file: TraceFile, most: int = 50) -> list[dict[str, Any]]:
     """Return objects among the first records of JSON Lines, or the one document, for `sniff`."""
-    if file.kind not in ("json", "lines"):
-        return []
     found: list[Any] = [file.first]
     if file.kind == "lines":
         for line in file.start.splitlines()[1:most]:

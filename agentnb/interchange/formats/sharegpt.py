@@ -34,11 +34,7 @@ _RESPONSE = re.compile(r"<tool_response>\s*(.*?)\s*(?:</tool_response>|\Z)", re.
 
 def sniff(file: TraceFile) -> str:
     """Return what the file lacks."""
-    if file.kind not in ("json", "lines"):
-        return "it is not JSON"
-    first = file.first
-    record = first[0] if isinstance(first, list) and first else first
-    return "" if _is_record(record) else "it has no conversations of messages with from and value"
+    return "" if _is_record(file.first_record) else "it has no conversations of messages with from and value"
 
 
 def _is_record(record: Any) -> bool:

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from agentnb.core.messages import AnyPart, Image, Text, Thinking, ToolCall
+from agentnb.core.messages import AnyPart, Image, Thinking, ToolCall
 from agentnb.core.request import ToolSpec
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.errors import TraceError
+from agentnb.interchange.formats.content import texts_of
 from agentnb.interchange.formats.spans import Span
 
 Kind: TypeAlias = Literal["agent", "model", "tool", ""]
@@ -31,12 +32,12 @@ class SpanMessage(NamedTuple):
     @property
     def text(self) -> str:
         """Its text, without thinking."""
-        return "".join(part.text for part in self.parts if isinstance(part, Text)).strip()
+        return self.whole_text.strip()
 
     @property
     def whole_text(self) -> str:
         """Its text with the white space around it, as of a system prompt."""
-        return "".join(part.text for part in self.parts if isinstance(part, Text))
+        return texts_of(self.parts)
 
     @property
     def is_blank(self) -> bool:
@@ -71,8 +72,8 @@ class ToolUse(NamedTuple):
     span: Span
     call: ToolCall
     parts: list[AnyPart]
-    is_error: bool = False
     error_code: str | None = None
+    """If the call failed."""
 
 
 class AgentUse(NamedTuple):

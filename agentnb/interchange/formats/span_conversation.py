@@ -173,7 +173,6 @@ class SpanConversation:
             use.call.id,
             use.parts,
             name=use.call.name,
-            is_error=use.is_error,
             error_code=use.error_code,
             at=self._end(use.span),
             seconds=self._seconds(use.span),
@@ -207,8 +206,7 @@ class SpanConversation:
         if message.role == "assistant":
             self._writer.reply(message.parts, message.calls, author=message.name)
         elif message.role == "tool":
-            about = {"is_error": bool(message.error_code), "error_code": message.error_code or None}
-            self._writer.result(message.call_id, message.parts, name=message.name, **about)  # type: ignore[arg-type]
+            self._writer.result(message.call_id, message.parts, name=message.name, error_code=message.error_code)
         elif message.role in ("system", "developer"):
             self._writer.system(message.whole_text)
         else:

@@ -7,10 +7,11 @@ from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias
 
 from agentnb.core.log.events import Warned
-from agentnb.core.messages import AnyPart, Image, Text, Thinking, ToolCall
+from agentnb.core.messages import AnyPart, Image, Thinking, ToolCall
 from agentnb.core.run.rounds import SERVER_SIDE
 from agentnb.core.usage import UNKNOWN, Usage
 from agentnb.interchange.conversion.run_writer import RunWriter
+from agentnb.interchange.formats.content import texts_of
 
 
 class SystemPrompt(NamedTuple):
@@ -76,11 +77,6 @@ def hand_over(writer: RunWriter, steps: Iterable[Step]) -> None:
         else:
             about = {"name": step.name, "is_error": step.is_error, "at": step.at, "seconds": step.seconds}
             writer.result(step.call_id, step.parts, **about)  # type: ignore[arg-type]
-
-
-def texts_of(parts: Iterable[AnyPart]) -> str:
-    """Return the texts among the parts, without thinking."""
-    return "".join([part.text for part in parts if isinstance(part, Text)])
 
 
 class ReplyPieces:

@@ -16,7 +16,7 @@ from agentnb.core.messages import Message, Text, ToolCall, encodable
 from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
-from agentnb.interchange.formats.content import parts_of
+from agentnb.interchange.formats.content import parts_of, text_of, texts_of
 from agentnb.interchange.formats.endings import fail, limited, recorded
 from agentnb.interchange.formats.totals import total_of
 from agentnb.interchange.trace_file import TraceFile
@@ -102,7 +102,7 @@ class _Reader:
             return
         role, parts = message["role"], parts_of(message.get("content"))
         if role == "system":
-            self._writer.system("".join(part.text for part in parts if isinstance(part, Text)))
+            self._writer.system(texts_of(parts))
         elif role == "assistant":
             self._reply(message)
         elif role == "tool" or (role == "user" and self._open):
@@ -171,8 +171,8 @@ def _task(one: dict[str, Any], name: str) -> str:
 
 
 def _shown(message: dict[str, Any]) -> Message:
-    texts = [part.text for part in parts_of(message.get("content")) if isinstance(part, Text)]
-    return Message("assistant" if message["role"] == "assistant" else "user", (Text(encodable("".join(texts))),), DEMONSTRATION)
+    text = Text(encodable(text_of(message.get("content"))))
+    return Message("assistant" if message["role"] == "assistant" else "user", (text,), DEMONSTRATION)
 
 
 def _same(step: dict[str, Any], action: str) -> bool:

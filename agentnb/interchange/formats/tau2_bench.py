@@ -17,7 +17,7 @@ from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats import openai_chat
-from agentnb.interchange.formats.content import parts_of, time_of
+from agentnb.interchange.formats.content import cost_of, parts_of, time_of
 from agentnb.interchange.formats.endings import fail, limited, recorded
 from agentnb.interchange.formats.totals import total_of
 from agentnb.interchange.trace_file import TraceFile
@@ -127,9 +127,8 @@ def _take(writer: RunWriter, message: dict[str, Any]) -> None:
             parts = parts_of(one.get("content"))
             writer.reply(parts, calls, at=at, usage=_usage(one), seconds=one.get("generation_time_seconds"))
         elif role == "tool" and one.get("requestor") != USER:
-            failed = one.get("error") is True
-            code = "tool_error" if failed else None
-            writer.result(str(one.get("id") or ""), parts_of(one.get("content")), is_error=failed, error_code=code, at=at)
+            code = "tool_error" if one.get("error") is True else None
+            writer.result(str(one.get("id") or ""), parts_of(one.get("content")), error_code=code, at=at)
         elif role == "system":
             writer.system(str(one.get("content") or ""))
         else:
@@ -137,6 +136,6 @@ def _take(writer: RunWriter, message: dict[str, Any]) -> None:
 
 
 def _usage(message: dict[str, Any]) -> Usage:
-    usage, cost = openai_chat.usage_of(message.get("usage")), message.get("cost")
+    usage, cost = openai_chat.usage_of(message.get("usage")), cost_of(message.get("cost"))
     has_usage = message.get("usage") is not None  # what was not generated has a cost of 0.0
-    return replace(usage, cost=float(cost)) if isinstance(cost, int | float) and has_usage else usage
+    return replace(usage, cost=cost) if cost is not None and has_usage else usage

@@ -28,9 +28,7 @@ _KEYS = {"task_id", "reward", "traj"}
 
 def sniff(file: TraceFile) -> str:
     """Return what the file lacks."""
-    if file.kind not in ("json", "lines"):
-        return "it is not JSON"
-    first = file.first[0] if isinstance(file.first, list) and file.first else file.first
+    first = file.first_record
     missing = _KEYS - first.keys() if isinstance(first, dict) else _KEYS
     return f"its records have no {', '.join(sorted(missing))}" if missing else ""
 
@@ -59,7 +57,6 @@ def _take(writer: RunWriter, message: dict[str, Any]) -> None:
         str(message.get("tool_call_id") or ""),
         parts,
         name=str(message.get("name") or ""),
-        is_error=failed,
         error_code="tool_error" if failed else None,
         at=time_of(message.get("timestamp")),
     )

@@ -28,7 +28,7 @@ def pass_k(comparisons: Comparisons) -> Figure:
     rows = comparisons_of(comparisons, "pass_k")
     for one in rows:
         for name, shares in one.pass_k.items():
-            found.setdefault(name, [share for share in shares if share.value is not None])
+            found.setdefault(name, shares)
     heading = ", ".join(dict.fromkeys(one.primary for one in rows)) or "No comparison"
     if not any(found.values()):
         sentence = "No task has a run that passed or failed." if found else "The primary does not pass or fail."
