@@ -51,9 +51,9 @@ def _settings(fields: Fields, name: str, functions: Mapping[str, Any] = NOTHING)
     fields.refuse_unknown(KEYS)
     own = fields.text("name")
     if not own and not name:
-        fields.problems.add(fields.line, "context: it has no name", "Write name: WORD")
+        fields.add("", "it has no name", "Write name: WORD")
     if own and name and own != name:
-        fields.problems.add(fields.line_of("name"), f"context: name is {own}, but {name} above", "Leave one of them out")
+        fields.add("name", f"name is {own}, but {name} above", "Leave one of them out")
     tools = fields.fields("tools")
     if tools is not None:
         tools.refuse_unknown(TOOLS)
@@ -83,7 +83,7 @@ def _function(fields: Fields, functions: Mapping[str, Any]) -> Any:
     found = functions.get(name)
     if not callable(found):
         known = [key for key, value in functions.items() if callable(value) and not key.startswith("_")]
-        fields.problems.add(fields.line_of("load"), f"context: there is no function {name}", lambda: near(name, known))
+        fields.add("load", f"there is no function {name}", lambda: near(name, known))
         return None
     return found
 

@@ -78,42 +78,30 @@ def begin_recovery(
     run: Run | str | Path,
     options: RunOptions,
     *,
-    tools: Iterable[Any] = (),
-    gates: Iterable[Gate] = (),
-    model: str | Model | None = None,
     agent: Agent | Orchestration | None = None,
-    agents: Mapping[str, Agent] | None = None,
-    actions: Mapping[str, Action] | None = None,
     store: Store | None = None,
+    **parts: Any,
 ) -> LiveRun:
     """Resume an interrupted or suspended run in the background, and return a handle on it at once; see `recover`.
 
-    The store of the options is the one that its log is in.
+    The store of the options is the one that its log is in. ``parts``: tools, gates, model, agents and actions.
     """
     place, run_id = place_of(run, store)
     writer, found = place.reopen(run_id)
     try:
-        chosen = agent or _made_again(found, tools=tools, gates=gates, model=model, agents=agents, actions=actions)
+        chosen = agent or _made_again(found, **parts)
         return chosen.resume(found, writer, replace(options, store=place))
     except BaseException:
         writer.close()
         raise
 
 
-def _made_again(
-    run: Run,
-    *,
-    tools: Iterable[Any],
-    gates: Iterable[Gate],
-    model: str | Model | None,
-    agents: Mapping[str, Agent] | None = None,
-    actions: Mapping[str, Action] | None = None,
-) -> Agent | Orchestration:
-    """Return what made the run, from its log."""
+def _made_again(run: Run, *, agents: Any = None, actions: Any = None, **parts: Any) -> Agent | Orchestration:
+    """Return what made the run, from its log. ``parts``: tools, gates and model, as for `recover`."""
     if is_workflow(run):
-        return workflow_again(run, tools=tools, gates=gates, model=model, agents=agents, actions=actions)
+        return workflow_again(run, agents=agents, actions=actions, **parts)
     again = (*context_again(run), *plans_again(run))
-    return agent_of(run, tools=tools, gates=gates, model=model, **({"extensions": again} if again else {}))
+    return agent_of(run, **parts, **({"extensions": again} if again else {}))
 
 
 def is_workflow(run: Run) -> bool:

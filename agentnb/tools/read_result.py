@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
 
 from agentnb.core.messages import Text, ToolResult
 from agentnb.core.request import ToolSpec
@@ -36,6 +38,14 @@ SPEC = ToolSpec(
 """The tool's definition for the model. It is written out because every run has it."""
 
 
+class _Piece(msgspec.Struct):
+    """The arguments of a call."""
+
+    handle: str
+    offset: Annotated[int, msgspec.Meta(ge=0)] = 0
+    length: Annotated[int, msgspec.Meta(ge=0)] = CHUNK
+
+
 class ResultReader:
     """Reads from the results that ``find`` returns, at most ``most`` characters a call."""
 
@@ -53,28 +63,17 @@ class ResultReader:
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
         """Return the requested piece, below a line that says which it is and how to read on."""
-        handle, offset = _given(arguments, "handle", None), _given(arguments, "offset", 0)
-        length = _given(arguments, "length", CHUNK)
-        if not isinstance(handle, str) or not _is_count(offset) or not _is_count(length):
+        try:
+            asked = msgspec.convert(arguments, _Piece, strict=False)  # models also send "12" and 12.0
+        except msgspec.ValidationError:
             return failure("invalid_arguments", f"{READ_TOOL} takes handle (a text), offset and length (whole numbers from 0).")
-        result = self._find(handle)
+        result = self._find(asked.handle)
         if result is None:
-            return failure("unknown_handle", f"There is no result {handle!r}. Use the handle in the shortened result.")
+            return failure("unknown_handle", f"There is no result {asked.handle!r}. Use the handle in the shortened result.")
         text = result.text
-        start, end = offset, min(len(text), offset + max(1, min(length, self._most)))
+        start, end = asked.offset, min(len(text), asked.offset + max(1, min(asked.length, self._most)))
         if start >= len(text):
             return failure("past_the_end", f"The result has {len(text):,} characters; offset {start:,} is behind its end.")
         rest = f"; continue with offset={end}" if end < len(text) else ", the end"
         heading = f"[characters {start:,} to {end:,} of {len(text):,}{rest}]"
         return ToolOutcome(True, (Text(f"{heading}\n{text[start:end]}"),))
-
-
-def _given(arguments: Any, name: str, usual: Any) -> Any:
-    given = arguments.get(name, usual) if isinstance(arguments, dict) else None
-    if isinstance(given, float) and given.is_integer():
-        return int(given)
-    return int(given) if name != "handle" and isinstance(given, str) and given.isdecimal() and len(given) < 12 else given
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

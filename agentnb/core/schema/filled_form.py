@@ -9,7 +9,7 @@ import msgspec
 
 from agentnb.core.messages import encodable
 from agentnb.core.schema.form_fields import EMPTY, WHOLE, FormField, form_fields, leaves
-from agentnb.core.schema.json_schema import UnusableSchema, cut, json_of, schema_errors
+from agentnb.core.schema.json_schema import UnusableSchema, cut, json_of, schema_errors, schema_problems
 from agentnb.core.schema.nesting import is_too_deep
 
 NEEDED = "A value is needed"
@@ -53,11 +53,7 @@ def field_problem(field: FormField, initial: Any, texts: Mapping[str, str]) -> s
     value = _value(field, initial, texts, problems)
     if problems or value is _LEFT_OUT or (value is None and field.may_be_null):
         return problems.get(field.key, "")
-    try:
-        error = next(iter(schema_errors(field.schema, value, formats=True)), None)
-    except UnusableSchema as unusable:
-        return str(unusable)
-    return "" if error is None else error.sentence
+    return next(schema_problems(field.schema, value, formats=True), "")
 
 
 def _object(

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from agentnb.core.messages import encodable
-from agentnb.core.schema.json_schema import UnusableSchema, json_of, schema_errors
+from agentnb.core.schema.json_schema import json_of, schema_problems
 from agentnb.core.schema.references import resolved
 
 FieldKind: TypeAlias = Literal["text", "lines", "integer", "number", "choice", "choices", "json", "group"]
@@ -171,7 +171,9 @@ class _Reader:
             limits = (_limit(schema, "minItems"), _limit(schema, "maxItems"))
             return FormField(key, path, "choices", text, options=options, limits=limits, **about)
         kind, text = _kind_and_text(schema, value)
-        may_be_empty = kind in ("text", "lines") and not is_required and _fits(about["schema"], "")
+        may_be_empty = (
+            kind in ("text", "lines") and not is_required and not any(schema_problems(about["schema"], "", formats=True))
+        )
         return FormField(key, path, kind, text, may_be_empty=may_be_empty, **_limits(schema, kind), **about)
 
     def _alone(self, schema: Any) -> Any:
@@ -282,13 +284,6 @@ def _limits(schema: Any, kind: FieldKind) -> dict[str, Any]:
         return {}
     words = {name: schema[name] for name in ("format", "pattern") if isinstance(schema.get(name), str)}
     return {"limits": (_limit(schema, "minLength"), _limit(schema, "maxLength")), **words}
-
-
-def _fits(schema: Any, value: Any) -> bool:
-    try:
-        return not schema_errors(schema, value, formats=True)
-    except UnusableSchema:
-        return False
 
 
 def _with(options: tuple[Option, ...], value: Any) -> tuple[Option, ...]:

@@ -167,17 +167,30 @@ def schema_errors(schema: dict[str, Any], value: Any, *, formats: bool = False) 
 
     ``formats``: check dates, times, UUIDs, and e-mail and web addresses.
     """
+    return [_told(_nearest(error)) for error in _errors(schema, value, formats=formats)]
+
+
+def integer_places(schema: Any, value: Any) -> set[tuple[str, ...]]:
+    """Return the places at which the schema, or one of its alternatives, refuses the value and takes an integer."""
+    places, left = set[tuple[str, ...]](), _errors(schema, value)
+    while left:
+        error = left.pop()
+        kind: Any = error.kind
+        left += [each for errors in getattr(kind, "context", ()) for each in errors]
+        taken = [*getattr(kind, "types", ()), *getattr(kind, "options", ()), getattr(kind, "expected_value", None)]
+        if "integer" in taken or any(type(one) is int for one in taken):
+            places.add(tuple(map(str, error.instance_path)))
+    return places
+
+
+def _errors(schema: Any, value: Any, *, formats: bool = False) -> list[ValidationError]:
     try:
-        if not is_affordable(schema, value):
+        checker = _checker(schema, formats=formats)
+        if not checker.is_quick and takes_too_long(schema, value, MAX_STEPS_OF_VALUE):
             raise UnusableSchema("its schema takes too many steps to check this")
-        return [_told(_nearest(error)) for error in _checker(schema, formats=formats).validator.iter_errors(value)]
+        return [*checker.validator.iter_errors(value)]
     except (ValueError, TypeError) as error:  # a log from elsewhere may hold anything as its schema
         raise _unusable(error) from error
-
-
-def is_affordable(schema: dict[str, Any], value: Any) -> bool:
-    """Return whether a value is checked in a bounded number of steps. Raises ValueError for what is not a schema."""
-    return _checker(schema).is_quick or not takes_too_long(schema, value, MAX_STEPS_OF_VALUE)
 
 
 def usable_schema(schema: dict[str, Any]) -> dict[str, Any]:

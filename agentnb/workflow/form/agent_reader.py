@@ -58,9 +58,7 @@ def _agent(fields: Fields, name: str, line: int, tools: Collection[str] | None, 
     names = fields.texts("tools") or ()
     for tool in names if tools is not None else ():
         if tool not in tools and tool not in GROUPS and not is_named(tool, tools):  # type: ignore[operator,arg-type]  # not None
-            fields.problems.add(
-                fields.line_of("tools"), f'{fields.where}: there is no tool "{tool}"', _known_tools(tool, tools)
-            )
+            fields.add("tools", f'there is no tool "{tool}"', _known_tools(tool, tools))
     model = _checked(fields, "model", check_model)
     return AgentSpec(
         name=name,
@@ -151,6 +149,6 @@ def _read_limit(fields: Fields, key: str, node: Node, limits: dict[str, Any]) ->
             raise SettingsError(f"{key} must be a number")
         LIMITS[key].check(value)
     except SettingsError as error:
-        fields.problems.add(node.line, f"{fields.where}: {error.what}", error.advice)
+        fields.add(node.line, error.what, error.advice)
     else:
         limits[key] = value

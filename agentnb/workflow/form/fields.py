@@ -8,7 +8,7 @@ from typing import Any
 
 from agentnb.advice import Advised
 from agentnb.errors import near
-from agentnb.workflow.form.problems import Problems
+from agentnb.workflow.form.problems import Hint, Problems
 from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, ScalarNode, kind_of, plain
 
 
@@ -39,12 +39,16 @@ class Fields:
         entry = self.node.entries.get(key)
         return entry.line if entry else self.line
 
+    def add(self, at: str | int, what: str, hint: Hint = "") -> None:
+        """Note a problem at a key, or in a line; at the beginning of the mapping if it has no such key."""
+        self.problems.add(self.line_of(at) if isinstance(at, str) else at, f"{self.where}: {what}", hint)
+
     def refuse_unknown(self, known: Collection[str], hints: Mapping[str, str] = MappingProxyType({})) -> None:
         """Note every key that is not among the known ones, with those that are most like it, or the hint for this key."""
         for key, entry in self.node.entries.items():
             if key not in known:
                 hint = hints.get(key) or hint_for_unknown(key, entry.value, known)
-                self.problems.add(entry.line, f'{self.where}: unknown key "{key}"', hint)
+                self.add(entry.line, f'unknown key "{key}"', hint)
 
     def given(self, key: str) -> Node | None:
         """Return the value of the key as a node; None if it is not given or null."""
@@ -140,7 +144,7 @@ class Fields:
 
     def _refuse(self, key: str, node: Node, wanted: str, example: str = "") -> None:
         hint = f"Write {example}" if example else ""
-        self.problems.add(node.line, f"{self.where}: {key} must be {wanted}, not {kind_of(node)}", hint)
+        self.add(node.line, f"{key} must be {wanted}, not {kind_of(node)}", hint)
 
 
 def hint_for_unknown(key: str, value: Node, known: Collection[str]) -> Advised:

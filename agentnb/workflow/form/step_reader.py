@@ -110,23 +110,22 @@ class StepReader:
             return "goto"
         if given is None and "type" not in fields:
             hint = "To end the run here, write {goto: end}" if set(fields) == {"end"} else TYPES
-            self._problems.add(fields.line, f"{fields.where}: a step requires type", hint)
+            fields.add("", "a step requires type", hint)
         elif given is not None:
-            what = f'{fields.where}: unknown type "{given}"'
-            self._problems.add(fields.line_of("type"), what, (*nearest(given, KINDS), Plain(TYPES)))
+            fields.add("type", f'unknown type "{given}"', (*nearest(given, KINDS), Plain(TYPES)))
         return None
 
     def _refuse_unknown(self, fields: Fields, kind: str) -> None:
         known = step_keys(kind)
         elsewhere = {key: [other for other in KINDS if key in step_keys(other)] for key in fields if key not in known}
         for key, kinds in elsewhere.items():
-            what = f'{fields.where}: unknown key "{key}" of a step of type {kind}'
+            what = f'unknown key "{key}" of a step of type {kind}'
             hint = (
                 f"It is for steps of type {', '.join(kinds)}"
                 if kinds
                 else hint_for_unknown(key, fields.node.entries[key].value, known)
             )
-            self._problems.add(fields.line_of(key), what, hint)
+            fields.add(key, what, hint)
 
     def _common(self, fields: Fields, kind: str) -> dict[str, Any]:
         left_out = LEFT_OUT.get(kind, ())
@@ -143,8 +142,9 @@ class StepReader:
             return Retry()
         fields.refuse_unknown((MAX_RETRIES, *keys_of(Retry)))
         if MAX_RETRIES in fields and "max_attempts" in fields:
-            what = f"{fields.where}: max_retries and max_attempts are the same: tries after the first"
-            self._problems.add(fields.line_of("max_attempts"), what, "Leave out max_attempts")
+            fields.add(
+                "max_attempts", "max_retries and max_attempts are the same: tries after the first", "Leave out max_attempts"
+            )
         given = {
             "max_attempts": fields.whole(MAX_RETRIES if MAX_RETRIES in fields else "max_attempts"),
             "backoff": fields.choice("backoff", ("fixed", "exponential")),
@@ -177,8 +177,7 @@ class StepReader:
             return OnError()
         inner = Fields(node, f"{fields.where}: on_error", self._problems) if isinstance(node, MappingNode) else None
         if inner is None or set(inner) not in ({"continue"}, {"goto"}):
-            what = f"{fields.where}: on_error must be fail, {{continue: VALUE}} or {{goto: ID}}, not {kind_of(node)}"
-            self._problems.add(node.line, what)
+            fields.add(node.line, f"on_error must be fail, {{continue: VALUE}} or {{goto: ID}}, not {kind_of(node)}")
             return OnError()
         if "continue" in inner:
             return OnError(continue_with=inner.data("continue"), continues=True)
@@ -198,8 +197,11 @@ class StepReader:
         if isinstance(node, ListNode):
             return fields.texts("context") or ()
         if node is not None:
-            what = f"{fields.where}: context must be all, none or a list of step ids, not {kind_of(node)}"
-            self._problems.add(node.line, what, f"Write [{node.text}]" if isinstance(node, ScalarNode) else "")
+            fields.add(
+                node.line,
+                f"context must be all, none or a list of step ids, not {kind_of(node)}",
+                f"Write [{node.text}]" if isinstance(node, ScalarNode) else "",
+            )
         return "all"
 
     def _condition(self, fields: Fields, common: dict[str, Any]) -> Step | None:
@@ -208,8 +210,11 @@ class StepReader:
         true_, false_ = (self._branch(fields, key, common["path"]) for key in BRANCHES)
         on_error = common.get("on_error", OnError())
         if on_error.continues and not isinstance(on_error.continue_with, bool):
-            what = f"{fields.where}: on_error: a condition can continue only with true or false"
-            self._problems.add(fields.line_of("on_error"), what, "Write {continue: true} or {continue: false}")
+            fields.add(
+                "on_error",
+                "on_error: a condition can continue only with true or false",
+                "Write {continue: true} or {continue: false}",
+            )
         if condition is None:
             return None
         return ConditionStep(**common, condition=condition.strip(), true_=true_, false_=false_)
@@ -224,7 +229,7 @@ class StepReader:
             return () if step is None else (step,)
         if node is not None:
             hint = f"To continue at a step, write {{goto: {node.text}}}"
-            self._problems.add(node.line, f"{fields.where}: {key} must be a step or a list of steps, not {kind_of(node)}", hint)
+            fields.add(node.line, f"{key} must be a step or a list of steps, not {kind_of(node)}", hint)
         return ()
 
     def _parallel(self, fields: Fields, common: dict[str, Any]) -> Step | None:
@@ -232,7 +237,7 @@ class StepReader:
         at_once = fields.whole("max_concurrency", 1)
         if not nodes:
             if nodes is not None or fields.given("steps") is None:
-                self._problems.add(fields.line_of("steps"), f"{fields.where}: parallel step requires steps")
+                fields.add("steps", "parallel step requires steps")
             return None
         steps = self.steps(nodes, f"{fields.where}.steps", common["path"])
         return ParallelStep(**common, steps=steps, max_concurrency=at_once)
@@ -242,7 +247,7 @@ class StepReader:
         if target is None:
             if "goto" not in fields or fields.given("goto") is None:
                 hint = "Write the id of a step, its place in the list from 0, or end"
-                self._problems.add(fields.line, f"{fields.where}: goto step requires goto", hint)
+                fields.add("", "goto step requires goto", hint)
             return None
         return GotoStep(**common, target=target)
 
@@ -257,9 +262,9 @@ class StepReader:
         choices, confirm, form = fields.items("choices"), fields.flag("confirm"), fields.mapping("form")
         ways = [key for key in ("choices", "form", "confirm") if fields.given(key) is not None]
         if len(ways) > 1:
-            self._problems.add(fields.line_of(ways[1]), f"{fields.where}: a human step has only one of {' and '.join(ways)}")
+            fields.add(ways[1], f"a human step has only one of {' and '.join(ways)}")
         if choices is not None and not choices:
-            self._problems.add(fields.line_of("choices"), f"{fields.where}: choices is empty", "List what can be chosen")
+            fields.add("choices", "choices is empty", "List what can be chosen")
         if form is not None:
             form = self.schema(form, fields, "form")
         if ask is None:
@@ -284,18 +289,16 @@ class StepReader:
         if braced is None:
             self._places.add_use(common["path"], "over", over)
         if over is not None and braced is not None:
-            what = f"{fields.where}: over: a list is written without braces"
-            self._problems.add(over.line, what, f"Write over: {braced[1]}")
+            fields.add(over.line, "over: a list is written without braces", f"Write over: {braced[1]}")
         elif over is None:
-            self._problems.add(
-                fields.line, f"{fields.where}: map step requires over", 'Such as "{{ $steps.plan.output.items }}"'
-            )
+            fields.add("", "map step requires over", 'Such as "{{ $steps.plan.output.items }}"')
         elif not isinstance(over, ListNode) and not (isinstance(over, ScalarNode) and "{{" in over.text):
-            what = f"{fields.where}: over must be a list or a template, not {kind_of(over)}"
-            self._problems.add(over.line, what, 'Such as "{{ $steps.plan.output.items }}"')
+            fields.add(
+                over.line, f"over must be a list or a template, not {kind_of(over)}", 'Such as "{{ $steps.plan.output.items }}"'
+            )
         node = fields.given("step")
         if node is None:
-            self._problems.add(fields.line, f"{fields.where}: map step requires step")
+            fields.add("", "map step requires step")
             return None
         step = self.step(node, f"{fields.where}.step", common["path"])
         value = fields.data("over")
@@ -314,11 +317,11 @@ class StepReader:
 
     def _required(self, fields: Fields, key: str, kind: str) -> str | None:
         if fields.given(key) is None:
-            self._problems.add(fields.line, f"{fields.where}: {kind} step requires {key}")
+            fields.add("", f"{kind} step requires {key}")
             return None
         text = fields.text(key)
         if text is not None and not text.strip():
-            self._problems.add(fields.line_of(key), f"{fields.where}: {key} is blank")
+            fields.add(key, f"{key} is blank")
             return None
         return text
 

@@ -259,9 +259,7 @@ def _step(fields: Fields) -> PlanStep:
     fields.refuse_unknown(OF_STEPS)
     name, retries = fields.text("name"), fields.whole("retries") or 0
     if retries > MAX_RETRIES:
-        fields.problems.add(
-            fields.line_of("retries"), f"{fields.where}: retries is {retries:,}; at most {MAX_RETRIES} are made"
-        )
+        fields.add("retries", f"retries is {retries:,}; at most {MAX_RETRIES} are made")
     return PlanStep(
         type=fields.text("type") or "tool",
         id=fields.text("id"),
@@ -294,7 +292,7 @@ def _numbers(fields: Fields) -> tuple[int, ...]:
         if type(value) is int:
             found.append(value)
         else:
-            fields.problems.add(node.line, f"{fields.where}: dependsOn holds {kind_of(node)}", "Write the numbers of steps")
+            fields.add(node.line, f"dependsOn holds {kind_of(node)}", "Write the numbers of steps")
     return tuple(found)
 
 
@@ -303,8 +301,7 @@ def _question(fields: Fields | None) -> PlanQuestion | None:
         return None
     fields.refuse_unknown(OF_QUESTIONS)
     if fields.given("schema") is not None and fields.given("requestedSchema") is not None:
-        what = f"{fields.where}: schema and requestedSchema are the same"
-        fields.problems.add(fields.line_of("schema"), what, "Give one of the two")
+        fields.add("schema", "schema and requestedSchema are the same", "Give one of the two")
     schema = _schema(fields)
     return PlanQuestion(message=fields.text("message") or "", **({} if schema is None else {"schema": schema}))
 
@@ -323,5 +320,5 @@ def _schema(fields: Fields) -> dict[str, Any] | None:
         return found
     why = f": {found}" if isinstance(found, ValueError) else ""
     example = "Such as requestedSchema: {type: object, properties: {day: {type: string}}}"
-    fields.problems.add(node.line, f"{fields.where}: {key} is not a JSON Schema as JSON{why}", example)
+    fields.add(node.line, f"{key} is not a JSON Schema as JSON{why}", example)
     return None

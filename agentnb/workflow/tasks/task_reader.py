@@ -65,8 +65,9 @@ class TaskReader:
         if "await" in fields:
             return self._await_task(fields, common)
         if "input" in fields and "action" not in fields:
-            what = f"{fields.where}: input is for an action, and there is none"
-            self._problems.add(fields.line_of("input"), what, "Write action: service:method, or set variables with post")
+            fields.add(
+                "input", "input is for an action, and there is none", "Write action: service:method, or set variables with post"
+            )
         return TaskStep(**common)
 
     def _common(self, fields: Fields, name: str, path: str, extra: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -90,12 +91,12 @@ class TaskReader:
             return None
         if not _ACTION.fullmatch(action):
             hint = "Write service:method, such as tides:fetch for the tool tides_fetch"
-            self._problems.add(fields.line_of("action"), f'{fields.where}: "{action}" is not an action', hint)
+            fields.add("action", f'"{action}" is not an action', hint)
             return action
         try:
             server_tools(action)
         except SettingsError as error:
-            self._problems.add(fields.line_of("action"), f"{fields.where}: {error.what}", error.advice)
+            fields.add("action", error.what, error.advice)
             return None
         return action
 
@@ -119,9 +120,7 @@ class TaskReader:
         has_result = any(key in fields for key in ("action", "emit", "await"))
         for name, entry in post.node.entries.items():
             if not _VARIABLE.fullmatch(name) or name == "result":
-                self._problems.add(
-                    entry.line, f'{post.where}: "{name}" is not a name of a variable', "Use letters, digits and _"
-                )
+                post.add(entry.line, f'"{name}" is not a name of a variable', "Use letters, digits and _")
             self._places.add_texts(entry.value, post.where, ("result",), sees_result=has_result)
         return {name: plain(entry.value) for name, entry in post.node.entries.items()}
 
@@ -184,7 +183,7 @@ class TaskReader:
                 return float(cast(float, node.value))
             if found := _DURATION.fullmatch(node.text.strip()):
                 return float(found[1]) * _SECONDS[found[2]]
-        self._problems.add(node.line, f"{fields.where}: {key} is not a duration: {kind_of(node)}", "Write 500ms, 1s, 5m or 1h")
+        fields.add(node.line, f"{key} is not a duration: {kind_of(node)}", "Write 500ms, 1s, 5m or 1h")
         return None
 
     # Tasks that work with others
@@ -192,8 +191,7 @@ class TaskReader:
     def _emit_task(self, fields: Fields, common: dict[str, Any]) -> TaskStep:
         for key in ("action", "input", "retry"):
             if key in fields:
-                what = f"{fields.where}: {key} is of the task in emit, not of the one around it"
-                self._problems.add(fields.line_of(key), what, "Move it into emit: task")
+                fields.add(key, f"{key} is of the task in emit, not of the one around it", "Move it into emit: task")
         emit = fields.fields("emit")
         wait = self._await(fields)
         if emit is None:
@@ -206,7 +204,7 @@ class TaskReader:
                 )
         name = emit.text("as") or ""
         if name and not _VARIABLE.fullmatch(name):
-            self._problems.add(emit.line_of("as"), f'{emit.where}: "{name}" is not a name of a variable')
+            emit.add("as", f'"{name}" is not a name of a variable')
         self._places.add_texts(emit.given("forEach"), f"{emit.where}: forEach")
         task = self._item_task(emit, common["path"], name)
         if task is None:
@@ -221,18 +219,21 @@ class TaskReader:
             return None
         if len(tasks.node.entries) != 1:
             found = len(tasks.node.entries)
-            self._problems.add(tasks.line, f"{tasks.where}: exactly one task, keyed by its name, not {found}")
+            tasks.add("", f"exactly one task, keyed by its name, not {found}")
             return None
         ((key, entry),) = tasks.node.entries.items()
         self._take_name(key, entry.line)
         if not isinstance(entry.value, MappingNode):
-            self._problems.add(entry.line, f"{tasks.where}: {key} must be a mapping, not {kind_of(entry.value)}")
+            tasks.add(entry.line, f"{key} must be a mapping, not {kind_of(entry.value)}")
             return None
         fields = Fields(entry.value, f"task {path}/{key}", self._problems)
         for other in fields:
             if other in TASK_KEYS and other not in ITEM_KEYS:
-                what = f"{fields.where}: {other} has no meaning in emit, where many of this task run at the same time"
-                self._problems.add(fields.line_of(other), what, "Write it in the task around emit, which sees all results")
+                fields.add(
+                    other,
+                    f"{other} has no meaning in emit, where many of this task run at the same time",
+                    "Write it in the task around emit, which sees all results",
+                )
         fields.refuse_unknown(TASK_KEYS)
         if "action" not in fields:
             self._problems.add(fields.line, f"{fields.where} has no action", "Write action: service:method")
@@ -244,8 +245,11 @@ class TaskReader:
             return TaskStep(**common)
         for key in ("action", "input", "async", "retry"):
             if key in fields:
-                what = f"{fields.where}: {key} has no meaning beside await, which is of emit, or of tasks in the background"
-                self._problems.add(fields.line_of(key), what, "Write dependsOn, or a task of its own that awaits")
+                fields.add(
+                    key,
+                    f"{key} has no meaning beside await, which is of emit, or of tasks in the background",
+                    "Write dependsOn, or a task of its own that awaits",
+                )
         return AwaitStep(**common, wait=wait, timeout=self._timeout(fields))
 
     def _await(self, fields: Fields) -> Await | None:
@@ -259,7 +263,7 @@ class TaskReader:
         on = found.texts("on") or ()
         if on and "emit" in fields:
             hint = "Leave it out: the tasks of the emit are awaited"
-            self._problems.add(found.line_of("on"), f"{found.where}: on is for tasks in the background", hint)
+            found.add("on", "on is for tasks in the background", hint)
         mode = cast(Literal["all", "first", "anyError"], found.choice("mode", ("all", "first", "anyError")) or "all")
         merge = cast(Literal["append", "replace"], found.choice("merge", ("append", "replace")) or "append")
         return Await(mode=mode, on=on, merge=merge)
