@@ -20,8 +20,9 @@ HARMLESS_NAME = re.compile(
 )
 """Variables that change no program: those of scripts, in small letters, and a few that are known."""
 _SED_ADDRESS = r"(?:\d++|\$|/(?:[^/\\\n]|\\.)*+/I?)"
+# No possessive quantifier after a lookahead: Python before 3.11.5 does not match it.
 _SED_COMMAND = (
-    r"(?:[qQ]\d*+|[pdDPgGhHnNx=}]|[aic][^\n]*+|s([/|#,:@])(?:(?!\1)[^\\\n]|\\.)*+\1(?:(?!\1)[^\\\n]|\\.)*+\1[gpiIM\d]*+"
+    r"(?:[qQ]\d*+|[pdDPgGhHnNx=}]|[aic][^\n]*+|s([/|#,:@])(?:(?!\1)[^\\\n]|\\.)*\1(?:(?!\1)[^\\\n]|\\.)*\1[gpiIM\d]*+"
     r"|y/(?:[^/\\\n]|\\.)*+/(?:[^/\\\n]|\\.)*+/)"
 )
 _SED = re.compile(

@@ -265,6 +265,18 @@ def test_server_sees_its_own_variables_and_the_folder_but_no_key_and_no_model(
     assert capfd.readouterr() == ("", ""), "neither junk on its output nor its standard error lands in the cell"
 
 
+def test_program_not_found_is_told_from_one_that_may_not_run(tmp_path: Path) -> None:
+    (tmp_path / "mine").touch()
+    for error, is_missing in (
+        (FileNotFoundError(2, "", "gone"), True),
+        (PermissionError(13, "", "no-such-program"), True),  # a folder of PATH may not be searched
+        (PermissionError(13, "", str(tmp_path / "mine")), False),
+        (PermissionError(13, ""), False),
+        (ValueError("gone"), False),
+    ):
+        assert live_server.is_no_program(error) is is_missing, error
+
+
 def test_server_that_cannot_start_is_an_error_that_says_why_before_any_round(servers: Servers, snapshot: Any) -> None:
     quits = "import sys; print('no licence found', file=sys.stderr); sys.exit(4)"
     cases = {

@@ -71,8 +71,9 @@ async def run_process(
             "Ask for less at once, such as one folder.",
         ) from None
     finally:
-        work.cancel()
         await _end_group(process)
+        with suppress(TimeoutError, asyncio.CancelledError):  # its pipes close once they are read to their end
+            await asyncio.wait_for(work, SECONDS_TO_CLEAN_UP)
     return ProcessResult(code, output, error_output.head.decode(errors="replace").strip())
 
 

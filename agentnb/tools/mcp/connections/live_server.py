@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
@@ -205,7 +207,7 @@ class LiveServer:
     def _advice(self, error: Exception) -> Plain:
         if self.server.is_remote:
             return Plain("Is it running, and is the address right?")
-        if any(isinstance(cause, FileNotFoundError) for cause in leaves(error)):
+        if any(is_no_program(cause) for cause in leaves(error)):
             return Plain("Install it, or give the whole path of the program")
         return Plain("Start it in a terminal to see why")
 
@@ -214,11 +216,18 @@ def reason(error: BaseException) -> str:
     """Return why a request failed, bounded and without control characters: the client wraps errors of its tasks in groups."""
     causes = list(leaves(error))
     first = causes[0] if causes else error
-    if isinstance(first, FileNotFoundError):
+    if is_no_program(first):
         return "there is no such program"
     if isinstance(first, TimeoutError):
         return "it did not answer in time"
     return visible(str(first)[:MAX_REASON_CHARACTERS]).strip() or type(first).__name__
+
+
+def is_no_program(error: BaseException) -> bool:
+    """Return whether a program was not found; for one without a path, PATH may also have folders that may not be searched."""
+    name = error.filename if isinstance(error, OSError) else None
+    is_hidden = isinstance(error, PermissionError) and name == Path(name or "/").name and shutil.which(name, os.F_OK) is None
+    return isinstance(error, FileNotFoundError) or is_hidden
 
 
 def leaves(error: BaseException) -> Iterable[BaseException]:

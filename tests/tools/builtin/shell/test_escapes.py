@@ -185,8 +185,8 @@ def test_the_network_is_out_of_reach(work: Path) -> None:
 
 
 def test_kernel_sockets_are_out_of_reach(work: Path, tmp_path: Path, subtests: pytest.Subtests) -> None:
-    top = repository(tmp_path / "home" / "top")
-    part = top / "part"
+    top = repository(tmp_path / "home" / "t")
+    part = top / "p"
     (part / "node_modules").mkdir(parents=True)
     for case, address in {
         "among temporary files": str(tmp_path / "s"),
