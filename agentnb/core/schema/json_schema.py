@@ -170,7 +170,12 @@ def schema_errors(schema: dict[str, Any], value: Any, *, formats: bool = False) 
     try:
         if not is_affordable(schema, value):
             raise UnusableSchema("its schema takes too many steps to check this")
-        return [_told(_nearest(error)) for error in _checker(schema, formats=formats).validator.iter_errors(value)]
+        validator = _checker(schema, formats=formats).validator
+        if validator.is_valid(value):
+            return []
+        if takes_too_long(schema, value, MAX_STEPS_OF_VALUE):  # each problem takes longer than the check, in each alternative
+            return [SchemaError((), "it does not fit, and it would take too many steps to say where", "")]
+        return [_told(_nearest(error)) for error in validator.iter_errors(value)]
     except (ValueError, TypeError) as error:  # a log from elsewhere may hold anything as its schema
         raise _unusable(error) from error
 
