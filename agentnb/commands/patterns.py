@@ -203,7 +203,7 @@ def why_refused(pattern: str) -> str:
     found = command_pattern(pattern)
     if not any(re.match(r"-[^\s]", word.raw) for word in found.words):
         return ""
-    if not found.names_program:
+    if not found.names_program or found.words[0].raw.startswith("-"):
         return "git push --force *"
     return f"{found.words[0].raw} *" if found.invocation.form is None else ""
 

@@ -146,7 +146,13 @@ def test_a_pattern_that_denies_holds_in_each_order_and_spelling(subtests: pytest
 
 
 def test_options_of_a_program_without_a_row_are_refused_with_what_to_write() -> None:
-    refused = {"mytool -x *": "mytool *", "./run --all": "./run *", "* --force *": "git push --force *", "rm -rf *": ""}
+    refused = {
+        "mytool -x *": "mytool *",
+        "./run --all": "./run *",
+        "* --force *": "git push --force *",
+        "-rf *": "git push --force *",
+        "rm -rf *": "",
+    }
     refused |= {"mytool *": "", "*sudo*": "", "git foo --bar *": "", "echo -": ""}
     assert {pattern: why_refused(pattern) for pattern in refused} == refused
 

@@ -74,6 +74,13 @@ def test_check_without_an_end_is_given_up(subtests: pytest.Subtests, monkeypatch
             assert secret_fields(schema) == []
 
 
+def test_problems_of_many_alternatives_are_one() -> None:
+    schema = {"items": {"anyOf": [{"type": "string", "minLength": length} for length in range(100)]}}
+    assert [*schema_problems(schema, ["a" * 99] * 1_000)] == []
+    (problem,) = schema_problems(schema, [*range(1_000)])
+    assert "too many steps" in problem
+
+
 def test_schema_that_refers_to_itself_or_far_is_checked(subtests: pytest.Subtests) -> None:
     rows = [{"a": [1, 2, {"b": None}]}] * 100
     cases = [(JSON, rows, True), (JSON, [*rows, {1}], False), (chain(3_000), "a", True), (chain(3_000), 1, False)]

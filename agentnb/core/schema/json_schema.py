@@ -167,12 +167,15 @@ def schema_errors(schema: dict[str, Any], value: Any, *, formats: bool = False) 
 
     ``formats``: check dates, times, UUIDs, and e-mail and web addresses.
     """
-    return [_told(_nearest(error)) for error in _errors(schema, value, formats=formats)]
+    errors = _errors(schema, value, formats=formats)
+    if errors is None:
+        return [SchemaError((), "it does not fit, and it would take too many steps to say where", "")]
+    return [_told(_nearest(error)) for error in errors]
 
 
 def integer_places(schema: Any, value: Any) -> set[tuple[str, ...]]:
     """Return the places at which the schema, or one of its alternatives, refuses the value and takes an integer."""
-    places, left = set[tuple[str, ...]](), _errors(schema, value)
+    places, left = set[tuple[str, ...]](), _errors(schema, value) or []
     while left:
         error = left.pop()
         kind: Any = error.kind
@@ -183,12 +186,15 @@ def integer_places(schema: Any, value: Any) -> set[tuple[str, ...]]:
     return places
 
 
-def _errors(schema: Any, value: Any, *, formats: bool = False) -> list[ValidationError]:
+def _errors(schema: Any, value: Any, *, formats: bool = False) -> list[ValidationError] | None:
+    """Return the errors of a value; None if it does not fit, and to say where takes too long: longer than to check."""
     try:
         checker = _checker(schema, formats=formats)
         if not checker.is_quick and takes_too_long(schema, value, MAX_STEPS_OF_VALUE):
             raise UnusableSchema("its schema takes too many steps to check this")
-        return [*checker.validator.iter_errors(value)]
+        if checker.validator.is_valid(value):
+            return []
+        return None if takes_too_long(schema, value, MAX_STEPS_OF_VALUE) else [*checker.validator.iter_errors(value)]
     except (ValueError, TypeError) as error:  # a log from elsewhere may hold anything as its schema
         raise _unusable(error) from error
 
