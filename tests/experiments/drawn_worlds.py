@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import exp, inf
 from random import Random
 from statistics import fmean
@@ -97,10 +97,10 @@ def draw_uneven(rng: Random, tasks: int, repeats: int, effect: float) -> Iterato
         yield from passes(rng, task, repeats, (lifted(rate, effect, 0.4), rate))
 
 
-def draw_few(rng: Random, tasks: int, repeats: int, effect: float) -> Iterator[Drawn]:
+def draw_few(rng: Random, tasks: int, repeats: int, effect: float, least: float = 0.2) -> Iterator[Drawn]:
     """One task in five reacts, as often for better as for worse; an effect is more tasks that react, and all for better."""
     for task in range(tasks):
-        easy, share = rng.random() < 0.5, max(0.2, effect / 0.8)
+        easy, share = rng.random() < 0.5, max(least, effect / 0.8)
         rates = (0.98, 0.98) if easy else (0.02, 0.02)
         if rng.random() < share:
             better = rng.random() < 0.5 + effect / share / 1.6
@@ -220,7 +220,10 @@ WORLDS = {
     "four tasks": World(draw_uneven, tasks=4, is_crossed=False),
     "six tasks": World(draw_alike, tasks=6, effect=0.5, is_crossed=False),
     "hundred tasks": World(draw_uneven, tasks=100, effect=0.1, is_crossed=False),
-    "few tasks react": World(draw_few, limit=0.8),
+    "few tasks react": World(draw_few, excuse="heavy tails", limit=0.8),
+    "hardly any reacts": World(
+        partial(draw_few, least=0.1), tasks=12, repeats=5, effect=0.08, excuse="heavy tails", limit=0.08
+    ),
     "one model weak": World(draw_weak, tasks=29, limit=0.4),
     "missing at random": World(draw_failing, tasks=60, effect=0.3),
     "missing for one arm": World(draw_silent, excuse="missing"),
@@ -285,9 +288,12 @@ class Measured(NamedTuple):
     """Those with an effect whose interval does not hold it, and that do not say why it may not."""
     hits: int
     """Those with an effect that show it."""
+    numbers: int
+    """Those with an effect that have a number: the stated power is theirs."""
     effect: float
-    """The one that comparisons without an effect state, as far as the world can have it; else its own."""
+    """The one that comparisons without an effect state, if the world can have it; else its own."""
     stated: float | None
+    """None also of one that the world cannot have."""
     excused: int
     """Those without an effect that say why they may show one."""
     split: int
@@ -309,13 +315,14 @@ def measure(name: str, draws: int, tasks: int = 0, repeats: int = 0, statements:
 
     nulls = asked("without", 0.0)
     given = [effect for one in typical(nulls, statements) if (effect := one.mde) is not None]
-    stated = fmean(given) if given else None
-    effect = world.effect and min(stated or world.effect, world.limit)
+    stated = fmean(given) if given and fmean(given) <= world.limit else None
+    effect = world.effect and (stated or world.effect)
     found = asked("with", effect) if effect else nulls
     return Measured(
         errors=sum(shows(one) and not excused(one) for one in nulls),
         misses=sum(misses(one, effect) and not excused(one) for one in found),
         hits=sum(map(shows, found)),
+        numbers=sum(one.p_value is not None for one in found),
         effect=effect,
         stated=stated,
         excused=sum(map(excused, nulls)),

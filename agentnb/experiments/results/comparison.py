@@ -49,7 +49,8 @@ ROUNDING = 1e-12
 """Differences below this are rounding errors."""
 SKEW = {
     True: "A few differences are far larger than the others: the interval may miss the true one in more than 5 of 100 cases",
-    None: f"Under {MIN_SKEWED} tasks or clusters do not show whether a few differ far more: then the interval is too narrow",
+    None: f"Under {MIN_SKEWED} tasks or clusters that differ do not show whether a few differ far more:"
+    " then the interval is too narrow",
     False: "",
 }
 """What skewed differences, or too few to tell, mean for the interval."""

@@ -9,7 +9,7 @@ from agentnb.experiments.statistics.extras import load_extra
 from agentnb.experiments.statistics.tasks import EQUAL_SHARE, TaskValues, TooFewTasks
 
 MIN_SKEWED = 25
-"""Fewest clusters that tell whether their differences are skewed."""
+"""Fewest clusters that tell whether their differences are skewed; of marks, fewest tasks that differ."""
 
 
 class Difference(NamedTuple):
@@ -61,13 +61,17 @@ def analyse_differences(differences: ClusterDifferences, confidence: float) -> D
 
 
 def find_skew(differences: ClusterDifferences) -> bool | None:
-    """Return whether sums of clusters are skewed; None if they are too few to tell. Marks from 0 to 1 have no heavy tail.
+    """Return whether sums of clusters are skewed; None if they are too few to tell.
 
     Where the mean of one arm rests on a few large values, 29 clusters err in 13 of 100 comparisons by either test. With 25 of
-    them or more, nine tenths of those that err are found to be skewed. Source: D'Agostino (1970), Biometrika 57.
+    them or more, nine tenths of those that err are found to be skewed. Source: D'Agostino (1970), Biometrika 57. Marks from 0
+    to 1 have no heavy tail, unless most tasks do not differ and some differ in fewer than half of their runs: where one task in
+    ten reacts, intervals of 10 to 15 tasks with 5 repeats miss the true mean in 17 of 100 comparisons.
     """
     if differences.marks is not None:
-        return False
+        differing = [abs(value) for value in differences.tasks if value]
+        is_rare = len(differing) < min(MIN_SKEWED, len(differences.tasks) / 2)
+        return None if is_rare and min(differing) < 0.5 else False
     if len(differences.clusters) < MIN_SKEWED:
         return None
     rest = [sum(cluster) - len(cluster) * differences.mean for cluster in differences.clusters]

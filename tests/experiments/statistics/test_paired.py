@@ -305,3 +305,16 @@ def test_each_difference_is_averaged_a_few_times_however_many_there_are(monkeypa
     monkeypatch.setattr("agentnb.experiments.statistics.clusters.compute_mean", counted)
     estimated(*drawn(400, 1))
     assert summed < 20 * 400
+
+
+def test_a_few_tasks_that_differ_a_little_do_not_show_whether_others_differ_far_more(subtests: pytest.Subtests) -> None:
+    one_of_five, same = ([1.0, 0, 0, 0, 0], [0.0] * 5), ([0.0] * 5, [0.0] * 5)
+    cases = {
+        "two of ten in one run of five": ([one_of_five] * 2 + [same] * 8, None),
+        "six of ten": ([one_of_five] * 6 + [same] * 4, False),
+        "in their only run": ([([1.0], [0.0])] * 2 + [([0.0], [0.0])] * 8, False),
+        "many of more": ([one_of_five] * 26 + [same] * 60, False),
+    }
+    for name, (pairs, expected) in cases.items():
+        with subtests.test(name):
+            assert estimated([a for a, _ in pairs], [b for _, b in pairs]).is_skewed is expected
