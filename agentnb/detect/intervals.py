@@ -117,7 +117,7 @@ def difference(one: Share, other: Share) -> Share:
     return Share(value, value - below, value + above)
 
 
-def auc(values: list[tuple[float, bool]]) -> float | None:
+def auc(values: Sequence[tuple[float, bool]]) -> float | None:
     """Return the probability that a positive has a higher value than a negative, ties counted as half; None without both."""
     positive = [value for value, is_positive in values if is_positive]
     negative = [value for value, is_positive in values if not is_positive]

@@ -96,13 +96,11 @@ class Judgements:
 
     def since_progress(self, reasons: Iterable[str]) -> int:
         """Return how many rounds began for these reasons since a work tool ran, a todo was completed or the person spoke."""
-        counts = self.reasons.since_progress
-        return sum([counts.get(reason, 0) for reason in reasons]) if counts else 0
+        return _count_of(self.reasons.since_progress, reasons)
 
     def since_call(self, reasons: Iterable[str]) -> int:
         """Return how many rounds began for these reasons since the model last called a tool, or the person spoke."""
-        counts = self.reasons.since_call
-        return sum([counts.get(reason, 0) for reason in reasons]) if counts else 0
+        return _count_of(self.reasons.since_call, reasons)
 
     def _count_calls(self, one: WorkflowRound) -> None:
         is_work = worked = False
@@ -138,6 +136,10 @@ class Judgements:
         if one.records:
             self.same_batch = self.same_batch + 1 if batch and batch == self._batch else 0
         self._batch = batch
+
+
+def _count_of(counts: dict[str, int], reasons: Iterable[str]) -> int:
+    return sum([counts.get(reason, 0) for reason in reasons]) if counts else 0
 
 
 def _run_started(self: Judgements, event: e.RunStarted, run: RunFacts) -> None:

@@ -87,7 +87,7 @@ def score(
         rows += [_row(detect_name(one), kind, name, of) for name, of in _by_group(outcomes)]
     if baselines:
         best = best_length(found)
-        rows += [_length_row(name, [one.one for one in of], best) for name, of in _by_group([_silent(each) for each in found])]
+        rows += [_length_row(name, of, best) for name, of in _by_group([_by_length(each, best) for each in found])]
     return _table(rows)
 
 
@@ -129,8 +129,9 @@ def _outcome(one: Labelled, detector: Detectors, families: set[str]) -> Outcome:
     return Outcome(one, bool(found), frozenset([each.last for each in found]))
 
 
-def _silent(one: Labelled) -> Outcome:
-    return Outcome(one, False, frozenset())
+def _by_length(one: Labelled, threshold: int) -> Outcome:
+    fires = len(one.run.rounds) >= threshold
+    return Outcome(one, fires, frozenset([threshold - 1] if fires else []))
 
 
 def _by_group(outcomes: list[Outcome]) -> list[tuple[str, list[Outcome]]]:
@@ -138,13 +139,9 @@ def _by_group(outcomes: list[Outcome]) -> list[tuple[str, list[Outcome]]]:
     return [(ALL, outcomes), *[(group, [one for one in outcomes if one.one.group == group]) for group in groups]]
 
 
-def _length_row(group: str, runs: list[Labelled], threshold: int) -> dict[str, Any]:
-    outcomes = [
-        Outcome(one, len(one.run.rounds) >= threshold, frozenset([threshold - 1] if len(one.run.rounds) >= threshold else []))
-        for one in runs
-    ]
-    row = _row(RUN_LENGTH, "baseline", group, outcomes)
-    return {**row, "rounds_from": threshold, "auc": auc([(len(one.run.rounds), one.is_positive) for one in runs])}
+def _length_row(group: str, outcomes: list[Outcome], threshold: int) -> dict[str, Any]:
+    lengths = [(len(one.run.rounds), one.is_positive) for one, *_ in outcomes]
+    return {**_row(RUN_LENGTH, "baseline", group, outcomes), "rounds_from": threshold, "auc": auc(lengths)}
 
 
 def _row(name: str, kind: str, group: str, outcomes: list[Outcome]) -> dict[str, Any]:

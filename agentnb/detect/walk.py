@@ -107,11 +107,13 @@ class ShadowRun:
         """Take over what came before this round: what the person said, changes of the list."""
         if self._caught_up is not one:
             self._caught_up = one
-            self._take_over(one.before)
+            self.take_over(one.before)
 
     def take_over(self, events: Iterable[e.AnyEvent]) -> None:
-        """Take over what came after the last round."""
-        self._take_over(events)
+        """Take over these events of the recorded run, such as what came after its last round."""
+        for event in events:
+            if type(event) not in DECIDED and (varied := self._vary(event)) is not None:
+                self._apply(varied)
 
     def open_round(
         self,
@@ -142,8 +144,8 @@ class ShadowRun:
 
         ``judge``: returns the result and the rule of a call that would have been blocked; of such a call nothing is taken over.
         """
-        self._take_over(one.prepared)
-        self._take_over(one.answered if judge is None else self._judged(one.answered, judge))
+        self.take_over(one.prepared)
+        self.take_over(one.answered if judge is None else self._judged(one.answered, judge))
 
     def log_findings(self) -> None:
         """Note what the detectors found since this was last called, as a live run does when a round is over."""
@@ -166,11 +168,6 @@ class ShadowRun:
                         yield e.CallBlocked(seq=0, at=event.at, run_id=event.run_id, call=call, result=found[0], rule=found[1])
             if not blocked or _call_of(event) not in blocked:
                 yield event
-
-    def _take_over(self, events: Iterable[e.AnyEvent]) -> None:
-        for event in events:
-            if type(event) not in DECIDED and (varied := self._vary(event)) is not None:
-                self._apply(varied)
 
     def _apply(self, event: e.AnyEvent) -> None:
         seq = len(self.run.events)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agentnb.interchange.files import RunSource, load_traces
@@ -10,7 +11,6 @@ from agentnb.plots.drawing.sources import about
 from agentnb.plots.drawing.style import (
     BLUE,
     GREEN,
-    MAX_BARS,
     ORANGE,
     Look,
     amounts,
@@ -20,6 +20,7 @@ from agentnb.plots.drawing.style import (
     distinct,
     empty,
     finish,
+    first_bars,
     panels,
     plot_style,
     stack,
@@ -80,7 +81,7 @@ def cost(source: RunSource) -> Figure:
     operations = _operations(usage(runs))
     if not operations:
         return empty(TITLE, about(runs), "No model was called." if runs else "There are no runs.")
-    shown = _shown(operations)
+    shown = first_bars(operations, _summed)
     priced = any(one.cost is not None for one in operations)
     if not any(one.counted or one.priced for one in operations):
         return empty(TITLE, about(runs), "Neither tokens nor cost are recorded.")
@@ -121,13 +122,10 @@ def _operations(calls: Any) -> list[Operation]:
     return sorted(found, key=lambda one: (-(one.cost or 0.0), -one.tokens))
 
 
-def _shown(operations: list[Operation]) -> list[Operation]:
-    if len(operations) <= MAX_BARS:
-        return operations
-    rest = operations[MAX_BARS - 1 :]
+def _summed(name: str, rest: Sequence[Operation]) -> Operation:
     costs = [one.cost for one in rest if one.cost is not None]
-    others = Operation(
-        f"and {len(rest)} others",
+    return Operation(
+        name,
         sum(one.calls for one in rest),
         sum(costs) if costs else None,
         sum(one.priced for one in rest),
@@ -135,7 +133,6 @@ def _shown(operations: list[Operation]) -> list[Operation]:
         sum(one.output or 0 for one in rest),
         sum(one.counted for one in rest),
     )
-    return [*operations[: MAX_BARS - 1], others]
 
 
 def _draw_cost(axes: Axes, shown: list[Operation]) -> None:

@@ -12,7 +12,6 @@ from agentnb.plots.drawing.style import (
     BLUE,
     GREEN,
     LINES,
-    MAX_BARS,
     ORANGE,
     PURPLE,
     VERMILLION,
@@ -20,6 +19,7 @@ from agentnb.plots.drawing.style import (
     Look,
     distinct,
     empty,
+    first_bars,
 )
 
 if TYPE_CHECKING:
@@ -51,17 +51,11 @@ def ends(source: RunSource) -> Figure:
     counts = Counter((run.status, run.stop_reason or LOOKS[run.status].label) for run in runs)
     order = list(LOOKS)
     bars = sorted(counts.items(), key=lambda item: (order.index(item[0][0]), -item[1], item[0][1]))
-    shown, rest = (bars, []) if len(bars) <= MAX_BARS else (bars[: MAX_BARS - 1], bars[MAX_BARS - 1 :])
-    names = distinct([reason.replace("_", " ") for (_, reason), _ in shown], 34)
-    drawn = [
-        RunBar(name, LOOKS[status], count, _share(count, len(runs)))
-        for name, ((status, _), count) in zip(names, shown, strict=True)
-    ]
-    if rest:
-        others = sum(count for _, count in rest)
-        drawn.append(RunBar(f"and {len(rest)} others", None, others, _share(others, len(runs))))
-    return draw_run_bars(TITLE, about(runs), drawn, LOOKS.values())
+    names = distinct([reason.replace("_", " ") for (_, reason), _ in bars], 34)
 
+    def bar(name: str, look: Look | None, count: int) -> RunBar:
+        return RunBar(name, look, count, f"{count:,} ({count / len(runs):.0%})")
 
-def _share(count: int, total: int) -> str:
-    return f"{count:,} ({count / total:.0%})"
+    drawn = [bar(name, LOOKS[status], count) for name, ((status, _), count) in zip(names, bars, strict=True)]
+    shown = first_bars(drawn, lambda name, rest: bar(name, None, sum(one.runs for one in rest)))
+    return draw_run_bars(TITLE, about(runs), shown, LOOKS.values())

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import isnan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agentnb.errors import SettingsError
+from agentnb.plots.drawing.sources import check_columns
 from agentnb.plots.drawing.style import (
     BLUE,
     MAX_BARS,
@@ -55,12 +55,12 @@ def survey(table: pd.DataFrame) -> Figure:
     On the left the shares of failed runs that it would have caught, and of healthy runs that it would have disturbed; on the
     right the rounds that it would have saved, or cut off, in one run. Raises `SettingsError` for another table.
     """
-    missing = {*VARIANT, "failures", "healthy", "caught_share_low", "rounds_cut_mean"} - {*getattr(table, "columns", ())}
-    if missing:
-        raise SettingsError(
-            f"The table comes from no survey: it lacks {', '.join(sorted(missing))}",
-            "Give what survey returned: plots.survey(survey('traces/', policy=['matrix', 'minimal']))",
-        )
+    check_columns(
+        table,
+        {*VARIANT, "failures", "healthy", "caught_share_low", "rounds_cut_mean"},
+        "survey",
+        "Give what survey returned: plots.survey(survey('traces/', policy=['matrix', 'minimal']))",
+    )
     if not len(table):
         return empty(TITLE, "No variant", "The table has no rows.")
     rows = table.head(MAX_BARS).to_dict("records")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agentnb.errors import SettingsError
+from agentnb.plots.drawing.sources import check_columns
 from agentnb.plots.drawing.style import BLUE, GREEN, VERMILLION, amounts, counted, empty, finish, panels, plot_style
 
 if TYPE_CHECKING:
@@ -20,12 +20,12 @@ def sweep(table: pd.DataFrame) -> Figure:
 
     Raises `SettingsError` for another table.
     """
-    missing = {"threshold", "value", "detector", "runs", "f1_low"} - {*getattr(table, "columns", ())}
-    if missing:
-        raise SettingsError(
-            f"The table comes from no sweep: it lacks {', '.join(sorted(missing))}",
-            "Give what detect.sweep returned: plots.sweep(detect.sweep(runs, labels, RepeatedText, alike=[70, 80]))",
-        )
+    check_columns(
+        table,
+        {"threshold", "value", "detector", "runs", "f1_low"},
+        "sweep",
+        "Give what detect.sweep returned: plots.sweep(detect.sweep(runs, labels, RepeatedText, alike=[70, 80]))",
+    )
     if not len(table):
         return empty(TITLE, "No value", "The table has no rows.")
     rows = table.sort_values("value")

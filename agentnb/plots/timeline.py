@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from agentnb.detect.run import Run
@@ -115,13 +116,10 @@ def _drawn(run: Run, found: Spans) -> Figure:
 
 def _few_lanes(spans: list[Span]) -> list[Span]:
     """Put the calls of all but the most called tools into one lane."""
-    counts: dict[str, int] = {}
-    for span in spans:
-        if span.is_tool:
-            counts[_lane(span)] = counts.get(_lane(span), 0) + 1
+    counts = Counter(_lane(span) for span in spans if span.is_tool)
     if len(counts) <= MAX_BARS:
         return [span._replace(lane=_lane(span)) for span in spans]
-    kept = sorted(counts, key=lambda name: -counts[name])[: MAX_BARS - 1]
+    kept = {name for name, _ in counts.most_common(MAX_BARS - 1)}
     others = f"and {len(counts) - len(kept)} {OTHERS}"
     return [span._replace(lane=others if span.is_tool and _lane(span) not in kept else _lane(span)) for span in spans]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from agentnb.core.run.inner_calls import all_calls
@@ -12,7 +14,6 @@ from agentnb.plots.drawing.sources import about
 from agentnb.plots.drawing.style import (
     BLUE,
     LINES,
-    MAX_BARS,
     VERMILLION,
     WHITE,
     Look,
@@ -23,6 +24,7 @@ from agentnb.plots.drawing.style import (
     distinct,
     empty,
     finish,
+    first_bars,
     panels,
     plot_style,
     stack,
@@ -41,18 +43,18 @@ class ToolCalls(NamedTuple):
     """The calls of one tool: how many ended in each way, and the seconds of those whose time is known."""
 
     name: str
-    counts: dict[Look, int]
+    counts: Counter[Look]
     seconds: float | None
 
     @property
     def calls(self) -> int:
         """All calls."""
-        return sum(self.counts.values())
+        return self.counts.total()
 
     @property
     def label(self) -> str:
         """Failed calls and time, as far as there are any."""
-        failed = self.counts.get(FAILED, 0)
+        failed = self.counts[FAILED]
         parts = [f"{failed:,} of {self.calls:,} failed" if failed else f"{self.calls:,}"]
         if self.seconds is not None and self.seconds >= 0.05:
             parts.append(f"{self.seconds:,.1f} s" if self.seconds < 120 else f"{self.seconds / 60:,.0f} min")
@@ -69,10 +71,10 @@ def tools(source: RunSource) -> Figure:
     found = tool_calls_of(runs)
     if not found:
         return empty(TITLE, about(runs), "No tool was called." if runs else "There are no runs.")
-    shown = _shown(found)
+    shown = first_bars(found, _summed)
     with plot_style():
         figure, (axes,) = panels(0.7 + 0.27 * len(shown))
-        used = stack(axes, [(look, [one.counts.get(look, 0) for one in shown]) for look in OUTCOMES])
+        used = stack(axes, [(look, [one.counts[look] for one in shown]) for look in OUTCOMES])
         for place, one in enumerate(shown):
             bar_label(axes, place, one.calls, one.label)
         bar_axis(axes, distinct([one.name for one in shown]))
@@ -85,13 +87,11 @@ def tools(source: RunSource) -> Figure:
 
 def tool_calls_of(runs: list[Run]) -> list[ToolCalls]:
     """Return the calls of each tool, the most called first; those that tools made themselves are among them."""
-    counts: dict[str, dict[Look, int]] = {}
+    counts: defaultdict[str, Counter[Look]] = defaultdict(Counter)
     seconds: dict[str, float] = {}
     for run in runs:
         for record in all_calls(run):
-            mine = counts.setdefault(record.call.name, {})
-            look = _outcome(record)
-            mine[look] = mine.get(look, 0) + 1
+            counts[record.call.name][_outcome(record)] += 1
             if record.seconds is not None and record.result is not None:
                 seconds[record.call.name] = seconds.get(record.call.name, 0.0) + record.seconds
     found = [ToolCalls(name, mine, seconds.get(name)) for name, mine in counts.items()]
@@ -106,10 +106,6 @@ def _outcome(record: CallRecord) -> Look:
     return FAILED if record.result.is_error else SUCCEEDED
 
 
-def _shown(found: list[ToolCalls]) -> list[ToolCalls]:
-    if len(found) <= MAX_BARS:
-        return found
-    rest = found[MAX_BARS - 1 :]
-    summed = {look: sum(one.counts.get(look, 0) for one in rest) for look in OUTCOMES}
+def _summed(name: str, rest: Sequence[ToolCalls]) -> ToolCalls:
     known = [one.seconds for one in rest if one.seconds is not None]
-    return [*found[: MAX_BARS - 1], ToolCalls(f"and {len(rest)} others", summed, sum(known) if known else None)]
+    return ToolCalls(name, sum((one.counts for one in rest), Counter()), sum(known) if known else None)

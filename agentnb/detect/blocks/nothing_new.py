@@ -9,9 +9,9 @@ from itertools import takewhile
 from agentnb.core.log.events import CommandReceived
 from agentnb.core.log.work_events import Severity
 from agentnb.core.run.facts import RunFacts
-from agentnb.core.run.rounds import CallRecord, WorkflowRound
+from agentnb.core.run.rounds import CallRecord, WorkflowRound, is_blocked
 from agentnb.detect.blocks.rounds import RoundDetector
-from agentnb.detect.blocks.signatures import Key, is_blocked_repeat, is_transient_failure, is_waiting, key_of, outcome, shown
+from agentnb.detect.blocks.signatures import Key, is_transient_failure, is_waiting, key_of, outcome, shown
 from agentnb.detect.detector import Finding
 
 Signature = tuple[Key, int]
@@ -67,7 +67,7 @@ class NothingNew(RoundDetector):
 
     def _take(self, record: CallRecord, index: int, run: RunFacts) -> tuple[Finding, ...]:
         key = key_of(record.call, run)
-        result = self._by_call.get(key, 0) if is_blocked_repeat(record) else outcome(record.result)
+        result = self._by_call.get(key, 0) if is_blocked(record) else outcome(record.result)
         signature = (key, result)
         if signature not in self._seen:
             if self._repeats or self._excused:

@@ -201,19 +201,15 @@ class UnheededMessage(RoundDetector):
         return bool(fuzz.ratio(text[:MAX_COMPARED], self._message, score_cutoff=self.alike))
 
 
-class RepeatedThought(RoundDetector):
+class RepeatedThought(RowDetector):
     """The model thinks the same ``times`` times in a row."""
 
     rule = "repeated_thought"
 
     def __init__(self, times: int = 3, severity: Severity = "stop") -> None:
+        super().__init__()
         self.times, self.severity = times, severity
         self._last = ""
-        self._count = self._first = 0
-
-    def spoke(self, event: CommandReceived) -> None:
-        """End the row."""
-        self._last, self._count = "", 0
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Compare the thinking of a round with that before; a round without any leaves the row as it is."""
@@ -222,17 +218,12 @@ class RepeatedThought(RoundDetector):
         if not thought:
             return ()
         if thought != self._last:
-            self._last, self._count, self._first = thought, 0, one.index
-        self._count += 1
-        if self._count < self.times:
+            self._last, self._count = thought, 0
+        count = self._counted(one)
+        if count < self.times:
             return ()
-        return self.found(
-            self._first,
-            one.index,
-            self.severity,
-            f"The model thought the same {self._count} times in a row",
-            thought[:MAX_COMPARED],
-        )
+        sentence = f"The model thought the same {count} times in a row"
+        return self.found(self._first, one.index, self.severity, sentence, thought[:MAX_COMPARED])
 
 
 class Monologue(RowDetector):

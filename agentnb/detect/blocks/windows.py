@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
@@ -125,7 +125,7 @@ class MostlyReading(RoundDetector):
             reads = not self.reads.isdisjoint([word.lower() for word in _WORDS.findall(record.call.name)])
             self._has_worked = self._has_worked or not reads
             self._last.append((reads, one.index))
-            count = Counter(read for read, _ in self._last)[True]
+            count = sum(read for read, _ in self._last)
             if reads and self._has_worked and count >= self.least:
                 sentence = f"{count} of the last {len(self._last)} calls only read"
                 found = self.found(self._last[0][1], one.index, self.severity, sentence)

@@ -217,10 +217,10 @@ class _Spans:
     def _replied(self, event: e.ModelReplied) -> None:
         index = self._round.index if self._round is not None else 0
         self._read_conversation()
-        start, end, times = self._span_times(event.seq, event.seconds, event.at)
-        span = Span("model", f"round-{index}", AGENT, self._run.model, start, end, times, event.seq, reply=event)
+        span = self._add("model", f"round-{index}", self._run.model, event, event.seconds)
+        span.reply = event
         self._put_inputs(span)
-        self._add_model(span)
+        self._put_round(span)
 
     def _put_inputs(self, span: Span) -> None:
         span.is_compacted = self._facts.compacted is not None
@@ -228,11 +228,10 @@ class _Spans:
         span.inputs = self._told[span.offset :]
         self._since = len(self._told)
 
-    def _add_model(self, span: Span) -> None:
+    def _put_round(self, span: Span) -> None:
         if self._round is not None:
             span.facts = {"round": self._round.index + 1, "round.reason": self._round.reason}
         span.events, self._waiting = self._waiting, []
-        self._spans.append(span)
         self._last_model = span
 
     def _read_conversation(self) -> None:
@@ -260,16 +259,15 @@ class _Spans:
         ends = self._at[self._round.seq], self._at[event.seq]
         span = Span("model", f"round-{event.index}", AGENT, self._run.model, min(ends), max(ends), times, event.seq)
         span.error = self._run.error or e.RunError(event.status, "There was no reply")
+        self._spans.append(span)
         self._put_inputs(span)
-        self._add_model(span)
+        self._put_round(span)
         span.facts["round.status"] = event.status
 
     def _model_called(self, event: w.ModelCalled) -> None:
-        start, end, times = self._span_times(event.seq, event.seconds, event.at)
-        key, name = f"model-{event.seq}", event.model or self._run.model
-        span = Span("model", key, AGENT, name, start, end, times, event.seq, called=event)
+        span = self._add("model", f"model-{event.seq}", event.model or self._run.model, event, event.seconds)
+        span.called = event
         span.error = e.RunError("ModelError", event.error) if event.error else None
-        self._spans.append(span)
         if event.operation == "planner":
             span.parent = self._plan
             self._planners.append(span)
@@ -291,47 +289,31 @@ class _Spans:
     def _ran(self, part: Tool) -> None:
         event, call = part.ended, part.call
         if isinstance(event, e.CallBlocked):
-            self._blocked(event)
+            span = self._add("tool", f"tool-{event.seq}", event.call.name, event, None)
+            span.call, span.seconds, span.facts = event.call, 0.0, {"rule": event.rule}
         elif isinstance(event, e.ToolFinished) and call is not None and not is_filled(event.result):
             begun = event if part.begun is None else part.begun  # one that was stopped before it began has a result too
-            self._finished(event, call, f"tool-{begun.seq}")
+            span = self._add("tool", f"tool-{begun.seq}", call.name, event, event.seconds)
+            span.call, span.seconds = call, event.seconds
+            if event.traceback:
+                span.facts["traceback"] = event.traceback
+        else:
+            return
+        span.parent, span.result = self._keys.get(event.parent_call, AGENT), event.result
+        if span.result.is_error:
+            span.error = e.RunError(span.result.error_code or "tool_error", span.result.text)
 
-    def _finished(self, event: e.ToolFinished, call: ToolCall, key: str) -> None:
-        start, end, times = self._span_times(event.seq, event.seconds, event.at)
-        parent = self._key_of(event.parent_call)
-        span = Span("tool", key, parent, call.name, start, end, times, event.seq, call=call)
-        span.seconds = event.seconds
-        self._put_result(span, event.result)
-        if event.traceback:
-            span.facts["traceback"] = event.traceback
-        self._spans.append(span)
-
-    def _blocked(self, event: e.CallBlocked) -> None:
-        at, times = self._at[event.seq], UNKNOWN_TIMES if event.at is None else ONLY_END
-        parent = self._key_of(event.parent_call)
-        span = Span("tool", f"tool-{event.seq}", parent, event.call.name, at, at, times, event.seq, call=event.call)
-        span.seconds = 0.0
-        self._put_result(span, event.result)
-        span.facts["rule"] = event.rule
-        self._spans.append(span)
-
-    def _put_result(self, span: Span, result: ToolResult) -> None:
-        span.result = result
-        if result.is_error:
-            span.error = e.RunError(result.error_code or "tool_error", result.text)
-
-    def _key_of(self, call_id: str) -> str:
-        return self._keys.get(call_id, AGENT)
-
-    # Times
-
-    def _span_times(self, seq: int, seconds: float | None, at: datetime | None) -> tuple[int, int, str]:
-        """Return when the span that this event ends began and ended, and which of these times are unknown."""
-        derived = self._at[seq]
+    def _add(self, kind: Kind, key: str, name: str, event: e.AnyEvent, seconds: float | None) -> Span:
+        """Add the span that this event ends, and that took so many seconds, if that is known."""
+        at = self._at[event.seq]
         length = 0 if seconds is None else round(min(seconds, LONGEST) * 1e9)
-        if at is not None:
-            return derived - length, derived, ONLY_END if seconds is None else ""
-        return derived, derived + length, UNKNOWN_TIMES if seconds is None else ONLY_DURATION
+        if event.at is not None:
+            start, end, times = at - length, at, ONLY_END if seconds is None else ""
+        else:
+            start, end, times = at, at + length, UNKNOWN_TIMES if seconds is None else ONLY_DURATION
+        span = Span(kind, key, AGENT, name, start, end, times, event.seq)
+        self._spans.append(span)
+        return span
 
 
 def _nanoseconds(events: Sequence[e.AnyEvent]) -> list[int]:

@@ -71,7 +71,6 @@ class _Session:
         self._about: dict[str, Any] = {}
         self._context: dict[str, Any] = {}
         self._system = ""
-        self._now: Reply | None = None
         self._total: Any = None
         self._has_items = False
         self._ended = False
@@ -85,7 +84,7 @@ class _Session:
         if kind in _KINDS and not isinstance(payload, dict):
             raise TypeError("its payload must be an object")
         if self._copied_at is not None and (at is None or at > self._copied_at + _AT_ONCE):
-            self._copied_at = self._now = None
+            self._copied_at = self.log.open = None
         if kind == "session_meta" or (kind is None and "instructions" in record):
             self._meta(payload or record, at)
         elif kind == "turn_context" and payload:
@@ -132,7 +131,6 @@ class _Session:
         """Take a summary. Where the service made it, it is encrypted, and only the messages after it can be read."""
         summary = text_of(payload.get("message"))
         self._about.setdefault("compactions", []).append(known(summary=summary, after_rounds=len(self.log.replies)))
-        self._now = None
         self.log.compact(summary or ENCRYPTED, first=1, at=at)
 
     # What was said and done
@@ -149,7 +147,7 @@ class _Session:
         elif kind in _CALLS:
             self._add((), [_call(item)], at, item_id)
         elif kind in _RESULTS:
-            self._now = None
+            self.log.open = None
             self._result(item, at)
 
     def _message(self, item: dict[str, Any], at: Any) -> None:
@@ -157,7 +155,6 @@ class _Session:
         if role == "assistant":
             self._add(parts, (), at, text_of(item.get("id")))
             return
-        self._now = None
         text = texts_of(parts).lstrip()
         author = "developer" if role in ("developer", "system") else "codex" if text.startswith(_NOTICES) else ""
         if text.startswith("<turn_aborted>"):
@@ -166,11 +163,10 @@ class _Session:
             self.log.say(parts, author=author, at=at)
 
     def _add(self, parts: Any, calls: Any, at: Any, response_id: str = "") -> None:
-        if self._now is None:
-            self._now = self.log.reply(Reply(at=at, model=self._model))
-        self._now.response_id = self._now.response_id or response_id
-        self._now.parts += parts
-        self._now.calls += calls
+        reply = self.log.open_reply(at, self._model)
+        reply.response_id = reply.response_id or response_id
+        reply.parts += parts
+        reply.calls += calls
 
     def _result(self, item: dict[str, Any], at: Any) -> None:
         output = item.get("output", item.get("result"))
@@ -193,14 +189,13 @@ class _Session:
             self._token_count(event.get("info"))
         elif kind == "turn_aborted":
             self.log.interrupt(f"[Turn aborted: {text_of(event.get('reason')) or 'interrupted'}]", at)
-            self._now = None
         elif kind in ("error", "stream_error"):
             message = text_of(event.get("message")) or "Codex reported an error"
             (self.log.fail if kind == "error" else self.log.warn)(message, at)
 
     def _token_count(self, info: Any) -> None:
         """Take the usage of the last reply; the same counts come again when only the rate limits have changed."""
-        self._now = None
+        self.log.open = None
         if not isinstance(info, dict) or info.get("total_token_usage", info) == self._total:
             return
         self._total = info.get("total_token_usage", info)

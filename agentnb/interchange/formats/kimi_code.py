@@ -60,7 +60,6 @@ class _Session:
         self.recorded: dict[str, Any] = {}
         self._prompts: list[str] = []
         """Texts that were typed, and whose message of the context has not come yet."""
-        self._now: Reply | None = None
 
     def take(self, record: dict[str, Any]) -> None:
         """Take a record; one that is no part of the conversation is left out."""
@@ -75,7 +74,6 @@ class _Session:
         elif kind == "context.append_loop_event":
             self._event(record["event"], at)
         elif kind == "context.apply_compaction":
-            self._now = None
             self.log.compact(text_of(record.get("summary")), at=at)
             counts = known(tokens_before=record.get("tokensBefore"), tokens_after=record.get("tokensAfter"))
             self.recorded.setdefault("compactions", []).append(counts)
@@ -89,7 +87,6 @@ class _Session:
             self.recorded |= known(protocol_version=record.get("protocol_version"))
 
     def _say(self, parts: list[AnyPart], origin: Any, at: Any) -> None:
-        self._now = None
         kind = text_of(origin.get("kind")) if isinstance(origin, dict) else ""
         self.log.say(parts, author="" if kind in ("", "user") else kind, at=at)
 
@@ -109,27 +106,21 @@ class _Session:
     def _event(self, event: dict[str, Any], at: Any) -> None:
         kind = event["type"]
         if kind == "step.begin":
-            self._now = None
+            self.log.open = None
         elif kind == "content.part":
-            add_piece(self._reply(at).parts, event["part"])
+            add_piece(self.log.open_reply(at).parts, event["part"])
         elif kind == "tool.call":
-            self._reply(at).calls.append(
-                ToolCall(text_of(event.get("name")), event.get("args"), text_of(event.get("toolCallId")))
-            )
+            call = ToolCall(text_of(event.get("name")), event.get("args"), text_of(event.get("toolCallId")))
+            self.log.open_reply(at).calls.append(call)
         elif kind == "tool.result":
             self._result(event, at)
         elif kind == "step.end":
-            last = self._now or self.log.last_reply
-            self._now = None
+            last = self.log.open or self.log.last_reply
+            self.log.open = None
             if last is not None:
                 if isinstance(usage := event.get("usage"), dict):
                     last.usage = usage_beside_cache(usage, *_COUNTS)
                 last.stop_reason = text_of(event.get("finishReason")) or last.stop_reason
-
-    def _reply(self, at: Any) -> Reply:
-        if self._now is None:
-            self._now = self.log.reply(Reply(at=at))
-        return self._now
 
     def _result(self, event: dict[str, Any], at: Any) -> None:
         result = event.get("result")

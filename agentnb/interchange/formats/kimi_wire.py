@@ -117,7 +117,6 @@ class _Agent:
         """Its sub-agents, by their ids, or by the calls that started them."""
         self.compactions = 0
         self.ended = False
-        self._now: Reply | None = None
         self._counted: dict[str, Reply] = {}
         """Replies whose usage is known, by the ids of their messages: usage that comes again replaces it."""
 
@@ -125,16 +124,16 @@ class _Agent:
         """Take a message; one that is no part of the conversation is left out."""
         kind, payload = message["type"], message["payload"]
         if kind in ("TurnBegin", "SteerInput"):
-            self._now, self.ended = None, False
+            self.ended = False
             self.log.say(parts_of(payload.get("user_input")), at=at)
         elif kind == "StepBegin":
-            self._now = None
+            self.log.open = None
         elif kind == "ContentPart":
-            add_piece(self._reply(at).parts, payload)
+            add_piece(self.log.open_reply(at).parts, payload)
         elif kind == "ToolCall":
             made = payload["function"]
             call = ToolCall(text_of(made.get("name")), made.get("arguments") or "", text_of(payload.get("id")))
-            self._reply(at).calls.append(call)
+            self.log.open_reply(at).calls.append(call)
         elif kind == "ToolCallPart":
             self._add_arguments(text_of(payload.get("arguments_part")))
         elif kind == "ToolResult":
@@ -142,7 +141,6 @@ class _Agent:
         elif kind == "StatusUpdate":
             self._status(payload)
         elif kind == "StepInterrupted":
-            self._now = None
             self.log.interrupt(_INTERRUPTED, at)
         elif kind == "SubagentEvent":
             self._subagent(payload, at)
@@ -150,18 +148,13 @@ class _Agent:
             self.ended |= kind == "TurnEnd"
             self.compactions += kind == "CompactionEnd"
 
-    def _reply(self, at: Any) -> Reply:
-        if self._now is None:
-            self._now = self.log.reply(Reply(at=at))
-        return self._now
-
     def _add_arguments(self, text: str) -> None:
-        calls = self._now.calls if self._now is not None else []
+        calls = self.log.open.calls if self.log.open is not None else []
         if calls and isinstance(calls[-1].arguments, str):
             calls[-1] = replace(calls[-1], arguments=calls[-1].arguments + text)
 
     def _result(self, payload: dict[str, Any], at: Any) -> None:
-        self._now = None
+        self.log.open = None
         returned = payload.get("return_value", payload.get("result"))
         returned = returned if isinstance(returned, dict) else {"output": returned}
         parts = parts_of(returned.get("output")) or parts_of(text_of(returned.get("message")) or None)

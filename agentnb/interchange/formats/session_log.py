@@ -90,14 +90,18 @@ class SessionLog:
         self.items: list[_Item] = []
         self.copied = 0
         """Items at the beginning that were copied from another session."""
+        self.open: Reply | None = None
+        """The reply to which pieces are added, in formats that write it in pieces; a message or a summary closes it."""
 
     def say(self, content: Sequence[AnyPart] | str, *, author: str = "", at: datetime | None = None) -> None:
         """Take what was said to the agent: by the person, or under an author's name by the product."""
         parts = [Text(content)] if isinstance(content, str) else content
+        self.open = None
         self.items.append(_UserMessage(parts, author, at, "notice" if author else "person"))
 
     def interrupt(self, text: str, at: datetime | None = None) -> None:
         """Note that the person interrupted the agent."""
+        self.open = None
         self.items.append(_UserMessage([Text(text)], "", at, "interruption"))
 
     def reply(self, reply: Reply) -> Reply:
@@ -105,12 +109,19 @@ class SessionLog:
         self.items.append(reply)
         return reply
 
+    def open_reply(self, at: datetime | None, model: str = "") -> Reply:
+        """Return the open reply; a new one, from this time on, if there is none."""
+        if self.open is None:
+            self.open = self.reply(Reply(at=at, model=model))
+        return self.open
+
     def result(self, call_id: str, content: Sequence[AnyPart] | str | None, **fields: Any) -> None:
         """Take the result of a call; ``fields`` are those of `RunWriter.result`."""
         self.items.append(_Result(call_id, content, fields))
 
     def compact(self, summary: str, **fields: Any) -> None:
         """Take a summary that the model is sent in place of what is before it; ``fields`` are those of `RunWriter.compact`."""
+        self.open = None
         self.items.append(_Summary(summary, fields))
 
     def warn(self, message: str, at: datetime | None = None) -> None:

@@ -20,6 +20,12 @@ def one_run(source: RunSource, plot: str) -> Run:
     return runs[0]
 
 
+def check_columns(table: object, columns: set[str], what: str, advice: str) -> None:
+    """Raise `SettingsError` for a table that lacks columns of what it should come from, such as a survey."""
+    if missing := columns - {*getattr(table, "columns", ())}:
+        raise SettingsError(f"The table comes from no {what}: it lacks {', '.join(sorted(missing))}", advice)
+
+
 def name_of(run: Run) -> str:
     """Return a short name of a run: the end of its id, by which commands find it, and its model."""
     run_id = clean(run.id)

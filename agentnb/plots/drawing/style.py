@@ -6,11 +6,11 @@ The background is white on dark pages too: colours and hatching were chosen for 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from agentnb.core.messages import encodable
 from agentnb.plots.drawing.figure import DPI, check_matplotlib, describe, new_figure
@@ -18,6 +18,8 @@ from agentnb.plots.drawing.figure import DPI, check_matplotlib, describe, new_fi
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+T = TypeVar("T")
 
 # The palette of Okabe and Ito (2008), which people with any kind of colour blindness can tell apart.
 ORANGE, SKY, GREEN, YELLOW = "#E69F00", "#56B4E9", "#009E73", "#F0E442"
@@ -169,6 +171,14 @@ def distinct(names: Sequence[str], most: int = 26) -> list[str]:
         seen[label] = seen.get(label, 0) + 1
         found.append(label if seen[label] == 1 else f"{label} ({seen[label]})")
     return found
+
+
+def first_bars(bars: Sequence[T], summed: Callable[[str, Sequence[T]], T]) -> list[T]:
+    """Return as many bars as are drawn. ``summed``: makes the last one of its name and of those that are left out."""
+    if len(bars) <= MAX_BARS:
+        return [*bars]
+    rest = bars[MAX_BARS - 1 :]
+    return [*bars[: MAX_BARS - 1], summed(f"and {len(rest)} others", rest)]
 
 
 def stack(axes: Axes, parts: Sequence[tuple[Look, Sequence[int]]]) -> list[Look]:

@@ -5,7 +5,7 @@ Results and comparisons are known by their attributes: plots do not import exper
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple, cast
 
 from agentnb.detect.run import Run
@@ -18,6 +18,7 @@ from agentnb.plots.experiments.protocols import ArmRow, ComparisonLike, ResultsL
 VARIANT_TAG = "variant:"
 """Begins the tag of a run that names its variant."""
 UNTAGGED = "(no variant)"
+COST, TOKENS = "cost", "tokens"
 MAX_CURVES = len(SIGNS)
 """Variants of a figure with curves: as many as can be told apart."""
 MARKED = tuple([(SIGNS[place % MAX_CURVES][0], marker) for place, marker in enumerate("os^DvPX<>pd*")])
@@ -105,6 +106,20 @@ def _arms_of(source: object) -> dict[str, tuple[Sequence[ArmRow], ComparisonLike
         found.setdefault(one.a, (one.rows_a, one))
         found.setdefault(one.b, (one.rows_b, one))
     return found
+
+
+def task_means(rows: Iterable[ArmRow], name: str) -> dict[str, float]:
+    """Return the mean of a check or measure by task, for the tasks with a known value."""
+    values: dict[str, list[float]] = {}
+    for row in rows:
+        if (value := row.value(name)) is not None:
+            values.setdefault(row.task, []).append(value)
+    return {task: sum(each) / len(each) for task, each in values.items()}
+
+
+def measure_of(costs: Collection[float | None]) -> str:
+    """Return what is drawn of runs: their cost if all of it is known and it is above 0, else their tokens."""
+    return COST if None not in costs and any(costs) else TOKENS
 
 
 def signs_of(names: Sequence[str]) -> list[tuple[str, str, Sign]]:

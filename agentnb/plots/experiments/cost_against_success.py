@@ -9,16 +9,15 @@ from agentnb.detect.intervals import Share, mean_interval
 from agentnb.errors import SettingsError
 from agentnb.plots.cost import dollars
 from agentnb.plots.drawing.style import WHITE, amounts, counted, distinct, empty, finish, panels, plot_style
-from agentnb.plots.experiments.arms import MARKED, UNITS, is_results
+from agentnb.plots.experiments.arms import COST, MARKED, TOKENS, UNITS, is_results, measure_of, task_means
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from agentnb.plots.experiments.protocols import ArmRow, ResultsLike
+    from agentnb.plots.experiments.protocols import ResultsLike
 
 TITLE = "Cost against success"
-COST, TOKENS = "cost", "tokens"
 CLOSE = 0.5
 """Share of the largest value above which all of them are close together."""
 
@@ -45,11 +44,12 @@ def cost_against_success(results: ResultsLike) -> Figure:
         )
     results.check_open()
     rows = {name: results.of(name) for name in results.variants}
-    what = _measure(results.rows)
+    what = measure_of([row.cost for row in results.rows if row.rounds])
     means = results.means()
     points = []
     for name, group in rows.items():
-        points.append(VariantPoint(name, len(group), mean_interval(_by_task(group, what)), means[name]))
+        spent = sorted(task_means(group, what).values())  # resampled, any order of runs gives the same interval
+        points.append(VariantPoint(name, len(group), mean_interval(spent), means[name]))
     known = [one for one in points if one.spent.value is not None and one.success.value is not None]
     heading = f"{results.primary}: n = {counted(len(results.rows), 'run')}"
     heading += f" of {counted(len({row.task for row in results.rows}), 'task')}"
@@ -73,22 +73,6 @@ def cost_against_success(results: ResultsLike) -> Figure:
             notes.append(f"Not drawn: {', '.join(names)}")
         says = "; ".join(map(_told_dollars if what == COST else _told_tokens, shown))
         return finish(figure, TITLE, heading, lines, notes, says)
-
-
-def _measure(rows: Sequence[ArmRow]) -> str:
-    """Return what is drawn: the cost if it is known of all runs with rounds and above 0, else tokens."""
-    costs = [row.cost for row in rows if row.rounds]
-    return COST if None not in costs and any(costs) else TOKENS
-
-
-def _by_task(rows: Sequence[ArmRow], name: str) -> list[float]:
-    """Return the mean of each task that has a known value, sorted: resampled, any order of runs gives the same interval."""
-    values: dict[str, list[float]] = {}
-    for row in rows:
-        value = row.value(name)
-        if value is not None:
-            values.setdefault(row.task, []).append(value)
-    return sorted(sum(each) / len(each) for each in values.values())
 
 
 def _draw(axes: Axes, one: VariantPoint, label: str, place: int, variants: int) -> Any:

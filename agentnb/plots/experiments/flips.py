@@ -21,15 +21,15 @@ from agentnb.plots.drawing.style import (
     plot_style,
     short,
 )
-from agentnb.plots.experiments.arms import one_comparison
+from agentnb.plots.experiments.arms import one_comparison, task_means
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from agentnb.plots.experiments.protocols import ArmRow, ComparisonLike
+    from agentnb.plots.experiments.protocols import ComparisonLike
 
 TITLE = "Tasks that flip between variants"
 MAX_TASKS = 120
@@ -97,20 +97,11 @@ def flips(comparison: ComparisonLike) -> Figure:
 
 def _shares(one: ComparisonLike) -> tuple[list[TaskShares], int]:
     """Return the shares of tasks that have a known value in both variants, and how many have not."""
-    a, b = (_means(rows, one.primary) for rows in (one.rows_a, one.rows_b))
+    a, b = (task_means(rows, one.primary) for rows in (one.rows_a, one.rows_b))
     paired = [TaskShares(task, a[task], b[task]) for task in a if task in b]
     if any(not 0 <= share <= 1 for task in paired for share in task[1:]):
         raise SettingsError(f"{one.primary} does not pass or fail", "Draw its difference: plots.differences(comparison)")
     return paired, len({*a, *b, *(row.task for row in (*one.rows_a, *one.rows_b))}) - len(paired)
-
-
-def _means(rows: Iterable[ArmRow], primary: str) -> dict[str, float]:
-    values: dict[str, list[float]] = {}
-    for row in rows:
-        value = row.value(primary)
-        if value is not None:
-            values.setdefault(row.task, []).append(value)
-    return {task: sum(each) / len(each) for task, each in values.items()}
 
 
 def _order(task: TaskShares) -> tuple[int, float, float, str]:

@@ -10,7 +10,7 @@ from agentnb.detect.intervals import mean_interval, wilson
 from agentnb.detect.run import Run
 from agentnb.plots.cost import dollars
 from agentnb.plots.drawing.style import amounts, counted, empty, finish, plot_style, round_axis, stacked_panels
-from agentnb.plots.experiments.arms import left_out, runs_by_variant, signs_of
+from agentnb.plots.experiments.arms import COST, TOKENS, left_out, measure_of, runs_by_variant, signs_of
 from agentnb.tables.model_calls import model_calls
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from agentnb.plots.experiments.protocols import ArmSource
 
 TITLE = "Ledger by round"
-COST, TOKENS = "cost", "tokens"
 
 
 class RunLedger(NamedTuple):
@@ -54,7 +53,7 @@ def ledger(source: ArmSource) -> Figure:
     if not known:
         return empty(TITLE, heading, "There are no rounds.")
     signs = signs_of([*known])
-    what = _measure([run for runs in known.values() for run in runs])
+    what = measure_of([cost for runs in known.values() for run in runs for cost in run.cost])
     with plot_style():
         figure, (shares, spent) = stacked_panels(4.6)
         lines, says, top = [], [], 0.0
@@ -130,12 +129,6 @@ def _ledger_of(run: Run) -> RunLedger:
             known = values[at]
             values[at] = None if known is None or value is None else known + value
     return RunLedger(cost, tokens)
-
-
-def _measure(runs: Sequence[RunLedger]) -> str:
-    """Return what is drawn of rounds: the cost if it is known of all and above 0, else tokens."""
-    costs = [value for run in runs for value in run.cost]
-    return COST if None not in costs and any(costs) else TOKENS
 
 
 def _per_run(runs: Sequence[RunLedger], what: str) -> str:
