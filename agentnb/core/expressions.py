@@ -11,10 +11,10 @@ import ast
 import math
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from keyword import iskeyword
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import msgspec
 from simpleeval import SimpleEval
@@ -23,6 +23,8 @@ from agentnb.advice import Advised, WriteExpression
 from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
 from agentnb.errors import ExpressionError, near
 
+P = TypeVar("P")
+"""An expression within a text, as its reader has it."""
 MAX_LENGTH = 1_000
 """Maximum characters of an expression."""
 MAX_LEVELS = 40
@@ -76,15 +78,52 @@ def substituted(value: Any, names: Mapping[str, Any]) -> Any:
     A text that is exactly one expression becomes its value, of whatever type; elsewhere a text is inserted as it is, and any
     other value as JSON. Inserted texts are not searched again. Raises `ExpressionError`.
     """
+
+    def value_of(one: _Expression) -> Any:
+        return evaluate(one.text, names)
+
+    return filled(value, _pieces, value_of, lambda one: _as_text(one.text, value_of(one)))
+
+
+def filled(
+    value: Any,
+    pieces: Callable[[str], Sequence[str | P]],
+    value_of: Callable[[P], Any],
+    text_of: Callable[[P], str],
+) -> Any:
+    """Return plain data with the expressions in its texts replaced; keys stay as they are. Raises `ExpressionError`.
+
+    ``pieces``: returns the pieces of a text, texts and expressions; a text that is exactly one expression becomes what
+    ``value_of`` returns for it, elsewhere an expression becomes its ``text_of``.
+    """
     _check_depth(value)
-    return _substituted(value, names, [MAX_TEXT])
+    left = MAX_TEXT
+
+    def fill(value: Any) -> Any:
+        nonlocal left
+        if isinstance(value, Mapping):
+            return {key: fill(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [fill(item) for item in value]
+        parts = pieces(value) if isinstance(value, str) else ()
+        if len(parts) < 2:
+            return value_of(parts[0]) if parts and not isinstance(parts[0], str) else value
+        texts = []
+        for part in parts:
+            texts.append(part if isinstance(part, str) else text_of(part))
+            left -= len(texts[-1])
+            if left < 0:
+                raise ExpressionError(f"The texts have more than {MAX_TEXT:,} characters with their values", "Insert less")
+        return "".join(texts)
+
+    return fill(value)
 
 
 def expressions_in(value: Any) -> Iterator[str]:
     """Yield each expression within ``${...}`` in the texts of plain data, in their order."""
     _check_depth(value)
     for text in _texts(value):
-        yield from (piece for is_expression, piece in _pieces(text) if is_expression)
+        yield from (piece.text for piece in _pieces(text) if not isinstance(piece, str))
 
 
 def names_in(expression: str) -> tuple[str, ...]:
@@ -131,47 +170,30 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(item)
 
 
-def _substituted(value: Any, names: Mapping[str, Any], left: list[int]) -> Any:
-    """``left``: the one number in it is how many characters may still be written."""
-    if isinstance(value, str):
-        return _substituted_text(value, names, left)
-    if isinstance(value, dict):
-        return {key: _substituted(item, names, left) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_substituted(item, names, left) for item in value]
-    return value
+class _Expression(NamedTuple):
+    """An expression within a text."""
+
+    text: str
 
 
-def _substituted_text(text: str, names: Mapping[str, Any], left: list[int]) -> Any:
-    pieces = list(_pieces(text))
-    if [is_expression for is_expression, piece in pieces] == [True]:
-        return evaluate(pieces[0][1], names)
-    done: list[str] = []
-    for is_expression, piece in pieces:
-        done.append(_as_text(piece, evaluate(piece, names)) if is_expression else piece)
-        left[0] -= len(done[-1]) if len(pieces) > 1 else 0
-        if left[0] < 0:
-            raise ExpressionError(f"The texts have more than {MAX_TEXT:,} characters with their values", "Insert less")
-    return "".join(done)
-
-
-def _pieces(text: str) -> Iterator[tuple[bool, str]]:
-    """Yield the pieces of a text that are not empty, and whether each is an expression."""
+def _pieces(text: str) -> list[str | _Expression]:
+    """Return the pieces of a text that are not empty."""
+    found: list[str | _Expression] = []
     start = 0
     while (begin := text.find("${", start)) >= 0:
         if begin > start:
-            yield False, text[start:begin]
+            found.append(text[start:begin])
         rest = _PLACE.match(text, begin + 2)
         if rest is None:
             what = f"{_shown(text[begin:])} does not end"
             raise ExpressionError(what, 'Close it with }, and its texts with their quotes; a text with ${ in it: ${"${"}')
-        yield True, rest[0][:-1].strip()
+        found.append(_Expression(rest[0][:-1].strip()))
         start = rest.end()
-    if start < len(text):
-        yield False, text[start:]
+    return [*found, text[start:]] if start < len(text) else found
 
 
 def _as_text(expression: str, value: Any) -> str:
+    """Return a value as it is inserted into a text: a text as it is, anything else as JSON. Raises `ExpressionError`."""
     if isinstance(value, str):
         return value
     try:

@@ -100,8 +100,9 @@ def _made_again(run: Run, *, agents: Any = None, actions: Any = None, **parts: A
     """Return what made the run, from its log. ``parts``: tools, gates and model, as for `recover`."""
     if is_workflow(run):
         return workflow_again(run, agents=agents, actions=actions, **parts)
-    again = (*context_again(run), *plans_again(run))
-    return agent_of(run, **parts, **({"extensions": again} if again else {}))
+    if again := (*context_again(run), *plans_again(run)):
+        parts["extensions"] = again
+    return agent_of(run, **parts)
 
 
 def is_workflow(run: Run) -> bool:

@@ -46,13 +46,13 @@ def frame_table(value: Any) -> Table | None:
     """Return the same value as a small table of plain data; None for anything else."""
     if is_of(value, "pandas", "Styler"):
         value = value.data
+    if is_of(value, "pandas", "Series"):
+        value = value.to_frame("" if value.name is None else value.name)
+    elif is_of(value, "polars", "Series"):
+        value = value.to_frame()
     if is_of(value, "pandas", "DataFrame"):
         return _pandas_table(value)
-    if is_of(value, "pandas", "Series"):
-        return _pandas_table(value.to_frame("" if value.name is None else value.name))
-    if is_of(value, "polars", "DataFrame"):
-        return _polars_table(value)
-    return _polars_table(value.to_frame()) if is_of(value, "polars", "Series") else None
+    return _polars_table(value) if is_of(value, "polars", "DataFrame") else None
 
 
 def _pandas_table(frame: Any) -> Table:

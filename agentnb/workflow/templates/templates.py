@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from agentnb.advice import Advised
-from agentnb.core.expressions import MAX_TEXT, check_size, evaluate
+from agentnb.core.expressions import check_size, evaluate, filled
 from agentnb.core.redaction import change_texts
-from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
 from agentnb.errors import ExpressionError, near
 from agentnb.workflow.templates.json_in_text import json_values
 from agentnb.workflow.templates.references import ROOTS, Reference, Template, path_name, pieces, refused
@@ -65,9 +64,12 @@ def rendered(data: Any, scope: Scope) -> Any:
     A text that is exactly one template becomes its value, of whatever type, which is a copy; elsewhere a text is inserted as it
     is, and any other value as JSON. Inserted texts are not searched for templates. Raises `ExpressionError`.
     """
-    if is_too_deep(data):
-        raise ExpressionError(f"The value is nested deeper than {MAX_DEPTH} levels", "Write it flatter")
-    return _rendered(data, scope, [MAX_TEXT])
+    return filled(
+        data,
+        pieces,
+        lambda template: copy.deepcopy(_value(template, scope)),
+        lambda template: _as_text(template.expression, _value(template, scope)),
+    )
 
 
 def rendered_text(text: str, scope: Scope) -> str:
@@ -87,32 +89,6 @@ def truth(text: str, scope: Scope) -> bool:
         what = f'workflow: condition did not resolve to boolean: "{text.strip()}"'
         raise ExpressionError(what, f"It is {_shown(value)}. Compare it, such as with ==, or let the step answer true or false")
     return found
-
-
-def _rendered(value: Any, scope: Scope, left: list[int]) -> Any:
-    """``left``: the one number in it is how many characters may still be written."""
-    if isinstance(value, str):
-        return _rendered_text(value, scope, left)
-    if isinstance(value, Mapping):
-        return {key: _rendered(item, scope, left) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_rendered(item, scope, left) for item in value]
-    return value
-
-
-def _rendered_text(text: str, scope: Scope, left: list[int]) -> Any:
-    if not has_templates(text):
-        return text
-    parts = pieces(text)
-    if len(parts) == 1 and isinstance(parts[0], Template):
-        return copy.deepcopy(_value(parts[0], scope))
-    done: list[str] = []
-    for part in parts:
-        done.append(_as_text(part.expression, _value(part, scope)) if isinstance(part, Template) else part)
-        left[0] -= len(done[-1])
-        if left[0] < 0:
-            raise ExpressionError(f"The texts have more than {MAX_TEXT:,} characters with their values", "Insert less")
-    return "".join(done)
 
 
 def _as_text(expression: str, value: Any) -> str:
