@@ -14,8 +14,6 @@ from waiting import wait_until
 
 from agentnb import Agent, Experiment, Workflow, compare, tool
 from agentnb.errors import ExperimentProblems, SettingsError
-from agentnb.experiments.planning.checks import RESERVED
-from agentnb.experiments.results.results import COLUMNS
 
 DISCIPLINED = "simulated:disciplined"
 
@@ -25,10 +23,6 @@ def at_most(count: int) -> Any:
         return len(run.rounds) <= count
 
     return few
-
-
-def test_columns_of_the_table_are_no_names_of_checks() -> None:
-    assert set(COLUMNS) == RESERVED
 
 
 def test_odd_settings_are_refused_in_words(subtests: pytest.Subtests, snapshot: Any) -> None:

@@ -13,6 +13,7 @@ from agentnb.core.expressions import names_in
 from agentnb.core.todos import open_todos
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, SettingsError, near
+from agentnb.experiments.planning.columns import COLUMNS
 from agentnb.experiments.planning.content import content_hash, source_of
 from agentnb.rerun.expect import check_expectations, outcomes_of
 from agentnb.store.check_values import CUT_SHORT, Value, settle_value
@@ -85,28 +86,6 @@ OF_RESULT = frozenset({"text", "output", "steps", "todos", "todos_open", "todos_
 """Names in expectations that say what the run came to; the others count what it did."""
 RAISED = (Exception, SystemExit, CancelledError)
 """What the person's check may raise: all but an interrupt."""
-RESERVED = frozenset(
-    [
-        "task",
-        "cluster",
-        "variant",
-        "model",
-        "repeat",
-        "seed",
-        "run_id",
-        "status",
-        "reason",
-        "rounds",
-        "cost",
-        "tokens",
-        "seconds",
-        "loop_round",
-        "attempt",
-        "redone",
-        "at",
-    ]
-)
-"""Columns of `Results.table`: no check can have their names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +221,7 @@ def _of_function(given: Any, problems: list[str]) -> Check | None:
     problem = ""
     if not callable(given):
         problem = f"{given!r} is neither a check nor an expectation. Give a function of the run, or a text"
-    elif name in RESERVED:
+    elif name in COLUMNS:
         problem = f"The check {name} has the name of a column. Give it another name"
     elif inspect.iscoroutinefunction(given):
         problem = f"The check {name} is async. A check is a plain function of the run"

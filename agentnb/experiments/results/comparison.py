@@ -428,8 +428,8 @@ def _told(one: Comparison) -> str:
 
 
 def signed(value: float) -> str:
-    """Return a difference with its sign; what is left of 0 by rounding errors is 0."""
-    return f"{0.0 if abs(value) < ROUNDING else value:+.3g}"
+    """Return a difference with its sign, to three digits; what is left of 0 by rounding errors is 0."""
+    return "0" if abs(value) < ROUNDING else f"{value:+.3g}"
 
 
 def _known(results: Results, primary: Any) -> str:

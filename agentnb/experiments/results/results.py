@@ -11,6 +11,7 @@ from agentnb.detect.run import Run
 from agentnb.display.texts.labels import counted
 from agentnb.errors import SettingsError, near
 from agentnb.experiments.planning.checks import answered
+from agentnb.experiments.planning.columns import COLUMNS
 from agentnb.experiments.results.folder import PLANNED, Plan, Records
 from agentnb.experiments.results.record_notes import notes_of_rows
 from agentnb.experiments.results.rows import Row
@@ -18,26 +19,6 @@ from agentnb.experiments.results.rows import Row
 if TYPE_CHECKING:
     import pandas as pd
 
-COLUMNS: dict[str, tuple[str, str]] = {
-    "task": ("str", "Id of the task"),
-    "cluster": ("str", "Group of tasks that the task belongs to; the task itself without one"),
-    "variant": ("str", "Name of the variant"),
-    "model": ("str", "Name of the model"),
-    "repeat": ("int64", "Number of the repeat, from 1"),
-    "seed": ("int64", "Seed of the task and repeat"),
-    "run_id": ("str", "The run; missing if none began"),
-    "status": ("str", "How the run ended"),
-    "reason": ("str", "Why it did not complete, or who did not answer; empty if it completed"),
-    "rounds": ("int64", "Rounds"),
-    "cost": ("float64", "US dollars; missing if unknown"),
-    "tokens": ("Int64", "Tokens sent and received; missing if unknown"),
-    "seconds": ("float64", "Seconds that it took"),
-    "loop_round": ("Int64", "First round with a loop; missing without one"),
-    "attempt": ("int64", "Number of the attempt: above 1 after a retry"),
-    "redone": ("str", "recovered or again, if the run was cut off"),
-    "at": ("datetime64[us, UTC]", "When it was finished"),
-}
-"""The columns of `Results.table`, with their types; a column for each check, named by it, follows `reason`."""
 OPEN = ("task", "cluster", "variant", "model", "repeat", "seed", "run_id")
 """The columns that say nothing of how the runs went."""
 

@@ -11,11 +11,11 @@ from statistics import fmean
 from typing import NamedTuple
 
 from agentnb.display.texts.labels import counted, first_line
-from agentnb.experiments.results.comparison import Comparison, log_of, shown
+from agentnb.experiments.results.comparison import Comparison, log_of, shown, signed
 from agentnb.experiments.results.rows import STATES
 from agentnb.experiments.results.values import task_means
 from agentnb.experiments.statistics.paired import Difference
-from agentnb.experiments.views.numbers import UNKNOWN, estimate_told, limits_told, p_told, signed
+from agentnb.experiments.views.numbers import UNKNOWN, estimate_told, limits_told, p_told
 
 SIGNIFICANT = 0.05
 MAX_NAMED = 3

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from agentnb.display.markup import NOTHING, Html, tag, words
 from agentnb.display.texts.labels import counted
 from agentnb.errors import SettingsError
-from agentnb.experiments.results.comparison import Comparison
+from agentnb.experiments.results.comparison import Comparison, signed
 from agentnb.experiments.results.rows import STATES
 from agentnb.experiments.statistics.paired import Difference
 from agentnb.experiments.views.comparison_facts import Flip, facts, flips_of, heading, several_models, states_of, verdict
@@ -23,7 +23,7 @@ from agentnb.experiments.views.layout import (
     text_of,
     view_html,
 )
-from agentnb.experiments.views.numbers import limits_told, signed
+from agentnb.experiments.views.numbers import limits_told
 
 MAX_FLIPS = 200
 """Pairs of runs that are listed; `Comparison.flips` has them all."""

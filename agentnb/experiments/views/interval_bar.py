@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentnb.display.markup import NOTHING, Html, tag
-from agentnb.experiments.views.numbers import signed
+from agentnb.experiments.results.comparison import signed
 
 MARGIN = 1.15
 """The axis is this many times as long as what is drawn on it."""

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from agentnb.display.texts.labels import dollars
+from agentnb.experiments.results.comparison import signed
 from agentnb.experiments.running.live import duration_told
 from agentnb.experiments.statistics.paired import Difference
 from agentnb.experiments.statistics.ratios import Ratio
 from agentnb.experiments.statistics.tasks import TooFewTasks
 
 UNKNOWN = "unknown"
-
-
-def signed(value: float) -> str:
-    """Return a difference with its sign, to three digits."""
-    return "0" if value == 0 else f"{value:+.3g}"
 
 
 def limits_told(interval: tuple[float, float] | None, *, is_ratio: bool = False) -> str:

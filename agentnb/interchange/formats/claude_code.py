@@ -274,11 +274,12 @@ class _Tree:
             one.branches.append(left)
             left.log.recorded = {name: one.log.recorded[name] for name in ("session", "cwd") if name in one.log.recorded}
             self._owner |= dict.fromkeys(left.uuids, left)
-            left.prompts = {place: there for place, there in one.prompts.items() if there[1] >= from_uuid and place != before}
-            one.prompts = {place: there for place, there in one.prompts.items() if there[1] < from_uuid}
             left.prompts = {
-                place: (at_line, uuid - from_uuid, item + moved) for place, (at_line, uuid, item) in left.prompts.items()
+                place: (at_line, uuid - from_uuid, item + moved)
+                for place, (at_line, uuid, item) in one.prompts.items()
+                if uuid >= from_uuid and place != before
             }
+            one.prompts = {place: there for place, there in one.prompts.items() if there[1] < from_uuid}
             self._left.append(left)
         one.prompts[before] = line, len(one.uuids), len(one.log.items)
 

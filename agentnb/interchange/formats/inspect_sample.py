@@ -47,14 +47,40 @@ class Log(NamedTuple):
         agent, model = str(told.get("solver") or "agent"), str(told.get("model") or "")
         return cls(format_name, str(header.get("status") or "started"), model, agent, about)
 
-    def writer(self, file: TraceFile, position: str, sample: dict[str, Any], **about: Any) -> RunWriter:
-        """Return a writer for a run of a sample."""
-        of_sample: dict[str, Any] = {
-            "task": str(sample["id"]),
-            "trial": str(sample.get("epoch", "")),
-            "benchmark": self.about.get("task"),
-        }
-        return file.writer(self.format_name, position, **of_sample, **about)
+
+class _Sample(NamedTuple):
+    """A sample, and where it stands."""
+
+    file: TraceFile
+    log: Log
+    position: str
+    recorded: dict[str, Any]
+    attachments: dict[str, str]
+
+    def writer(self, events: Events, **about: Any) -> RunWriter:
+        """Return a writer for a run of the sample, with the tools of these events."""
+        return self.file.writer(
+            self.log.format_name,
+            self.position,
+            task=str(self.recorded["id"]),
+            trial=str(self.recorded.get("epoch", "")),
+            benchmark=self.log.about.get("task"),
+            tools=tools_of(events, self.attachments),
+            **about,
+        )
+
+    def last_conversation(self, events: Events) -> list[Any]:
+        """Return what the last model call was sent, and its reply."""
+        if not events.models:
+            return []
+        last = events.models[-1]
+        given = last.get("input") or []
+        if last.get("input_refs"):  # later logs keep messages that many calls share once
+            pool = (self.recorded.get("events_data") or {}).get("messages") or []
+            given = [message for first, end in last["input_refs"] for message in pool[first:end]]
+        reply = events.reply_of(last)
+        found: list[Any] = attached([*given, *([reply] if reply is not None else [])], self.attachments)
+        return found
 
 
 @dataclass(slots=True)
@@ -70,12 +96,13 @@ class _Scope:
 def read_sample(file: TraceFile, log: Log, position: str, sample: dict[str, Any]) -> Iterator[Run]:
     """Yield the run of a sample, then those of its sub-agents."""
     attachments = sample.get("attachments") or (sample.get("transcript") or {}).get("content") or {}
+    one = _Sample(file, log, position, sample, attachments)
     messages = attached(sample["messages"], attachments) or []
     scopes = _scopes(_events_of(sample))
     main = scopes[0]
     if not any(scope.events.models for scope in scopes) and isinstance(output := sample.get("output"), dict):
         main.events.models.append({"output": output})  # the last call of a model: all that the log has of them
-    messages = messages or _last_conversation(main.events, sample, attachments)
+    messages = messages or one.last_conversation(main.events)
     nested: list[_Scope] = []
     for scope in scopes[1:]:
         if scope.events.is_in(messages, attachments):
@@ -84,17 +111,9 @@ def read_sample(file: TraceFile, log: Log, position: str, sample: dict[str, Any]
             nested.append(scope)
     run_id = stable_id(file, position, sample["id"], sample.get("epoch"), sample.get("uuid")) if nested else ""
     settings = recorded(sample, *_OF_SAMPLE, eval=log.about | {"status": log.status}, sample_uuid=sample.get("uuid"))
-    writer = log.writer(
-        file,
-        position,
-        sample,
-        run_id=run_id,
-        model=log.model,
-        agent=log.agent,
-        tools=tools_of(main.events, attachments),
-        settings=settings,
-    )
-    if isinstance(sample.get("input"), str) and not _has_prompt(messages):
+    writer = one.writer(main.events, run_id=run_id, model=log.model, agent=log.agent, settings=settings)
+    has_prompt = any(isinstance(message, dict) and message.get("role") == "user" for message in messages)
+    if isinstance(sample.get("input"), str) and not has_prompt:
         writer.say(attached(sample["input"], attachments))
     began = time_of(sample.get("started_at")) or _time_of_event(sample, 0)
     reader = MessageReader(writer, main.events, attachments, began)
@@ -109,51 +128,18 @@ def read_sample(file: TraceFile, log: Log, position: str, sample: dict[str, Any]
         parent = scope.parent
         while parent is not None and id(parent) not in ids:
             parent = parent.parent
-        about = {"run_id": ids[id(scope)], "parent_id": ids[id(parent or main)]}
-        yield _nested(file, log, position, scope, sample, attachments, about)
+        yield _nested(one, scope, run_id=ids[id(scope)], parent_id=ids[id(parent or main)])
 
 
-def _has_prompt(messages: list[Any]) -> bool:
-    return any(isinstance(message, dict) and message.get("role") == "user" for message in messages)
-
-
-def _nested(
-    file: TraceFile,
-    log: Log,
-    position: str,
-    scope: _Scope,
-    sample: dict[str, Any],
-    attachments: dict[str, str],
-    about: dict[str, str],
-) -> Run:
+def _nested(sample: _Sample, scope: _Scope, **about: str) -> Run:
     """Return the run of a sub-agent."""
     last = scope.events.models[-1]
-    writer = log.writer(
-        file,
-        position,
-        sample,
-        model=str(last.get("model") or log.model),
-        agent=scope.name or "agent",
-        tools=tools_of(scope.events, attachments),
-        **about,
-    )
-    reader = MessageReader(writer, scope.events, attachments)
-    file.take_each(_last_conversation(scope.events, sample, attachments), reader.take, f"{position} {scope.name}".strip())
+    model = str(last.get("model") or sample.log.model)
+    writer = sample.writer(scope.events, model=model, agent=scope.name or "agent", **about)
+    reader = MessageReader(writer, scope.events, sample.attachments)
+    place = f"{sample.position} {scope.name}".strip()
+    sample.file.take_each(sample.last_conversation(scope.events), reader.take, place)
     return fail(writer, "model", last["error"]) if last.get("error") else writer.finish_without_end()
-
-
-def _last_conversation(events: Events, sample: dict[str, Any], attachments: dict[str, str]) -> list[Any]:
-    """Return what the last model call was sent, and its reply."""
-    if not events.models:
-        return []
-    last = events.models[-1]
-    given = last.get("input") or []
-    if last.get("input_refs"):  # later logs keep messages that many calls share once
-        pool = (sample.get("events_data") or {}).get("messages") or []
-        given = [message for first, end in last["input_refs"] for message in pool[first:end]]
-    reply = events.reply_of(last)
-    found: list[Any] = attached([*given, *([reply] if reply is not None else [])], attachments)
-    return found
 
 
 def _scopes(events: list[Any]) -> list[_Scope]:
