@@ -115,7 +115,7 @@ class NestedFile(LogFile):
 
     def _find_lock(self, first: AnyEvent) -> None:
         if first.parent_id is not None:
-            self._holder = hold(str(Path(str(self.path)).with_name(f"{first.parent_id}.jsonl")), self.path)
+            self._holder = hold(str(Path(self.path).with_name(f"{first.parent_id}.jsonl")), str(self.path))
         if self._holder is None:
             with _open_files.lock:
                 descriptor = _open_files.of(self)
