@@ -422,7 +422,7 @@ def base_url(provider: str) -> str | None:
             f"{variable} {problem}",
             (Plain("Set it to a URL such as http://localhost:8000/v1"), SetKey("NAME", lead="A key is typed in")),
         )
-    url = _parsed(whole)
+    url = parsed_url(whole)
     if url is None or url.scheme not in ("http", "https") or not (url.hostname or provider == "ollama"):
         raise SettingsError(f"{variable} is not a URL", "Set it to one, such as http://localhost:8000/v1")
     return _ollama_url(url, has_scheme="://" in text) if provider == "ollama" else text.rstrip("/")
@@ -430,7 +430,7 @@ def base_url(provider: str) -> str | None:
 
 def url_problem(url: str) -> str:
     """Return what the URL of a server must not contain and does, without repeating it; empty if there is no such problem."""
-    parts = _parsed(url)
+    parts = parsed_url(url)
     if parts is None:
         return ""
     if parts.username is not None or parts.password is not None:
@@ -555,7 +555,8 @@ def _take_from_keyring(variable: str) -> bool:
     return True
 
 
-def _parsed(text: str) -> SplitResult | None:
+def parsed_url(text: str) -> SplitResult | None:
+    """Return the parts of an address; None if it is not one."""
     try:
         url = urlsplit(text)
         _ = url.port  # parsed only on access

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from agentnb import settings
@@ -43,34 +44,23 @@ ON_STOP = ("raise", "continue")
 """What a cell does when you stop the run it waits for: raise, so that Run All stops too, or end normally."""
 
 
-def on_limit(text: str) -> str:
-    """Parse what happens at a limit."""
-    return _one_of(ON_LIMIT, text.replace("-", "_"))
+def _one_of(known: Iterable[str], text: str) -> str:
+    """Parse one of several words, which may be written with dashes."""
+    word = text.replace("-", "_")
+    if word not in known:
+        raise ValueError(f"must be one of {', '.join(known)}")
+    return word
 
 
-def on_stop(text: str) -> str:
-    """Parse what a cell does when you stop its run."""
-    return _one_of(ON_STOP, text)
-
-
-def approval_mode(text: str) -> str:
-    """Parse the word of an approval mode."""
-    return _one_of(MODES, text.replace("-", "_"))
+on_limit: Callable[[str], str] = partial(_one_of, ON_LIMIT)
+"""Parses what happens at a limit."""
+approval_mode: Callable[[str], str] = partial(_one_of, MODES)
+"""Parses the word of an approval mode."""
 
 
 def typed_rules(texts: Iterable[str]) -> RuleList | None:
     """Return the rules that were typed as ``RULE=VERDICT``, None for none; raise `SettingsError` for another text."""
     return RuleList.typed(texts) or None
-
-
-def sandbox(text: str) -> str:
-    """Parse the sandbox of ``bash``."""
-    return _one_of(SANDBOXES, text)
-
-
-def history(text: str) -> str:
-    """Parse the name of a history."""
-    return _one_of(tuple(HISTORIES), text)
 
 
 def yes_or_no(text: str) -> bool:
@@ -84,12 +74,16 @@ LIMIT_KEYS = {one.name.replace("_", "-"): one for one in (*LIMITS.values(), SESS
 """The keys that set limits."""
 OTHERS: dict[str, Reader] = {
     "on-limit": on_limit,
-    "history": history,
+    "history": partial(_one_of, HISTORIES),
     "instructions": yes_or_no,
     "unpriced": yes_or_no,
 }
 APPROVE, SANDBOX, REPO = "approve", "sandbox", "repo"
-OF_CELLS: dict[str, Reader] = {"on-stop": on_stop, APPROVE: approval_mode, SANDBOX: sandbox}
+OF_CELLS: dict[str, Reader] = {
+    "on-stop": partial(_one_of, ON_STOP),
+    APPROVE: approval_mode,
+    SANDBOX: partial(_one_of, SANDBOXES),
+}
 """The keys that are not settings of an agent: `Host` holds the approval mode, also for runs that Python code starts."""
 MODELS = ("model", *PROFILES)
 """The keys that name models: the usual one, and those by the profile of a context."""
@@ -172,9 +166,3 @@ def _read(key: str, text: str, reader: Reader, hint: str) -> Any:
         return reader(text)
     except ValueError as error:
         raise SettingsError(f"{key} {error}, got {shown(text)!r}", hint) from None
-
-
-def _one_of(known: tuple[str, ...], text: str) -> str:
-    if text not in known:
-        raise ValueError(f"must be one of {', '.join(known)}")
-    return text

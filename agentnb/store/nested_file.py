@@ -12,13 +12,22 @@ from typing import Any
 
 from agentnb.core.forks import after_fork
 from agentnb.core.log.events import AnyEvent, RunStarted
-from agentnb.core.log.stores import FileBefore
 from agentnb.core.log.wire import decode
 from agentnb.errors import TraceError
-from agentnb.store.before_images.keeping import BeforeImages
 from agentnb.store.own_logs import log_marks
 from agentnb.store.regular_files import opened
-from agentnb.store.run_file import APPEND, CREATE, RunFile, check_size, hold, is_being_written, lock, released, write_event
+from agentnb.store.run_file import (
+    APPEND,
+    CREATE,
+    LogFile,
+    RunFile,
+    check_size,
+    hold,
+    is_being_written,
+    lock,
+    released,
+    write_event,
+)
 
 MAX_OPEN = 32
 """Logs of nested runs that stay open; another one is opened for each write."""
@@ -61,7 +70,7 @@ _open_files = _OpenFiles()
 after_fork(_open_files.begin_anew)
 
 
-class NestedFile:
+class NestedFile(LogFile):
     """Appends events to the log of a nested run.
 
     If this process writes the log of the run that it is nested in, in the same folder, that run's lock stands for this log too,
@@ -79,7 +88,6 @@ class NestedFile:
         self._own: RunFile | None = None
         """Writes the log if it has a lock of its own."""
         self._marks = log_marks()
-        self._images: BeforeImages | None = None
         descriptor = os.open(path, CREATE, 0o600)
         with _open_files.lock:
             _open_files.put(self, descriptor)
@@ -107,7 +115,7 @@ class NestedFile:
 
     def _find_lock(self, first: AnyEvent) -> None:
         if first.parent_id is not None:
-            self._holder = hold(str(Path(self.path).with_name(f"{first.parent_id}.jsonl")), self.path)
+            self._holder = hold(str(Path(self.path).with_name(f"{first.parent_id}.jsonl")), str(self.path))
         if self._holder is None:
             with _open_files.lock:
                 descriptor = _open_files.of(self)
@@ -116,14 +124,6 @@ class NestedFile:
             self._own = RunFile(
                 self.path, sync_rounds=self._sync_rounds, opened=descriptor, is_locked=is_locked, marks=self._marks
             )
-
-    def keep_before(self, file: FileBefore) -> None:
-        """Keep a file as it is before a call of the run changes it. Thread-safe; raises OSError if that fails."""
-        if not self._open:
-            raise OSError(errno.EBADF, f"{self.path} was closed")
-        with _open_files.lock:
-            images = self._images = self._images or BeforeImages(self.path, sync=self._sync_rounds)
-        images.keep(file)
 
     def close(self) -> None:
         """Close the file. Does nothing the second time."""
@@ -137,7 +137,7 @@ class NestedFile:
         if self._own is not None:
             self._own.close()
         if self._holder is not None:
-            released(self._holder, self.path)
+            released(self._holder, str(self.path))
 
 
 class Holders:

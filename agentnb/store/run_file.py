@@ -146,7 +146,24 @@ def _close_in_child() -> None:
 after_fork(_close_in_child)
 
 
-class RunFile:
+class LogFile:
+    """The log of a run, beside which its before-images are kept."""
+
+    path: str | Path
+    _open: bool
+    _sync_rounds: bool
+    _images: BeforeImages | None = None
+
+    def keep_before(self, file: FileBefore) -> None:
+        """Keep a file as it is before a call of the run changes it. Thread-safe; raises OSError if that fails."""
+        if not self._open:
+            raise OSError(errno.EBADF, f"{self.path} was closed")
+        with _holding:
+            images = self._images = self._images or BeforeImages(self.path, sync=self._sync_rounds)
+        images.keep(file)
+
+
+class RunFile(LogFile):
     """Appends events to the log of one run, one write per event, so that each survives the death of the process.
 
     With ``sync_rounds`` each round is also forced to the disk, so that it survives a crash of the machine.
@@ -184,7 +201,6 @@ class RunFile:
         self._sync_rounds = sync_rounds
         self._on_close = on_close
         self._open = True
-        self._images: BeforeImages | None = None
         self._nested = 0
         """Open logs of nested runs for which the lock of this one stands."""
         _open_files.add(self)
@@ -234,14 +250,6 @@ class RunFile:
         self._size += write_event(self._descriptor, event, self._size, self.path, self._sync_rounds, self._marks)
         if self._later_marks is not None:
             self._later_marks.read((encode(event),))
-
-    def keep_before(self, file: FileBefore) -> None:
-        """Keep a file as it is before a call of the run changes it. Thread-safe; raises OSError if that fails."""
-        if not self._open:
-            raise OSError(errno.EBADF, f"{self.path} was closed")
-        with _holding:
-            images = self._images = self._images or BeforeImages(self.path, sync=self._sync_rounds)
-        images.keep(file)
 
     def close(self) -> None:
         """Close the file; its lock stays until the logs of nested runs are closed too. Does nothing the second time."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Awaitable
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Awaitable, Mapping
+from typing import Any, NamedTuple, Protocol, TypedDict, Unpack
 
 from agentnb.advice import Plain
 from agentnb.core.messages import Text, encodable
@@ -18,8 +18,19 @@ from agentnb.tools.signature import refused_arguments
 from agentnb.tools.subject import KINDS as SUBJECTS
 from agentnb.tools.tool import WIRE_NAME, Effect, ToolContext, ToolOutcome, check_tool
 
-AGENT_SETTINGS = ("name", "description", "parallel_safe", "timeout", "repeatable", "role")
-"""What `tool` takes for an agent, a workflow or an orchestration."""
+
+class AgentSettings(TypedDict, total=False):
+    """What `tool` takes for an agent, a workflow or an orchestration."""
+
+    name: str | None
+    description: str | None
+    parallel_safe: bool
+    timeout: float | None
+    repeatable: bool
+    role: ToolRole | None
+
+
+AGENT_SETTINGS = tuple(AgentSettings.__annotations__)
 REFUSED_SETTINGS = {
     "effects": "Leave it out: the call does nothing by itself, and each call of its run is judged by its own effects",
     "blocking": "Leave it out: its run asks the person by itself, and other calls wait for the call anyway",
@@ -81,25 +92,26 @@ class AgentTool:
     effects: frozenset[Effect] = frozenset()
     blocking = False
 
-    def __init__(self, agent: AgentLike, /, **settings: Any) -> None:
+    def __init__(self, agent: AgentLike, /, **settings: Unpack[AgentSettings]) -> None:
         """``settings``: the keywords above."""
         offer = agent.tool_offer
         _check_settings(offer.name, settings)
         self.agent = agent
-        self.settings: dict[str, Any] = settings
+        self.settings = settings
         """The settings that it was made with."""
         name, description = settings.get("name"), settings.get("description")
-        self.parallel_safe = bool(settings.get("parallel_safe", False))
-        self.timeout: float | None = settings.get("timeout")
-        self.repeatable = bool(settings.get("repeatable", False))
-        role: ToolRole | None = settings.get("role")
+        self.parallel_safe = bool(settings.get("parallel_safe"))
+        self.timeout = settings.get("timeout")
+        self.repeatable = bool(settings.get("repeatable"))
+        role = settings.get("role")
         name = _name_of(offer) if name is None else name
         check_tool(name, self.timeout, role)
         self.spec = ToolSpec(name, offer.description if description is None else description, SCHEMA, (), role)
 
-    def with_settings(self, **settings: Any) -> AgentTool:
+    def with_settings(self, **settings: Unpack[AgentSettings]) -> AgentTool:
         """Return a tool of the same agent with these settings in place of its own."""
-        return AgentTool(self.agent, **{**self.settings, **settings})
+        merged: AgentSettings = {**self.settings, **settings}
+        return AgentTool(self.agent, **merged)
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
         """Check the prompt, begin a nested run with it, wait for its end, and return its answer."""
@@ -168,7 +180,7 @@ def _answer(run: RunFacts) -> ToolOutcome:
     return ToolOutcome(True, (Text(encodable(text)),), run.text if output is None else output)
 
 
-def _check_settings(name: str, settings: dict[str, Any]) -> None:
+def _check_settings(name: str, settings: Mapping[str, Any]) -> None:
     for key in settings:
         if key in REFUSED_SETTINGS:
             raise InvalidTool(f"{key} has no meaning for {name}, of which each call begins a run", REFUSED_SETTINGS[key])

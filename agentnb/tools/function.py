@@ -6,16 +6,15 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import Any, TypeVar, overload
+from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from agentnb.advice import Plain
 from agentnb.core.request import ToolRole, ToolSpec
 from agentnb.errors import InvalidTool, nearest
-from agentnb.tools.agent_tool import AgentLike, AgentTool, offer_of
+from agentnb.tools.agent_tool import AgentLike, AgentSettings, AgentTool, offer_of
 from agentnb.tools.open_figures import close_returned, open_figures
 from agentnb.tools.rendering import success
 from agentnb.tools.signature import ArgumentsRefused, read_signature, refused_arguments
-from agentnb.tools.subject import KINDS as SUBJECTS
 from agentnb.tools.subject import Flag, named_subject
 from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, check_tool
 
@@ -23,14 +22,28 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 EFFECTS: tuple[Effect, ...] = ("read", "write", "execute", "network")
 SHOWN_AT_ONCE = (str, int, float, dict, ToolOutcome, type(None))
-SETTINGS = (
-    *("name", "effects", "parallel_safe", "blocking", "timeout", "repeatable", "shifts_context", "role"),
-    *SUBJECTS,
-    "content",
-)
-"""What `tool` takes for a function."""
 MARK = "__agentnb_tool__"
 """The attribute of a function that holds what `tool` made of it."""
+
+
+class FunctionSettings(TypedDict, total=False):
+    """What `tool` takes for a function."""
+
+    name: str | None
+    effects: Iterable[Effect] | None
+    parallel_safe: bool | None
+    blocking: bool
+    timeout: float | None
+    repeatable: bool
+    shifts_context: bool
+    role: ToolRole | None
+    command: str
+    path: str
+    url: str
+    content: str
+
+
+SETTINGS = tuple(FunctionSettings.__annotations__)
 
 
 class FunctionTool:
@@ -41,50 +54,25 @@ class FunctionTool:
     event loop. Functions of the notebook are trusted: they run without asking, unless a gate or the approval mode asks.
     """
 
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        *,
-        name: str | None = None,
-        effects: Iterable[Effect] | None = None,
-        parallel_safe: bool | None = None,
-        blocking: bool = False,
-        timeout: float | None = None,
-        repeatable: bool = False,
-        shifts_context: bool = False,
-        role: ToolRole | None = None,
-        command: str = "",
-        path: str = "",
-        url: str = "",
-        content: str = "",
-        flag: Flag | None = None,
-    ) -> None:
+    def __init__(self, function: Callable[..., Any], *, flag: Flag | None = None, **settings: Unpack[FunctionSettings]) -> None:
+        """``settings``: as for `tool`. Raises `InvalidTool` for another one."""
+        _check_settings(settings)
         self.function, self.flag = function, flag
-        name = name or _name_of(function)
-        check_tool(name, timeout, role)
-        self.effects = _checked_effects(name, effects)
-        self.parallel_safe = self.effects == frozenset({"read"}) if parallel_safe is None else parallel_safe
-        self.blocking, self.timeout = blocking, timeout
-        self.repeatable = repeatable
-        self.shifts_context = shifts_context
-        subjects = {"command": command, "path": path, "url": url}
-        self.settings: dict[str, Any] = {
-            "name": name,
-            "effects": effects,
-            "parallel_safe": parallel_safe,
-            "blocking": blocking,
-            "timeout": timeout,
-            "repeatable": repeatable,
-            "shifts_context": shifts_context,
-            "role": role,
-            **subjects,
-            "content": content,
-        }
+        self.settings = settings
         """The arguments it was made with, to make it again around a bound method."""
+        name, role = settings.get("name") or _name_of(function), settings.get("role")
+        self.timeout = settings.get("timeout")
+        check_tool(name, self.timeout, role)
+        self.effects = _checked_effects(name, settings.get("effects"))
+        parallel_safe = settings.get("parallel_safe")
+        self.parallel_safe = self.effects == frozenset({"read"}) if parallel_safe is None else parallel_safe
+        self.blocking = bool(settings.get("blocking"))
+        self.repeatable = bool(settings.get("repeatable"))
+        self.shifts_context = bool(settings.get("shifts_context"))
         self.signature = read_signature(function, name)
         effects_in_order = tuple(sorted(self.effects or ()))
         self.spec = ToolSpec(name, self.signature.description, self.signature.schema, effects_in_order, role)
-        self.subject = named_subject(self.spec, subjects, content)
+        self.subject = named_subject(self.spec, settings)
         self._is_async = any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
@@ -129,6 +117,13 @@ class FunctionTool:
         return f"<tool {self.spec.name}>"
 
 
+def _check_settings(settings: Iterable[str]) -> None:
+    """Raise `InvalidTool` for a setting that there is not."""
+    if unknown := [name for name in settings if name not in SETTINGS]:
+        takes = f'@tool takes {", ".join(SETTINGS)}, such as @tool(effects=["read"])'
+        raise InvalidTool(f"@tool has no setting {unknown[0]}", (*nearest(unknown[0], SETTINGS), Plain(takes)))
+
+
 def _checked_effects(name: str, effects: Iterable[Effect] | None) -> frozenset[Effect] | None:
     """Return the effects; raise `InvalidTool` for another word."""
     if effects is None:
@@ -155,33 +150,9 @@ def _name_of(function: Callable[..., Any]) -> str:
 @overload
 def tool(function: F, /) -> F: ...
 @overload
-def tool(
-    agent: AgentLike | AgentTool,
-    /,
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    parallel_safe: bool = False,
-    timeout: float | None = None,
-    repeatable: bool = False,
-    role: ToolRole | None = None,
-) -> AgentTool: ...
+def tool(agent: AgentLike | AgentTool, /, **settings: Unpack[AgentSettings]) -> AgentTool: ...
 @overload
-def tool(
-    *,
-    name: str | None = None,
-    effects: Iterable[Effect] | None = None,
-    parallel_safe: bool | None = None,
-    blocking: bool = False,
-    timeout: float | None = None,
-    repeatable: bool = False,
-    shifts_context: bool = False,
-    role: ToolRole | None = None,
-    command: str = "",
-    path: str = "",
-    url: str = "",
-    content: str = "",
-) -> Callable[[F], F]: ...
+def tool(**settings: Unpack[FunctionSettings]) -> Callable[[F], F]: ...
 def tool(function: Any = None, /, **settings: Any) -> Any:
     """Mark a function as a tool, with settings if it has any; the function stays an ordinary function.
 
@@ -203,9 +174,7 @@ def tool(function: Any = None, /, **settings: Any) -> Any:
         return function.with_settings(**settings)
     if offer_of(function) is not None:
         return AgentTool(function, **settings)
-    if unknown := [name for name in settings if name not in SETTINGS]:
-        takes = f'@tool takes {", ".join(SETTINGS)}, such as @tool(effects=["read"])'
-        raise InvalidTool(f"@tool has no setting {unknown[0]}", (*nearest(unknown[0], SETTINGS), Plain(takes)))
+    _check_settings(settings)
 
     def mark(function: Any) -> Any:
         if isinstance(function, AgentTool) or offer_of(function) is not None:

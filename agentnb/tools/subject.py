@@ -41,12 +41,13 @@ def kind_of_subject(tool: Any) -> SubjectKind | None:
     return None if subject is None else subject.kind
 
 
-def named_subject(spec: ToolSpec, given: Mapping[str, str], content: str = "") -> Subject | None:
-    """Return the subject of a tool: the parameter ``given`` for one of the kinds, and that of the content of a path.
+def named_subject(spec: ToolSpec, settings: Mapping[str, Any]) -> Subject | None:
+    """Return the subject that the settings of a tool name: a parameter, and beside a path that of the content.
 
     Raises `InvalidTool` if a parameter is missing, or if several are named.
     """
-    named = {kind: parameter for kind, parameter in given.items() if parameter}
+    named: dict[str, str] = {kind: settings[kind] for kind in KINDS if settings.get(kind)}
+    content = settings.get("content", "")
     known = spec.input_schema.get("properties", {})
     for parameter in (*named.values(), *([content] if content else ())):
         if parameter not in known:

@@ -41,22 +41,22 @@ MODES_SINCE = 9
 """The schema from which ``auto`` is a mode of its own, and no word for none."""
 ADVICE_SINCE = 7
 """The schema from which errors and warnings carry advice as values."""
-HINTS: tuple[tuple[re.Pattern[str], Callable[[str, str, str], AnyAdvice]], ...] = (
+HINTS: tuple[tuple[str, Callable[[str, str, str], AnyAdvice]], ...] = (
     (
-        re.compile(r"(.*?)(?: \(a cell|)( without) --continue\)?(.*)", re.DOTALL),
+        r"(.*?)(?: \(a cell|)( without) --continue\)?(.*)",
         lambda lead, _, rest: StartAgain(lead=lead, rest=rest),
     ),
     (
-        re.compile(r"(.*?)(?: with|:|)( )(?:%%agent |)--continue(.*)", re.DOTALL),
+        r"(.*?)(?: with|:|)( )(?:%%agent |)--continue(.*)",
         lambda lead, _, rest: TryAgain(lead=lead, rest=rest),
     ),
     (
-        re.compile(r'(.*): ()--approve ask, approve="ask"(.*)', re.DOTALL),
+        r'(.*): ()--approve ask, approve="ask"(.*)',
         lambda lead, _, rest: AskInstead(lead=lead, rest=rest),
     ),
-    (re.compile(r"(.*?): %agent key ([\w-]+)(.*)", re.DOTALL), lambda lead, name, rest: SetKey(name, lead=lead, rest=rest)),
-    (re.compile(r"()%agent models (\S+)( .*)", re.DOTALL), lambda _, name, rest: ShowModels(name, rest=rest)),
-    (re.compile(r"()()%agent history( .*)", re.DOTALL), lambda _, __, rest: ListRuns(rest=rest)),
+    (r"(.*?): %agent key ([\w-]+)(.*)", lambda lead, name, rest: SetKey(name, lead=lead, rest=rest)),
+    (r"()%agent models (\S+)( .*)", lambda _, name, rest: ShowModels(name, rest=rest)),
+    (r"()()%agent history( .*)", lambda _, __, rest: ListRuns(rest=rest)),
 )
 """Sentences of logs up to schema 6, and the advice that each is: words before, a name, words after."""
 
@@ -64,7 +64,7 @@ HINTS: tuple[tuple[re.Pattern[str], Callable[[str, str, str], AnyAdvice]], ...] 
 def advice_of(hint: str) -> tuple[AnyAdvice, ...]:
     """Return the advice that a sentence of a log up to schema 6 is."""
     for sentence, make in HINTS:
-        if found := sentence.fullmatch(hint):
+        if found := re.fullmatch(sentence, hint, re.DOTALL):
             return (make(found[1], found[2], found[3]),)
     return (Plain(hint),) if hint else ()
 

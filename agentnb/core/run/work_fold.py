@@ -58,14 +58,18 @@ def _step(run: RunFacts, step: str) -> StepRecord:
     return run._steps.get(step) or StepRecord(step)
 
 
+def _change_step(run: RunFacts, step: str, **changes: Any) -> None:
+    run._steps[step] = replace(_step(run, step), **changes)
+
+
 @handles
 def _step_attempted(run: RunFacts, event: w.StepAttempted) -> None:
-    run._steps[event.step] = replace(_step(run, event.step), attempts=event.attempt, error=event.error)
+    _change_step(run, event.step, attempts=event.attempt, error=event.error)
 
 
 @handles
 def _step_skipped(run: RunFacts, event: w.StepSkipped) -> None:
-    run._steps[event.step] = replace(_step(run, event.step), status="skipped", reason=event.reason, goes_to="")
+    _change_step(run, event.step, status="skipped", reason=event.reason, goes_to="")
 
 
 @handles
@@ -119,25 +123,28 @@ def _plan(run: RunFacts, plan_id: str) -> PlanRecord:
     return run._plans.get(plan_id) or PlanRecord(plan_id, {})
 
 
+def _change_plan(run: RunFacts, plan_id: str, **changes: Any) -> None:
+    run._plans[plan_id] = replace(_plan(run, plan_id), **changes)
+
+
 @handles
 def _plan_edited(run: RunFacts, event: w.PlanEdited) -> None:
-    run._plans[event.plan_id] = replace(_plan(run, event.plan_id), plan=event.plan, status="edited", by=event.by)
+    _change_plan(run, event.plan_id, plan=event.plan, status="edited", by=event.by)
 
 
 @handles
 def _plan_approved(run: RunFacts, event: w.PlanApproved) -> None:
-    run._plans[event.plan_id] = replace(_plan(run, event.plan_id), status="approved", by=event.by, words=event.words)
+    _change_plan(run, event.plan_id, status="approved", by=event.by, words=event.words)
 
 
 @handles
 def _plan_rejected(run: RunFacts, event: w.PlanRejected) -> None:
-    run._plans[event.plan_id] = replace(_plan(run, event.plan_id), status="rejected", by=event.by, words=event.words)
+    _change_plan(run, event.plan_id, status="rejected", by=event.by, words=event.words)
 
 
 @handles
 def _plan_reviewed(run: RunFacts, event: w.PlanReviewed) -> None:
-    before = _plan(run, event.plan_id)
-    run._plans[event.plan_id] = replace(before, reviews=(*before.reviews, event))
+    _change_plan(run, event.plan_id, reviews=(*_plan(run, event.plan_id).reviews, event))
 
 
 @handles

@@ -13,23 +13,25 @@ def whole_numbers(schema: Any, value: Any) -> Any:
 
     The very same object is returned if nothing changes.
     """
-    halves = _changed(value, lambda number, _: number + 0.5)  # an error is where no other number fits
+    halves = with_leaves(value, lambda leaf, _: leaf + 0.5 if _is_whole(leaf) else leaf)  # refused where only integers fit
     try:
         places = set() if halves is value else integer_places(schema, halves)
     except UnusableSchema:
         return value
-    whole = _changed(value, lambda number, place: int(number) if place in places else number)
+    whole = with_leaves(value, lambda leaf, place: int(leaf) if place in places and _is_whole(leaf) else leaf)
     return whole if whole is value else whole_numbers(schema, whole)
 
 
-def _changed(value: Any, change: Callable[[float, tuple[str, ...]], float], place: tuple[str, ...] = ()) -> Any:
-    """Return the value with its whole floats changed; the very same object if none is."""
-    if isinstance(value, float):
-        return change(value, place) if value.is_integer() else value
+def _is_whole(leaf: Any) -> bool:
+    return isinstance(leaf, float) and leaf.is_integer()
+
+
+def with_leaves(value: Any, change: Callable[[Any, tuple[str, ...]], Any], place: tuple[str, ...] = ()) -> Any:
+    """Return plain data with the values in its objects and lists changed, by their places; the same object if none is."""
     if not isinstance(value, dict | list):
-        return value
+        return change(value, place)
     items = dict(value.items() if isinstance(value, dict) else enumerate(value))
-    changed = {key: _changed(item, change, (*place, str(key))) for key, item in items.items()}
+    changed = {key: with_leaves(item, change, (*place, str(key))) for key, item in items.items()}
     if all(changed[key] is item for key, item in items.items()):
         return value
     return changed if isinstance(value, dict) else [*changed.values()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -14,6 +14,7 @@ from agentnb.core.questions import ToolOrigin
 from agentnb.core.request import ToolRole, ToolSpec
 from agentnb.core.schema.json_schema import UnusableSchema, schema_errors, usable_schema
 from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
+from agentnb.core.schema.whole_numbers import with_leaves
 from agentnb.tools.mcp.connections.catalogue import CONNECTION_CLOSED
 from agentnb.tools.mcp.connections.live_server import LiveServer, leaves, reason
 from agentnb.tools.mcp.questions import CallQuestions
@@ -129,8 +130,9 @@ class MCPTool:
         """
         schema = self.spec.input_schema
         try:
-            wrong = [one.where for one in schema_errors(schema, arguments) if one.keyword == "type"]
-            fits = not schema_errors(schema, _with_texts_read(arguments, wrong))
+            wrong = [tuple(map(str, one.where)) for one in schema_errors(schema, arguments) if one.keyword == "type"]
+            read = with_leaves(arguments, lambda leaf, place: _read(leaf) if place in wrong else leaf)
+            fits = not schema_errors(schema, read)
         except UnusableSchema:  # only the server knows what it takes
             return None
         return None if fits else refused_arguments(self.spec.name, arguments, schema)
@@ -167,16 +169,11 @@ def problem_of(tool: t.Tool) -> str:
     return ""
 
 
-def _with_texts_read(value: Any, places: Collection[tuple[str | int, ...]], at: tuple[str | int, ...] = ()) -> Any:
-    """Return plain data with the texts at these places read as JSON, where they are JSON."""
-    if isinstance(value, dict):
-        return {key: _with_texts_read(item, places, (*at, key)) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_with_texts_read(item, places, (*at, place)) for place, item in enumerate(value)]
-    if at in places and isinstance(value, str):
-        with suppress(msgspec.DecodeError, RecursionError):
-            return msgspec.json.decode(value)
-    return value
+def _read(text: Any) -> Any:
+    """Return what a text is as JSON; anything else as it is."""
+    with suppress(msgspec.DecodeError, RecursionError):
+        return msgspec.json.decode(text) if isinstance(text, str) else text
+    return text
 
 
 def _noted(outcome: ToolOutcome, questions: CallQuestions) -> ToolOutcome:

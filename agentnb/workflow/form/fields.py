@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -72,31 +72,30 @@ class Fields:
 
     def whole(self, key: str, least: int = 0) -> int | None:
         """Return a whole number from ``least``."""
-        node = self.given(key)
-        value = node.value if isinstance(node, ScalarNode) else None
-        if node is None or (type(value) is int and value >= least):
-            return value if type(value) is int else None
-        self._refuse(key, node, f"a whole number from {least}")
-        return None
+        found: int | None = self._value(key, f"a whole number from {least}", lambda one: type(one) is int and one >= least)
+        return found
 
     def number(self, key: str, least: float = 0, *, above: bool = False, example: str = "") -> float | None:
         """Return a number from ``least``, or only ``above`` it; ``example``: how it is written, for the message."""
-        node = self.given(key)
-        if node is None:
-            return None
-        value: Any = node.value if isinstance(node, ScalarNode) else None
-        if type(value) in (int, float) and (value > least or (value == least and not above)):
-            return float(value) if type(value) is float else int(value)
-        self._refuse(key, node, f"a number {'above' if above else 'from'} {least:g}", example)
-        return None
+
+        def fits(one: Any) -> bool:
+            return type(one) in (int, float) and (one > least or (one == least and not above))
+
+        found: float | None = self._value(key, f"a number {'above' if above else 'from'} {least:g}", fits, example)
+        return found
 
     def flag(self, key: str) -> bool | None:
         """Return a boolean."""
+        found: bool | None = self._value(key, "true or false", lambda one: isinstance(one, bool))
+        return found
+
+    def _value(self, key: str, wanted: str, fits: Callable[[Any], bool], example: str = "") -> Any:
+        """Return the value of a key that is none or fits."""
         node = self.given(key)
         value = node.value if isinstance(node, ScalarNode) else None
-        if node is None or isinstance(value, bool):
-            return value if isinstance(value, bool) else None
-        self._refuse(key, node, "true or false")
+        if node is None or fits(value):
+            return value
+        self._refuse(key, node, wanted, example)
         return None
 
     def choice(self, key: str, choices: Collection[str]) -> str | None:

@@ -61,20 +61,20 @@ SETTINGS = {
     "i18n.commitEncoding": "UTF-8",
     "i18n.logOutputEncoding": "UTF-8",
 }
-NAMED_SETTINGS = (
-    (re.compile(r"filter\..*\.(clean|smudge|process)", re.DOTALL), ""),
-    (re.compile(r"filter\..*\.required", re.DOTALL), "false"),
-    (re.compile(r"diff\..*\.(command|textconv)", re.DOTALL), ""),
-    (re.compile(r"merge\..*\.driver", re.DOTALL), FAILS),
-    (re.compile(r"hook\..*\.enabled", re.DOTALL), "false"),
-    (re.compile(r"submodule\..*\.update", re.DOTALL), "none"),
-    (re.compile(r"submodule\..*\.ignore", re.DOTALL), "dirty"),
-    (re.compile(r"trailer\..*\.(cmd|command)", re.DOTALL), SUCCEEDS),
-    (re.compile(r"remote\..*\.(uploadpack|receivepack)", re.DOTALL), FAILS),
-    (re.compile(r"credential\..*\.helper", re.DOTALL), ""),
-    (re.compile(r"pager\..*", re.DOTALL), "false"),
-)
-"""Settings whose name has a part of the repository's choice."""
+NAMED_SETTINGS = {
+    r"filter\..*\.(clean|smudge|process)": "",
+    r"filter\..*\.required": "false",
+    r"diff\..*\.(command|textconv)": "",
+    r"merge\..*\.driver": FAILS,
+    r"hook\..*\.enabled": "false",
+    r"submodule\..*\.update": "none",
+    r"submodule\..*\.ignore": "dirty",
+    r"trailer\..*\.(cmd|command)": SUCCEEDS,
+    r"remote\..*\.(uploadpack|receivepack)": FAILS,
+    r"credential\..*\.helper": "",
+    r"pager\..*": "false",
+}
+"""Settings whose name has a part of the repository's choice, by the pattern of the name."""
 VARIABLES = {
     "LC_ALL": "C",
     "GIT_TERMINAL_PROMPT": "0",
@@ -92,7 +92,9 @@ READING = {"GIT_OPTIONAL_LOCKS": "0"}
 def protected_settings(configured: Iterable[str]) -> dict[str, str]:
     """Return the settings that switch off what git would run. ``configured``: the names of all that is configured."""
     names = [f"{name.rpartition('.')[0]}.enabled" if name.startswith("hook.") else name for name in configured]
-    named = {name: value for name in names for pattern, value in NAMED_SETTINGS if pattern.fullmatch(name)}
+    named = {
+        name: value for name in names for pattern, value in NAMED_SETTINGS.items() if re.fullmatch(pattern, name, re.DOTALL)
+    }
     if len(named) > MAX_NAMES:
         raise ToolRefused(
             "git_error",

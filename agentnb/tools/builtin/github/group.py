@@ -217,21 +217,12 @@ def check_url(url: object) -> None:
     """Raise `SettingsError` unless the address of an API is https, or http on this machine, and no more than that."""
     if url is None:
         return
-    parts = _parsed(url) if isinstance(url, str) else None
+    parts = settings.parsed_url(url) if isinstance(url, str) else None
     problem = settings.url_problem(url) if isinstance(url, str) else ""
     is_usable = parts is not None and parts.hostname and (parts.scheme == "https" or _is_own_http(parts))
     if problem or not is_usable:
         what = f"url= of GitHub {problem}" if problem else "url= of GitHub is not an https address"
         raise SettingsError(what, 'Write the address of its API: GitHub(url="https://github.example.org/api/v3")')
-
-
-def _parsed(url: str) -> SplitResult | None:
-    try:
-        parts = urlsplit(url)
-        _ = parts.port
-    except ValueError:
-        return None
-    return parts
 
 
 def _is_own_http(parts: SplitResult) -> bool:
