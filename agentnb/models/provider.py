@@ -55,6 +55,12 @@ class ProviderError(NamedTuple):
     headers: Mapping[str, str]
 
 
+def reported(error: Any) -> ProviderError:
+    """Return the details of an error that a server sent in place of a reply."""
+    told = error if isinstance(error, dict) else {"message": error}
+    return ProviderError(None, str(told.get("code") or told.get("type") or ""), str(told.get("message") or ""), {})
+
+
 class Refused(Exception):
     """An error that the provider sent inside the stream, instead of a reply."""
 

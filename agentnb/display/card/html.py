@@ -34,8 +34,6 @@ from agentnb.display.texts.notebook_commands import NOTEBOOK
 from agentnb.display.texts.states import as_left, is_foreign, live_answer, told_in_pieces
 from agentnb.display.texts.user_messages import USER, UserMessages
 
-_PLAIN = Form()
-
 
 def run_html(
     run: Run,
@@ -143,9 +141,9 @@ def without_rounds(run: Run) -> Sequence[str]:
     return AlsoHappened(without_steps(run.events) if has_steps(run) else run.events).during(0)
 
 
-def notes_html(run: Run, also: Sequence[str] = (), form: Form = _PLAIN) -> Html:
+def notes_html(run: Run, also: Sequence[str] = ()) -> Html:
     """Return the notes to the person, why the run ended and what to type next; before them what ``also`` happened."""
-    return joined(_also(also, form), *[tag("div", "why", pieces_html(note)) for note in told_in_pieces(run)])
+    return joined(_also(also, Form()), *[tag("div", "why", pieces_html(note)) for note in told_in_pieces(run)])
 
 
 def _also(lines: Sequence[str], form: Form) -> Html:

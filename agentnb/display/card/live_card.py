@@ -6,7 +6,7 @@ the whole and the frames since then give the same picture.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -39,6 +39,7 @@ from agentnb.core.run.inner_calls import with_inner
 from agentnb.core.run.rounds import CallRecord, WorkflowRound
 from agentnb.core.todos import Todo
 from agentnb.detect.run import Run
+from agentnb.display.card.drawn_pieces import DrawnPieces
 from agentnb.display.card.html import notes_html
 from agentnb.display.card.nested import NestedRuns
 from agentnb.display.card.workflow_card import LiveSteps
@@ -93,7 +94,7 @@ class LiveCard:
         """Those of a run that works in steps."""
         self._asked: list[tuple[str, str]] = []
         self._rounds: dict[int, Pieces] = {}
-        self._drawn: dict[str, tuple[tuple[object, ...], Html]] = {}
+        self._drawn = DrawnPieces()
         self._progress: dict[str, Progress] = {}
         """How far each call of the open round has come."""
         self._printed: dict[str, str] = {}
@@ -148,7 +149,7 @@ class LiveCard:
             self._stale.update(one.round for one in self.run.questions if one.outcome == "open")
         self.run.apply(event)
         if isinstance(event, RoundStarted):
-            self._drawn.clear()
+            self._drawn.keep(())
             self._progress.clear()
             self._printed.clear()
             self._stale.add(event.index - 1)  # its status may have changed
@@ -291,7 +292,7 @@ class LiveCard:
         updates = routine_updates(one, asked)
         form = self._form
         made_of = (one.reply, *updates.values())
-        todos = self._once("todos", made_of, lambda: todo_updates_html(one, updates, form))
+        todos = self._drawn.get("todos", made_of, lambda: todo_updates_html(one, updates, form))
         bare = replace(one, reply=None, records=(), compactions=(), retries=())
         rest = round_pieces(bare, self._form, user_messages=user_messages, also=also, questions=others)
         last = {key: rest.pop(key) for key in LAST if key in rest}
@@ -304,10 +305,10 @@ class LiveCard:
         """Return the pieces of an open round that are many or long; each is redrawn only when a source object is replaced."""
         form = self._form
         found = {
-            "compactions": self._once("compactions", (one.compactions,), lambda: compactions_html(one, form)),
-            "retries": self._once("retries", (one.retries,), lambda: retries_html(one)),
-            "thinking": self._once("thinking", (one.reply,), lambda: thinking_html(one, form)),
-            "text": self._once("text", (one.reply,), lambda: text_html(one) if one.text.strip() else NOTHING),
+            "compactions": self._drawn.get("compactions", (one.compactions,), lambda: compactions_html(one, form)),
+            "retries": self._drawn.get("retries", (one.retries,), lambda: retries_html(one)),
+            "thinking": self._drawn.get("thinking", (one.reply,), lambda: thinking_html(one, form)),
+            "text": self._drawn.get("text", (one.reply,), lambda: text_html(one) if one.text.strip() else NOTHING),
         }
         for place, record in enumerate(one.records):
             if place in updates:
@@ -321,14 +322,8 @@ class LiveCard:
             key = f"call:{place}"
             made = partial(call_html, one, place, shown, form, questions)
             changes = sum(self.nested.changes(one.call.id) for _, one in with_inner((record,)))
-            found[key] = self._once(key, (record, progress, printed, changes, *questions), made)
+            found[key] = self._drawn.get(key, (record, progress, printed, changes, *questions), made)
         return {key: html for key, html in found.items() if html}
-
-    def _once(self, key: str, made_of: tuple[object, ...], draw: Callable[[], Html]) -> Html:
-        before = self._drawn.get(key)
-        if before is None or len(before[0]) != len(made_of) or any(map(is_other, before[0], made_of)):
-            before = self._drawn[key] = (made_of, draw())
-        return before[1]
 
     def _new_stream(self) -> Frame:
         """Return the blocks that later text can no longer change, and the raw text after them."""
@@ -349,11 +344,6 @@ class LiveCard:
                 frame["more"] = clean(more)
             frame["kind"] = self._blocks.tail_kind
         return frame
-
-
-def is_other(before: object, now: object) -> bool:
-    """Return whether a source was replaced: objects by identity, as comparing them would take long, and numbers by value."""
-    return before != now if isinstance(now, int) else before is not now
 
 
 def _button(do: str, label: str, *, main: bool = False) -> Html:

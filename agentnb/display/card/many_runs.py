@@ -83,8 +83,8 @@ class ManyRuns:
         """``7 runs: 5 done, 1 running, 1 failed · 3:07 · $0.0123``."""
         return " · ".join([f"{counted(self.count, 'run')}: {self.states}", *self._figures])
 
-    def html(self, *, listed: bool = True) -> Html:
-        """Return the line with a bar while runs go on; at the end it opens to a line for each run, if ``listed``."""
+    def html(self) -> Html:
+        """Return the line with a bar while runs go on; at the end it opens to a line for each run."""
         kind = "active" if not self.is_over else "warn" if set(self._ended) - {"completed"} else "good"
         kind = "bad" if self._ended["failed"] and self.is_over else kind
         mark = tag("span", "mark", MARKS[kind], aria_hidden="true")
@@ -96,7 +96,7 @@ class ManyRuns:
             tag("span", "meta", *[Html(f"{tag('span', 'part', one)} ") for one in (self.states, *self._figures)]),
         ]
         line = Html(" ".join(piece for piece in pieces if piece))
-        if not self.is_over or not listed:
+        if not self.is_over:
             return tag("div", "head", line)
         rest = [f"{self._left_out:,} more"] if self._left_out else []
         lines = tag("pre", "many-lines", "\n".join([*self._failed, *self._lines, *rest]))

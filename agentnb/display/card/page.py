@@ -11,7 +11,7 @@ from agentnb.display.form import Form
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.parts.long_text import MAX_OF_ALL
 from agentnb.display.parts.questions.call_view import MAX_OF_A_QUESTION
-from agentnb.display.parts.results import as_json, given
+from agentnb.display.parts.results import as_text, given
 from agentnb.display.parts.rounds import MAX_OF_A_TEXT, MAX_OF_THINKING
 from agentnb.display.parts.step_list import MAX_WHOLE
 from agentnb.display.style import style_sheet
@@ -62,7 +62,7 @@ def _lengths(run: Run) -> Iterator[tuple[int, int]]:
             yield len(each.compacted.text) if each.compacted else 0, MAX_OF_A_TEXT
         for record in one.records:
             for value in given(record).values():
-                yield len(value if isinstance(value, str) else as_json(value)), MAX_OF_ALL
+                yield len(as_text(value)), MAX_OF_ALL
             for part in record.result.parts if record.result else ():
                 yield len(part.text) if isinstance(part, Text) else 0, MAX_OF_ALL
             yield len(record.traceback), MAX_OF_ALL

@@ -11,6 +11,7 @@ from agentnb.core.plans.plan_history import EXECUTION, PLANNING, PlanHistory
 from agentnb.core.questions import AskedQuestion
 from agentnb.core.run.work_records import StepRecord
 from agentnb.detect.run import Run
+from agentnb.display.card.drawn_pieces import DrawnPieces
 from agentnb.display.card.nested import NestedRuns
 from agentnb.display.form import Form
 from agentnb.display.graph.workflow_graph import GraphPicture
@@ -34,6 +35,7 @@ from agentnb.display.parts.step_list import (
     begun_by_steps,
     has_steps,
     indented,
+    opening_html,
     shown_records,
     step_html,
     step_pieces,
@@ -47,8 +49,6 @@ from agentnb.workflow.graph.graph import Graph
 from agentnb.workflow.graph.node_states import StepProgress, node_states
 
 Pieces = dict[str, Html]
-Drawn = dict[str, tuple[tuple[object, ...], Html]]
-"""The pieces as they were drawn last, each with what it was made of."""
 
 
 def _nothing(path: str) -> Html:
@@ -59,18 +59,12 @@ def _no_changes(path: str) -> int:
     return 0
 
 
-def _are_same(before: tuple[object, ...], now: tuple[object, ...]) -> bool:
-    if len(before) != len(now):
-        return False
-    return all(a is b or (isinstance(a, int | str) and a == b) for a, b in zip(before, now, strict=True))
-
-
 class PlanPieces:
     """The plans of a run that grows. Pass it each event."""
 
     def __init__(self, events: Iterable[AnyEvent] = ()) -> None:
         self.history = PlanHistory(events)
-        self._drawn: Drawn = {}
+        self._drawn = DrawnPieces()
         self._asked: Mapping[str, AskedQuestion] = {}
 
     def take(self, event: AnyEvent) -> None:
@@ -102,17 +96,16 @@ class PlanPieces:
         return dict([*every[:place], *plans.items(), *every[place:]])
 
     def _plans(self, run: Run, form: Form, last_line: Callable[[str], Html], nested_changes: Callable[[str], int]) -> Pieces:
-        plans, found, drawn = listed_plans(self.history, run), Pieces(), self._drawn
-        self._drawn = {}
+        plans, found = listed_plans(self.history, run), Pieces()
         if earlier := len(self.history.plans) - len(plans):
             found["plans:earlier"] = tag("div", "step step-summary quiet", f"… {counted(earlier, 'earlier plan')}")
         after = [sum(len(one.rows) for one in plans[place + 1 :]) for place in range(len(plans))]
         for place, one in enumerate(plans[:-1]):
             is_open = not form.live and after[place] + len(one.rows) <= MAX_OPEN
             made_of = (one.plan, one.plan.changes, one.status, is_open)
-            found[one.key] = self._kept(drawn, one.key, made_of, partial(self._folded, one, form, is_open))
+            found[one.key] = self._drawn.get(one.key, made_of, partial(self._folded, one, form, is_open))
         last = plans[-1]
-        found[last.key] = tag("div", "step", tag("div", "step-summary step-flat", plan_line_html(last)))
+        found[last.key] = tag("div", "step", opening_html(plan_line_html(last), NOTHING, last.key, False))
         found |= self._open_questions(last.plan.questions, form)
         for key, row in self._rows(last):
             if isinstance(row, str):
@@ -121,21 +114,12 @@ class PlanPieces:
             step, state = row
             path = step.record.id if step.record is not None else ""
             asked = tuple([self._asked.get(one) for one in step.questions])
-            found[key] = self._kept(
-                drawn, key, (step, state, nested_changes(path), *asked), partial(self._step, last, row, form)
-            )
+            found[key] = self._drawn.get(key, (step, state, nested_changes(path), *asked), partial(self._step, last, row, form))
             if step.is_open and (line := last_line(path)):
                 found[f"last:{key}"] = tag("div", "plan-step", line)
             found |= self._open_questions(step.questions, form)
+        self._drawn.keep(found)
         return found
-
-    def _kept(self, drawn: Drawn, key: str, made_of: tuple[object, ...], draw: Callable[[], Html]) -> Html:
-        """Return a piece, drawn again only if something that it is made of was replaced."""
-        before = drawn.get(key)
-        if before is None or not _are_same(before[0], made_of):
-            before = made_of, draw()
-        self._drawn[key] = before
-        return before[1]
 
     def _rows(self, found: ListedPlan) -> list[tuple[str, Row | Html]]:
         """Return the steps that are listed, with the line for those that are not, each with its key."""
@@ -149,14 +133,7 @@ class PlanPieces:
         rows = [row if isinstance(row, str) else self._step(found, row, form) for _, row in self._rows(found)]
         line = plan_line_html(found)
         closed = self._closed(found.plan.questions, form)
-        if not rows and not closed:
-            return tag("div", "step", tag("div", "step-summary step-flat", line))
-        summary = tag("summary", "step-summary", line)
-        return tag(
-            "div",
-            "step",
-            tag("details", "", summary, joined(closed, *rows), data_fold=found.key, open=form.is_open(found.key, is_open)),
-        )
+        return tag("div", "step", opening_html(line, joined(closed, *rows), found.key, form.is_open(found.key, is_open)))
 
     def _step(self, found: ListedPlan, row: Row, form: Form) -> Html:
         return plan_step_html(found, row, form, self._closed(row[0].questions, form))
@@ -251,7 +228,7 @@ class LiveSteps:
         self._graph = NOTHING
         self._is_stale = True
         self._plans = PlanPieces()
-        self._drawn: dict[str, tuple[StepRecord, str, int, Html]] = {}
+        self._drawn = DrawnPieces()
 
     @staticmethod
     def of(run: Run, event: RunStarted) -> LiveSteps | None:
@@ -279,14 +256,12 @@ class LiveSteps:
         """
 
         def draw(record: StepRecord, status: str) -> Html:
-            before, version = self._drawn.get(record.id), nested.changes(record.id)
-            if before is None or before[0] is not record or before[1:3] != (status, version):
-                before = self._drawn[record.id] = (record, status, version, step_html(record, status, form))
-            return before[3]
+            sources = (record, status, nested.changes(record.id))
+            return self._drawn.get(f"step:{record.id}", sources, partial(step_html, record, status, form))
 
         history = self._plans.history
         drawn = step_pieces(self._run, draw, history.children)
-        self._drawn = {path: one for path, one in self._drawn.items() if f"step:{path}" in drawn}
+        self._drawn.keep(drawn)
         found: dict[str, Html] = {}
         for key, piece in drawn.items():
             path = key.partition(":")[2]

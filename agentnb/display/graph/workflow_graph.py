@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from agentnb.display.graph.graph_folding import Folded, folded
 from agentnb.display.graph.graph_layout import Box, Plan, Wire, label_of, laid_out
 from agentnb.display.markup import NOTHING, Html, joined, tag
+from agentnb.display.parts.step_list import mark_html, state_html
 from agentnb.display.style import kept
 from agentnb.display.texts.labels import clean, counted, first_line, times
-from agentnb.display.texts.step_labels import MARKS, SUBSTITUTED, TONES, about, figures, state_of_step, word_of, words_of
+from agentnb.display.texts.step_labels import SUBSTITUTED, about, figures, state_of_step, words_of
 from agentnb.workflow.graph.declared_graph import WorkflowDefinition, declared_graph
 from agentnb.workflow.graph.graph import EXIT, Graph
 from agentnb.workflow.graph.node_states import NodeState
@@ -32,8 +33,6 @@ LOOK = {  # a frame, and a tint unless other nodes are inside
 """The look of a node in each state."""
 SHAPES = {"condition": "graph-condition", "map": "graph-many", "folded": "graph-many"}
 """The shapes of nodes that are not plain boxes, by kind."""
-ROUTINE = ("", "completed")
-"""States whose word is not shown: their mark says it."""
 GREY = "#808080"
 """The colour of lines: three times as bright or dark as light and dark ground alike."""
 WIDE = 480
@@ -88,10 +87,7 @@ def _node(box: Box, state: NodeState) -> Html:
         return _placed(box.left, box.top, tag("div", "graph-end", "end"), box.width, box.height)
     kind = "graph-block" if node.children else f"graph-node {SHAPES.get(node.kind, '')}".strip()
     status = state_of_step(state, state.status)
-    tone = TONES.get(status, "")
-    mark = tag("span", f"mark {tone}".strip(), MARKS.get(status, MARKS[""]), aria_hidden="true")
-    word = word_of(status)
-    state_word = tag("span", "unseen" if status in ROUTINE else f"step-state {tone}".strip(), word) if word else NOTHING
+    mark, state_word = mark_html(status), state_html(status)
     name = tag("span", "graph-block-name" if node.children else "graph-name", first_line(clean(node.id), 60))
     what, more = words_of(node, state, 60), figures(state)
     counted_as = tag("span", "graph-figures", more) if more else NOTHING

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from agentnb.display.graph.graph_folding import folded
 from agentnb.display.texts.labels import clean, first_line, times
-from agentnb.display.texts.step_labels import MARKS, figures, state_of_step, word_of, words_of
+from agentnb.display.texts.step_labels import figures, mark_of, state_of_step, word_of, words_of
 from agentnb.workflow.graph.declared_graph import WorkflowDefinition, declared_graph
 from agentnb.workflow.graph.graph import EXIT, Edge, Graph, Node
 from agentnb.workflow.graph.node_states import NodeState
@@ -48,8 +48,7 @@ def _node(node: Node, state: NodeState) -> str:
     word = "" if status == "completed" else word_of(status)
     what = words_of(node, state, 60)
     told = [first_line(clean(node.id), 60), what, word, figures(state), first_line(clean(state.error[:10_000]), LINE)]
-    mark = MARKS.get(status, MARKS[""])
-    return f"{mark} {'  '.join(filter(None, told))}"
+    return f"{mark_of(status)} {'  '.join(filter(None, told))}"
 
 
 def _way(edge: Edge, names: Mapping[str, str], state: NodeState) -> str:

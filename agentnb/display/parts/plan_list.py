@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from agentnb.core.plans.plan_history import PlanHistory, PlanProgress
 from agentnb.core.plans.plan_steps import ABORT, BLOCKED, DROPPED, KNOWN, NOOP, NOT_RUN, PASSED, PENDING, TOOL, PlanStep
@@ -14,14 +14,24 @@ from agentnb.display.form import Form
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.parts.begun_runs import begun_html
 from agentnb.display.parts.long_text import Way
-from agentnb.display.parts.results import as_json, traceback_html
-from agentnb.display.parts.step_list import MAX_OUTPUT, MAX_WHOLE, SHORTEST, step_lines, waiting_steps
+from agentnb.display.parts.results import as_text, traceback_html
+from agentnb.display.parts.step_list import (
+    MAX_OUTPUT,
+    MAX_WHOLE,
+    SHORTEST,
+    left_out_told,
+    line_html,
+    look_of,
+    opening_html,
+    output_html,
+    step_lines,
+)
 from agentnb.display.texts.call_labels import argument_words
 from agentnb.display.texts.event_lines import used
-from agentnb.display.texts.labels import clean, counted, cut, duration, first_line
+from agentnb.display.texts.labels import clean, counted, duration, first_line
 from agentnb.display.texts.states import has_ended
-from agentnb.display.texts.step_labels import ASKS, MARKS, TONES, attempts_told, word_of
-from agentnb.workflow.graph.node_states import INTERRUPTED, RETRYING, WAITING, status_of
+from agentnb.display.texts.step_labels import ASKS, attempts_told, mark_of, word_of
+from agentnb.workflow.graph.node_states import INTERRUPTED, RETRYING, WAITING, status_of, waiting_paths
 
 MAX_STEPS = 60
 """Steps of a plan that are listed; of more, the first, the last, and those that failed or are open."""
@@ -46,15 +56,6 @@ _COUNTED = {
     INTERRUPTED: "interrupted",
 }
 """The states that the line of a plan counts, with their words; it has one mark for those that go on."""
-_WORDS = {
-    PENDING: "pending",
-    KNOWN: "has its result already",
-    BLOCKED: "blocked as a repeat",
-    NOT_RUN: "not run",
-    PASSED: "nothing to do",
-}
-_MARKS = {**MARKS, PENDING: MARKS[""], **dict.fromkeys((DROPPED, KNOWN, PASSED, NOT_RUN, BLOCKED), MARKS["skipped"])}
-_TONES = {**TONES, BLOCKED: "warn"}
 _SETTLED = ("completed", PENDING, DROPPED, KNOWN, PASSED, NOT_RUN)
 """The states of the steps that a long list may leave out."""
 Row = tuple[PlanStep, str]
@@ -81,7 +82,7 @@ def listed_plans(history: PlanHistory, run: Run) -> list[ListedPlan]:
 
 
 def _listed(plan: PlanProgress, run: Run, *, waits: bool) -> ListedPlan:
-    waiting = waiting_steps(run) if waits else ()
+    waiting = waiting_paths(run) if waits else ()
     rows = tuple([(step, _state(step, run, waiting)) for step in plan.steps])
     status = plan.status or ("" if plan.steps or plan.asks else ANSWER)
     if plan.is_rejected or (not status and has_ended(run)):
@@ -140,18 +141,12 @@ def _figures(found: ListedPlan) -> str:
 def plan_line_html(found: ListedPlan) -> Html:
     """Return the line of a plan: its state, number, intention and figures."""
     status = "completed" if found.status == ANSWER else found.status
-    tone = _TONES.get(status, "")
-    is_routine = status in ("", "completed")
-    word = _word(status)
-    return tag(
-        "span",
-        "step-line",
-        tag("span", f"mark {tone}".strip(), _MARKS.get(status, MARKS[""]), aria_hidden="true"),
-        " ",
-        tag("span", "step-name", f"Plan {found.plan.number:,}"),
-        joined(" ", tag("span", "", _short(found.plan.intention, 160))) if found.plan.intention else NOTHING,
-        joined(" ", tag("span", "meta", _figures(found))),
-        joined(" ", tag("span", "unseen" if is_routine else f"step-state {tone}".strip(), word)) if word else NOTHING,
+    return line_html(
+        status,
+        ("step-name", f"Plan {found.plan.number:,}"),
+        ("", _short(found.plan.intention, 160)),
+        ("meta", _figures(found)),
+        (look_of(status), word_of(status)),
     )
 
 
@@ -165,28 +160,21 @@ def plan_step_html(found: ListedPlan, row: Row, form: Form, asked: Html = NOTHIN
     body = [*_body(step, key, form), *filter(None, [asked])]
     look = "plan-reason" if body else "plan-reason plan-reason-flat"
     reason = tag("span", look, _short(step.reason, 400)) if step.reason and step.kind == TOOL else NOTHING
-    line = joined(tag("span", "step-line", *_step_line(step, state)), reason)
-    if not body:
-        return tag("div", "step plan-step", tag("div", "step-summary step-flat", line))
-    summary, opened = tag("summary", "step-summary", line), form.is_open(key, form.whole and state == "failed")
-    return tag("div", "step plan-step", tag("details", "", summary, tag("div", "step-body", *body), data_fold=key, open=opened))
+    line = joined(_step_line(step, state), reason)
+    opened, whole = form.is_open(key, form.whole and state == "failed"), tag("div", "step-body", *body) if body else NOTHING
+    return tag("div", "step plan-step", opening_html(line, whole, key, opened))
 
 
-def _step_line(step: PlanStep, state: str) -> Iterator[Html]:
-    tone = _TONES.get(state, "")
-    yield tag("span", f"mark {tone}".strip(), _MARKS.get(state, MARKS[""]), aria_hidden="true")
-    yield words(" ")
-    yield tag("span", "plan-number", str(step.number))
-    yield joined(" ", tag("span", "step-name", name_of(step)))
-    if about := call_words(step):
-        yield joined(" ", tag("span", "plan-args" if step.kind == TOOL else "", about))
-    if told := figures_of(step):
-        yield joined(" ", tag("span", "meta", told))
-    if word := state_word(step, state):
-        loud = f"step-state {tone}" if tone and state != "completed" else "step-words"
-        yield joined(" ", tag("span", "unseen" if state == "completed" and not _lacked(step) else loud, word))
-    if outcome := outcome_of(step, state):
-        yield joined(" ", tag("span", "step-words", outcome))
+def _step_line(step: PlanStep, state: str) -> Html:
+    return line_html(
+        state,
+        ("plan-number", str(step.number)),
+        ("step-name", name_of(step)),
+        ("plan-args" if step.kind == TOOL else "", call_words(step)),
+        ("meta", figures_of(step)),
+        ("step-words" if _lacked(step) and state == "completed" else look_of(state, "step-words"), state_word(step, state)),
+        ("step-words", outcome_of(step, state)),
+    )
 
 
 def name_of(step: PlanStep) -> str:
@@ -220,11 +208,7 @@ def state_word(step: PlanStep, state: str) -> str:
         return f"dropped: same as step {step.same_as}"
     if _lacked(step) and state == "completed":
         return "not called: it lacked arguments"
-    return _word(state)
-
-
-def _word(state: str) -> str:
-    return _WORDS[state] if state in _WORDS else word_of(state)
+    return word_of(state)
 
 
 def _lacked(step: PlanStep) -> bool:
@@ -241,7 +225,7 @@ def outcome_of(step: PlanStep, state: str) -> str:
     given = (
         step.result.get("content") or step.result.get("action") if step.asks and isinstance(step.result, dict) else step.result
     )
-    return f"→ {_short(_as_text(given), LINE)}"
+    return f"→ {_short(as_text(given), LINE)}"
 
 
 def _body(step: PlanStep, key: str, form: Form) -> list[Html]:
@@ -252,20 +236,12 @@ def _body(step: PlanStep, key: str, form: Form) -> list[Html]:
     runs = form.nested(record.id, form.folds) if step.is_open else NOTHING
     runs = runs or begun_html(step.begun)
     given = step.args if step.asks else record.inputs
-    found = [_data(given, most)] if given and step.kind == TOOL else []
+    found = [output_html(given, most)] if given and step.kind == TOOL else []
     found += [tag("div", "why why-bad", words(step.error, most))] if step.error else []
     if step.traceback and step.error:
         found.append(traceback_html(step.traceback, key, Way()))
-    found += [_data(step.result, most)] if step.result not in (None, "", [], {}) else []
+    found += [output_html(step.result, most)] if step.result not in (None, "", [], {}) else []
     return [*found, runs] if runs else found
-
-
-def _data(value: Any, most: int) -> Html:
-    return tag("div", "step-output", words(cut(_as_text(value), most)))
-
-
-def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else as_json(value)
 
 
 def _short(text: str, most: int) -> str:
@@ -274,8 +250,7 @@ def _short(text: str, most: int) -> str:
 
 def left_out_html(left_out: Mapping[str, int]) -> Html:
     """Return the line in place of the steps of a long plan that are not listed."""
-    told = f"… {counted(sum(left_out.values()), 'step')}: {counts_told(left_out)}"
-    return tag("div", "step plan-step", tag("div", "step-summary step-flat quiet", told))
+    return tag("div", "step plan-step", tag("div", "step-summary step-flat quiet", left_out_told(left_out, counts_told)))
 
 
 def plan_lines(history: PlanHistory, run: Run) -> Iterator[str]:
@@ -285,13 +260,13 @@ def plan_lines(history: PlanHistory, run: Run) -> Iterator[str]:
         yield f"  … {counted(earlier, 'earlier plan')}"
     for found in plans:
         status = "completed" if found.status == ANSWER else found.status
-        word = "" if status == "completed" else _word(status)
+        word = "" if status == "completed" else word_of(status)
         told = [f"Plan {found.plan.number:,}", _short(found.plan.intention, 80), word, _figures(found)]
-        yield f"  {_MARKS.get(status, MARKS[''])} {'  '.join(filter(None, told))}"
+        yield f"  {mark_of(status)} {'  '.join(filter(None, told))}"
         rows, after, left_out = shown_rows(found)
         for place, row in enumerate(rows):
             if left_out and place == after:
-                yield f"      … {counted(sum(left_out.values()), 'step')}: {counts_told(left_out)}"
+                yield f"      {left_out_told(left_out, counts_told)}"
             yield f"    {plan_step_line(row)}"
 
 
@@ -302,7 +277,7 @@ def plan_step_line(row: Row) -> str:
     word = "" if state == "completed" and not _lacked(step) else state_word(step, state)
     told = [word, figures_of(step), outcome_of(step, state)]
     reason = f"({_short(step.reason, 80)})" if step.reason and step.kind == TOOL else ""
-    return f"{_MARKS.get(state, MARKS[''])} {step.number} {'  '.join([called, *filter(None, told), *filter(None, [reason])])}"
+    return f"{mark_of(state)} {step.number} {'  '.join([called, *filter(None, told), *filter(None, [reason])])}"
 
 
 def work_lines(run: Run) -> Iterator[str]:

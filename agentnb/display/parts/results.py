@@ -107,7 +107,7 @@ def is_tabular(record: CallRecord) -> bool:
 
 def _argument(name: str, value: Any, way: Way) -> Html:
     label = tag("span", "tool-argument-name", words(name))
-    text = value if isinstance(value, str) else as_json(value)
+    text = as_text(value)
     if len(text) <= LONGEST_ON_ITS_LINE and "\n" not in text:
         return tag("div", "tool-argument", label, " ", tag("code", "tool-code", words(text)))
     return tag("div", "tool-argument", label, long_html(text, way))
@@ -119,6 +119,11 @@ def as_json(value: Any) -> str:
         return pretty(value)
     except (TypeError, ValueError, RecursionError):
         return repr(value)
+
+
+def as_text(value: Any) -> str:
+    """Return a text as it is, and any other value as JSON."""
+    return value if isinstance(value, str) else as_json(value)
 
 
 def _blocks(result: ToolResult, way: Way, pictures: bool, kind: str) -> Iterator[Html]:

@@ -18,11 +18,11 @@ from agentnb.display.markdown.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.parts.begun_runs import begun_html
 from agentnb.display.parts.long_text import Way
-from agentnb.display.parts.results import as_json, traceback_html
+from agentnb.display.parts.results import as_text, traceback_html
 from agentnb.display.texts.labels import clean, counted, cut, duration, first_line, times
 from agentnb.display.texts.notebook_commands import in_notebook
-from agentnb.display.texts.step_labels import KINDS, MARKS, TONES, attempts_told, counts, name_of_step, state_of_step, word_of
-from agentnb.workflow.graph.node_states import INTERRUPTED, status_of, step_records, waiting_paths
+from agentnb.display.texts.step_labels import KINDS, TONES, attempts_told, counts, mark_of, name_of_step, state_of_step, word_of
+from agentnb.workflow.graph.node_states import INTERRUPTED, status_of, waiting_paths
 
 MAX_STEPS = 60
 """Steps that are listed; of more, the last, and those that failed or are open."""
@@ -50,12 +50,12 @@ class Listed(NamedTuple):
 
 def has_steps(run: Run) -> bool:
     """Return whether the run worked in steps, as those of workflows and of other orchestrators do."""
-    return run.kind != "agent" and not run.rounds and bool(step_records(run))
+    return run.kind != "agent" and not run.rounds and bool(run.step_records)
 
 
 def shown_records(run: Run, hidden: Collection[str] = ()) -> dict[str, StepRecord]:
     """Return the steps that did something, by path: gotos only lead elsewhere. ``hidden``: paths to leave out."""
-    return {path: one for path, one in step_records(run).items() if one.kind != "goto" and path not in hidden}
+    return {path: one for path, one in run.step_records.items() if one.kind != "goto" and path not in hidden}
 
 
 def listed(run: Run, hidden: Collection[str] = ()) -> Listed:
@@ -71,11 +71,6 @@ def listed(run: Run, hidden: Collection[str] = ()) -> Listed:
     if not run.should_continue and left_out["running"]:
         left_out[INTERRUPTED] += left_out.pop("running")
     return Listed(tuple(_nested(records, [path for path in records if path in chosen])), +left_out, FIRST)
-
-
-def waiting_steps(run: Run) -> set[str]:
-    """Return the steps that wait for the person."""
-    return waiting_paths(run)
 
 
 def _nested(records: Mapping[str, StepRecord], paths: list[str]) -> Iterator[str]:
@@ -94,18 +89,27 @@ def _nested(records: Mapping[str, StepRecord], paths: list[str]) -> Iterator[str
 
 def step_pieces(run: Run, draw: Callable[[StepRecord, str], Html], hidden: Collection[str] = ()) -> dict[str, Html]:
     """Return the listed steps by their keys, in order. ``draw`` makes the HTML of a step with its status."""
-    found, shown = listed(run, hidden), {}
-    records, waits = shown_records(run), waiting_steps(run)
-    for place, path in enumerate(found.paths):
-        if place == found.after and found.left_out:
-            shown["steps:more"] = _left_out(found.left_out)
-        shown[f"step:{path}"] = draw(records[path], status_of(records[path], run, waits))
+    shown: dict[str, Html] = {}
+    for row in _rows(run, hidden):
+        if isinstance(row, str):
+            shown["steps:more"] = tag("div", "step step-summary quiet", row)
+        else:
+            shown[f"step:{row[0].id}"] = draw(*row)
     return shown
 
 
-def _left_out(left_out: Mapping[str, int]) -> Html:
-    told = f"… {counted(sum(left_out.values()), 'step')}: {counts(left_out)}"
-    return tag("div", "step step-summary quiet", told)
+def _rows(run: Run, hidden: Collection[str]) -> Iterator[tuple[StepRecord, str] | str]:
+    """Yield the listed steps, each with its status, and the words in place of those left out."""
+    found, records, waits = listed(run, hidden), shown_records(run), waiting_paths(run)
+    for place, path in enumerate(found.paths):
+        if place == found.after and found.left_out:
+            yield left_out_told(found.left_out, counts)
+        yield records[path], status_of(records[path], run, waits)
+
+
+def left_out_told(left_out: Mapping[str, int], told: Callable[[Mapping[str, int]], str]) -> str:
+    """Return the words in place of steps that are not listed. ``told`` words their numbers by state."""
+    return f"… {counted(sum(left_out.values()), 'step')}: {told(left_out)}"
 
 
 def begun_by_steps(run: Run) -> dict[str, list[NestedStart]]:
@@ -123,23 +127,50 @@ def tracebacks_of_steps(run: Run) -> dict[str, str]:
     return {call.step: call.record.traceback for call in run.step_calls if call.record.traceback}
 
 
+def mark_html(state: str) -> Html:
+    """Return the mark of a state, in its tone."""
+    return tag("span", f"mark {TONES.get(state, '')}".strip(), mark_of(state), aria_hidden="true")
+
+
+def look_of(state: str, toneless: str = "step-state") -> str:
+    """Return the classes of the word for a state: unseen where the mark says it. ``toneless``: that of a quiet state."""
+    if state in ("", "completed"):
+        return "unseen"
+    return f"step-state {TONES[state]}" if state in TONES else toneless
+
+
+def state_html(state: str) -> Html:
+    """Return the word for a state, in its tone; nothing for a state without a word."""
+    word = word_of(state)
+    return tag("span", look_of(state), word) if word else NOTHING
+
+
+def line_html(state: str, *pieces: tuple[str, str]) -> Html:
+    """Return a line: the mark of the state, and each text with its classes; empty texts are left out."""
+    shown = [joined(" ", tag("span", look, text)) for look, text in pieces if text]
+    return tag("span", "step-line", mark_html(state), *shown)
+
+
+def opening_html(line: Html, body: Html, key: str, is_open: bool) -> Html:
+    """Return a line that opens to its body, under the key of its fold; without a body, the line alone."""
+    if not body:
+        return tag("div", "step-summary step-flat", line)
+    return tag("details", "", tag("summary", "step-summary", line), body, data_fold=key, open=is_open)
+
+
 def step_html(record: StepRecord, status: str, form: Form, begun: Sequence[NestedStart] = (), traceback: str = "") -> Html:
     """Return a step on one line, which opens to what it did.
 
     ``begun``: the runs that its tool began, as the log lists them; ``traceback``: of its tool's code.
     """
-    line = tag("span", "step-line", *_line(record, status))
+    line = _line(record, status)
     body = _body(record, form, begun)
     if traceback and record.error:
         body.insert(1, traceback_html(traceback, f"step:{record.id}", Way()))
     key = f"step:{record.id}"
-    if not body:
-        shown = tag("div", "step-summary step-flat", line)
-    else:
-        summary = tag("summary", "step-summary", line)
-        opened = form.is_open(key, status == "failed" and form.whole)
-        shown = tag("details", "", summary, tag("div", "step-body", *body), data_fold=key, open=opened)
-    return tag("div", "step", indented(record.id, shown))
+    opened = form.is_open(key, status == "failed" and form.whole)
+    whole = tag("div", "step-body", *body) if body else NOTHING
+    return tag("div", "step", indented(record.id, opening_html(line, whole, key, opened)))
 
 
 def indented(path: str, html: Html) -> Html:
@@ -148,21 +179,21 @@ def indented(path: str, html: Html) -> Html:
     return Html(f'<div style="margin-left:{margin}px">{html}</div>') if margin else html
 
 
-def _line(record: StepRecord, status: str) -> Iterator[Html]:
-    status = state_of_step(record, status)
-    tone = TONES.get(status, "")
-    yield tag("span", f"mark {tone}".strip(), MARKS.get(status, MARKS[""]), aria_hidden="true")
-    yield words(" ")
-    yield tag("span", "step-name", first_line(clean(name_of_step(record)), 80))
-    if about := about_record(record):
-        yield joined(" ", tag("span", "step-words", first_line(about, 120)))
-    if told := figures_of(record):
-        yield joined(" ", tag("span", "meta", told))
-    is_routine = status == "completed"
-    word = word_of(status)
-    yield joined(" ", tag("span", "unseen" if is_routine else f"step-state {tone}".strip(), word)) if word else NOTHING
-    if record.error and status != "completed" and record.kind not in BLOCKS:
-        yield joined(" ", tag("span", "step-words", first_line(clean(record.error[:10_000]), 160)))
+def _line(record: StepRecord, status: str) -> Html:
+    state = state_of_step(record, status)
+    return line_html(
+        state,
+        ("step-name", first_line(clean(name_of_step(record)), 80)),
+        ("step-words", first_line(about_record(record), 120)),
+        ("meta", figures_of(record)),
+        (look_of(state), word_of(state)),
+        ("step-words", _error_of(record, state, 160)),
+    )
+
+
+def _error_of(record: StepRecord, state: str, most: int) -> str:
+    """Return the error of a step on a line; empty if a substitute mended it, or if it is that of a step inside."""
+    return "" if state == "completed" or record.kind in BLOCKS else first_line(clean(record.error[:10_000]), most)
 
 
 def about_record(record: StepRecord) -> str:
@@ -202,18 +233,18 @@ def _body(record: StepRecord, form: Form, begun: Sequence[NestedStart]) -> list[
 def _output(output: Any, kind: str, most: int, form: Form) -> Html:
     if kind == "agent" and isinstance(output, str):
         return tag("div", "text", markdown_html(output.strip(), most))
-    text = output if isinstance(output, str) else as_json(output)
-    return tag("div", "step-output", words(cut(text, most)))
+    return output_html(output, most)
+
+
+def output_html(value: Any, most: int) -> Html:
+    """Return what a step outputs, or is given."""
+    return tag("div", "step-output", words(cut(as_text(value), most)))
 
 
 def step_lines(run: Run, hidden: Collection[str] = ()) -> Iterator[str]:
     """Yield the listed steps as lines of text."""
-    found = listed(run, hidden)
-    records, waits = shown_records(run), waiting_steps(run)
-    for place, path in enumerate(found.paths):
-        if place == found.after and found.left_out:
-            yield f"  … {counted(sum(found.left_out.values()), 'step')}: {counts(found.left_out)}"
-        yield step_line(records[path], status_of(records[path], run, waits))
+    for row in _rows(run, hidden):
+        yield f"  {row}" if isinstance(row, str) else step_line(*row)
 
 
 def step_line(record: StepRecord, status: str) -> str:
@@ -221,8 +252,7 @@ def step_line(record: StepRecord, status: str) -> str:
     status = state_of_step(record, status)
     name = first_line(clean(name_of_step(record)), 60)
     word = "" if status == "completed" else word_of(status) or status
-    error = "" if status == "completed" or record.kind in BLOCKS else first_line(clean(record.error[:10_000]), 110)
     figures = "" if status == "skipped" else figures_of(record)
-    told = [first_line(about_record(record), 60), word, figures, error]
+    told = [first_line(about_record(record), 60), word, figures, _error_of(record, status, 110)]
     margin = "  " * min(record.id.count("/"), 6)
-    return f"  {margin}{MARKS.get(status, MARKS[''])} {'  '.join([name, *filter(None, told)])}"
+    return f"  {margin}{mark_of(status)} {'  '.join([name, *filter(None, told)])}"

@@ -12,7 +12,7 @@ from agentnb.core.todos import TODO_TOOL
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.parts.begun_runs import begun_html
 from agentnb.display.parts.data_table import table_size
-from agentnb.display.parts.results import arguments_html, as_json, given, is_pictured, is_tabular, printed_html, result_html
+from agentnb.display.parts.results import arguments_html, as_text, given, is_pictured, is_tabular, printed_html, result_html
 from agentnb.display.texts import call_labels, labels
 
 LONGEST_TITLE = 80
@@ -230,11 +230,8 @@ def _category(record: CallRecord, effects: Collection[str] | None) -> str:
 
 def _details(record: CallRecord) -> tuple[str, ...]:
     """Return each argument on a line of its own."""
-    lines = []
-    for name, value in given(record).items():
-        text = value if isinstance(value, str) else as_json(value)
-        lines.append(labels.first_line(labels.clean(f"{name}: {text}"), MAX_IN_LINE))
-    return tuple(lines)
+    lines = [f"{name}: {as_text(value)}" for name, value in given(record).items()]
+    return tuple([labels.first_line(labels.clean(line), MAX_IN_LINE) for line in lines])
 
 
 def _fits(record: CallRecord) -> bool:

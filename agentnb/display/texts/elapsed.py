@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from agentnb.core.log.events import AnyEvent, RoundFinished, RunFinished, RunRecovered, RunStarted
@@ -19,14 +18,12 @@ class Elapsed:
     that limit is shown.
     """
 
-    def __init__(self, events: Iterable[AnyEvent] = ()) -> None:
+    def __init__(self) -> None:
         self._since: datetime | None = None
         self._rounds = 0.0
         self._holds = False
         self._wait_state = WaitState()
         self._held_at: datetime | None = None
-        for event in events:
-            self.take(event)
 
     def take(self, event: AnyEvent) -> None:
         """Record an event."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agentnb.core.plans.plan_history import GENERATION
-from agentnb.core.plans.plan_steps import ASKING, CALL
+from agentnb.core.plans.plan_steps import ASKING, BLOCKED, CALL, DROPPED, KNOWN, NOT_RUN, PASSED, PENDING
 from agentnb.core.run.work_records import StepRecord
 from agentnb.display.texts.labels import clean, counted, first_line, times
 from agentnb.display.texts.states import STEP_STATES
@@ -26,8 +26,9 @@ MARKS = {
     "interrupted": "■",
     "skipped": "⊘",
     SUBSTITUTED: "▲",
+    **dict.fromkeys((DROPPED, KNOWN, PASSED, NOT_RUN, BLOCKED), "⊘"),
 }
-"""The mark of each state, as runs and todos have them."""
+"""The mark of each state, as runs and todos have them; the last ones are those of plans."""
 TONES = {
     "running": "active",
     "waiting": "asking",
@@ -37,8 +38,19 @@ TONES = {
     "cancelled": "warn",
     "interrupted": "warn",
     SUBSTITUTED: "warn",
+    BLOCKED: "warn",
 }
 """The tone of each state; others are quiet."""
+WORDS = {
+    **STEP_STATES,
+    SUBSTITUTED: SUBSTITUTE,
+    PENDING: "pending",
+    KNOWN: "has its result already",
+    BLOCKED: "blocked as a repeat",
+    NOT_RUN: "not run",
+    PASSED: "nothing to do",
+}
+"""The word for each state in which a step is shown, of a workflow or a plan."""
 KINDS = {"condition": "if", "human": "asks you:", "folded": ""}
 """The words for kinds of steps that read better than their own."""
 ASKS = "asks you"
@@ -69,7 +81,12 @@ def state_of_step(state: NodeState | StepRecord, status: str) -> str:
 
 def word_of(state: str) -> str:
     """Return the word for a state in which a step is shown; empty of one that has not begun."""
-    return SUBSTITUTE if state == SUBSTITUTED else STEP_STATES.get(state, "")
+    return WORDS.get(state, "")
+
+
+def mark_of(state: str) -> str:
+    """Return the mark of a state; of an unknown one, that of a step that has not begun."""
+    return MARKS.get(state, MARKS[""])
 
 
 def about(node: Node, longest: int = LONGEST) -> str:

@@ -25,12 +25,13 @@ from agentnb.models.providers.serialization import (
     checked,
     count,
     encode,
+    fields_before,
     joined,
     known_fields,
     lasting,
     left_out,
     made_of,
-    made_once,
+    made_of_all,
     object_of,
     parameters,
     read_arguments,
@@ -78,9 +79,7 @@ def body(model: str, request: Request, options: Options) -> bytes:
     messages = request.messages
     if not request.tools and (called := _called(messages)):
         request = replace(request, tools=called, settings={**request.settings, "tool_choice": "none"})
-    head = partial(_head, model, request, options)
-    of = (model, options, request.system, request.tools, request.settings)
-    start = made_once(messages, (NAME, "head"), of, head)
+    start = fields_before(NAME, _head, model, request, options)
     sees = options.images is not False
     cached = options.cache != "no"
     at, last = lasting(messages)
@@ -90,7 +89,7 @@ def body(model: str, request: Request, options: Options) -> bytes:
         message = messages[index]
         marked = len((last if index == at else message).parts)
         fragments.append(_fragment(message, sees=sees, mark=_mark(options) if cached else None, marked=marked))
-    return b'%b,"messages":[%b]}' % (start[:-1], joined(fragments))
+    return b'%b,"messages":[%b]}' % (start, joined(fragments))
 
 
 def _head(model: str, request: Request, options: Options) -> bytes:
@@ -113,9 +112,8 @@ def _head(model: str, request: Request, options: Options) -> bytes:
 
 def _called(messages: Sequence[Message]) -> tuple[ToolSpec, ...]:
     """Return the tools that were called: the API wants tools in a conversation with tool calls, even if none may be called."""
-    last = len(messages) - 1
-    names = made_of(messages, (NAME, "called"), _names, last)
-    return tuple([ToolSpec(name) for name in dict.fromkeys(chain(*names, _names(messages[last])))])
+    names = made_of_all(messages, (NAME, "called"), _names)
+    return tuple([ToolSpec(name) for name in dict.fromkeys(chain(*names))])
 
 
 def _names(message: Message) -> tuple[str, ...]:
@@ -321,7 +319,7 @@ class AnthropicReading:
             return Text(told) if told else None
         if kind == "tool_use":
             given = read_arguments(told) if told else block.get("input", {})
-            own = {key: value for key, value in block.items() if key not in _OWN_KEYS and value is not None}
+            own = {key: value for key, value in known_fields(block).items() if key not in _OWN_KEYS}
             return ToolCall(block.get("name", ""), given, block.get("id", ""), {NAME: own} if own else None)
         if kind == "thinking":
             return Thinking(told, {NAME: {**block, "thinking": told}})

@@ -12,7 +12,7 @@ from agentnb.core.request import Request, ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.models.model import Reply
 from agentnb.models.options import Options
-from agentnb.models.provider import COMMON_OPTIONS, PART, CutOff, Provider, ProviderError, Refused
+from agentnb.models.provider import COMMON_OPTIONS, PART, CutOff, Provider, ProviderError, Refused, reported
 from agentnb.models.providers.serialization import (
     WITHOUT_RESULT,
     arguments_of,
@@ -20,11 +20,12 @@ from agentnb.models.providers.serialization import (
     count,
     data_url,
     encode,
+    fields_before,
     in_words,
     joined,
+    known_fields,
     left_out,
-    made_of,
-    made_once,
+    made_of_all,
     object_of,
     parameters,
     read_arguments,
@@ -58,16 +59,12 @@ def body(model: str, request: Request, options: Options, *, minimal: bool = Fals
 
     ``minimal``: only the fields that every server knows.
     """
-    head = partial(_head, model, request, options, minimal)
-    messages = request.messages
-    of = (model, options, request.system, request.tools, request.settings, minimal)
-    start = made_once(messages, (NAME, "head"), of, head)
+    start = fields_before(NAME, _head, model, request, options, minimal)
     own, sees, echo = OTHERS if minimal else NAME, options.images is not False, options.echo
     make = partial(_fragment, own=own, sees=sees, echo=echo)
-    last = len(messages) - 1
-    fragments = made_of(messages, (NAME, own, sees, echo), make, last)
+    fragments = made_of_all(request.messages, (NAME, own, sees, echo), make)
     system = encode({"role": "system", "content": request.system}) if request.system else b""
-    return b'%b,"messages":[%b]}' % (start[:-1], joined([system, *fragments, make(messages[last])]))
+    return b'%b,"messages":[%b]}' % (start, joined([system, *fragments]))
 
 
 def _head(model: str, request: Request, options: Options, minimal: bool) -> bytes:
@@ -92,7 +89,7 @@ def _head(model: str, request: Request, options: Options, minimal: bool) -> byte
         "stop": list(options.stop) or None,
         "response_format": schema_format(options.output_schema),
     }
-    return encode(fields | {key: value for key, value in given.items() if value is not None})
+    return encode(fields | known_fields(given))
 
 
 def _function(tool: ToolSpec) -> dict[str, Any]:
@@ -194,7 +191,7 @@ class OpenAIReading:
     def take(self, chunk: Any) -> Iterable[ReplyDelta]:
         """Read a chunk of the stream, and return its deltas."""
         if chunk.get("error"):
-            raise Refused(_provider_error(chunk["error"]))
+            raise Refused(reported(chunk["error"]))
         if chunk.get("usage"):
             self._usage = chunk["usage"]
         if not self._metadata:
@@ -250,7 +247,7 @@ class OpenAIReading:
             self._by_index[index] = call
         call["id"] = call["id"] or call_id or ""
         call["name"] = call["name"] or function.get("name") or ""
-        own = {key: value for key, value in fragment.items() if key not in _OWN_KEYS and value is not None}
+        own = {key: value for key, value in known_fields(fragment).items() if key not in _OWN_KEYS}
         self.unshown += PART * len(own)
         call["own"] |= own
         given = function.get("arguments")
@@ -296,12 +293,6 @@ def _plain(content: Any) -> str:
         texts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
         return "".join(words(text) for text in texts if text is not None)
     return content if isinstance(content, str) else ""
-
-
-def _provider_error(error: Any) -> ProviderError:
-    """Return the details of an error that a server sent in place of a reply."""
-    told = error if isinstance(error, dict) else {"message": error}
-    return ProviderError(None, str(told.get("code") or told.get("type") or ""), str(told.get("message") or ""), {})
 
 
 def _begins_another(call: dict[str, Any], function: dict[str, Any]) -> bool:

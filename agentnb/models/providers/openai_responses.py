@@ -11,7 +11,7 @@ from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolC
 from agentnb.core.request import Request
 from agentnb.models.model import Reply
 from agentnb.models.options import Options
-from agentnb.models.provider import COMMON_OPTIONS, PART, CutOff, Provider, ProviderError, Refused, sealed_length
+from agentnb.models.provider import COMMON_OPTIONS, PART, CutOff, Provider, Refused, reported, sealed_length
 from agentnb.models.providers.openai import OWN_URL, OpenAISdk, read_usage, takes_schema
 from agentnb.models.providers.serialization import (
     WITHOUT_RESULT,
@@ -19,11 +19,12 @@ from agentnb.models.providers.serialization import (
     checked,
     data_url,
     encode,
+    fields_before,
     in_words,
     joined,
+    known_fields,
     left_out,
-    made_of,
-    made_once,
+    made_of_all,
     object_of,
     parameters,
     read_arguments,
@@ -47,15 +48,10 @@ BETWEEN_THOUGHTS = "\n\n"
 
 def body(model: str, request: Request, options: Options) -> bytes:
     """Return the request as JSON. In a conversation, each message and the fields before the messages are encoded once."""
-    head = partial(_head, model, request, options)
-    messages = request.messages
-    of = (model, options, request.system, request.tools, request.settings)
-    start = made_once(messages, (NAME, "head"), of, head)
+    start = fields_before(NAME, _head, model, request, options)
     sees = options.images is not False
-    make = partial(_fragment, sees=sees)
-    last = len(messages) - 1
-    fragments = made_of(messages, (NAME, sees), make, last)
-    return b'%b,"input":[%b]}' % (start[:-1], joined([*fragments, make(messages[last])]))
+    fragments = made_of_all(request.messages, (NAME, sees), partial(_fragment, sees=sees))
+    return b'%b,"input":[%b]}' % (start, joined(fragments))
 
 
 def _head(model: str, request: Request, options: Options) -> bytes:
@@ -91,7 +87,7 @@ def _head(model: str, request: Request, options: Options) -> bytes:
         "reasoning": _reasoning(options) or None,
         "text": _text_format(options.output_schema),
     }
-    return encode(fields | {key: value for key, value in given.items() if value is not None})
+    return encode(fields | known_fields(given))
 
 
 def _reasoning(options: Options) -> dict[str, str]:
@@ -183,11 +179,9 @@ class ResponsesReading:
             self._response = chunk["response"]
         elif kind == "response.failed":
             error = (chunk.get("response") or {}).get("error") or {}
-            raise Refused(
-                ProviderError(None, str(error.get("code") or ""), str(error.get("message") or "the reply failed"), {})
-            )
+            raise Refused(reported({"message": "the reply failed", **known_fields(error)}))
         elif kind == "error":
-            raise Refused(ProviderError(None, str(chunk.get("code") or ""), str(chunk.get("message") or ""), {}))
+            raise Refused(reported({**chunk, "type": ""}))  # its type is only that of the event
         return ()
 
     def reply(self) -> Reply:
@@ -237,15 +231,11 @@ def _parts_of(item: dict[str, Any]) -> list[AnyPart]:
         return [ToolCall(item.get("name") or "", read_arguments(item.get("arguments") or ""), item.get("call_id") or "")]
     if kind == "reasoning":
         told = [one.get("text") or "" for field in ("summary", "content") for one in item.get(field) or ()]
-        # Without its encrypted content the API could not look it up: nothing is stored there.
-        own = {NAME: {key: value for key, value in _set(item).items() if key != "status"}}
+        # The API takes no fields without a value, nor the status. Without its encrypted content it could not look it up:
+        # nothing is stored there.
+        own = {NAME: {key: value for key, value in known_fields(item).items() if key != "status"}}
         return [Thinking(BETWEEN_THOUGHTS.join(told), own if item.get("encrypted_content") else None)]
-    return [Text("", {NAME: _set(item)})]
-
-
-def _set(item: dict[str, Any]) -> dict[str, Any]:
-    """Return the item as it can be sent back: the API takes no fields without a value, nor the status of reasoning."""
-    return {key: value for key, value in item.items() if value is not None}
+    return [Text("", {NAME: known_fields(item)})]
 
 
 def as_stream(whole: Any) -> list[Any]:

@@ -6,15 +6,17 @@ import base64
 import re
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from agentnb.core.messages import AnyPart, Image, Message, Text, ToolCall, encodable_data
-from agentnb.core.request import Sent, ToolSpec
+from agentnb.core.request import Request, Sent, ToolSpec
 from agentnb.core.schema.nesting import bounded, bounded_metadata, is_too_deep
 from agentnb.models.model import Reply
+from agentnb.models.options import Options
 
 T = TypeVar("T")
 
@@ -156,9 +158,20 @@ def made_of(messages: Sequence[Message], form: Any, make: Callable[[Message], T]
     return [make(message) for message in messages[:stop]]
 
 
-def made_once(messages: Sequence[Message], form: Any, of: tuple[Any, ...], make: Callable[[], T]) -> T:
-    """Return the result of ``make``; in a conversation, it is cached as long as ``of``, which it depends on, stays the same."""
-    return messages.once(form, of, make) if isinstance(messages, Sent) else make()
+def made_of_all(messages: Sequence[Message], form: Any, make: Callable[[Message], T]) -> list[T]:
+    """Return ``make`` of each message; in a conversation, each result but the last is cached."""
+    last = len(messages) - 1
+    return [*made_of(messages, form, make, last), make(messages[last])]
+
+
+def fields_before(name: str, make: Callable[..., bytes], model: str, request: Request, options: Options, *more: Any) -> bytes:
+    """Return the beginning of a request, up to its messages: ``make`` returns the fields before them, as a JSON object.
+
+    In a conversation, it is cached as long as what ``make`` is given stays the same. ``name``: that of the provider.
+    """
+    head, sent = partial(make, model, request, options, *more), request.messages
+    of = (model, options, request.system, request.tools, request.settings, *more)
+    return (sent.once((name, "head"), of, head) if isinstance(sent, Sent) else head())[:-1]
 
 
 def lasting(messages: Sequence[Message]) -> tuple[int, Message]:

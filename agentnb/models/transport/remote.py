@@ -26,7 +26,7 @@ from agentnb.models.capabilities import Capabilities
 from agentnb.models.estimate import about, with_estimates
 from agentnb.models.model import Reply, Retry, StreamItem, Unshown
 from agentnb.models.options import Options, named
-from agentnb.models.provider import CutOff, Provider, ProviderError, Refused
+from agentnb.models.provider import CutOff, Provider, Refused, reported
 from agentnb.models.transport.bounded_body import MAX_PIECE, TooMuch
 from agentnb.models.transport.connections import Endpoint, client_of, limiter_of
 from agentnb.models.transport.failure import Failure, Refusal, broken_connection, failure, readable, wait_longer, words_of
@@ -232,8 +232,7 @@ def _whole(told: Any, provider: Provider) -> Sequence[Any]:
     if not isinstance(told, dict):
         raise NoReply(_kind_of(told))
     if (error := told.get("error")) and not any(told.get(key) for key in WHOLE):
-        named = error if isinstance(error, dict) else {}
-        raise Refused(ProviderError(None, str(named.get("code") or named.get("type") or ""), words_of(error), {}))
+        raise Refused(reported(error)._replace(message=words_of(error)))
     if not any(key in told for key in WHOLE):
         raise NoReply(f"other JSON ({words_of(told)})")
     return provider.as_stream(told)
