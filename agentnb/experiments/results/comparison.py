@@ -188,7 +188,7 @@ class Comparison:
 
     @property
     def tasks(self) -> int:
-        """Tasks with a known value in both variants; of too few clusters these."""
+        """Tasks with a known value in both variants."""
         return self.analysis.tasks
 
     @cached_property
@@ -297,8 +297,7 @@ class Comparison:
     def missing(self) -> str:
         """Why there is no number; empty if there is one."""
         if isinstance(self.analysis, TooFewTasks):
-            what = "clusters" if self._clusters else "tasks"
-            told = f"{self.analysis.tasks} {what} are paired: {self.analysis.required} are needed for a number"
+            told = f"{self.analysis.counted} are paired: {self.analysis.required} are needed for a number"
             return f"{told}. {self.missing_values:,} values are missing" if self.missing_values else f"{told}. {_SAME_TASKS}"
         if self.is_identical:
             if self.also_differs:
