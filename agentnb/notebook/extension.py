@@ -25,7 +25,7 @@ from agentnb.display.texts.states import is_going_on
 from agentnb.errors import AgentnbError
 from agentnb.experiments.design import Design
 from agentnb.experiments.pilot import Pilot
-from agentnb.experiments.results.comparison import Comparison
+from agentnb.experiments.results.comparison import Comparison, Comparisons
 from agentnb.experiments.results.results import Results
 from agentnb.experiments.running.control import Progress
 from agentnb.experiments.running.live import LiveExperiment
@@ -65,6 +65,11 @@ LOG_SECONDS = 2.0
 """Seconds in which runs that are left end their logs: Jupyter ends a kernel 2.5 s after it has announced that."""
 VIEWS: tuple[tuple[type, Callable[[Any], str], Callable[[Any], str]], ...] = (
     (Comparison, comparison_html, comparison_text),
+    (
+        Comparisons,
+        lambda several: "".join(map(comparison_html, several)),
+        lambda several: "\n\n".join(map(comparison_text, several)),
+    ),
     (Design, design_html, design_text),
     (LiveExperiment, lambda live: progress_html(live.progress), lambda live: progress_text(live.progress)),
     (Pilot, pilot_html, pilot_text),

@@ -335,6 +335,10 @@ class Comparison:
         return "\n".join(comparison_lines(self))
 
 
+class Comparisons(list[Comparison]):
+    """Comparisons of the same results: a notebook shows each."""
+
+
 Limits: TypeAlias = tuple[float, float] | None
 
 
@@ -389,7 +393,8 @@ def compare(
         raise SettingsError("Two variants are compared", f"Name two of them: {', '.join(source.variants)}")
     several = [of_variants(other, source.variants[0]) for other in others]
     adjusted = adjust_holm([one.p_value for one in several])
-    return [replace(one, family=len(several), p_adjusted=p_value) for one, p_value in zip(several, adjusted, strict=True)]
+    family = len(several)
+    return Comparisons([replace(one, family=family, p_adjusted=value) for one, value in zip(several, adjusted, strict=True)])
 
 
 def _of_runs(arms: RecordedArms, names: tuple[str, str], limits: Limits) -> Comparison:
