@@ -100,7 +100,7 @@ FETCH = Case(fetch, "fetch", "address", "https://docs.python.org/{}")
 
 def others(count: int) -> dict[str, str]:
     """Rules about tools that the agent does not call."""
-    return {f"tool{number}": "ask" for number in range(count)}
+    return {f"write_file(other{number}/**)": "ask" for number in range(count)}
 
 
 def commands(count: int, verdicts: tuple[str, ...] = ("allow",)) -> dict[str, str]:
