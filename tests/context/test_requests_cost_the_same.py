@@ -5,13 +5,11 @@ The runs are those of the benchmark that measures it; here it is counted, so tha
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
+from benchmark_scripts import load_benchmark
 
 from agentnb.context import request_builder as conversation_module
 from agentnb.context import truncation
@@ -23,17 +21,7 @@ from agentnb.tools.read_result import SPEC
 EARLY, LATE, AROUND = 50, 500, 30
 
 
-def benchmark() -> ModuleType:
-    """``benchmarks/requests.py``, which is no module of ours and has the name of somebody else's."""
-    path = Path(__file__).parents[2] / "benchmarks" / "requests.py"
-    found = importlib.util.spec_from_file_location("benchmarks_requests", path)
-    assert found is not None and found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
-    return module
-
-
-BENCH = benchmark()
+BENCH = load_benchmark("requests")
 SETTINGS: dict[str, Any] = BENCH.SETTINGS
 
 

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections import Counter
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from benchmark_scripts import load_benchmark
 
 from agentnb import label, save_trace
 from agentnb.models.simulated.personas import FAULTS
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "followed.py"
-
-
-def benchmark() -> ModuleType:
-    found = importlib.util.spec_from_file_location("benchmarks_followed", SCRIPT)
-    assert found is not None and found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules[found.name] = module
-    found.loader.exec_module(module)
-    return module
-
-
-BENCH = benchmark()
+BENCH = load_benchmark("followed")
 
 
 def test_the_ledger_agrees_with_each_persona_about_each_kind_of_guidance(subtests: pytest.Subtests) -> None:

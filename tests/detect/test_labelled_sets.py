@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
+from benchmark_scripts import load_benchmark
 
 from agentnb import examples
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "detectors.py"
 EXAMPLES = Path(examples.__file__).parent
 COLUMNS = "run_id,repetition,label_kind,confidence,primary,file,run_selector\n"
 ROWS = [
@@ -25,16 +22,7 @@ ROWS = [
 ]
 
 
-def benchmark() -> ModuleType:
-    found = importlib.util.spec_from_file_location("benchmarks_detectors", SCRIPT)
-    assert found is not None and found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules[found.name] = module
-    found.loader.exec_module(module)
-    return module
-
-
-BENCH = benchmark()
+BENCH = load_benchmark("detectors")
 
 
 def labelled(folder: Path, rows: Sequence[str] = ROWS) -> Path:
@@ -102,7 +90,7 @@ def test_without_labelled_traces_it_says_what_to_give(tmp_path: Path, subtests: 
 
 
 def test_make_scores_says_what_to_give() -> None:
-    root = SCRIPT.parents[1]
+    root = Path(__file__).parents[2]
     said = subprocess.run(["make", "-n", "scores", "TRACES=a folder"], cwd=root, capture_output=True, text=True, check=True)
     assert 'benchmarks/detectors.py "a folder"' in said.stdout
 

@@ -194,7 +194,8 @@ def _errors(schema: Any, value: Any, *, formats: bool = False) -> list[Validatio
             raise UnusableSchema("its schema takes too many steps to check this")
         if checker.validator.is_valid(value):
             return []
-        return None if takes_too_long(schema, value, MAX_STEPS_OF_VALUE) else [*checker.validator.iter_errors(value)]
+        is_slow = checker.is_quick and takes_too_long(schema, value, MAX_STEPS_OF_VALUE)  # of others this is known by now
+        return None if is_slow else [*checker.validator.iter_errors(value)]
     except (ValueError, TypeError) as error:  # a log from elsewhere may hold anything as its schema
         raise _unusable(error) from error
 

@@ -70,9 +70,7 @@ def _verdict(comparison: Comparison) -> str:
     if comparison.missing or not isinstance(analysis, Difference):
         return f"{comparison.missing}."
     more = comparison.a if analysis.value > 0 else comparison.b
-    among = "no difference" if isinstance(comparison.of_completed, Difference) else "too few to tell"
-    rests = f", which rests on runs that hit a limit or failed (among completed runs: {among})"
-    rests = rests if comparison.rests_on_incomplete else ""
+    rests = _ground(comparison) if comparison.rests_on_incomplete else ""
     if analysis.interval is None:
         if analysis.value == 0:
             return f"None of the {analysis.tasks} paired tasks differs.{_exceptions(analysis)}"
@@ -82,6 +80,11 @@ def _verdict(comparison: Comparison) -> str:
         return f"A difference is shown{rests}: {comparison.primary} is higher with {more!r}."
     adjusted = f" after adjusting for {comparison.family} comparisons" if comparison.p_adjusted is not None else ""
     return f"No difference is shown{adjusted}.{_detectable(comparison)}"
+
+
+def _ground(comparison: Comparison) -> str:
+    among = "no difference" if isinstance(comparison.of_completed, Difference) else "too few to tell"
+    return f", which rests on runs that hit a limit or failed (among completed runs: {among})"
 
 
 def states_of(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
