@@ -29,7 +29,7 @@ from agentnb.core.log.events import TextDelta, ThinkingDelta
 from agentnb.core.messages import Text, Thinking, ToolCall
 from agentnb.models.options import Options
 from agentnb.models.provider import CutOff
-from agentnb.models.providers.openai import MAX_LOOKS, as_stream
+from agentnb.models.providers.chat_chunks import MAX_LOOKS, as_stream
 from agentnb.models.providers.serialization import read_arguments
 from agentnb.testing.requests import rules_chat
 
@@ -250,7 +250,7 @@ def test_pieces_are_not_read_again_and_again(monkeypatch: pytest.MonkeyPatch) ->
         looked.append(len(text))
         return read_arguments(text)
 
-    monkeypatch.setattr("agentnb.models.providers.openai.read_arguments", counting)
+    monkeypatch.setattr("agentnb.models.providers.chat_chunks.read_arguments", counting)
     for piece in ("x", "{", "}", "}{"):
         looked.clear()
         fragments = [fragment(0, "a", "add", text) for text in ('{"a": "', *list(piece) * 500, '"}')]

@@ -32,7 +32,7 @@ from agentnb.core.log.events import TextDelta, ThinkingDelta
 from agentnb.core.messages import Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.usage import Usage
 from agentnb.models.provider import CutOff, Refused
-from agentnb.models.providers.openai import as_stream
+from agentnb.models.providers.chat_chunks import as_stream
 from agentnb.models.providers.serialization import left_out, words_for
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from functools import partial
 
 from agentnb.models.provider import COMMON_OPTIONS, Provider
-from agentnb.models.providers.openai import OTHERS, OpenAIReading, OpenAISdk, as_stream, body
+from agentnb.models.providers.chat_chunks import ChatReading, as_stream
+from agentnb.models.providers.openai import OTHERS, OpenAISdk, body
 
 OPTIONS = COMMON_OPTIONS | {"effort", "temperature", "seed", "echo"}
 
@@ -17,7 +18,7 @@ COMPATIBLE = Provider(
     sdk=OpenAISdk(),
     path="/chat/completions",
     body=partial(body, minimal=True),
-    reading=partial(OpenAIReading, own=OTHERS),
+    reading=partial(ChatReading, own=OTHERS),
     as_stream=as_stream,
     options=OPTIONS,
     needs_key=False,

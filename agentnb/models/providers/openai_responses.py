@@ -12,7 +12,8 @@ from agentnb.core.request import Request
 from agentnb.models.model import Reply
 from agentnb.models.options import Options
 from agentnb.models.provider import COMMON_OPTIONS, PART, CutOff, Provider, Refused, reported, sealed_length
-from agentnb.models.providers.openai import OWN_URL, OpenAISdk, read_usage, takes_schema
+from agentnb.models.providers.chat_chunks import read_usage
+from agentnb.models.providers.openai import OWN_URL, OpenAISdk, takes_schema
 from agentnb.models.providers.serialization import (
     WITHOUT_RESULT,
     arguments_of,
