@@ -14,50 +14,89 @@ from agentnb.models.providers.serialization import (
     checked,
     count,
     known_fields,
+    mended_arguments,
     object_of,
     read_arguments,
     without_half_call,
     words,
 )
+from agentnb.models.transport.failure import said_in
 
 THINKING_FIELDS = ("reasoning_content", "reasoning")
 """Fields in which servers send a model's thinking."""
+TAGS = ("think", "thinking")
+"""Tags around thinking that comes within the text."""
+FAILED = frozenset({"error", "network_error", "insufficient_system_resource"})
+"""Finish reasons of servers that could not finish: OpenRouter's, Zhipu's and DeepSeek's."""
 MAX_LOOKS = 50
 """Most checks whether a call is complete, for servers that separate calls in no other way."""
+MAX_STRAYS = 1000
+"""Most fragments without any mark that are tried at other calls than the last one."""
+MAX_BLANK = 1000
+"""Most blank characters before a tag."""
+ARGUMENTS_MENDED = "arguments_mended"
+"""Metadata key for arguments that were no plain JSON object: the call's name and what was odd."""
+CACHED = ("cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens")
+"""Fields of other servers for the tokens read from a cache: Kimi's, DeepSeek's, LiteLLM's."""
 _OWN_KEYS = frozenset({"index", "id", "type", "function"})
 
 
 class ChatReading:
-    """A reply being read from its chunks. ``own``: the key of its server's fields in the metadata of parts."""
+    """A reply being read from its chunks.
 
-    def __init__(self, *, own: str) -> None:
+    ``own``: the key of its server's fields in the metadata of parts; ``tags``: whether thinking comes in tags at the start of
+    the text.
+    """
+
+    def __init__(self, *, own: str, tags: bool = False) -> None:
         self._own = own
         self._text: list[str] = []
         self._thinking: list[str] = []
         self._thinking_field = ""
+        self._tag: str | None = "" if tags else None
+        """The tag that is open; empty where one may follow, None where none is looked for."""
+        self._is_tagged = False
+        self._held = ""
+        """Text that may turn out to be part of a tag."""
         self._index: Any = None
         self._calls: list[dict[str, Any]] = []
         self._by_index: dict[Any, dict[str, Any]] = {}
-        self._usage: Any = None
+        self._strays: list[tuple[dict[str, Any], int, int]] = []
+        """Fragments without any mark behind several open calls: their call, and their places in it and in their chunk."""
+        self._several_open = False
+        self._usage: dict[str, Any] = {}
         self._finish = ""
         self._refused = False
+        self._without_choices: dict[str, Any] = {}
         self.unshown = 0
         self._metadata: dict[str, Any] = {}
 
+    @property
+    def ended(self) -> bool:
+        """Whether the server has finished the reply; only its usage may follow."""
+        return bool(self._finish)
+
     def take(self, chunk: Any) -> Iterable[ReplyDelta]:
         """Read a chunk of the stream, and return its deltas."""
-        if chunk.get("error"):
-            raise Refused(reported(chunk["error"]))
-        if chunk.get("usage"):
-            self._usage = chunk["usage"]
+        choice = self._choice(chunk.get("choices"))
+        if error := chunk.get("error") or choice.get("error"):
+            raise Refused(reported(error))
+        if usage := chunk.get("usage") or choice.get("usage"):
+            self._count(usage)
         if not self._metadata:
             self._metadata = {key: chunk[key] for key in ("id", "model") if chunk.get(key)}
-        choice = self._choice(chunk.get("choices"))
-        self._finish = choice.get("finish_reason") or self._finish
+        if not choice:
+            self._other(chunk)
+            return ()
         delta = choice.get("delta")
         if isinstance(delta, str):
             delta = {"content": delta}
-        return self._delta(delta) if isinstance(delta, dict) else ()
+        told = self._delta(delta) if isinstance(delta, dict) else []
+        if finish := choice.get("finish_reason"):
+            self._finish = finish
+            if self._held:
+                self._say_held(self._held, told)
+        return told
 
     def _choice(self, choices: Any) -> dict[str, Any]:
         """Return the reply's new part. If a server sends several replies, though not requested, the first one counts."""
@@ -70,31 +109,91 @@ class ChatReading:
                     return choice
         return {}
 
-    def _delta(self, delta: dict[str, Any]) -> Iterable[ReplyDelta]:
+    def _other(self, chunk: dict[str, Any]) -> None:
+        """Read a chunk without a part of the reply: usage in Groq's place, or an error, in whatever form."""
+        if usage := object_of(chunk.get("x_groq")).get("usage"):
+            self._count(usage)
+        if chunk.get("object") == "error":
+            raise Refused(reported(chunk))
+        if "choices" not in chunk and "usage" not in chunk:
+            self._without_choices = chunk
+
+    def _count(self, usage: Any) -> None:
+        """Keep the counts; a later one replaces an earlier one, unless it is zero."""
+        self._usage |= {key: value for key, value in known_fields(usage).items() if value or key not in self._usage}
+
+    def _delta(self, delta: dict[str, Any]) -> list[ReplyDelta]:
         told: list[ReplyDelta] = []
         for field in THINKING_FIELDS:
             if (thought := delta.get(field)) and isinstance(thought, str):
                 self._thinking_field = field
-                self._thinking.append(thought)
-                told.append(ThinkingDelta(thought))
+                self._say(thought, told, thought=True)
                 break
-        for field in ("content", "refusal"):
-            if text := _plain(delta.get(field)):
-                self._refused = self._refused or field == "refusal"
-                self._text.append(text)
-                told.append(TextDelta(text))
-        for fragment in delta.get("tool_calls") or ():
-            if isinstance(fragment, dict):
-                self._call_fragment(fragment)
+        content = delta.get("content")
+        if content and isinstance(content, list):
+            if thought := "".join(map(_thought, content)):
+                self._say(thought, told, thought=True)
+            content = _plain(content)
+        if content and isinstance(content, str):
+            if self._tag is None:
+                self._text.append(content)
+                told.append(TextDelta(content))
+            else:
+                self._say_untagged(content, told)
+        if (refusal := delta.get("refusal")) and (refusal := _plain(refusal)):
+            self._refused = True
+            self._say(refusal, told)
+        if fragments := delta.get("tool_calls"):
+            for place, fragment in enumerate([fragments] if isinstance(fragments, dict) else fragments):
+                if isinstance(fragment, dict):
+                    self._call_fragment(fragment, place)
+        if isinstance(function := delta.get("function_call"), dict):  # the API's former field
+            self._call_fragment({"index": "function_call", "function": function}, 0)
         return told
 
-    def _call_fragment(self, fragment: dict[str, Any]) -> None:
-        index, call_id = fragment.get("index"), fragment.get("id")
+    def _say(self, text: str, told: list[ReplyDelta], *, thought: bool = False) -> None:
+        (self._thinking if thought else self._text).append(text)
+        told.append(ThinkingDelta(text) if thought else TextDelta(text))
+
+    def _say_untagged(self, text: str, told: list[ReplyDelta]) -> None:
+        """Say text that may begin with thinking in tags, except its end if that may be part of a tag."""
+        held = self._held + text
+        while held:
+            if self._tag:
+                closing = f"</{self._tag}>"
+                thought, closed, rest = held.partition(closing)
+                if not closed:
+                    thought, rest = _before_part_of(closing, held)
+                if thought := thought if self._thinking else thought.lstrip():
+                    self._say(thought, told, thought=True)
+                self._held = held = rest
+                if not closed:
+                    return
+                self._tag = ""
+            begun = held.lstrip()
+            tag = next((tag for tag in TAGS if begun.startswith(f"<{tag}>")), "")
+            if tag:
+                self._tag, self._is_tagged, held = tag, True, begun[len(tag) + 2 :]
+            elif any(f"<{tag}>".startswith(begun) for tag in TAGS) and len(held) <= MAX_BLANK:
+                self._held = held
+                return
+            else:
+                self._say_held(held, told)
+                return
+
+    def _say_held(self, held: str, told: list[ReplyDelta]) -> None:
+        """Say text that is no part of a tag; no more tags are looked for. Blanks behind a tag are no text."""
+        if text := held.lstrip() if self._is_tagged and not self._tag else held:
+            self._say(text, told, thought=bool(self._tag))
+        self._tag, self._held = None, ""
+
+    def _call_fragment(self, fragment: dict[str, Any], place: int) -> None:
+        index, call_id, function = fragment.get("index"), fragment.get("id"), object_of(fragment.get("function"))
         if type(call_id) is int:
             call_id = str(call_id)
-        function = fragment.get("function") or {}
         call = self._begun(index, call_id, function)
         if call is None or _begins_another(call, function):
+            self._several_open = self._several_open or (bool(self._calls) and not _is_whole(self._calls[-1]))
             call = {"id": call_id or "", "name": "", "pieces": [], "given": None, "own": {}, "looks": 0, "end": ""}
             self._calls.append(call)
             self.unshown += PART
@@ -108,6 +207,8 @@ class ChatReading:
         call["own"] |= own
         given = function.get("arguments")
         if isinstance(given, str):
+            if self._several_open and index is None and not call_id:
+                self._strays.append((call, len(call["pieces"]), place))
             call["pieces"].append(given)
             self.unshown += len(given)
             call["end"] = given.rstrip()[-1:] or call["end"]
@@ -115,32 +216,92 @@ class ChatReading:
             call["given"] = given
 
     def _begun(self, index: Any, call_id: Any, function: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the call that this fragment may continue. Some servers give all calls one index, or no index, or no id."""
-        if index is not None:
-            call = self._by_index.get(index)
-            if call is None or not call_id or call["id"] in ("", call_id):
-                return call
-        if call_id:
-            return next((one for one in self._calls if one["id"] == call_id), None)
+        """Return the call that this fragment may continue. Some servers give all calls one index, or no index, or no id.
+
+        A call that is known by its index goes on under an id that changes, unless a name begins another.
+        """
+        call = self._by_index.get(index) if index is not None else None
+        if call is not None and (not call_id or call["id"] in ("", call_id)):
+            return call
+        name = function.get("name")
+        if call_id and (call is not None or index is None or not name):
+            known = next((one for one in self._calls if one["id"] == call_id), None)
+            if known is not None:
+                return known
+        if call is not None:
+            return call if not name or _goes_on(call, function) else None
         # Without an index and an id, a name starts a new call.
-        return self._calls[-1] if self._calls and not function.get("name") else None
+        if name or not self._calls:
+            return None
+        last = self._calls[-1]
+        if index is None and not call_id:
+            return last
+        return last if _goes_on(last, function) else None
 
     def reply(self) -> Reply:
         """Return the whole reply."""
-        if not self._finish:
-            raise CutOff
+        if not self._finish or self._finish in FAILED:
+            self._raise_failed()
         parts: list[AnyPart] = []
         if thought := "".join(self._thinking):
-            parts.append(Thinking(thought, {self._own: self._thinking_field}))
+            parts.append(Thinking(thought, {self._own: self._thinking_field} if self._thinking_field else None))
         if text := "".join(self._text):
             parts.append(Text(text))
+        if self._strays:
+            self._give_strays()
+        mended: list[str] = []
         half: dict[str, str] = {}
-        whole = (*parts, *(_read_call(call, self._own) for call in self._calls))
+        whole = (*parts, *(_read_call(call, self._own, mended) for call in self._calls))
         if self._finish == "length":
             ended = bool(self._calls) and (self._calls[-1]["end"] == "}" or self._calls[-1]["given"] is not None)
             whole, half = without_half_call(whole, ended=ended)
+        metadata = self._metadata | half | ({ARGUMENTS_MENDED: mended} if mended else {})
         stop_reason = "refusal" if self._refused else self._finish
-        return checked(Reply(Message("assistant", whole), read_usage(self._usage), stop_reason, self._metadata | half))
+        return checked(Reply(Message("assistant", whole), read_usage(self._usage), stop_reason, metadata))
+
+    def _raise_failed(self) -> None:
+        if self._finish or said_in(self._without_choices):
+            raise Refused(reported(self._without_choices or {"code": self._finish}))
+        raise CutOff
+
+    def _give_strays(self) -> None:
+        """Give fragments without any mark to other open calls than the last, where only then all arguments can be read."""
+        texts = ["".join(call["pieces"]) for call in self._calls]
+        if all(map(_is_object, texts)) or len(self._strays) > MAX_STRAYS:
+            return
+        strays = [(place, call["pieces"][at]) for call, at, place in self._strays]
+        for call, at, _ in self._strays:
+            call["pieces"][at] = ""
+        own = ["".join(call["pieces"]) for call in self._calls]
+        free = [number for number, text in enumerate(own) if not _is_object(text)]
+        for choose in (_at_its_place, _first_open, _in_turn):
+            tried = list(own)
+            for number, (place, text) in enumerate(strays):
+                tried[choose(tried, free, number, place)] += text
+            if all(map(_is_object, tried)):
+                texts = tried
+                break
+        for call, text in zip(self._calls, texts, strict=True):
+            call["pieces"] = [text]
+
+
+def _at_its_place(texts: list[str], free: list[int], number: int, place: int) -> int:
+    return free[min(place, len(free) - 1)]
+
+
+def _first_open(texts: list[str], free: list[int], number: int, place: int) -> int:
+    return next((one for one in free if not _is_object(texts[one])), free[-1])
+
+
+def _in_turn(texts: list[str], free: list[int], number: int, place: int) -> int:
+    return free[number % len(free)]
+
+
+def _before_part_of(tag: str, text: str) -> tuple[str, str]:
+    """Return the text, and apart from it the end of it that may begin the tag."""
+    most = min(len(tag) - 1, len(text))
+    length = next((length for length in range(most, 0, -1) if tag.startswith(text[-length:])), 0)
+    return text[: len(text) - length], text[len(text) - length :]
 
 
 def _plain(content: Any) -> str:
@@ -151,19 +312,34 @@ def _plain(content: Any) -> str:
     return content if isinstance(content, str) else ""
 
 
+def _thought(part: Any) -> str:
+    """Return the thinking in a part of the content, as Mistral sends it."""
+    return _plain(part.get("thinking")) if isinstance(part, dict) and part.get("type") == "thinking" else ""
+
+
 def _begins_another(call: dict[str, Any], function: dict[str, Any]) -> bool:
     """Return whether the fragment starts a new call, despite the same index or id: by another name, or after the call's end.
 
     A repeated name alone proves nothing: some servers repeat it with each fragment.
     """
-    name, given = function.get("name"), function.get("arguments")
+    name = function.get("name")
     if not name or not call["name"]:
         return False
-    if name != call["name"]:
-        return True
-    if not given or (isinstance(given, str) and not given.lstrip().startswith("{")):
+    return name != call["name"] or (_begins(function) and _is_whole(call))
+
+
+def _begins(function: dict[str, Any]) -> bool:
+    """Return whether the fragment has the beginning of arguments."""
+    given = function.get("arguments")
+    return given.lstrip().startswith("{") if isinstance(given, str) else bool(given)
+
+
+def _goes_on(call: dict[str, Any], function: dict[str, Any]) -> bool:
+    """Return whether the fragment, which has another mark than the call, can only be the rest of its arguments."""
+    name, given = function.get("name"), function.get("arguments")
+    if not isinstance(given, str) or not given.strip() or name not in (None, "", call["name"]) or _is_whole(call):
         return False
-    return _is_whole(call)
+    return not (_begins(function) if call["end"] else name)
 
 
 def _is_whole(call: dict[str, Any]) -> bool:
@@ -175,8 +351,14 @@ def _is_whole(call: dict[str, Any]) -> bool:
     return isinstance(read_arguments("".join(call["pieces"])), dict)
 
 
-def _read_call(call: dict[str, Any], own: str) -> ToolCall:
-    given = call["given"] if call["given"] is not None else read_arguments("".join(call["pieces"]))
+def _is_object(text: str) -> bool:
+    return text[-1:] in ("", "}", "\n", " ") and isinstance(read_arguments(text), dict)
+
+
+def _read_call(call: dict[str, Any], own: str, mended: list[str]) -> ToolCall:
+    given, odd = mended_arguments("".join(call["pieces"]) if call["given"] is None else call["given"])
+    if odd:
+        mended.append(f"{call['name']}: {odd}")
     return ToolCall(call["name"], given, call["id"], {own: call["own"]} if call["own"] else None)
 
 
@@ -194,7 +376,7 @@ def read_usage(reported: Any) -> Usage:
     return Usage(
         input=count(reported.get("prompt_tokens", reported.get("input_tokens"))),
         output=count(reported.get("completion_tokens", reported.get("output_tokens"))),
-        cache_read=count(of_input.get("cached_tokens")),
+        cache_read=count(of_input.get("cached_tokens", next(filter(None, map(reported.get, CACHED)), None))),
         cache_write=count(of_input.get("cache_write_tokens")),
         reasoning=count(of_output.get("reasoning_tokens")),
     )

@@ -68,6 +68,8 @@ TLS = re.compile(r"\bSSL|certificate", re.IGNORECASE)
 CERTIFICATE = re.compile("certificate", re.IGNORECASE)
 PLAIN_HTTP = re.compile("WRONG_VERSION_NUMBER|RECORD_LAYER|HTTP_REQUEST|wrong version number|record layer failure")
 """Messages of the TLS library for a server that seems to speak plain HTTP."""
+WORDS = ("message", "error", "detail", "msg", "error_message", "errorMessage", "errors", "Message", "reason", "title")
+"""Fields of an error that hold its words."""
 MARKUP = re.compile(r"<(script|style)\b.*?(</\1>|$)|<!--.*?(-->|$)|<[^<>]{0,500}>", re.IGNORECASE | re.DOTALL)
 """The parts of a web page that are not its text."""
 TRANSIENT = frozenset({"rate limit", "timeout", "trouble"})
@@ -286,12 +288,20 @@ def _place(location: str, url: str | None) -> str:
 
 def words_of(body: object) -> str:
     """Return the message in the body of an error, whatever form the server or gateway uses; empty if there is none."""
+    return said_in(body) or (str(dict(body)) if isinstance(body, Mapping) and body else "")
+
+
+def said_in(body: object) -> str:
+    """Return the words of an error in one of the fields that servers use; empty if there are none.
+
+    A gateway's own words are followed by those of the server behind it.
+    """
     body = body[0] if isinstance(body, list) and body else body
     if isinstance(body, Mapping):
-        for field in ("message", "error", "detail", "msg", "error_message", "title"):
-            if body.get(field) and (told := words_of(body[field])):
-                return told
-        return str(dict(body)) if body else ""
+        words = next(filter(None, (said_in(body.get(field)) for field in WORDS)), "")
+        behind = body.get("metadata")
+        inner = said_in(behind.get("raw")) if isinstance(behind, Mapping) else ""
+        return f"{words}: {inner}" if inner and words else words or inner
     if not isinstance(body, str):
         return "" if body is None or isinstance(body, list) else str(body)
     text = body[: 100 * MAX_OF_A_MESSAGE]
