@@ -37,6 +37,7 @@ from __future__ import annotations
 import os
 import re
 import threading
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -50,11 +51,15 @@ import platformdirs
 from agentnb.advice import Install, NameOne, Plain, SetKey
 from agentnb.errors import SettingsError, near
 
-KEY_VARIABLES = {
-    "anthropic": "ANTHROPIC_API_KEY",
-    "openai": "OPENAI_API_KEY",
-    "openai-responses": "OPENAI_API_KEY",
-}
+_ROWS: dict[str, Any] = tomllib.loads((Path(__file__).parent / "models" / "providers" / "servers.toml").read_text("utf-8"))
+REFUSALS: list[dict[str, Any]] = _ROWS.pop("refusal")
+"""Words of refusals that name a trait of a server."""
+SERVERS: dict[str, dict[str, Any]] = {name: row for name, row in _ROWS.items() if "refused" not in row}
+"""The servers of models by name: address, variable of the key, traits."""
+REFUSED_SERVERS: dict[str, dict[str, str]] = {name: row for name, row in _ROWS.items() if "refused" in row}
+"""Names of servers that cannot be used, with the reason."""
+
+KEY_VARIABLES: dict[str, str] = {name: row["key"] for name, row in SERVERS.items() if "key" in row}
 """The variable that holds the key of each provider."""
 TOOL_KEY_VARIABLES = {"github": "GITHUB_TOKEN"}
 """The variable that holds the key of each service that built-in tools call, by the group of these tools."""
@@ -62,13 +67,7 @@ KEY_NAMES = {**KEY_VARIABLES, **TOOL_KEY_VARIABLES}
 """The variable of each key that has a short name."""
 _USUAL_VARIABLES = tuple(dict.fromkeys(KEY_NAMES.values()))
 
-URL_VARIABLES = {
-    "anthropic": "ANTHROPIC_BASE_URL",
-    "openai": "OPENAI_BASE_URL",
-    "openai-responses": "OPENAI_BASE_URL",
-    "ollama": "OLLAMA_HOST",
-    "compatible": "AGENTNB_COMPATIBLE_URL",
-}
+URL_VARIABLES: dict[str, str] = {name: row["url_variable"] for name, row in SERVERS.items() if "url_variable" in row}
 """The variable that holds the URL of each provider's models."""
 
 _FOLDER_VARIABLES = (
