@@ -59,6 +59,4 @@ def learn(server: str, trait: str, value: Any) -> None:
 
 def named_in(refusal: str, but: Collection[str] = ()) -> tuple[str, Any] | None:
     """Return the trait that the words of a refusal name, and its value; None if they name none besides these."""
-    return next(
-        ((trait, value) for words, trait, value in _refusals if trait not in but and words.search(refusal)), None
-    )
+    return next(((trait, value) for words, trait, value in _refusals if trait not in but and words.search(refusal)), None)
