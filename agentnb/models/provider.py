@@ -33,6 +33,10 @@ class Reading(Protocol):
     def unshown(self) -> int:
         """How many characters came that no delta has shown: arguments of calls and what else is kept, `PART` for each part."""
 
+    @property
+    def ended(self) -> bool:
+        """Whether the server has finished the reply: what may still come is its usage, and the end of the stream."""
+
     def take(self, chunk: Any) -> Iterable[ReplyDelta]:
         """Read the next chunk, as plain data, and return the deltas to show. Chunks of unknown kinds are ignored."""
 
@@ -53,12 +57,6 @@ class ProviderError(NamedTuple):
     """The type or code, in the provider's words."""
     message: str
     headers: Mapping[str, str]
-
-
-def reported(error: Any) -> ProviderError:
-    """Return the details of an error that a server sent in place of a reply."""
-    told = error if isinstance(error, dict) else {"message": error}
-    return ProviderError(None, str(told.get("code") or told.get("type") or ""), str(told.get("message") or ""), {})
 
 
 class Refused(Exception):

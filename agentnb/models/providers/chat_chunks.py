@@ -9,7 +9,7 @@ from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
 from agentnb.core.messages import AnyPart, Message, Text, Thinking, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.models.model import Reply
-from agentnb.models.provider import PART, CutOff, Refused, reported
+from agentnb.models.provider import PART, CutOff, Refused
 from agentnb.models.providers.serialization import (
     checked,
     count,
@@ -20,7 +20,7 @@ from agentnb.models.providers.serialization import (
     without_half_call,
     words,
 )
-from agentnb.models.transport.failure import said_in
+from agentnb.models.transport.failure import reported, said_in
 
 THINKING_FIELDS = ("reasoning_content", "reasoning")
 """Fields in which servers send a model's thinking."""

@@ -26,10 +26,19 @@ from agentnb.models.capabilities import Capabilities
 from agentnb.models.estimate import about, with_estimates
 from agentnb.models.model import Reply, Retry, StreamItem, Unshown
 from agentnb.models.options import Options, named
-from agentnb.models.provider import CutOff, Provider, Refused, reported
+from agentnb.models.provider import CutOff, Provider, Reading, Refused
 from agentnb.models.transport.bounded_body import MAX_PIECE, TooMuch
 from agentnb.models.transport.connections import Endpoint, client_of, limiter_of
-from agentnb.models.transport.failure import Failure, Refusal, broken_connection, failure, readable, wait_longer, words_of
+from agentnb.models.transport.failure import (
+    Failure,
+    Refusal,
+    broken_connection,
+    failure,
+    readable,
+    reported,
+    wait_longer,
+    words_of,
+)
 from agentnb.models.transport.idle_timeout import IdleTimeout, until_idle
 from agentnb.models.transport.retry import AttemptFailed, RetryPolicy, with_retries
 
@@ -139,20 +148,25 @@ class RemoteModel:
     async def _attempt(self, body: bytes) -> AsyncGenerator[ReplyDelta | Unshown | Reply]:
         reading, told = self._provider.reading(), 0
         try:
-            async with aclosing(self._chunks(body)) as all_chunks, aclosing(self._in_time(all_chunks)) as chunks:
-                async for chunk in chunks:
-                    for delta in reading.take(chunk):
-                        yield delta
-                    if (unshown := reading.unshown) >= told + WORTH_COUNTING:
-                        yield Unshown(unshown - told)
-                        told = unshown
+            try:
+                async with aclosing(self._chunks(body)) as all_chunks, aclosing(self._in_time(all_chunks, reading)) as chunks:
+                    async for chunk in chunks:
+                        for delta in reading.take(chunk):
+                            yield delta
+                        if (unshown := reading.unshown) >= told + WORTH_COUNTING:
+                            yield Unshown(unshown - told)
+                            told = unshown
+            except Exception as error:
+                # A reply that is whole is paid for, however its stream ends; an error that the server reports stays one.
+                if not reading.ended or not _is_of_the_way(error):
+                    raise
             reply = reading.reply()
         except Exception as error:
             raise AttemptFailed(failure_of(error, self._provider, self._endpoint, self.model)) from error
         yield reply
 
-    def _in_time(self, chunks: AsyncGenerator[Any]) -> AsyncGenerator[Any]:
-        return until_idle(chunks, self.options.longest_stall)
+    def _in_time(self, chunks: AsyncGenerator[Any], reading: Reading) -> AsyncGenerator[Any]:
+        return until_idle(chunks, self.options.longest_stall, lambda: reading.ended)
 
     async def _chunks(self, body: bytes) -> AsyncGenerator[Any]:
         """Yield the chunks of the reply as plain data. The library's ``create`` would walk the whole history first."""
@@ -328,6 +342,15 @@ def _broken_reply(error: Exception, provider: Provider, endpoint: Endpoint) -> F
         what = f"{provider.name}: the response is not a reply ({readable(f'{type(error).__name__}: {error}')})"
         return Failure(BrokenReply(what, "Try again; or is it another kind of server?"), transient=True)
     return None
+
+
+def _is_of_the_way(error: Exception) -> bool:
+    """Return whether the error is one of the connection, or of bytes that are no chunk."""
+    import httpx2
+
+    if isinstance(error, IdleTimeout | ValueError) or _is_called(error, "APIConnectionError"):
+        return True
+    return any(isinstance(cause, httpx2.HTTPError | httpx2.StreamError | OSError) for cause in _causes(error))
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
