@@ -41,7 +41,7 @@ async def until_idle(
     """
     clock, left, progress = asyncio.get_running_loop().time, seconds, Progress()
     while True:
-        asked = clock()
+        asked, left = clock(), min(left, AFTER_THE_END) if ended() else left
         try:
             async with asyncio.timeout(left) as limit:
                 chunk = await anext(chunks, ENDED)
@@ -52,8 +52,6 @@ async def until_idle(
         if chunk is ENDED:
             return
         left = seconds if progress.is_made_by(chunk) else left - (clock() - asked)
-        if ended():
-            left = min(left, AFTER_THE_END)
         if left <= 0:
             raise IdleTimeout(seconds)
         yield chunk

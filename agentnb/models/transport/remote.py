@@ -245,8 +245,9 @@ def _whole(told: Any, provider: Provider) -> Sequence[Any]:
     """Return a reply that came whole as the chunks of a stream; raise `Refused` or `NoReply` if something else came."""
     if not isinstance(told, dict):
         raise NoReply(_kind_of(told))
-    if (error := told.get("error")) and not any(told.get(key) for key in WHOLE):
-        raise Refused(reported(error)._replace(message=words_of(error)))
+    error = told.get("error") or (told if told.get("object") == "error" else None)
+    if error and not any(told.get(key) for key in WHOLE):
+        raise Refused(reported(error))
     if not any(key in told for key in WHOLE):
         raise NoReply(f"other JSON ({words_of(told)})")
     return provider.as_stream(told)
