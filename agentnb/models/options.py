@@ -22,6 +22,8 @@ WORDS = {"cache": ("5m", "1h", "no"), "system": PLACES_OF_SYSTEM, "length_limit"
 """Options that have one of these words as value."""
 OF_TRAITS = ("alternating", "system", "tools", "stream_options", "length_limit", "think_tags")
 """Options that are traits of the server."""
+LEAST = {"max_tokens": 1, "seed": 0, "retries": 0, "timeout": 0.001, "stall": 0.001, "temperature": 0}
+"""Options that are numbers of at least this value."""
 UNNAMED = frozenset({"output_schema", "traits", "server"})
 """Options that no name has."""
 NUMBER = re.compile("[1-9][0-9]{0,8}")
@@ -113,14 +115,7 @@ class Options:
             raise SettingsError(f"thinking={shown(self.thinking)} is unknown", "It is off, adaptive, or a number of tokens")
         if "" in self.stop:
             raise SettingsError("stop= is blank", "Give the text at which a reply should end")
-        for name, least in (
-            ("max_tokens", 1),
-            ("seed", 0),
-            ("retries", 0),
-            ("timeout", 0.001),
-            ("stall", 0.001),
-            ("temperature", 0),
-        ):
+        for name, least in LEAST.items():
             value = getattr(self, name)
             if value is not None and not least <= value < math.inf:
                 raise SettingsError(f"{name}={value} cannot be", f"Give a number of {least} or more")

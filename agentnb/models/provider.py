@@ -10,7 +10,7 @@ from agentnb.core.log.events import ReplyDelta
 from agentnb.core.request import Request
 from agentnb.models.model import Reply
 from agentnb.models.options import Options
-from agentnb.models.traits import Traits
+from agentnb.models.traits import USUAL, Traits
 from agentnb.settings import Key
 
 PART = 100
@@ -34,6 +34,10 @@ class Reading(Protocol):
     def unshown(self) -> int:
         """How many characters came that no delta has shown: arguments of calls and what else is kept, `PART` for each part."""
 
+    @property
+    def ended(self) -> bool:
+        """Whether the server has finished the reply: what may still come is its usage, and the end of the stream."""
+
     def take(self, chunk: Any) -> Iterable[ReplyDelta]:
         """Read the next chunk, as plain data, and return the deltas to show. Chunks of unknown kinds are ignored."""
 
@@ -56,12 +60,6 @@ class ProviderError(NamedTuple):
     headers: Mapping[str, str]
     body: Any = None
     """The whole body of the error: some servers name the field that they refuse apart from the message."""
-
-
-def reported(error: Any) -> ProviderError:
-    """Return the details of an error that a server sent in place of a reply."""
-    told = error if isinstance(error, dict) else {"message": error}
-    return ProviderError(None, str(told.get("code") or told.get("type") or ""), str(told.get("message") or ""), {})
 
 
 class Refused(Exception):
@@ -108,7 +106,7 @@ class Provider:
     """Whether its own server holds a model to this JSON Schema of answers; another server may leave out the tools then."""
     thinks_by_budget: bool = False
     """Whether requests can set a number of tokens for thinking."""
-    traits: Traits = Traits()
+    traits: Traits = USUAL
     url: str | None = None
     """URL of its server, if its library does not know it."""
     own_url: str | None = None

@@ -281,11 +281,8 @@ def _taken_apart(model: str) -> tuple[str, str, Given]:
         raise UnknownModel(
             "That is a key, and no name of a model", SetKey("NAME", lead="Delete it from the cell, and type it in")
         )
-    if provider in settings.REFUSED_SERVERS:
-        raise UnknownModel(
-            f"{provider}: cannot be used: {{refused}}".format(**settings.REFUSED_SERVERS[provider]),
-            settings.REFUSED_SERVERS[provider]["instead"],
-        )
+    if refused := settings.REFUSED_SERVERS.get(provider):
+        raise UnknownModel(f"{provider}: cannot be used: {refused['refused']}", refused["instead"])
     if provider not in PROVIDERS:
         raise UnknownModel(f"There is no model {called!r}", _how_to_name(called, provider))
     if not colon or not name:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from agentnb import settings
@@ -39,7 +39,7 @@ class Traits:
     """Whether thinking comes in tags at the start of the text."""
 
 
-NAMES = frozenset(field.name for field in fields(Traits))
+USUAL = Traits()
 PLACES_OF_SYSTEM = ("anywhere", "first", "user")
 LIMITS = ("max_tokens", "max_completion_tokens")
 _refusals = [(re.compile(row["words"], re.IGNORECASE), row["trait"], row["value"]) for row in settings.REFUSALS]

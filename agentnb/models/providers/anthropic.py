@@ -237,6 +237,11 @@ class AnthropicReading:
         self._signatures: dict[int, list[str]] = {}
         self.unshown = 0
 
+    @property
+    def ended(self) -> bool:
+        """Whether the server has finished the reply."""
+        return bool(self._end.get("stop_reason"))
+
     def take(self, chunk: Any) -> Iterable[ReplyDelta]:
         """Read an event of the stream, and return its deltas."""
         kind = chunk.get("type")

@@ -9,7 +9,7 @@ from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
 from agentnb.core.messages import AnyPart, Message, Text, Thinking, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.models.model import Reply
-from agentnb.models.provider import PART, CutOff, Refused, reported
+from agentnb.models.provider import PART, CutOff, Refused
 from agentnb.models.providers.serialization import (
     checked,
     count,
@@ -20,7 +20,7 @@ from agentnb.models.providers.serialization import (
     without_half_call,
     words,
 )
-from agentnb.models.transport.failure import said_in
+from agentnb.models.transport.failure import reported, said_in
 
 THINKING_FIELDS = ("reasoning_content", "reasoning")
 """Fields in which servers send a model's thinking."""
@@ -128,13 +128,7 @@ class ChatReading:
 
     def _delta(self, delta: dict[str, Any]) -> list[ReplyDelta]:
         told: list[ReplyDelta] = []
-        for field in THINKING_FIELDS:
-            if (thought := delta.get(field)) and isinstance(thought, str):
-                self._returned[field] = None
-                self._say(thought, told, thought=True)
-                break
-        if details := delta.get(DETAILS):
-            self._keep_details(details)
+        self._think(delta, told)
         content = delta.get("content")
         if content and isinstance(content, list):
             if thought := "".join(map(_thought, content)):
@@ -156,6 +150,16 @@ class ChatReading:
         if isinstance(function := delta.get("function_call"), dict):  # the API's former field
             self._call_fragment({"index": "function_call", "function": function}, 0)
         return told
+
+    def _think(self, delta: dict[str, Any], told: list[ReplyDelta]) -> None:
+        """Read the fields of thinking."""
+        for field in THINKING_FIELDS:
+            if (thought := delta.get(field)) and isinstance(thought, str):
+                self._returned[field] = None
+                self._say(thought, told, thought=True)
+                break
+        if details := delta.get(DETAILS):
+            self._keep_details(details)
 
     def _keep_details(self, details: Any) -> None:
         """Keep OpenRouter's details of thinking; pieces of one detail are joined, those of a signature too."""

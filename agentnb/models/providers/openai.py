@@ -31,7 +31,7 @@ from agentnb.models.providers.serialization import (
 )
 from agentnb.models.traits import Traits
 from agentnb.models.transport.connections import http_settings, is_at, text_of
-from agentnb.models.transport.failure import words_of
+from agentnb.models.transport.failure import reported, words_of
 from agentnb.settings import SERVERS, Key
 
 NAME = "openai"
@@ -230,12 +230,11 @@ class OpenAISdk:
 
         if not isinstance(error, openai.APIError) or isinstance(error, openai.APIConnectionError):
             return None
-        told = error.body if isinstance(error.body, dict) else {}
-        name = str(told.get("code") or told.get("type") or error.code or error.type or "")
-        message = words_of(error.body) or ("" if isinstance(error, openai.APIStatusError) else str(error.message))
+        told = reported(error.body)
         if not isinstance(error, openai.APIStatusError):
-            return ProviderError(None, name, message, {})
-        return ProviderError(error.status_code, name, message, error.response.headers, error.body)
+            return told if told.message else told._replace(message=str(error.message))
+        name = told.name or str(error.code or error.type or "")
+        return ProviderError(error.status_code, name, words_of(error.body), error.response.headers, error.body)
 
 
 SDK = OpenAISdk()

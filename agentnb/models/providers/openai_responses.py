@@ -11,7 +11,7 @@ from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolC
 from agentnb.core.request import Request
 from agentnb.models.model import Reply
 from agentnb.models.options import Options
-from agentnb.models.provider import COMMON_OPTIONS, PART, CutOff, Provider, Refused, reported, sealed_length
+from agentnb.models.provider import COMMON_OPTIONS, PART, CutOff, Provider, Refused, sealed_length
 from agentnb.models.providers.chat_chunks import read_usage
 from agentnb.models.providers.openai import OWN_URL, OpenAISdk, takes_schema
 from agentnb.models.providers.serialization import (
@@ -35,6 +35,7 @@ from agentnb.models.providers.serialization import (
     without_last_thoughts,
     words,
 )
+from agentnb.models.transport.failure import reported
 
 NAME = "openai-responses"
 TEXT_DELTAS = frozenset({"response.output_text.delta", "response.refusal.delta"})
@@ -160,6 +161,11 @@ class ResponsesReading:
     def unshown(self) -> int:
         """How many characters came that no delta has shown; arguments come twice and count once."""
         return max(self._streamed, self._kept)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the server has finished the reply."""
+        return bool(self._response)
 
     def take(self, chunk: Any) -> Iterable[ReplyDelta]:
         """Read an event of the stream, and return its deltas."""

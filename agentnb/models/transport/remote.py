@@ -26,11 +26,20 @@ from agentnb.models.capabilities import Capabilities
 from agentnb.models.estimate import about, with_estimates
 from agentnb.models.model import Notice, Reply, Retry, StreamItem, Unshown
 from agentnb.models.options import OF_TRAITS, Options, named
-from agentnb.models.provider import CutOff, Provider, Refused, reported
+from agentnb.models.provider import CutOff, Provider, Reading, Refused
 from agentnb.models.traits import Traits
 from agentnb.models.transport.bounded_body import MAX_PIECE, TooMuch
 from agentnb.models.transport.connections import Endpoint, client_of, limiter_of
-from agentnb.models.transport.failure import Failure, Refusal, broken_connection, failure, readable, wait_longer, words_of
+from agentnb.models.transport.failure import (
+    Failure,
+    Refusal,
+    broken_connection,
+    failure,
+    readable,
+    reported,
+    wait_longer,
+    words_of,
+)
 from agentnb.models.transport.idle_timeout import IdleTimeout, until_idle
 from agentnb.models.transport.retry import AttemptFailed, RetryPolicy, with_retries
 
@@ -65,6 +74,8 @@ class RemoteModel:
         *,
         retries: RetryPolicy = USUAL_RETRIES,
     ) -> None:
+        if options.retries is not None:
+            retries = with_changes(retries, rate_limit_retries=options.retries, trouble_retries=options.retries)
         self.name = f"{provider.name}:{model}{named(options)}"
         self.model = model
         self.options = options
@@ -153,9 +164,9 @@ class RemoteModel:
             return None
         traits.learn(self._server, trait, value)
         place = f" at {self._endpoint.url}" if self._endpoint.url else ""
-        what = f"{self._provider.name}: the server{place} refused a form of the request; it was sent again ({trait}={_text(value)})"
-        option = f"To begin with that form, write {trait}={_text(value)} behind the model's name and ?"
-        return Notice(what, option if trait in OF_TRAITS and trait in self._provider.options else "")
+        form = f"{trait}={_text(value)}"
+        what = f"{self._provider.name}: the server{place} refused a form of the request, which was sent again with {form}"
+        return Notice(what, f"To begin with it, write {form} behind the model's name and ?" if trait in OF_TRAITS else "")
 
     def body(self, request: Request) -> bytes:
         """Return the request as JSON, as it would be sent."""
@@ -174,24 +185,29 @@ class RemoteModel:
             body = self.body(request)
             reading, told = self._provider.reading(self._sent_options), 0
             try:
-                async with aclosing(self._chunks(body)) as all_chunks, aclosing(self._in_time(all_chunks)) as chunks:
-                    async for chunk in chunks:
-                        for delta in reading.take(chunk):
-                            yield delta
-                        if (unshown := reading.unshown) >= told + WORTH_COUNTING:
-                            yield Unshown(unshown - told)
-                            told = unshown
+                try:
+                    all_chunks = self._chunks(body)
+                    async with aclosing(all_chunks), aclosing(self._in_time(all_chunks, reading)) as chunks:
+                        async for chunk in chunks:
+                            for delta in reading.take(chunk):
+                                yield delta
+                            if (unshown := reading.unshown) >= told + WORTH_COUNTING:
+                                yield Unshown(unshown - told)
+                                told = unshown
+                except Exception as error:
+                    # A reply that is whole is paid for, however its stream ends; an error that the server reports stays one.
+                    if not reading.ended or not _is_of_the_way(error):
+                        raise
                 reply = reading.reply()
+                break
             except Exception as error:
                 if (notice := self._learn(error, tried)) is None:
                     raise AttemptFailed(failure_of(error, self._provider, self._endpoint, self.model)) from error
-            else:
-                yield reply
-                return
             yield notice
+        yield reply
 
-    def _in_time(self, chunks: AsyncGenerator[Any]) -> AsyncGenerator[Any]:
-        return until_idle(chunks, self.options.longest_stall)
+    def _in_time(self, chunks: AsyncGenerator[Any], reading: Reading) -> AsyncGenerator[Any]:
+        return until_idle(chunks, self.options.longest_stall, lambda: reading.ended)
 
     async def _chunks(self, body: bytes) -> AsyncGenerator[Any]:
         """Yield the chunks of the reply as plain data. The library's ``create`` would walk the whole history first."""
@@ -274,8 +290,9 @@ def _whole(told: Any, provider: Provider) -> Sequence[Any]:
     """Return a reply that came whole as the chunks of a stream; raise `Refused` or `NoReply` if something else came."""
     if not isinstance(told, dict):
         raise NoReply(_kind_of(told))
-    if (error := told.get("error")) and not any(told.get(key) for key in WHOLE):
-        raise Refused(reported(error)._replace(message=words_of(error)))
+    error = told.get("error") or (told if told.get("object") == "error" else None)
+    if error and not any(told.get(key) for key in WHOLE):
+        raise Refused(reported(error))
     if not any(key in told for key in WHOLE):
         raise NoReply(f"other JSON ({words_of(told)})")
     return provider.as_stream(told)
@@ -371,6 +388,15 @@ def _broken_reply(error: Exception, provider: Provider, endpoint: Endpoint) -> F
         what = f"{provider.name}: the response is not a reply ({readable(f'{type(error).__name__}: {error}')})"
         return Failure(BrokenReply(what, "Try again; or is it another kind of server?"), transient=True)
     return None
+
+
+def _is_of_the_way(error: Exception) -> bool:
+    """Return whether the error is one of the connection, or of bytes that are no chunk."""
+    import httpx2
+
+    if isinstance(error, IdleTimeout | ValueError) or _is_called(error, "APIConnectionError"):
+        return True
+    return any(isinstance(cause, httpx2.HTTPError | httpx2.StreamError | OSError) for cause in _causes(error))
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
