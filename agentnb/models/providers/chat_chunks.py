@@ -85,7 +85,11 @@ class ChatReading:
         choice = self._choice(chunk.get("choices"))
         if error := chunk.get("error") or choice.get("error"):
             raise Refused(reported(error))
-        if usage := chunk.get("usage") or choice.get("usage"):
+        if (
+            usage := chunk.get("usage")
+            or choice.get("usage")
+            or ("x_groq" in chunk and object_of(chunk["x_groq"]).get("usage"))
+        ):
             self._count(usage)
         if not self._metadata:
             self._metadata = {key: chunk[key] for key in ("id", "model") if chunk.get(key)}
@@ -114,9 +118,7 @@ class ChatReading:
         return {}
 
     def _other(self, chunk: dict[str, Any]) -> None:
-        """Read a chunk without a part of the reply: usage in Groq's place, or an error, in whatever form."""
-        if usage := object_of(chunk.get("x_groq")).get("usage"):
-            self._count(usage)
+        """Read a chunk without a part of the reply: an error, in whatever form."""
         if chunk.get("object") == "error":
             raise Refused(reported(chunk))
         if "choices" not in chunk and "usage" not in chunk:
