@@ -11,10 +11,11 @@ from agentnb.core.usage import Usage
 from agentnb.models.model import Reply
 from agentnb.models.provider import PART, CutOff, Refused
 from agentnb.models.providers.serialization import (
+    ARGUMENTS_MENDED,
+    call_of,
     checked,
     count,
     known_fields,
-    mended_arguments,
     object_of,
     read_arguments,
     without_half_call,
@@ -34,8 +35,6 @@ MAX_STRAYS = 1000
 """Most fragments without any mark that are tried at other calls than the last one."""
 MAX_BLANK = 1000
 """Most blank characters before a tag."""
-ARGUMENTS_MENDED = "arguments_mended"
-"""Metadata key for arguments that were no plain JSON object: the call's name and what was odd."""
 CACHED = ("cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens")
 """Fields of other servers for the tokens read from a cache: Kimi's, DeepSeek's, LiteLLM's."""
 _OWN_KEYS = frozenset({"index", "id", "type", "function"})
@@ -81,7 +80,7 @@ class ChatReading:
         choice = self._choice(chunk.get("choices"))
         if error := chunk.get("error") or choice.get("error"):
             raise Refused(reported(error))
-        if usage := chunk.get("usage") or choice.get("usage"):
+        if usage := chunk.get("usage") or choice.get("usage") or (chunk.get("x_groq") or {}).get("usage"):
             self._count(usage)
         if not self._metadata:
             self._metadata = {key: chunk[key] for key in ("id", "model") if chunk.get(key)}
@@ -110,9 +109,7 @@ class ChatReading:
         return {}
 
     def _other(self, chunk: dict[str, Any]) -> None:
-        """Read a chunk without a part of the reply: usage in Groq's place, or an error, in whatever form."""
-        if usage := object_of(chunk.get("x_groq")).get("usage"):
-            self._count(usage)
+        """Read a chunk without a part of the reply: it may be an error, in whatever form."""
         if chunk.get("object") == "error":
             raise Refused(reported(chunk))
         if "choices" not in chunk and "usage" not in chunk:
@@ -157,7 +154,7 @@ class ChatReading:
 
     def _say_untagged(self, text: str, told: list[ReplyDelta]) -> None:
         """Say text that may begin with thinking in tags, except its end if that may be part of a tag."""
-        held = self._held + text
+        held, self._held = self._held + text, ""
         while held:
             if self._tag:
                 closing = f"</{self._tag}>"
@@ -166,10 +163,10 @@ class ChatReading:
                     thought, rest = _before_part_of(closing, held)
                 if thought := thought if self._thinking else thought.lstrip():
                     self._say(thought, told, thought=True)
-                self._held = held = rest
                 if not closed:
+                    self._held = rest
                     return
-                self._tag = ""
+                self._tag, held = "", rest
             begun = held.lstrip()
             tag = next((tag for tag in TAGS if begun.startswith(f"<{tag}>")), "")
             if tag:
@@ -356,10 +353,8 @@ def _is_object(text: str) -> bool:
 
 
 def _read_call(call: dict[str, Any], own: str, mended: list[str]) -> ToolCall:
-    given, odd = mended_arguments("".join(call["pieces"]) if call["given"] is None else call["given"])
-    if odd:
-        mended.append(f"{call['name']}: {odd}")
-    return ToolCall(call["name"], given, call["id"], {own: call["own"]} if call["own"] else None)
+    given = "".join(call["pieces"]) if call["given"] is None else call["given"]
+    return call_of(call["name"], given, call["id"], mended, {own: call["own"]} if call["own"] else None)
 
 
 def as_stream(whole: Any) -> list[Any]:
