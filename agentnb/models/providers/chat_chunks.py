@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
@@ -80,7 +80,7 @@ class ChatReading:
         choice = self._choice(chunk.get("choices"))
         if error := chunk.get("error") or choice.get("error"):
             raise Refused(reported(error))
-        if usage := chunk.get("usage") or choice.get("usage") or (chunk.get("x_groq") or {}).get("usage"):
+        if usage := chunk.get("usage") or choice.get("usage"):
             self._count(usage)
         if not self._metadata:
             self._metadata = {key: chunk[key] for key in ("id", "model") if chunk.get(key)}
@@ -93,6 +93,7 @@ class ChatReading:
         told = self._delta(delta) if isinstance(delta, dict) else []
         if finish := choice.get("finish_reason"):
             self._finish = finish
+            self._count(object_of(chunk.get("x_groq")).get("usage"))
             if self._held:
                 self._say_held(self._held, told)
         return told
@@ -110,6 +111,7 @@ class ChatReading:
 
     def _other(self, chunk: dict[str, Any]) -> None:
         """Read a chunk without a part of the reply: it may be an error, in whatever form."""
+        self._count(object_of(chunk.get("x_groq")).get("usage"))
         if chunk.get("object") == "error":
             raise Refused(reported(chunk))
         if "choices" not in chunk and "usage" not in chunk:
@@ -120,23 +122,18 @@ class ChatReading:
         self._usage |= {key: value for key, value in known_fields(usage).items() if value or key not in self._usage}
 
     def _delta(self, delta: dict[str, Any]) -> list[ReplyDelta]:
+        content = delta.get("content")
+        if content and len(delta) == 1 and isinstance(content, str) and self._tag is None:  # nearly all chunks
+            self._text.append(content)
+            return [TextDelta(content)]
         told: list[ReplyDelta] = []
         for field in THINKING_FIELDS:
             if (thought := delta.get(field)) and isinstance(thought, str):
                 self._thinking_field = field
                 self._say(thought, told, thought=True)
                 break
-        content = delta.get("content")
-        if content and isinstance(content, list):
-            if thought := "".join(map(_thought, content)):
-                self._say(thought, told, thought=True)
-            content = _plain(content)
-        if content and isinstance(content, str):
-            if self._tag is None:
-                self._text.append(content)
-                told.append(TextDelta(content))
-            else:
-                self._say_untagged(content, told)
+        if content:
+            self._content(content, told)
         if (refusal := delta.get("refusal")) and (refusal := _plain(refusal)):
             self._refused = True
             self._say(refusal, told)
@@ -147,6 +144,17 @@ class ChatReading:
         if isinstance(function := delta.get("function_call"), dict):  # the API's former field
             self._call_fragment({"index": "function_call", "function": function}, 0)
         return told
+
+    def _content(self, content: Any, told: list[ReplyDelta]) -> None:
+        if isinstance(content, list):
+            if thought := "".join(map(_thought, content)):
+                self._say(thought, told, thought=True)
+            content = _plain(content)
+        if content and isinstance(content, str):
+            if self._tag is None:
+                self._say(content, told)
+            else:
+                self._say_untagged(content, told)
 
     def _say(self, text: str, told: list[ReplyDelta], *, thought: bool = False) -> None:
         (self._thinking if thought else self._text).append(text)
@@ -199,9 +207,10 @@ class ChatReading:
             self._by_index[index] = call
         call["id"] = call["id"] or call_id or ""
         call["name"] = call["name"] or function.get("name") or ""
-        own = {key: value for key, value in known_fields(fragment).items() if key not in _OWN_KEYS}
-        self.unshown += PART * len(own)
-        call["own"] |= own
+        if not fragment.keys() <= _OWN_KEYS:
+            own = {key: value for key, value in known_fields(fragment).items() if key not in _OWN_KEYS}
+            self.unshown += PART * len(own)
+            call["own"] |= own
         given = function.get("arguments")
         if isinstance(given, str):
             if self._several_open and index is None and not call_id:
@@ -212,7 +221,7 @@ class ChatReading:
         elif given is not None:
             call["given"] = given
 
-    def _begun(self, index: Any, call_id: Any, function: dict[str, Any]) -> dict[str, Any] | None:
+    def _begun(self, index: Any, call_id: Any, function: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the call that this fragment may continue. Some servers give all calls one index, or no index, or no id.
 
         A call that is known by its index goes on under an id that changes, unless a name begins another.
@@ -314,7 +323,7 @@ def _thought(part: Any) -> str:
     return _plain(part.get("thinking")) if isinstance(part, dict) and part.get("type") == "thinking" else ""
 
 
-def _begins_another(call: dict[str, Any], function: dict[str, Any]) -> bool:
+def _begins_another(call: dict[str, Any], function: Mapping[str, Any]) -> bool:
     """Return whether the fragment starts a new call, despite the same index or id: by another name, or after the call's end.
 
     A repeated name alone proves nothing: some servers repeat it with each fragment.
@@ -325,13 +334,13 @@ def _begins_another(call: dict[str, Any], function: dict[str, Any]) -> bool:
     return name != call["name"] or (_begins(function) and _is_whole(call))
 
 
-def _begins(function: dict[str, Any]) -> bool:
+def _begins(function: Mapping[str, Any]) -> bool:
     """Return whether the fragment has the beginning of arguments."""
     given = function.get("arguments")
     return given.lstrip().startswith("{") if isinstance(given, str) else bool(given)
 
 
-def _goes_on(call: dict[str, Any], function: dict[str, Any]) -> bool:
+def _goes_on(call: dict[str, Any], function: Mapping[str, Any]) -> bool:
     """Return whether the fragment, which has another mark than the call, can only be the rest of its arguments."""
     name, given = function.get("name"), function.get("arguments")
     if not isinstance(given, str) or not given.strip() or name not in (None, "", call["name"]) or _is_whole(call):
