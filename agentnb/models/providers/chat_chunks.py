@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
 from agentnb.core.messages import AnyPart, Message, Text, Thinking, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.models.model import Reply
-from agentnb.models.provider import PART, CutOff, Refused
+from agentnb.models.provider import PART, CutOff, Refused, sealed_length
 from agentnb.models.providers.serialization import (
+    ARGUMENTS_MENDED,
+    call_of,
     checked,
     count,
     known_fields,
-    mended_arguments,
     object_of,
     read_arguments,
     without_half_call,
@@ -37,8 +38,6 @@ MAX_STRAYS = 1000
 """Most fragments without any mark that are tried at other calls than the last one."""
 MAX_BLANK = 1000
 """Most blank characters before a tag."""
-ARGUMENTS_MENDED = "arguments_mended"
-"""Metadata key for arguments that were no plain JSON object: the call's name and what was odd."""
 CACHED = ("cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens")
 """Fields of other servers for the tokens read from a cache: Kimi's, DeepSeek's, LiteLLM's."""
 _OWN_KEYS = frozenset({"index", "id", "type", "function"})
@@ -85,11 +84,7 @@ class ChatReading:
         choice = self._choice(chunk.get("choices"))
         if error := chunk.get("error") or choice.get("error"):
             raise Refused(reported(error))
-        if (
-            usage := chunk.get("usage")
-            or choice.get("usage")
-            or ("x_groq" in chunk and object_of(chunk["x_groq"]).get("usage"))
-        ):
+        if usage := chunk.get("usage") or choice.get("usage"):
             self._count(usage)
         if not self._metadata:
             self._metadata = {key: chunk[key] for key in ("id", "model") if chunk.get(key)}
@@ -102,6 +97,7 @@ class ChatReading:
         told = self._delta(delta) if isinstance(delta, dict) else []
         if finish := choice.get("finish_reason"):
             self._finish = finish
+            self._count(object_of(chunk.get("x_groq")).get("usage"))
             if self._held:
                 self._say_held(self._held, told)
         return told
@@ -118,7 +114,8 @@ class ChatReading:
         return {}
 
     def _other(self, chunk: dict[str, Any]) -> None:
-        """Read a chunk without a part of the reply: an error, in whatever form."""
+        """Read a chunk without a part of the reply: it may be an error, in whatever form."""
+        self._count(object_of(chunk.get("x_groq")).get("usage"))
         if chunk.get("object") == "error":
             raise Refused(reported(chunk))
         if "choices" not in chunk and "usage" not in chunk:
@@ -129,19 +126,14 @@ class ChatReading:
         self._usage |= {key: value for key, value in known_fields(usage).items() if value or key not in self._usage}
 
     def _delta(self, delta: dict[str, Any]) -> list[ReplyDelta]:
+        content = delta.get("content")
+        if content and len(delta) == 1 and isinstance(content, str) and self._tag is None:  # nearly all chunks
+            self._text.append(content)
+            return [TextDelta(content)]
         told: list[ReplyDelta] = []
         self._think(delta, told)
-        content = delta.get("content")
-        if content and isinstance(content, list):
-            if thought := "".join(map(_thought, content)):
-                self._say(thought, told, thought=True)
-            content = _plain(content)
-        if content and isinstance(content, str):
-            if self._tag is None:
-                self._text.append(content)
-                told.append(TextDelta(content))
-            else:
-                self._say_untagged(content, told)
+        if content:
+            self._content(content, told)
         if (refusal := delta.get("refusal")) and (refusal := _plain(refusal)):
             self._refused = True
             self._say(refusal, told)
@@ -152,6 +144,17 @@ class ChatReading:
         if isinstance(function := delta.get("function_call"), dict):  # the API's former field
             self._call_fragment({"index": "function_call", "function": function}, 0)
         return told
+
+    def _content(self, content: Any, told: list[ReplyDelta]) -> None:
+        if isinstance(content, list):
+            if thought := "".join(map(_thought, content)):
+                self._say(thought, told, thought=True)
+            content = _plain(content)
+        if content and isinstance(content, str):
+            if self._tag is None:
+                self._say(content, told)
+            else:
+                self._say_untagged(content, told)
 
     def _think(self, delta: dict[str, Any], told: list[ReplyDelta]) -> None:
         """Read the fields of thinking."""
@@ -164,14 +167,14 @@ class ChatReading:
             self._keep_details(details)
 
     def _keep_details(self, details: Any) -> None:
-        """Keep OpenRouter's details of thinking; pieces of one detail are joined, those of a signature too."""
+        """Keep OpenRouter's details of thinking, which come in pieces: those of one detail are joined."""
         kept = self._returned.setdefault(DETAILS, [])
         for detail in details if isinstance(details, list) else ():
             if not isinstance(detail, dict):
                 continue
-            self.unshown += PART
+            self.unshown += PART + sealed_length(detail)
             last = kept[-1] if kept else {}
-            if any(last.get(key) != detail.get(key) for key in ("type", "index")) or "index" not in detail:
+            if "index" not in detail or any(last.get(key) != detail.get(key) for key in ("type", "index")):
                 kept.append(dict(detail))
                 continue
             for key, value in known_fields(detail).items():
@@ -184,7 +187,7 @@ class ChatReading:
 
     def _say_untagged(self, text: str, told: list[ReplyDelta]) -> None:
         """Say text that may begin with thinking in tags, except its end if that may be part of a tag."""
-        held = self._held + text
+        held, self._held = self._held + text, ""
         while held:
             if self._tag:
                 closing = f"</{self._tag}>"
@@ -193,10 +196,10 @@ class ChatReading:
                     thought, rest = _before_part_of(closing, held)
                 if thought := thought if self._thinking else thought.lstrip():
                     self._say(thought, told, thought=True)
-                self._held = held = rest
                 if not closed:
+                    self._held = rest
                     return
-                self._tag = ""
+                self._tag, held = "", rest
             begun = held.lstrip()
             tag = next((tag for tag in TAGS if begun.startswith(f"<{tag}>")), "")
             if tag:
@@ -229,9 +232,10 @@ class ChatReading:
             self._by_index[index] = call
         call["id"] = call["id"] or call_id or ""
         call["name"] = call["name"] or function.get("name") or ""
-        own = {key: value for key, value in known_fields(fragment).items() if key not in _OWN_KEYS}
-        self.unshown += PART * len(own)
-        call["own"] |= own
+        if not fragment.keys() <= _OWN_KEYS:
+            own = {key: value for key, value in known_fields(fragment).items() if key not in _OWN_KEYS}
+            self.unshown += PART * len(own)
+            call["own"] |= own
         given = function.get("arguments")
         if isinstance(given, str):
             if self._several_open and index is None and not call_id:
@@ -242,7 +246,7 @@ class ChatReading:
         elif given is not None:
             call["given"] = given
 
-    def _begun(self, index: Any, call_id: Any, function: dict[str, Any]) -> dict[str, Any] | None:
+    def _begun(self, index: Any, call_id: Any, function: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the call that this fragment may continue. Some servers give all calls one index, or no index, or no id.
 
         A call that is known by its index goes on under an id that changes, unless a name begins another.
@@ -344,7 +348,7 @@ def _thought(part: Any) -> str:
     return _plain(part.get("thinking")) if isinstance(part, dict) and part.get("type") == "thinking" else ""
 
 
-def _begins_another(call: dict[str, Any], function: dict[str, Any]) -> bool:
+def _begins_another(call: dict[str, Any], function: Mapping[str, Any]) -> bool:
     """Return whether the fragment starts a new call, despite the same index or id: by another name, or after the call's end.
 
     A repeated name alone proves nothing: some servers repeat it with each fragment.
@@ -355,13 +359,13 @@ def _begins_another(call: dict[str, Any], function: dict[str, Any]) -> bool:
     return name != call["name"] or (_begins(function) and _is_whole(call))
 
 
-def _begins(function: dict[str, Any]) -> bool:
+def _begins(function: Mapping[str, Any]) -> bool:
     """Return whether the fragment has the beginning of arguments."""
     given = function.get("arguments")
     return given.lstrip().startswith("{") if isinstance(given, str) else bool(given)
 
 
-def _goes_on(call: dict[str, Any], function: dict[str, Any]) -> bool:
+def _goes_on(call: dict[str, Any], function: Mapping[str, Any]) -> bool:
     """Return whether the fragment, which has another mark than the call, can only be the rest of its arguments."""
     name, given = function.get("name"), function.get("arguments")
     if not isinstance(given, str) or not given.strip() or name not in (None, "", call["name"]) or _is_whole(call):
@@ -383,10 +387,8 @@ def _is_object(text: str) -> bool:
 
 
 def _read_call(call: dict[str, Any], own: str, mended: list[str]) -> ToolCall:
-    given, odd = mended_arguments("".join(call["pieces"]) if call["given"] is None else call["given"])
-    if odd:
-        mended.append(f"{call['name']}: {odd}")
-    return ToolCall(call["name"], given, call["id"], {own: call["own"]} if call["own"] else None)
+    given = "".join(call["pieces"]) if call["given"] is None else call["given"]
+    return call_of(call["name"], given, call["id"], mended, {own: call["own"]} if call["own"] else None)
 
 
 def as_stream(whole: Any) -> list[Any]:

@@ -15,8 +15,10 @@ from agentnb.models.provider import COMMON_OPTIONS, PART, CutOff, Provider, Refu
 from agentnb.models.providers.chat_chunks import read_usage
 from agentnb.models.providers.openai import OWN_URL, OpenAISdk, takes_schema
 from agentnb.models.providers.serialization import (
+    ARGUMENTS_MENDED,
     WITHOUT_RESULT,
     arguments_of,
+    call_of,
     checked,
     data_url,
     encode,
@@ -28,7 +30,6 @@ from agentnb.models.providers.serialization import (
     made_of_all,
     object_of,
     parameters,
-    read_arguments,
     safe_id,
     safe_name,
     without_half_call,
@@ -199,8 +200,10 @@ class ResponsesReading:
         if not self._response:
             raise CutOff
         items = self._response.get("output") or [self._items[index] for index in sorted(self._items)]
-        parts = tuple(part for item in items for part in _parts_of(item))
+        mended: list[str] = []
+        parts = tuple(part for item in items for part in _parts_of(item, mended))
         metadata = {key: self._response[key] for key in ("id", "model") if self._response.get(key)}
+        metadata |= {ARGUMENTS_MENDED: mended} if mended else {}
         incomplete = (self._response.get("incomplete_details") or {}).get("reason")
         stop_reason = incomplete or self._response.get("status") or "completed"
         if any(map(_refuses, items)):
@@ -228,14 +231,15 @@ def _refuses(item: dict[str, Any]) -> bool:
     return item.get("type") == "message" and any(object_of(one).get("type") == "refusal" for one in item.get("content") or ())
 
 
-def _parts_of(item: dict[str, Any]) -> list[AnyPart]:
+def _parts_of(item: dict[str, Any], mended: list[str]) -> list[AnyPart]:
+    """Return the parts of an item, and add to ``mended`` what was odd about arguments."""
     kind = item.get("type")
     if kind == "message":
         contents = [object_of(one) for one in item.get("content") or ()]
         told = [one.get("text") or one.get("refusal") or "" for one in contents]
         return [Text("".join(told))] if any(told) else []
     if kind == "function_call":
-        return [ToolCall(item.get("name") or "", read_arguments(item.get("arguments") or ""), item.get("call_id") or "")]
+        return [call_of(item.get("name") or "", item.get("arguments") or "", item.get("call_id") or "", mended)]
     if kind == "reasoning":
         told = [one.get("text") or "" for field in ("summary", "content") for one in item.get(field) or ()]
         # The API takes no fields without a value, nor the status. Without its encrypted content it could not look it up:
@@ -249,7 +253,7 @@ def as_stream(whole: Any) -> list[Any]:
     """Return a reply that came whole as the events of a stream."""
     events: list[Any] = []
     for item in whole.get("output") or ():
-        for part in _parts_of(item):
+        for part in _parts_of(item, []):
             kind = {Text: "response.output_text.delta", Thinking: "response.reasoning_summary_text.delta"}.get(type(part))
             if kind is not None and (text := getattr(part, "text", "")):
                 events.append({"type": kind, "delta": text})

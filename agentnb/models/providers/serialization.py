@@ -35,6 +35,8 @@ OF_NO_KIND = "models take no pictures of this kind"
 EMPTY = "there is nothing in it"
 MAX_TOKENS = 10**12
 """Larger counts are ignored as errors of the server."""
+ARGUMENTS_MENDED = "arguments_mended"
+"""Metadata key for arguments that were no plain JSON object: the call's name and what was odd."""
 MAX_MENDED = 100_000
 """Characters of the longest arguments that are mended."""
 MAX_MENDS = 4
@@ -84,6 +86,14 @@ def read_arguments(text: str) -> Any:
     except (msgspec.DecodeError, RecursionError):
         return text
     return text if is_too_deep(found) else found
+
+
+def call_of(name: str, given: Any, call_id: str, mended: list[str], own: dict[str, Any] | None = None) -> ToolCall:
+    """Return the call with its arguments, and add to ``mended`` what was odd about them."""
+    arguments, odd = mended_arguments(given)
+    if odd:
+        mended.append(f"{name}: {odd}")
+    return ToolCall(name, arguments, call_id, own)
 
 
 def mended_arguments(given: Any) -> tuple[Any, str]:

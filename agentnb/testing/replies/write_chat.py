@@ -32,8 +32,8 @@ def whole(answer: Answer, asked: Asked) -> dict[str, Any]:
     message |= {"refusal": answer.text if refused else None, "annotations": []}
     if calls:
         message["tool_calls"] = calls
-    for piece in _thinking([_thought(answer)], asked):
-        message |= {**piece, "content": f"{piece['content']}{message['content'] or ''}"} if "content" in piece else piece
+    for piece in reversed(_thinking([_thought(answer)], asked)):
+        message |= {"content": f"{piece['content']}{message['content'] or ''}"} if "content" in piece else piece
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _reason(answer)}
     _remember(answer, calls, asked)
     return {**_head(asked, "chat.completion"), "choices": [choice], "usage": _usage(asked, asked.usage(answer))}
