@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentnb import Agent, Run, settings
+from agentnb import Agent, History, Run, settings
 from agentnb.core.messages import Text, Thinking, ToolCall
 from agentnb.errors import RequestRefused, SettingsError, UnknownModel
 from agentnb.models import make_model, traits
@@ -124,6 +124,20 @@ def test_fields_of_thinking_go_back_to_their_server_and_model_only() -> None:
         for model in (server.model().replace("loopback", "another"), other.model()):
             assert Agent(model, tools=[add]).run_sync("On", continue_from=run).status == "completed"
         assert "I should add." not in json.dumps([server.requests[-1].body, other.requests[-1].body])
+
+
+def test_a_compaction_keeps_fields_of_thinking_beside_open_calls() -> None:
+    def line(body: dict[str, Any]) -> Any:
+        return [Thinking("I should add."), ToolCall("add", {"a": 1, "b": 2})] if "tools" in body else "They added."
+
+    with LoopbackServer(line, like="deepseek") as server:
+        history = History(compact_above=6, keep_recent=2)
+        run = Agent(server.model(), tools=[add], history=history, max_rounds=8, guidance="off").run_sync("Add often.")
+        assert sum(len(one.compactions) for one in run.rounds) >= 2 and server.problems == []
+        last = next(one.body for one in reversed(server.requests) if "tools" in one.body)
+        assert "Conversation Summary" in json.dumps(last)
+        called = [message for message in last["messages"] if message.get("tool_calls")]
+        assert called and all(message["reasoning_content"] == "I should add." for message in called)
 
 
 def test_pieces_of_a_detail_of_thinking_are_joined() -> None:
