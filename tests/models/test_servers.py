@@ -91,6 +91,7 @@ def test_each_words_of_a_refusal_name_their_trait(subtests: pytest.Subtests) -> 
         "Unexpected role 'user' after role 'tool'": ("alternating", True),
         "Conversation roles must alternate user/assistant/user/assistant/...": ("alternating", True),
         "After the optional system message, conversation roles must alternate user and assistant roles": ("alternating", True),
+        "Tool call id was call_1 but must be a-z, A-Z, 0-9, with a length of 9.": ("short_ids", True),
         "System role not supported": ("system", "user"),
         "Developer instruction is not enabled for models/gemma-3-27b-it": ("system", "user"),
         "The `reasoning_content` in the thinking mode must be passed back to the API.": ("returned", "always"),
@@ -160,6 +161,21 @@ def test_a_message_after_a_stopped_call_follows_one_of_the_assistant() -> None:
         assert again.text == "Yes." and server.problems == []
         roles = [message["role"] for message in bodies(server)[1]["messages"]]
         assert roles == ["system", "user", "assistant", "tool", "assistant", "user"]
+
+
+def test_calls_of_another_server_get_ids_that_mistral_takes() -> None:
+    with LoopbackServer(SCRIPT) as first, LoopbackServer(["So.", "So."], like="mistral") as server:
+        run = run_at(first, "openai")
+        for provider in ("mistral", "compatible"):
+            again = Agent(server.model(provider), tools=[add]).run_sync("On", continue_from=run)
+            assert again.status == "completed"
+        assert server.requests[0].problems == ()
+
+
+def test_tags_around_thinking_stay_in_the_text_only_if_asked() -> None:
+    with LoopbackServer(["<think>\nHm.\n</think>\n\nSo."] * 2, minimal=True) as server:
+        assert run_at(server, "compatible").text == "So."
+        assert run_at(server, "compatible", think_tags="no").text.startswith("<think>")
 
 
 def test_a_system_prompt_can_begin_the_first_message() -> None:
