@@ -10,6 +10,7 @@ from agentnb.core.log.events import ReplyDelta
 from agentnb.core.request import Request
 from agentnb.models.model import Reply
 from agentnb.models.options import Options
+from agentnb.models.traits import USUAL, Traits
 from agentnb.settings import Key
 
 PART = 100
@@ -57,6 +58,8 @@ class ProviderError(NamedTuple):
     """The type or code, in the provider's words."""
     message: str
     headers: Mapping[str, str]
+    body: Any = None
+    """The whole body of the error: some servers name the field that they refuse apart from the message."""
 
 
 class Refused(Exception):
@@ -90,7 +93,8 @@ class Provider:
     """Path below the URL of the server."""
     body: Callable[[str, Request, Options], bytes]
     """Makes the wire form of a request, given the model's name."""
-    reading: Callable[[], Reading]
+    reading: Callable[..., Reading]
+    """Makes the reader of a reply, given the options of its request."""
     as_stream: Callable[[Any], Sequence[Any]]
     """Turns a reply that came whole into the chunks of a stream."""
     options: frozenset[str]
@@ -102,6 +106,7 @@ class Provider:
     """Whether its own server holds a model to this JSON Schema of answers; another server may leave out the tools then."""
     thinks_by_budget: bool = False
     """Whether requests can set a number of tokens for thinking."""
+    traits: Traits = USUAL
     url: str | None = None
     """URL of its server, if its library does not know it."""
     own_url: str | None = None
@@ -110,5 +115,5 @@ class Provider:
     """Path of its list of models."""
 
 
-COMMON_OPTIONS = frozenset({"max_tokens", "stop", "stream", "timeout", "stall", "images", "url", "key", "price"})
+COMMON_OPTIONS = frozenset({"max_tokens", "stop", "stream", "timeout", "stall", "images", "url", "key", "price", "retries"})
 """Options that all providers support."""

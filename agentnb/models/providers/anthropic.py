@@ -418,7 +418,7 @@ PROVIDER = Provider(
     path="/v1/messages",
     models_path="/v1/models?limit=1000",
     body=body,
-    reading=AnthropicReading,
+    reading=lambda options=None: AnthropicReading(),
     as_stream=as_stream,
     takes_schema=takes_schema,
     thinks_by_budget=True,

@@ -25,6 +25,9 @@ from agentnb.models.transport.failure import reported, said_in
 
 THINKING_FIELDS = ("reasoning_content", "reasoning")
 """Fields in which servers send a model's thinking."""
+DETAILS = "reasoning_details"
+PIECES = ("text", "summary", "data", "signature")
+"""Fields of a detail that come in pieces."""
 TAGS = ("think", "thinking")
 """Tags around thinking that comes within the text."""
 FAILED = frozenset({"error", "network_error", "insufficient_system_resource"})
@@ -51,7 +54,8 @@ class ChatReading:
         self._own = own
         self._text: list[str] = []
         self._thinking: list[str] = []
-        self._thinking_field = ""
+        self._returned: dict[str, Any] = {}
+        """Fields of thinking that the server may want back; None for the one that holds its text."""
         self._tag: str | None = "" if tags else None
         """The tag that is open; empty where one may follow, None where none is looked for."""
         self._is_tagged = False
@@ -127,11 +131,7 @@ class ChatReading:
             self._text.append(content)
             return [TextDelta(content)]
         told: list[ReplyDelta] = []
-        for field in THINKING_FIELDS:
-            if (thought := delta.get(field)) and isinstance(thought, str):
-                self._thinking_field = field
-                self._say(thought, told, thought=True)
-                break
+        self._think(delta, told)
         if content:
             self._content(content, told)
         if (refusal := delta.get("refusal")) and (refusal := _plain(refusal)):
@@ -155,6 +155,32 @@ class ChatReading:
                 self._say(content, told)
             else:
                 self._say_untagged(content, told)
+
+    def _think(self, delta: dict[str, Any], told: list[ReplyDelta]) -> None:
+        """Read the fields of thinking."""
+        for field in THINKING_FIELDS:
+            if (thought := delta.get(field)) and isinstance(thought, str):
+                self._returned[field] = None
+                self._thinking.append(thought)
+                told.append(ThinkingDelta(thought))
+                break
+        if details := delta.get(DETAILS):
+            self._keep_details(details)
+
+    def _keep_details(self, details: Any) -> None:
+        """Keep OpenRouter's details of thinking; pieces of one detail are joined, those of a signature too."""
+        kept = self._returned.setdefault(DETAILS, [])
+        for detail in details if isinstance(details, list) else ():
+            if not isinstance(detail, dict):
+                continue
+            self.unshown += PART
+            last = kept[-1] if kept else {}
+            if any(last.get(key) != detail.get(key) for key in ("type", "index")) or "index" not in detail:
+                kept.append(dict(detail))
+                continue
+            for key, value in known_fields(detail).items():
+                joins = key in PIECES and isinstance(value, str) and isinstance(last.get(key), str)
+                last[key] = last[key] + value if joins else value
 
     def _say(self, text: str, told: list[ReplyDelta], *, thought: bool = False) -> None:
         (self._thinking if thought else self._text).append(text)
@@ -249,8 +275,8 @@ class ChatReading:
         if not self._finish or self._finish in FAILED:
             self._raise_failed()
         parts: list[AnyPart] = []
-        if thought := "".join(self._thinking):
-            parts.append(Thinking(thought, {self._own: self._thinking_field} if self._thinking_field else None))
+        if (thought := "".join(self._thinking)) or self._returned:
+            parts.append(Thinking(thought, {self._own: self._returned} if self._returned else None))
         if text := "".join(self._text):
             parts.append(Text(text))
         if self._strays:
@@ -266,9 +292,9 @@ class ChatReading:
         return checked(Reply(Message("assistant", whole), read_usage(self._usage), stop_reason, metadata))
 
     def _raise_failed(self) -> None:
-        if self._finish or said_in(self._without_choices):
-            raise Refused(reported(self._without_choices or {"code": self._finish}))
-        raise CutOff
+        if said_in(self._without_choices):
+            raise Refused(reported(self._without_choices))
+        raise Refused(reported({"code": self._finish})) if self._finish else CutOff
 
     def _give_strays(self) -> None:
         """Give fragments without any mark to other open calls than the last, where only then all arguments can be read."""

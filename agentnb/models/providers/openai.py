@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.request import Request, ToolSpec
@@ -20,20 +22,24 @@ from agentnb.models.providers.serialization import (
     in_words,
     joined,
     known_fields,
+    lasting,
     left_out,
     made_of_all,
     parameters,
     safe_id,
     safe_name,
 )
+from agentnb.models.traits import Traits
 from agentnb.models.transport.connections import http_settings, is_at, text_of
 from agentnb.models.transport.failure import reported, words_of
-from agentnb.settings import Key
+from agentnb.settings import SERVERS, Key
 
 NAME = "openai"
 OWN_URL = "https://api.openai.com/v1"
 OTHERS = "compatible"
 """Metadata key for OpenAI-compatible servers."""
+BETWEEN = {"role": "assistant", "content": "(interrupted)"}
+"""Message between results of tools and a message of the user, where roles alternate."""
 SHOWN_BELOW = "(shown below)"
 """Text of a tool result that is only pictures: they follow in a user message."""
 
@@ -41,35 +47,63 @@ SHOWN_BELOW = "(shown below)"
 # The request
 
 
-def body(model: str, request: Request, options: Options, *, minimal: bool = False) -> bytes:
+class Form(NamedTuple):
+    """What the wire form of a message depends on, besides the message."""
+
+    own: str
+    sees: bool
+    returned: str
+    alternating: bool
+
+
+def body(model: str, request: Request, options: Options, *, traits: Traits, own: str) -> bytes:
     """Return the request as JSON. In a conversation, each message and the fields before the messages are encoded once.
 
-    ``minimal``: only the fields that every server knows.
+    ``traits`` of the server, unless the options have them; ``own``: the key of its fields in the metadata of parts, likewise.
     """
-    start = fields_before(NAME, _head, model, request, options, minimal)
-    own, sees, echo = OTHERS if minimal else NAME, options.images is not False, options.echo
-    make = partial(_fragment, own=own, sees=sees, echo=echo)
-    fragments = made_of_all(request.messages, (NAME, own, sees, echo), make)
-    system = encode({"role": "system", "content": request.system}) if request.system else b""
-    return b'%b,"messages":[%b]}' % (start, joined([system, *fragments]))
+    traits = options.traits or traits
+    returned = traits.returned if options.echo is None else "always" if options.echo else "never"
+    form = Form(options.server or own, options.images is not False, returned, traits.alternating)
+    start = fields_before(NAME, _head, model, request, options, traits)
+    messages, make = request.messages, partial(_fragment, form=form)
+    fragments = made_of_all(messages, (NAME, form), make)
+    if traits.alternating and (reminded := _reminded(*lasting(messages), messages)) is not None:
+        fragments[len(messages) - 1] = make(reminded)
+    if request.system and traits.system == "user":
+        fragments[0] = make(replace(messages[0], parts=(Text(request.system), *messages[0].parts)))
+    elif request.system:
+        fragments.insert(0, encode({"role": "system", "content": request.system}))
+    return b'%b,"messages":[%b]}' % (start, joined(fragments))
 
 
-def _head(model: str, request: Request, options: Options, minimal: bool) -> bytes:
+def _reminded(place: int, kept: Message, messages: Sequence[Message]) -> Message | None:
+    """Return the last message with its ephemeral text in its last result, if there is nothing else beside the results."""
+    message = messages[place]
+    if place != len(messages) - 1 or any(not isinstance(part, ToolResult) for part in kept.parts):
+        return None
+    results = [part for part in message.parts if isinstance(part, ToolResult)]
+    texts = [part for part in message.parts if isinstance(part, Text)]
+    if not results or not texts:
+        return None
+    return replace(message, parts=(*results[:-1], replace(results[-1], parts=(*results[-1].parts, *texts))))
+
+
+def _head(model: str, request: Request, options: Options, traits: Traits) -> bytes:
     fields: dict[str, Any] = {"model": model}
     if options.stream:
-        fields |= {"stream": True, "stream_options": {"include_usage": True}}
+        fields |= {"stream": True} | ({"stream_options": {"include_usage": True}} if traits.stream_options else {})
     choice = request.settings.get("tool_choice")
-    # Small servers do not know this choice, and accept a history with tool calls without tools.
-    if request.tools and not (minimal and choice == "none"):
+    # Small servers do not know the choice "none", and accept a history with tool calls without tools.
+    if request.tools and traits.tools and (traits.tool_choice_none or choice != "none"):
         fields["tools"] = [{"type": "function", "function": _function(tool)} for tool in request.tools]
         if choice is not None:
             known = choice in ("auto", "none", "required")
             fields["tool_choice"] = choice if known else {"type": "function", "function": {"name": choice}}
-        if options.parallel is not None:
+        if options.parallel is not None and traits.parallel:
             fields["parallel_tool_calls"] = options.parallel
     most = request.settings.get("max_tokens") or options.max_tokens
     given = {
-        "max_tokens" if minimal else "max_completion_tokens": most,
+        traits.length_limit: most,
         "temperature": options.temperature,
         "seed": options.seed,
         "reasoning_effort": options.effort,
@@ -93,13 +127,14 @@ def takes_schema(schema: dict[str, Any]) -> bool:
     return schema.get("type") == "object"
 
 
-def _fragment(message: Message, *, own: str, sees: bool, echo: bool) -> bytes:
+def _fragment(message: Message, *, form: Form) -> bytes:
     """Return the message as JSON; several, with commas between, where the API wants several; empty if nothing of it is sent.
 
     Content that is only text is sent as one string: not all servers take a list, and later text leaves its start unchanged.
     """
     if message.role == "assistant":
-        return _assistant(message, own, echo)
+        return _assistant(message, form)
+    sees = form.sees
     results = [part for part in message.parts if isinstance(part, ToolResult)]
     made: list[Any] = [
         {"role": "tool", "tool_call_id": safe_id(result.call_id), "content": _result_text(result, sees)} for result in results
@@ -108,20 +143,24 @@ def _fragment(message: Message, *, own: str, sees: bool, echo: bool) -> bytes:
     if sees:
         parts = [*_pictures(results), *parts]
     if content := [one for one in (_content(part, sees) for part in parts) if one is not None]:
+        if results and form.alternating:
+            made.append(BETWEEN)
         only_text = all(one["type"] == "text" for one in content)
         made.append({"role": "user", "content": "\n\n".join(one["text"] for one in content) if only_text else content})
     return b",".join(map(encode, made))
 
 
-def _assistant(message: Message, own: str, echo: bool) -> bytes:
+def _assistant(message: Message, form: Form) -> bytes:
+    if not (message.text.strip() or message.calls):
+        return encode(BETWEEN) if form.alternating else b""
     made: dict[str, Any] = {"role": "assistant", "content": message.text or None}
     if message.calls:
-        made["tool_calls"] = [_call(call, own) for call in message.calls]
-    if echo:
+        made["tool_calls"] = [_call(call, form.own) for call in message.calls]
+    if form.returned == "always" or (form.returned == "calls" and message.calls):
         for part in message.parts:
-            if isinstance(part, Thinking) and (field := (part.provider_metadata or {}).get(own)):
-                made[field] = part.text
-    return encode(made) if message.text.strip() or message.calls else b""
+            if isinstance(part, Thinking) and (fields := (part.provider_metadata or {}).get(form.own)):
+                made |= {field: part.text if value is None else value for field, value in fields.items()}
+    return encode(made)
 
 
 def _call(call: ToolCall, own: str) -> dict[str, Any]:
@@ -195,17 +234,38 @@ class OpenAISdk:
         if not isinstance(error, openai.APIStatusError):
             return told if told.message else told._replace(message=str(error.message))
         name = told.name or str(error.code or error.type or "")
-        return ProviderError(error.status_code, name, words_of(error.body), error.response.headers)
+        return ProviderError(error.status_code, name, words_of(error.body), error.response.headers, error.body)
 
 
-PROVIDER = Provider(
-    name=NAME,
-    sdk=OpenAISdk(),
-    own_url=OWN_URL,
-    path="/chat/completions",
-    body=body,
-    reading=partial(ChatReading, own=NAME),
-    as_stream=as_stream,
-    takes_schema=takes_schema,
-    options=COMMON_OPTIONS | {"effort", "temperature", "seed", "parallel"},
-)
+SDK = OpenAISdk()
+_OPTIONS = COMMON_OPTIONS | {
+    *("effort", "temperature", "seed", "echo", "alternating", "system", "tools", "stream_options", "length_limit", "think_tags")
+}
+
+
+def provider_of(name: str, row: Mapping[str, Any], own: str = OTHERS, **more: Any) -> Provider:
+    """Return the provider of a row of the data file. ``own``: the metadata key of its fields, where no server is known."""
+    traits = Traits(**row.get("traits", {}))
+    parallel = {"parallel"} if traits.parallel else set()
+    return Provider(
+        name=name,
+        sdk=SDK,
+        path="/chat/completions",
+        body=partial(body, traits=traits, own=own),
+        reading=partial(_reading, traits=traits, own=own),
+        as_stream=as_stream,
+        options=(_OPTIONS | parallel) - {*row.get("without", ())},
+        needs_key="key" in row,
+        sees=row.get("sees", False),
+        url=row.get("url"),
+        traits=traits,
+        **more,
+    )
+
+
+def _reading(options: Options | None = None, *, traits: Traits, own: str) -> ChatReading:
+    found, server = (options.traits, options.server) if options is not None else (None, "")
+    return ChatReading(own=server or own, tags=(found or traits).think_tags)
+
+
+PROVIDER = provider_of(NAME, {**SERVERS[NAME], "sees": True}, NAME, own_url=OWN_URL, takes_schema=takes_schema)

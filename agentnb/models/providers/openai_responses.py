@@ -268,7 +268,7 @@ PROVIDER = Provider(
     own_url=OWN_URL,
     path="/responses",
     body=body,
-    reading=ResponsesReading,
+    reading=lambda options=None: ResponsesReading(),
     as_stream=as_stream,
     takes_schema=takes_schema,
     options=COMMON_OPTIONS - {"stop"} | {"effort", "thinking", "temperature", "parallel"},

@@ -21,12 +21,13 @@ from agentnb.core.request import Request
 from agentnb.core.run.rounds import BY_SCHEMA, CONTEXT_TOKENS, TOKENS_ESTIMATED
 from agentnb.core.usage import NOTHING_USED, Usage
 from agentnb.errors import BrokenReply, ProviderTimedOut, RequestRefused
-from agentnb.models import prices
+from agentnb.models import prices, traits
 from agentnb.models.capabilities import Capabilities
 from agentnb.models.estimate import about, with_estimates
-from agentnb.models.model import Reply, Retry, StreamItem, Unshown
-from agentnb.models.options import Options, named
+from agentnb.models.model import Notice, Reply, Retry, StreamItem, Unshown
+from agentnb.models.options import OF_TRAITS, Options, named
 from agentnb.models.provider import CutOff, Provider, Reading, Refused
+from agentnb.models.traits import Traits
 from agentnb.models.transport.bounded_body import MAX_PIECE, TooMuch
 from agentnb.models.transport.connections import Endpoint, client_of, limiter_of
 from agentnb.models.transport.failure import (
@@ -43,6 +44,8 @@ from agentnb.models.transport.idle_timeout import IdleTimeout, until_idle
 from agentnb.models.transport.retry import AttemptFailed, RetryPolicy, with_retries
 
 USUAL_RETRIES = RetryPolicy()
+NOT_OF_THE_FORM = (401, 402, 403, 404, 408, 429)
+"""HTTP statuses of refusals that no other form of the request changes."""
 MAX_TURNS = 10
 """Most requests for one reply that the provider keeps pausing."""
 PAUSED = "pause_turn"
@@ -71,13 +74,18 @@ class RemoteModel:
         *,
         retries: RetryPolicy = USUAL_RETRIES,
     ) -> None:
+        if options.retries is not None:
+            retries = with_changes(retries, rate_limit_retries=options.retries, trouble_retries=options.retries)
         self.name = f"{provider.name}:{model}{named(options)}"
         self.model = model
         self.options = options
         self.retries = retries
         self._provider = provider
         self._endpoint = endpoint
-        self._sent_options = options if options.images is not None else with_changes(options, images=provider.sees)
+        self._server = f"{endpoint.url or provider.name} {model}"
+        self._learned: dict[str, Any] | None = None
+        images = provider.sees if options.images is None else options.images
+        self._sent_options = with_changes(options, images=images, server=self._server, traits=self._traits())
 
     @property
     def by_person(self) -> bool:
@@ -97,9 +105,9 @@ class RemoteModel:
         started = perf_counter()
         before: Reply | None = None
         used = NOTHING_USED
+        tried: set[str] = set()
         for turn in range(MAX_TURNS):
-            body = self.body(request)
-            async with aclosing(with_retries(partial(self._attempt, body), self.retries, limiter)) as items:
+            async with aclosing(with_retries(partial(self._attempt, request, tried), self.retries, limiter)) as items:
                 async for item in items:
                     if isinstance(item, Reply):
                         reply = item
@@ -137,32 +145,65 @@ class RemoteModel:
             return used  # reading the table now would block the event loop
         return self._priced(Reply(heard, used), used)
 
+    def _traits(self) -> Traits:
+        """Return the traits of the server: by its name, its refusals and, above all, the options."""
+        own = {name: value for name in OF_TRAITS if (value := getattr(self.options, name)) is not None}
+        return with_changes(self._provider.traits, **{**(self._learned or {}), **own})
+
+    def _learn(self, error: Exception, tried: set[str]) -> Notice | None:
+        """Keep the trait that this refusal names, and return the notice of it; None if the request would not change."""
+        details = error.details if isinstance(error, Refused) else self._provider.sdk.error_details(error)
+        if details is None or details.status in NOT_OF_THE_FORM:
+            return None
+        found = traits.named_in(f"{details.message}\n{details.body}", tried)
+        if found is None or found[0] in tried:
+            return None
+        trait, value = found
+        tried.add(trait)
+        if getattr(self.options, trait, None) is not None or getattr(self._sent_options.traits, trait) == value:
+            return None
+        traits.learn(self._server, trait, value)
+        place = f" at {self._endpoint.url}" if self._endpoint.url else ""
+        form = f"{trait}={_text(value)}"
+        what = f"{self._provider.name}: the server{place} refused a form of the request, which was sent again with {form}"
+        return Notice(what, f"To begin with it, write {form} behind the model's name and ?" if trait in OF_TRAITS else "")
+
     def body(self, request: Request) -> bytes:
         """Return the request as JSON, as it would be sent."""
+        if (learned := traits.learned_of(self._server)) is not self._learned:
+            self._learned = learned
+            self._sent_options = with_changes(self._sent_options, traits=self._traits())
         options, schema = self._sent_options, request.settings.get("output_schema")
         own_server = self._endpoint.url is None
         if schema is not None and options.output_schema is None and own_server and self._provider.takes_schema(schema):
             options = with_changes(options, output_schema=schema)
         return self._provider.body(self.model, request, options)
 
-    async def _attempt(self, body: bytes) -> AsyncGenerator[ReplyDelta | Unshown | Reply]:
-        reading, told = self._provider.reading(), 0
-        try:
+    async def _attempt(self, request: Request, tried: set[str]) -> AsyncGenerator[ReplyDelta | Unshown | Notice | Reply]:
+        """Yield a reply. A request whose form is refused is sent again in the other form, once for each trait in ``tried``."""
+        while True:
+            body = self.body(request)
+            reading, told = self._provider.reading(self._sent_options), 0
             try:
-                async with aclosing(self._chunks(body)) as all_chunks, aclosing(self._in_time(all_chunks, reading)) as chunks:
-                    async for chunk in chunks:
-                        for delta in reading.take(chunk):
-                            yield delta
-                        if (unshown := reading.unshown) >= told + WORTH_COUNTING:
-                            yield Unshown(unshown - told)
-                            told = unshown
+                try:
+                    all_chunks = self._chunks(body)
+                    async with aclosing(all_chunks), aclosing(self._in_time(all_chunks, reading)) as chunks:
+                        async for chunk in chunks:
+                            for delta in reading.take(chunk):
+                                yield delta
+                            if (unshown := reading.unshown) >= told + WORTH_COUNTING:
+                                yield Unshown(unshown - told)
+                                told = unshown
+                except Exception as error:
+                    # A reply that is whole is paid for, however its stream ends; an error that the server reports stays one.
+                    if not reading.ended or not _is_of_the_way(error):
+                        raise
+                reply = reading.reply()
+                break
             except Exception as error:
-                # A reply that is whole is paid for, however its stream ends; an error that the server reports stays one.
-                if not reading.ended or not _is_of_the_way(error):
-                    raise
-            reply = reading.reply()
-        except Exception as error:
-            raise AttemptFailed(failure_of(error, self._provider, self._endpoint, self.model)) from error
+                if (notice := self._learn(error, tried)) is None:
+                    raise AttemptFailed(failure_of(error, self._provider, self._endpoint, self.model)) from error
+            yield notice
         yield reply
 
     def _in_time(self, chunks: AsyncGenerator[Any], reading: Reading) -> AsyncGenerator[Any]:
@@ -230,6 +271,10 @@ async def models_of(provider: Provider, endpoint: Endpoint) -> list[str]:
     except Exception as error:
         found = failure_of(error, provider, endpoint, "list of models").error
     raise found  # outside the handler: the traceback then holds no frames of the libraries, which have the key
+
+
+def _text(value: Any) -> str:
+    return {True: "yes", False: "no"}.get(value, str(value))
 
 
 class NoReply(Exception):
