@@ -4,9 +4,17 @@
 ``AGENTNB_MODEL``           the default model of cells, such as ``simulated:disciplined``
 ``ANTHROPIC_API_KEY``       a key for ``anthropic:`` models
 ``OPENAI_API_KEY``          a key for ``openai:`` and ``openai-responses:`` models
-``GITHUB_TOKEN``            a key for the tools of GitHub
+``MISTRAL_API_KEY``         a key for ``mistral:`` models
+``DEEPSEEK_API_KEY``        a key for ``deepseek:`` models
+``OPENROUTER_API_KEY``      a key for ``openrouter:`` models
+``GROQ_API_KEY``            a key for ``groq:`` models
+``TOGETHER_API_KEY``        a key for ``together:`` models
+``GEMINI_API_KEY``          a key for ``gemini:`` models
+``AZURE_OPENAI_API_KEY``    a key for ``azure:`` models
+``GITHUB_TOKEN``            a key for ``github:`` models and the tools of GitHub
 ``ANTHROPIC_BASE_URL``      URL of ``anthropic:`` models, if not the provider's own
 ``OPENAI_BASE_URL``         URL of ``openai:`` and ``openai-responses:`` models, if not the provider's own
+``AZURE_OPENAI_ENDPOINT``   URL of ``azure:`` models, such as ``https://NAME.openai.azure.com``
 ``OLLAMA_HOST``             where Ollama listens: a host, ``host:port`` or a URL
 ``AGENTNB_COMPATIBLE_URL``  URL of the server of ``compatible:`` models
 ``AGENTNB_ALLOW_URLS``      addresses for models that files and logs name: ``URL`` or ``URL&key=NAME``, blanks between

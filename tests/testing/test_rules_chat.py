@@ -104,7 +104,7 @@ REFUSED = {
         "tool 'sub' is not specified",
     ),
     "no tools in the list": (tools(), "Invalid 'tools': empty array"),
-    "a tool that is no function": (tools({"name": "add"}), "Invalid 'tools[0]'"),
+    "a tool of no type": (tools({"name": "add"}), "Invalid 'tools[0]'"),
     "an unknown field of a tool": (tools(tool(input_schema={})), "Unknown parameter: 'tools[0].function.input_schema'"),
     "a bad name of a tool": (tools(tool(name="add up")), "Invalid 'tools[0].function.name'"),
     "too long a name of a tool": (tools(tool(name="a" * 65)), "Invalid 'tools[0].function.name'"),
@@ -200,6 +200,9 @@ def test_the_chat_wire_refuses(subtests: pytest.Subtests) -> None:
     for (name, (change, wanted)), minimal in product(REFUSED.items(), [False, True]):
         with subtests.test(name, minimal=minimal):
             found = said(change, minimal)
+            if minimal and wanted == "reasoning_content":
+                assert found == []  # small servers take it back
+                continue
             if minimal and ("tool_choice" in wanted or "parallel" in wanted or "at the same time" in wanted):
                 assert found
             else:
@@ -224,6 +227,7 @@ def test_the_chat_wire_takes(subtests: pytest.Subtests) -> None:
 
 
 ONLY_OPENAI = {
+    "a tool of the server's own": tools({"type": "custom", "custom": {"name": "x"}}),
     "store": fields(store=False),
     "metadata": fields(metadata={"a": "b"}),
     "parallel_tool_calls": fields(parallel_tool_calls=False),

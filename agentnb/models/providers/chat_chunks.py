@@ -9,7 +9,7 @@ from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
 from agentnb.core.messages import AnyPart, Message, Text, Thinking, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.models.model import Reply
-from agentnb.models.provider import PART, CutOff, Refused
+from agentnb.models.provider import PART, CutOff, Refused, sealed_length
 from agentnb.models.providers.serialization import (
     ARGUMENTS_MENDED,
     call_of,
@@ -168,14 +168,14 @@ class ChatReading:
             self._keep_details(details)
 
     def _keep_details(self, details: Any) -> None:
-        """Keep OpenRouter's details of thinking; pieces of one detail are joined, those of a signature too."""
+        """Keep OpenRouter's details of thinking, which come in pieces: those of one detail are joined."""
         kept = self._returned.setdefault(DETAILS, [])
         for detail in details if isinstance(details, list) else ():
             if not isinstance(detail, dict):
                 continue
-            self.unshown += PART
+            self.unshown += PART + sealed_length(detail)
             last = kept[-1] if kept else {}
-            if any(last.get(key) != detail.get(key) for key in ("type", "index")) or "index" not in detail:
+            if "index" not in detail or any(last.get(key) != detail.get(key) for key in ("type", "index")):
                 kept.append(dict(detail))
                 continue
             for key, value in known_fields(detail).items():

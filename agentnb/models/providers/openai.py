@@ -12,7 +12,7 @@ from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolC
 from agentnb.core.request import Request, ToolSpec
 from agentnb.models.options import Options
 from agentnb.models.provider import COMMON_OPTIONS, Provider, ProviderError
-from agentnb.models.providers.chat_chunks import ChatReading, as_stream
+from agentnb.models.providers.chat_chunks import THINKING_FIELDS, ChatReading, as_stream
 from agentnb.models.providers.serialization import (
     WITHOUT_RESULT,
     arguments_of,
@@ -53,6 +53,7 @@ class Form(NamedTuple):
     own: str
     sees: bool
     returned: str
+    returns: str
     alternating: bool
 
 
@@ -63,7 +64,7 @@ def body(model: str, request: Request, options: Options, *, traits: Traits, own:
     """
     traits = options.traits or traits
     returned = traits.returned if options.echo is None else "always" if options.echo else "never"
-    form = Form(options.server or own, options.images is not False, returned, traits.alternating)
+    form = Form(options.server or own, options.images is not False, returned, traits.returns, traits.alternating)
     start = fields_before(NAME, _head, model, request, options, traits)
     messages, make = request.messages, partial(_fragment, form=form)
     fragments = made_of_all(messages, (NAME, form), make)
@@ -160,6 +161,8 @@ def _assistant(message: Message, form: Form) -> bytes:
         for part in message.parts:
             if isinstance(part, Thinking) and (fields := (part.provider_metadata or {}).get(form.own)):
                 made |= {field: part.text if value is None else value for field, value in fields.items()}
+        if form.returns in THINKING_FIELDS:
+            made.setdefault(form.returns, "")  # of another model's reply there is nothing to return
     return encode(made)
 
 

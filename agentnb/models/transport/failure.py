@@ -128,8 +128,12 @@ BETTER_ADVICE: tuple[tuple[re.Pattern[str], Advised], ...] = (
     ),
     (re.compile(r"/v1/responses"), SetModel("openai-responses:{model}", lead="Use")),
     (
-        re.compile(r"does not support tools|tool use is not supported", re.IGNORECASE),
-        "Use a model that can call tools, or give no tools",
+        re.compile(
+            r"(does not|doesn't) support (tools?|functions?)\b|(tool use|tool calling|function calling) is not supported"
+            r"|tools? (is|are) not supported|no (tool|function) support",
+            re.IGNORECASE,
+        ),
+        "This model takes no tools: use one that can call tools, or give none",
     ),
 )
 """More specific advice for errors of status 400, by the provider's message."""
