@@ -64,7 +64,7 @@ def test_fragments_of_one_call_stay_one_whatever_their_marks(subtests: pytest.Su
 
 
 TWO = {
-    "the first open call first": [fragment(None, None, None, "1}"), fragment(None, None, None, "2}")],
+    "the first open call first": [fragment(None, None, None, piece) for piece in ("1", "}", "2}")],
     "in turn": [fragment(None, None, None, piece) for piece in ("1", "2", "}", "}")],
 }
 
@@ -81,7 +81,16 @@ def test_fragments_without_a_mark_go_where_all_arguments_can_be_read(subtests: p
             {"a": 11},
             {"a": 2},
         ]
+    with subtests.test("calls without a beginning"):
+        begun = [fragment(None, "a", "add"), fragment(None, "b", "add")]
+        pieces = [fragment(None, None, None, piece) for piece in ('{"a":', "1}", '{"a":2}')]
+        assert [call.arguments for call in calls_of(*begun, *pieces)] == [{"a": 1}, {"a": 2}]
+        assert calls_of(*begun, fragment(None, None, None, "?"))[1].arguments == "?"
+    with subtests.test("calls that are whole"):
+        begun = [fragment(None, "a", "add", "{"), fragment(None, "b", "add", "}"), fragment(None, "a", None, "}")]
+        assert calls_of(*begun, fragment(None, None, None, "?"))[0].arguments == {}
     with subtests.test("nowhere"):
+        begun = [fragment(None, "a", "add", '{"a":'), fragment(None, "b", "add", '{"a":')]
         kept = calls_of(*begun, fragment(None, None, None, "?"))
         assert [call.arguments for call in kept] == ['{"a":', '{"a":?']
 

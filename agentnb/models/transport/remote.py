@@ -382,7 +382,9 @@ def _broken_reply(error: Exception, provider: Provider, endpoint: Endpoint) -> F
             BrokenReply(what, "Is the URL right? It often ends in /v1: url=http://localhost:8000/v1"), transient=False
         )
     if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
-        what = f"{provider.name}: the response is not complete JSON"
+        sent = error.doc.strip() if isinstance(error, json.JSONDecodeError) else ""
+        words = "" if sent.startswith(("{", "[")) else readable(sent)  # some servers send the words of an error bare
+        what = f"{provider.name}: the response is not complete JSON" + (f": {words}" if words else "")
         return Failure(BrokenReply(what, "Try again; or is it another kind of server?"), transient=True)
     if isinstance(error, MALFORMED) or _is_called(error, "APIError"):
         what = f"{provider.name}: the response is not a reply ({readable(f'{type(error).__name__}: {error}')})"
