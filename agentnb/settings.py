@@ -432,7 +432,7 @@ def base_url(provider: str) -> str | None:
     url = parsed_url(whole)
     if url is None or url.scheme not in ("http", "https") or not (url.hostname or may_be_host):
         raise SettingsError(f"{variable} is not a URL", "Set it to one, such as http://localhost:8000/v1")
-    path = row.get("url_path", "")
+    path: str = row.get("url_path", "")
     address = _address(url, row["port"], has_scheme="://" in text) if may_be_host else text
     return address.rstrip("/").removesuffix(path) + path
 

@@ -544,7 +544,7 @@ def test_where_a_provider_says_what_to_do_the_hint_says_it_in_our_words(subtests
     cases = [
         ("Encrypted content is not supported with this model.", "thinking=off"),
         ("Function tools with reasoning_effort are not supported, use /v1/responses", "-m openai-responses:m"),
-        ("registry.ollama.ai/library/gemma does not support tools", "give no tools"),
+        ("registry.ollama.ai/library/gemma does not support tools", "This model takes no tools"),
     ]
     for message, hint in cases:
         with subtests.test(message):

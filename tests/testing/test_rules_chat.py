@@ -216,6 +216,7 @@ ACCEPTED = {
     "a text beside the calls": messages(user(), assistant(call(), content="Wait"), result()),
     "a picture on the web": messages(user([{"type": "image_url", "image_url": {"url": "https://example.org/x.png"}}])),
     "a tool without parameters": tools({"type": "function", "function": {"name": "add"}}),
+    "a tool of the server's own": tools({"type": "custom", "custom": {"name": "x"}}),
     "a form of the answer": fields(response_format={"type": "json_object"}),
 }
 
@@ -227,7 +228,6 @@ def test_the_chat_wire_takes(subtests: pytest.Subtests) -> None:
 
 
 ONLY_OPENAI = {
-    "a tool of the server's own": tools({"type": "custom", "custom": {"name": "x"}}),
     "store": fields(store=False),
     "metadata": fields(metadata={"a": "b"}),
     "parallel_tool_calls": fields(parallel_tool_calls=False),

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from agentnb.core.log.events import ReplyDelta, TextDelta
+from agentnb.core.log.events import TextDelta
 from agentnb.core.messages import Message
 from agentnb.core.redaction import redact
 from agentnb.core.request import Request
@@ -179,7 +179,7 @@ class RemoteModel:
             options = with_changes(options, output_schema=schema)
         return self._provider.body(self.model, request, options)
 
-    async def _attempt(self, request: Request, tried: set[str]) -> AsyncGenerator[ReplyDelta | Unshown | Notice | Reply]:
+    async def _attempt(self, request: Request, tried: set[str]) -> AsyncGenerator[StreamItem]:
         """Yield a reply. A request whose form is refused is sent again in the other form, once for each trait in ``tried``."""
         while True:
             body = self.body(request)
