@@ -25,6 +25,7 @@ from agentnb.models import Reply
 from agentnb.models.provider import Refused
 from agentnb.models.providers.chat_chunks import ChatReading, as_stream
 from agentnb.models.providers.serialization import ARGUMENTS_MENDED
+from agentnb.models.transport.bounded_body import bound
 from agentnb.models.transport.failure import Refusal, failure
 from agentnb.models.transport.idle_timeout import AFTER_THE_END, IdleTimeout, until_idle
 
@@ -64,7 +65,7 @@ def test_fragments_of_one_call_stay_one_whatever_their_marks(subtests: pytest.Su
 
 
 TWO = {
-    "the first open call first": [fragment(None, None, None, "1}"), fragment(None, None, None, "2}")],
+    "the first open call first": [fragment(None, None, None, piece) for piece in ("1", "}", "2}")],
     "in turn": [fragment(None, None, None, piece) for piece in ("1", "2", "}", "}")],
 }
 
@@ -81,7 +82,16 @@ def test_fragments_without_a_mark_go_where_all_arguments_can_be_read(subtests: p
             {"a": 11},
             {"a": 2},
         ]
+    with subtests.test("calls without a beginning"):
+        begun = [fragment(None, "a", "add"), fragment(None, "b", "add")]
+        pieces = [fragment(None, None, None, piece) for piece in ('{"a":', "1}", '{"a":2}')]
+        assert [call.arguments for call in calls_of(*begun, *pieces)] == [{"a": 1}, {"a": 2}]
+        assert calls_of(*begun, fragment(None, None, None, "?"))[1].arguments == "?"
+    with subtests.test("calls that are whole"):
+        begun = [fragment(None, "a", "add", "{"), fragment(None, "b", "add", "}"), fragment(None, "a", None, "}")]
+        assert calls_of(*begun, fragment(None, None, None, "?"))[0].arguments == {}
     with subtests.test("nowhere"):
+        begun = [fragment(None, "a", "add", '{"a":'), fragment(None, "b", "add", '{"a":')]
         kept = calls_of(*begun, fragment(None, None, None, "?"))
         assert [call.arguments for call in kept] == ['{"a":', '{"a":?']
 
@@ -393,3 +403,25 @@ def test_a_reply_that_ends_while_its_stream_stays_open_is_waited_for_no_longer()
     with pytest.raises(IdleTimeout):
         run_at_once(clock, listen())
     assert clock.now - Clock().now == AFTER_THE_END and reading.reply().usage == Usage(100, 10)
+
+
+def test_a_stream_without_an_event_is_read_as_the_json_that_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[bytes] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        stream = Broken(sent[-1], breaks=False)
+        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, stream=stream)
+
+    settings = {"transport": httpx2.MockTransport(answer), "event_hooks": {"response": [bound]}}
+    monkeypatch.setattr("agentnb.models.providers.openai.http_settings", lambda url: settings)
+
+    async def ask(body: bytes) -> Any:
+        sent.append(body)
+        return (await items_of(quick("compatible:m?url=http://127.0.0.1:9/v1", NEVER)))[-1]
+
+    whole = {"choices": [{"message": {"content": "So"}, "finish_reason": "stop"}], "usage": COUNTS}
+    assert asyncio.run(ask(json.dumps(whole).encode())).message.text == "So"
+    with pytest.raises(ProviderTrouble, match="slots are busy"):
+        asyncio.run(ask(b'error: {"code": 503, "message": "all slots are busy"}\n\n'))
+    with pytest.raises(ProviderTrouble, match="ended before the reply did"):
+        asyncio.run(ask(b": alive\n\n: alive\n\n"))

@@ -64,8 +64,8 @@ class ChatReading:
         self._index: Any = None
         self._calls: list[dict[str, Any]] = []
         self._by_index: dict[Any, dict[str, Any]] = {}
-        self._strays: list[tuple[dict[str, Any], int, int]] = []
-        """Fragments without any mark behind several open calls: their call, and their places in it and in their chunk."""
+        self._strays: list[tuple[dict[str, Any], int]] = []
+        """Fragments without any mark behind several open calls: the last call, and their places in it."""
         self._several_open = False
         self._usage: dict[str, Any] = {}
         self._finish = ""
@@ -138,11 +138,11 @@ class ChatReading:
             self._refused = True
             self._say(refusal, told)
         if fragments := delta.get("tool_calls"):
-            for place, fragment in enumerate([fragments] if isinstance(fragments, dict) else fragments):
+            for fragment in [fragments] if isinstance(fragments, dict) else fragments:
                 if isinstance(fragment, dict):
-                    self._call_fragment(fragment, place)
+                    self._call_fragment(fragment)
         if isinstance(function := delta.get("function_call"), dict):  # the API's former field
-            self._call_fragment({"index": "function_call", "function": function}, 0)
+            self._call_fragment({"index": "function_call", "function": function})
         return told
 
     def _content(self, content: Any, told: list[ReplyDelta]) -> None:
@@ -161,7 +161,8 @@ class ChatReading:
         for field in THINKING_FIELDS:
             if (thought := delta.get(field)) and isinstance(thought, str):
                 self._returned[field] = None
-                self._say(thought, told, thought=True)
+                self._thinking.append(thought)
+                told.append(ThinkingDelta(thought))
                 break
         if details := delta.get(DETAILS):
             self._keep_details(details)
@@ -217,7 +218,7 @@ class ChatReading:
             self._say(text, told, thought=bool(self._tag))
         self._tag, self._held = None, ""
 
-    def _call_fragment(self, fragment: dict[str, Any], place: int) -> None:
+    def _call_fragment(self, fragment: dict[str, Any]) -> None:
         index, call_id, function = fragment.get("index"), fragment.get("id"), object_of(fragment.get("function"))
         if type(call_id) is int:
             call_id = str(call_id)
@@ -239,7 +240,7 @@ class ChatReading:
         given = function.get("arguments")
         if isinstance(given, str):
             if self._several_open and index is None and not call_id:
-                self._strays.append((call, len(call["pieces"]), place))
+                self._strays.append((call, len(call["pieces"])))
             call["pieces"].append(given)
             self.unshown += len(given)
             call["end"] = given.rstrip()[-1:] or call["end"]
@@ -291,24 +292,24 @@ class ChatReading:
         return checked(Reply(Message("assistant", whole), read_usage(self._usage), stop_reason, metadata))
 
     def _raise_failed(self) -> None:
-        if self._finish or said_in(self._without_choices):
-            raise Refused(reported(self._without_choices or {"code": self._finish}))
-        raise CutOff
+        if said_in(self._without_choices):
+            raise Refused(reported(self._without_choices))
+        raise Refused(reported({"code": self._finish})) if self._finish else CutOff
 
     def _give_strays(self) -> None:
         """Give fragments without any mark to other open calls than the last, where only then all arguments can be read."""
         texts = ["".join(call["pieces"]) for call in self._calls]
         if all(map(_is_object, texts)) or len(self._strays) > MAX_STRAYS:
             return
-        strays = [(place, call["pieces"][at]) for call, at, place in self._strays]
-        for call, at, _ in self._strays:
+        strays = [call["pieces"][at] for call, at in self._strays]
+        for call, at in self._strays:
             call["pieces"][at] = ""
         own = ["".join(call["pieces"]) for call in self._calls]
-        free = [number for number, text in enumerate(own) if not _is_object(text)]
-        for choose in (_at_its_place, _first_open, _in_turn):
+        free = [number for number, call in enumerate(self._calls) if call["given"] is None and _is_open(own[number])]
+        for choose in (_first_open, _in_turn) if free else ():
             tried = list(own)
-            for number, (place, text) in enumerate(strays):
-                tried[choose(tried, free, number, place)] += text
+            for number, text in enumerate(strays):
+                tried[choose(tried, free, number)] += text
             if all(map(_is_object, tried)):
                 texts = tried
                 break
@@ -316,15 +317,11 @@ class ChatReading:
             call["pieces"] = [text]
 
 
-def _at_its_place(texts: list[str], free: list[int], number: int, place: int) -> int:
-    return free[min(place, len(free) - 1)]
+def _first_open(texts: list[str], free: list[int], number: int) -> int:
+    return next((one for one in free if _is_open(texts[one])), free[-1])
 
 
-def _first_open(texts: list[str], free: list[int], number: int, place: int) -> int:
-    return next((one for one in free if not _is_object(texts[one])), free[-1])
-
-
-def _in_turn(texts: list[str], free: list[int], number: int, place: int) -> int:
+def _in_turn(texts: list[str], free: list[int], number: int) -> int:
     return free[number % len(free)]
 
 
@@ -380,6 +377,10 @@ def _is_whole(call: dict[str, Any]) -> bool:
         return False
     call["looks"] += 1
     return isinstance(read_arguments("".join(call["pieces"])), dict)
+
+
+def _is_open(text: str) -> bool:
+    return not text or not _is_object(text)
 
 
 def _is_object(text: str) -> bool:

@@ -227,11 +227,16 @@ class RemoteModel:
                 for chunk in _whole(told, self._provider):
                     yield chunk
                 return
-            anything = "event-stream" in stream.response.headers.get("content-type", "event-stream")
+            anything = False
             async for chunk in stream:
                 anything = True
                 yield chunk
-            if not anything:
+            if anything:
+                return
+            if isinstance(told := _without_events(stream.response), dict):
+                for chunk in _whole(told, self._provider):
+                    yield chunk
+            elif "event-stream" not in stream.response.headers.get("content-type", "event-stream"):
                 raise NoReply("text")
 
     def _priced(self, reply: Reply, used: Usage) -> Usage:
@@ -313,6 +318,17 @@ async def _instead_of_a_stream(response: Any) -> Any:
     text = (await response.aread()).decode(errors="replace").strip()
     if text.startswith(("data:", "event:", ":")):
         return None  # a stream with the wrong content type
+    return _read_json(text)
+
+
+def _without_events(response: Any) -> Any:
+    """Return the JSON or text in a stream without an event: a reply that came whole, or an error behind a name of its own."""
+    text = b"".join(getattr(response.stream, "head", ())).decode(errors="replace").strip()
+    error = text.removeprefix("error:").strip()
+    return _read_json(text) if error == text else {"error": _read_json(error)}
+
+
+def _read_json(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
@@ -382,7 +398,9 @@ def _broken_reply(error: Exception, provider: Provider, endpoint: Endpoint) -> F
             BrokenReply(what, "Is the URL right? It often ends in /v1: url=http://localhost:8000/v1"), transient=False
         )
     if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
-        what = f"{provider.name}: the response is not complete JSON"
+        sent = error.doc.strip() if isinstance(error, json.JSONDecodeError) else ""
+        words = "" if sent.startswith(("{", "[")) else readable(sent)  # some servers send the words of an error bare
+        what = f"{provider.name}: the response is not complete JSON" + (f": {words}" if words else "")
         return Failure(BrokenReply(what, "Try again; or is it another kind of server?"), transient=True)
     if isinstance(error, MALFORMED) or _is_called(error, "APIError"):
         what = f"{provider.name}: the response is not a reply ({readable(f'{type(error).__name__}: {error}')})"
