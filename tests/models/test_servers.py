@@ -79,6 +79,25 @@ def test_a_form_that_the_person_chose_is_not_changed() -> None:
         assert run.status == "failed" and run.error.type == "RequestRefused" and len(server.problems) == 1
 
 
+def test_the_thinking_that_a_person_has_sent_back_is_not_changed() -> None:
+    with LoopbackServer(SCRIPT, like="groq") as server:
+        run = run_at(server, "compatible", echo="yes", length_limit="max_completion_tokens")
+        assert run.status == "failed" and len(server.problems) == 1
+
+
+def test_runs_that_share_a_model_learn_at_once() -> None:
+    def line(body: dict[str, Any]) -> Any:
+        return "Three." if any(message["role"] == "tool" for message in body["messages"]) else SCRIPT[0][1]
+
+    async def both(model: Any) -> list[Run]:
+        agent = Agent(model, tools=[add])
+        return await asyncio.gather(*(agent.run("What is 1 + 2?") for _ in range(8)))
+
+    with LoopbackServer(line, like="mistral") as server:
+        runs = asyncio.run(both(make_model(server.model("compatible", stream_options="no"))))
+        assert {run.status for run in runs} == {"completed"} and len(server.problems) <= 8
+
+
 def test_a_trait_is_tried_once_where_the_refusal_stays() -> None:
     refusal = Status(400, "Unexpected role 'user' after role 'tool'")
     with LoopbackServer([SCRIPT[0], refusal, refusal, "Never."], minimal=True) as server:
