@@ -138,6 +138,7 @@ def test_the_model_of_ones_own_can_be_pasted_calls_its_tool_and_can_be_the_defau
 def test_each_name_of_a_model_in_it_can_be_typed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in (*settings.KEY_VARIABLES.values(), *re.findall(r"key=([A-Z_]+)", name)):
         monkeypatch.setenv(variable, "sk-test-0123456789")
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://mine.openai.azure.com")
     if name == "compatible:NAME":
         monkeypatch.setenv("AGENTNB_COMPATIBLE_URL", "http://localhost:8000/v1")
     assert re.split("[?&]", make_model(name).name) == sorted(re.split("[?&]", name), key=lambda part: _place(part))

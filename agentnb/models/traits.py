@@ -16,6 +16,8 @@ class Traits:
 
     alternating: bool = False
     """Whether a message of the user may follow only one of the assistant, never results of tools."""
+    short_ids: bool = False
+    """Whether ids of calls have nine letters and digits."""
     system: str = "anywhere"
     """Place of the system prompt: ``anywhere``, ``first``, or in the first message of the ``user``."""
     returns: str = ""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentnb import Agent, Run, settings
+from agentnb import Agent, History, Run, settings
 from agentnb.core.messages import Text, Thinking, ToolCall
 from agentnb.errors import RequestRefused, SettingsError, UnknownModel
 from agentnb.models import make_model, traits
@@ -91,6 +91,7 @@ def test_each_words_of_a_refusal_name_their_trait(subtests: pytest.Subtests) -> 
         "Unexpected role 'user' after role 'tool'": ("alternating", True),
         "Conversation roles must alternate user/assistant/user/assistant/...": ("alternating", True),
         "After the optional system message, conversation roles must alternate user and assistant roles": ("alternating", True),
+        "Tool call id was call_1 but must be a-z, A-Z, 0-9, with a length of 9.": ("short_ids", True),
         "System role not supported": ("system", "user"),
         "Developer instruction is not enabled for models/gemma-3-27b-it": ("system", "user"),
         "The `reasoning_content` in the thinking mode must be passed back to the API.": ("returned", "always"),
@@ -126,6 +127,20 @@ def test_fields_of_thinking_go_back_to_their_server_and_model_only() -> None:
         assert "I should add." not in json.dumps([server.requests[-1].body, other.requests[-1].body])
 
 
+def test_a_compaction_keeps_fields_of_thinking_beside_open_calls() -> None:
+    def line(body: dict[str, Any]) -> Any:
+        return [Thinking("I should add."), ToolCall("add", {"a": 1, "b": 2})] if "tools" in body else "They added."
+
+    with LoopbackServer(line, like="deepseek") as server:
+        history = History(compact_above=6, keep_recent=2)
+        run = Agent(server.model(), tools=[add], history=history, max_rounds=8, guidance="off").run_sync("Add often.")
+        assert sum(len(one.compactions) for one in run.rounds) >= 2 and server.problems == []
+        last = next(one.body for one in reversed(server.requests) if "tools" in one.body)
+        assert "Conversation Summary" in json.dumps(last)
+        called = [message for message in last["messages"] if message.get("tool_calls")]
+        assert called and all(message["reasoning_content"] == "I should add." for message in called)
+
+
 def test_pieces_of_a_detail_of_thinking_are_joined() -> None:
     with LoopbackServer(SCRIPT, like="openrouter") as server:
         run_at(server)
@@ -146,6 +161,21 @@ def test_a_message_after_a_stopped_call_follows_one_of_the_assistant() -> None:
         assert again.text == "Yes." and server.problems == []
         roles = [message["role"] for message in bodies(server)[1]["messages"]]
         assert roles == ["system", "user", "assistant", "tool", "assistant", "user"]
+
+
+def test_calls_of_another_server_get_ids_that_mistral_takes() -> None:
+    with LoopbackServer(SCRIPT) as first, LoopbackServer(["So.", "So."], like="mistral") as server:
+        run = run_at(first, "openai")
+        for provider in ("mistral", "compatible"):
+            again = Agent(server.model(provider), tools=[add]).run_sync("On", continue_from=run)
+            assert again.status == "completed"
+        assert server.requests[0].problems == ()
+
+
+def test_tags_around_thinking_stay_in_the_text_only_if_asked() -> None:
+    with LoopbackServer(["<think>\nHm.\n</think>\n\nSo."] * 2, minimal=True) as server:
+        assert run_at(server, "compatible").text == "So."
+        assert run_at(server, "compatible", think_tags="no").text.startswith("<think>")
 
 
 def test_a_system_prompt_can_begin_the_first_message() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import zlib
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -40,6 +42,7 @@ OTHERS = "compatible"
 """Metadata key for OpenAI-compatible servers."""
 BETWEEN = {"role": "assistant", "content": "(interrupted)"}
 """Message between results of tools and a message of the user, where roles alternate."""
+SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
 SHOWN_BELOW = "(shown below)"
 """Text of a tool result that is only pictures: they follow in a user message."""
 
@@ -53,8 +56,7 @@ class Form(NamedTuple):
     own: str
     sees: bool
     returned: str
-    returns: str
-    alternating: bool
+    traits: Traits
 
 
 def body(model: str, request: Request, options: Options, *, traits: Traits, own: str) -> bytes:
@@ -64,7 +66,7 @@ def body(model: str, request: Request, options: Options, *, traits: Traits, own:
     """
     traits = options.traits or traits
     returned = traits.returned if options.echo is None else "always" if options.echo else "never"
-    form = Form(options.server or own, options.images is not False, returned, traits.returns, traits.alternating)
+    form = Form(options.server or own, options.images is not False, returned, traits)
     start = fields_before(NAME, _head, model, request, options, traits)
     messages, make = request.messages, partial(_fragment, form=form)
     fragments = made_of_all(messages, (NAME, form), make)
@@ -138,13 +140,14 @@ def _fragment(message: Message, *, form: Form) -> bytes:
     sees = form.sees
     results = [part for part in message.parts if isinstance(part, ToolResult)]
     made: list[Any] = [
-        {"role": "tool", "tool_call_id": safe_id(result.call_id), "content": _result_text(result, sees)} for result in results
+        {"role": "tool", "tool_call_id": _call_id(result.call_id, form), "content": _result_text(result, sees)}
+        for result in results
     ]
     parts: list[AnyPart] = [part for part in message.parts if not isinstance(part, ToolResult)]
     if sees:
         parts = [*_pictures(results), *parts]
     if content := [one for one in (_content(part, sees) for part in parts) if one is not None]:
-        if results and form.alternating:
+        if results and form.traits.alternating:
             made.append(BETWEEN)
         only_text = all(one["type"] == "text" for one in content)
         made.append({"role": "user", "content": "\n\n".join(one["text"] for one in content) if only_text else content})
@@ -153,23 +156,29 @@ def _fragment(message: Message, *, form: Form) -> bytes:
 
 def _assistant(message: Message, form: Form) -> bytes:
     if not (message.text.strip() or message.calls):
-        return encode(BETWEEN) if form.alternating else b""
+        return encode(BETWEEN) if form.traits.alternating else b""
     made: dict[str, Any] = {"role": "assistant", "content": message.text or None}
     if message.calls:
-        made["tool_calls"] = [_call(call, form.own) for call in message.calls]
+        made["tool_calls"] = [_call(call, form) for call in message.calls]
     if form.returned == "always" or (form.returned == "calls" and message.calls):
         for part in message.parts:
             if isinstance(part, Thinking) and (fields := (part.provider_metadata or {}).get(form.own)):
                 made |= {field: part.text if value is None else value for field, value in fields.items()}
-        if form.returns in THINKING_FIELDS:
-            made.setdefault(form.returns, "")  # of another model's reply there is nothing to return
+        if form.traits.returns in THINKING_FIELDS:
+            made.setdefault(form.traits.returns, "")  # of another model's reply there is nothing to return
     return encode(made)
 
 
-def _call(call: ToolCall, own: str) -> dict[str, Any]:
+def _call_id(call_id: str, form: Form) -> str:
+    if not form.traits.short_ids or SHORT_ID.fullmatch(call_id):
+        return safe_id(call_id)
+    return f"{zlib.crc32(call_id.encode()):09x}"
+
+
+def _call(call: ToolCall, form: Form) -> dict[str, Any]:
     function = {"name": safe_name(call.name), "arguments": encode(arguments_of(call)).decode()}
-    kept = (call.provider_metadata or {}).get(own) or {}
-    return {"id": safe_id(call.id), "type": "function", "function": function, **kept}
+    kept = (call.provider_metadata or {}).get(form.own) or {}
+    return {"id": _call_id(call.id, form), "type": "function", "function": function, **kept}
 
 
 def _result_text(result: ToolResult, sees: bool) -> str:

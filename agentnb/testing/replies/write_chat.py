@@ -156,7 +156,9 @@ def _remember(answer: Answer, calls: list[dict[str, Any]], asked: Asked) -> None
 
 def _call(call: ToolCall, asked: Asked) -> dict[str, Any]:
     function = {"name": call.name, "arguments": arguments_text(call)}
-    return {"id": call.id or asked.ids.letters("call_", 24), "type": "function", "function": function}
+    short = asked.like.traits.get("short_ids")
+    made = asked.ids.letters("", 9) if short else asked.ids.letters("call_", 24)
+    return {"id": call.id or made, "type": "function", "function": function}
 
 
 def _call_pieces(answer: Answer, asked: Asked) -> list[list[dict[str, Any]]]:

@@ -38,6 +38,7 @@ NO_TRAITS: Mapping[str, Any] = {}
 DEVELOPER = {"developer": ROLES["system"]}
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 LONGEST_ID = 40
+SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
 
 
 def problems(
@@ -73,6 +74,10 @@ def _of_its_own(messages: list[dict[str, Any]], traits: Mapping[str, Any], memor
             yield f"Unexpected role '{role}' after role '{before}'"
         if traits.get("system", "anywhere") != "anywhere" and role == "system" and index:
             yield f"Unexpected role '{role}' after role '{before}'"
+        if traits.get("short_ids"):
+            for call in message.get("tool_calls") or ():
+                if not SHORT_ID.fullmatch(call["id"]):
+                    yield f"Tool call id was {call['id']} but must be a-z, A-Z, 0-9, with a length of 9."
         thought = [call["id"] for call in message.get("tool_calls") or () if memory and memory.thought_before(call["id"])]
         if thought and field not in message:
             yield f"The `{field}` of the reply must be passed back to the API."
