@@ -22,7 +22,7 @@ from agentnb.core.messages import Message, Text, Thinking, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.errors import BrokenReply, ProviderTrouble
 from agentnb.models import Reply
-from agentnb.models.provider import Refused
+from agentnb.models.provider import CutOff, Refused
 from agentnb.models.providers.chat_chunks import ChatReading, as_stream
 from agentnb.models.providers.serialization import ARGUMENTS_MENDED
 from agentnb.models.transport.bounded_body import bound
@@ -385,6 +385,14 @@ def test_a_stream_cut_at_any_byte_is_the_whole_reply_or_an_error_that_is_tried_a
                 assert one.message == Message("assistant", (Text("Hö"), ToolCall("add", {"a": 1}, "a"))), end
 
     asyncio.run(ask_all())
+
+
+def test_a_message_that_came_whole_needs_no_reason_of_its_end() -> None:
+    message = {"role": "assistant", "content": "So"}
+    for choice in ({"message": message}, {"message": message, "finish_reason": None}):
+        assert read(*as_stream({"choices": [choice]}))[1].stop_reason == "stop"
+    with pytest.raises(CutOff):
+        read(*as_stream({"choices": [{"message": {"role": "assistant", "content": None}}]}))
 
 
 def test_a_reply_that_ends_while_its_stream_stays_open_is_waited_for_no_longer() -> None:

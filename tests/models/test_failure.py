@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import pkgutil
 import re
@@ -386,6 +387,13 @@ def test_a_quota_that_lasts_a_day_is_known_by_the_words_of_each_server_and_not_w
             assert isinstance(found.error, RateLimited) and not found.transient and "a day or longer" in found.error.what
             assert has_words_of(QUOTAS, server, message)
     assert {row.server for row in QUOTAS} == {server for server, *_ in QUOTA_WORDS}
+
+
+def test_the_bare_words_of_an_error_in_a_stream_are_told(subtests: pytest.Subtests) -> None:
+    for sent, told in {"CUDA out of memory": "JSON: CUDA out of memory", '{"choices": [': "JSON"}.items():
+        with subtests.test(sent):
+            found = of(json.JSONDecodeError("Expecting value", sent, 0))
+            assert isinstance(found.error, BrokenReply) and found.error.what.endswith(told)
 
 
 def test_a_limit_of_a_minute_is_waited_for(subtests: pytest.Subtests) -> None:

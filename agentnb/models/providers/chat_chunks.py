@@ -393,9 +393,18 @@ def _read_call(call: dict[str, Any], own: str, mended: list[str]) -> ToolCall:
 
 
 def as_stream(whole: Any) -> list[Any]:
-    """Return a reply that came whole as the chunks of a stream."""
-    choices = [{**choice, "delta": choice.get("message")} for choice in whole.get("choices") or () if isinstance(choice, dict)]
+    """Return a reply that came whole as the chunks of a stream. A message that is there has ended, even without a reason."""
+    choices = [
+        {**choice, "delta": choice.get("message"), "finish_reason": choice.get("finish_reason") or _end_of(choice)}
+        for choice in whole.get("choices") or ()
+        if isinstance(choice, dict)
+    ]
     return [{**whole, "choices": choices}]
+
+
+def _end_of(choice: dict[str, Any]) -> str | None:
+    message = object_of(choice.get("message"))
+    return "stop" if message.get("content") or message.get("tool_calls") else None
 
 
 def read_usage(reported: Any) -> Usage:
