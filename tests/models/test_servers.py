@@ -67,7 +67,7 @@ def test_a_refused_form_is_sent_again_in_the_other_and_remembered(subtests: pyte
 def test_a_refusal_is_in_the_log_with_the_option_that_avoids_it() -> None:
     with LoopbackServer([SCRIPT[0][1], "Three."], like="mistral") as server:
         run = run_at(server, "compatible", stream_options="no")
-        assert server.problems == ["Unexpected role 'user' after role 'tool'"]
+        assert [problem.endswith("after role 'tool'") for problem in server.problems] == [True]
         (warning,) = run.warnings
         assert "alternating=yes" in str(warning) and server.url in str(warning)
         assert not run.rounds[1].retries
