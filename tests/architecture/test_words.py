@@ -48,7 +48,6 @@ CLASSES = {
     "Conversation": "RequestBuilder",
     "Seen": "SentRequest",
     "Sight": "Observation",
-    "Traits": "Capabilities",
     "Waits": "WaitState",
     "Tallies": "Counters",
     "Conduct": "RoundFacts",
