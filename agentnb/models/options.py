@@ -24,6 +24,8 @@ OF_TRAITS = ("alternating", "system", "tools", "stream_options", "length_limit",
 """Options that are traits of the server."""
 LEAST = {"max_tokens": 1, "seed": 0, "retries": 0, "timeout": 0.001, "stall": 0.001, "temperature": 0}
 """Options that are numbers of at least this value."""
+OPTION_OF = {("returned", "always"): ("echo", "yes"), ("returned", "never"): ("echo", "no")}
+"""Option for a value of a trait, and its word, where they have other names."""
 UNNAMED = frozenset({"output_schema", "traits", "server"})
 """Options that no name has."""
 NUMBER = re.compile("[1-9][0-9]{0,8}")
@@ -146,7 +148,7 @@ def named(options: Options) -> str:
         if value == getattr(usual, field.name) or field.name in UNNAMED:
             continue
         texts = value if isinstance(value, tuple) else (value,)
-        told += [f"{field.name}={quote(_text(text), safe=PLAIN)}" for text in texts]
+        told += [f"{field.name}={quote(option_text(text), safe=PLAIN)}" for text in texts]
     return "?" + "&".join(told) if told else ""
 
 
@@ -156,7 +158,8 @@ def shown(text: str) -> str:
     return "..." if len(text) > MAX_SHOWN or holds_key or url_problem(text) else text
 
 
-def _text(value: Any) -> str:
+def option_text(value: Any) -> str:
+    """Return the value as it is written in a name."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)

@@ -10,7 +10,7 @@ from agentnb.core.log.events import ReplyDelta
 from agentnb.core.request import Request
 from agentnb.models.model import Reply
 from agentnb.models.options import Options
-from agentnb.models.traits import USUAL, Traits
+from agentnb.models.traits import Traits
 from agentnb.settings import Key
 
 PART = 100
@@ -106,7 +106,8 @@ class Provider:
     """Whether its own server holds a model to this JSON Schema of answers; another server may leave out the tools then."""
     thinks_by_budget: bool = False
     """Whether requests can set a number of tokens for thinking."""
-    traits: Traits = USUAL
+    traits: Traits | None = None
+    """Traits of its server; None for a wire that servers do not vary."""
     url: str | None = None
     """URL of its server, if its library does not know it."""
     own_url: str | None = None

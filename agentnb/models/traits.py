@@ -41,7 +41,6 @@ class Traits:
     """Whether thinking comes in tags at the start of the text."""
 
 
-USUAL = Traits()
 PLACES_OF_SYSTEM = ("anywhere", "first", "user")
 LIMITS = ("max_tokens", "max_completion_tokens")
 _refusals = [(re.compile(row["words"], re.IGNORECASE), row["trait"], row["value"]) for row in settings.REFUSALS]

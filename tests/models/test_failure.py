@@ -552,11 +552,15 @@ def test_where_a_provider_says_what_to_do_the_hint_says_it_in_our_words(subtests
     cases = [
         ("Encrypted content is not supported with this model.", "thinking=off"),
         ("Function tools with reasoning_effort are not supported, use /v1/responses", "-m openai-responses:m"),
+        ('No endpoints found that support tool use. Try disabling "add".', "This model takes no tools"),
+        ('"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set', "Start vLLM with"),
+        ("tools param requires --jinja flag", "--jinja"),
         ("registry.ollama.ai/library/gemma does not support tools", "This model takes no tools"),
     ]
     for message, hint in cases:
+        status = 404 if message.startswith("No endpoints") else 500 if "--jinja" in message else 400
         with subtests.test(message):
-            assert hint in in_notebook(failure(Refusal("openai", "m", 400, "invalid_request_error", message)).error.advice)
+            assert hint in in_notebook(failure(Refusal("openai", "m", status, "invalid_request_error", message)).error.advice)
 
 
 def test_what_is_not_found_at_another_url_may_be_the_url() -> None:

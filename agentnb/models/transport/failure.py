@@ -127,16 +127,20 @@ BETTER_ADVICE: tuple[tuple[re.Pattern[str], Advised], ...] = (
         "This model does not think: add thinking=off behind its name and ?",
     ),
     (re.compile(r"/v1/responses"), SetModel("openai-responses:{model}", lead="Use")),
+    (re.compile(r"requires --enable-auto-tool-choice"), "Start vLLM with --enable-auto-tool-choice --tool-call-parser PARSER"),
+    (re.compile(r"requires --jinja"), "Start llama-server with --jinja"),
     (
         re.compile(
             r"(does not|doesn't) support (tools?|functions?)\b|(tool use|tool calling|function calling) is not supported"
-            r"|tools? (is|are) not supported|no (tool|function) support",
+            r"|tools? (is|are) not supported|no (tool|function) support|no endpoints found that support tool",
             re.IGNORECASE,
         ),
         "This model takes no tools: use one that can call tools, or give none",
     ),
 )
-"""More specific advice for errors of status 400, by the provider's message."""
+"""More specific advice for refusals, by the provider's message."""
+WORDED = (400, 404, 422, 500, 501)
+"""Statuses of refusals whose message may say more than they do."""
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -280,7 +284,7 @@ def _error(refusal: Refusal, status: int | None, meaning: str) -> ModelError:
     wait = retry_after(refusal.headers)
     if meaning == "rate limit" and wait:
         hint = TryAgain(lead=f"It asks to wait {wait:,.0f} s. Then try again")
-    hint = next((better for pattern, better in BETTER_ADVICE if status == 400 and pattern.search(refusal.message)), hint)
+    hint = next((better for pattern, better in BETTER_ADVICE if status in WORDED and pattern.search(refusal.message)), hint)
     advice = change_texts(advised(hint), lambda text: text.format(**words))
     return kind(f"{refusal.provider}: {what.format(**words)}{code}" + (f": {message}" if message else ""), advice)
 

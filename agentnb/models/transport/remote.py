@@ -25,7 +25,7 @@ from agentnb.models import prices, traits
 from agentnb.models.capabilities import Capabilities
 from agentnb.models.estimate import about, with_estimates
 from agentnb.models.model import Notice, Reply, Retry, StreamItem, Unshown
-from agentnb.models.options import OF_TRAITS, Options, named
+from agentnb.models.options import OF_TRAITS, OPTION_OF, Options, named, option_text
 from agentnb.models.provider import CutOff, Provider, Reading, Refused
 from agentnb.models.traits import Traits
 from agentnb.models.transport.bounded_body import MAX_PIECE, TooMuch
@@ -145,28 +145,35 @@ class RemoteModel:
             return used  # reading the table now would block the event loop
         return self._priced(Reply(heard, used), used)
 
-    def _traits(self) -> Traits:
+    def _traits(self) -> Traits | None:
         """Return the traits of the server: by its name, its refusals and, above all, the options."""
+        usual = self._provider.traits
         own = {name: value for name in OF_TRAITS if (value := getattr(self.options, name)) is not None}
-        return with_changes(self._provider.traits, **{**(self._learned or {}), **own})
+        return None if usual is None else with_changes(usual, **{**(self._learned or {}), **own})
 
-    def _learn(self, error: Exception, tried: set[str]) -> Notice | None:
-        """Keep the trait that this refusal names, and return the notice of it; None if the request would not change."""
+    def _learn(self, error: Exception, tried: set[str], sent: Traits | None) -> Notice | None:
+        """Keep the trait that this refusal names, and return the notice of it; None if the request would not change.
+
+        ``tried``: the traits that were changed for this request; ``sent``: those that it was sent with.
+        """
         details = error.details if isinstance(error, Refused) else self._provider.sdk.error_details(error)
-        if details is None or details.status in NOT_OF_THE_FORM:
+        if sent is None or details is None or details.status in NOT_OF_THE_FORM:
             return None
         found = traits.named_in(f"{details.message}\n{details.body}", tried)
-        if found is None or found[0] in tried:
+        if found is None:
             return None
         trait, value = found
         tried.add(trait)
-        if getattr(self.options, trait, None) is not None or getattr(self._sent_options.traits, trait) == value:
+        option, word = OPTION_OF.get(found, (trait, option_text(value)))
+        if getattr(self.options, option, None) is not None or getattr(sent, trait) == value:
             return None
         traits.learn(self._server, trait, value)
         place = f" at {self._endpoint.url}" if self._endpoint.url else ""
-        form = f"{trait}={_text(value)}"
-        what = f"{self._provider.name}: the server{place} refused a form of the request, which was sent again with {form}"
-        return Notice(what, f"To begin with it, write {form} behind the model's name and ?" if trait in OF_TRAITS else "")
+        what = (
+            f"{self._provider.name}: the server{place} refused a form of the request, which was sent again with {option}={word}"
+        )
+        advice = f"To begin with it, write {option}={word} behind the model's name and ?"
+        return Notice(what, advice if option in self._provider.options else "")
 
     def body(self, request: Request) -> bytes:
         """Return the request as JSON, as it would be sent."""
@@ -183,7 +190,8 @@ class RemoteModel:
         """Yield a reply. A request whose form is refused is sent again in the other form, once for each trait in ``tried``."""
         while True:
             body = self.body(request)
-            reading, told = self._provider.reading(self._sent_options), 0
+            options = self._sent_options
+            reading, told, begun = self._provider.reading(options), 0, False
             try:
                 try:
                     all_chunks = self._chunks(body)
@@ -191,6 +199,7 @@ class RemoteModel:
                         async for chunk in chunks:
                             for delta in reading.take(chunk):
                                 yield delta
+                            begun = True
                             if (unshown := reading.unshown) >= told + WORTH_COUNTING:
                                 yield Unshown(unshown - told)
                                 told = unshown
@@ -201,7 +210,8 @@ class RemoteModel:
                 reply = reading.reply()
                 break
             except Exception as error:
-                if (notice := self._learn(error, tried)) is None:
+                notice = None if begun else self._learn(error, tried, options.traits)
+                if notice is None:
                     raise AttemptFailed(failure_of(error, self._provider, self._endpoint, self.model)) from error
             yield notice
         yield reply
@@ -276,10 +286,6 @@ async def models_of(provider: Provider, endpoint: Endpoint) -> list[str]:
     except Exception as error:
         found = failure_of(error, provider, endpoint, "list of models").error
     raise found  # outside the handler: the traceback then holds no frames of the libraries, which have the key
-
-
-def _text(value: Any) -> str:
-    return {True: "yes", False: "no"}.get(value, str(value))
 
 
 class NoReply(Exception):
