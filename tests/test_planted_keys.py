@@ -53,7 +53,7 @@ from agentnb.notebook.commands import tools
 from agentnb.notebook.commands.todos import todo_text
 from agentnb.notebook.dry import dry_text
 from agentnb.notebook.magic_errors import one_line_errors
-from agentnb.notebook.panel import Panel
+from agentnb.notebook.widgets import error_told
 from agentnb.policies import Continue, Stop
 from agentnb.policies.gates.verdicts import Block
 from agentnb.rerun.undo.undoing import undo_run
@@ -636,12 +636,9 @@ def error_of_a_magic(bench: Bench) -> None:
     bench.see("printed", *caught.value._render_traceback_())  # type: ignore[attr-defined]
 
 
-def error_in_the_panel(bench: Bench) -> None:
-    class Widget:
-        error = ""
-
-    Panel._tell(Widget, f"That failed: {KEY}")
-    bench.see("errors", Widget.error)
+def error_in_a_widget(bench: Bench) -> None:
+    refused = SettingsError(f"no {KEY}", f"take {KEY}")
+    bench.see("errors", *[error_told(error, "An action") for error in (refused, ValueError(f"That failed: {KEY}"))])
 
 
 def todos_in_the_card(bench: Bench) -> None:
@@ -766,7 +763,7 @@ DOORS: dict[str, Callable[[Bench], object]] = {
     "todos: in the card": todos_in_the_card,
     "tool: listed for the person": listed_tool,
     "error of a magic": error_of_a_magic,
-    "error in the panel": error_in_the_panel,
+    "error in a widget": error_in_a_widget,
 }
 
 

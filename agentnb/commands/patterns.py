@@ -238,6 +238,6 @@ def _shown_form(words: Sequence[Word]) -> str:
     if form is None or form.stops or form.operands in EXACT or (is_group and not call.operands):
         shown, star = [word.raw for word in words], ""
     else:  # a form that the table does not have, such as ``git stash pop``, is named by its first operand
-        group = [call.operands[0].raw] if is_group else []
-        shown, star = [words[0].raw, *form.name.split()[1:], *group], " *"
+        named = [call.operands[0].raw] if is_group else []
+        shown, star = [words[0].raw, *form.name.split()[1:], *named], " *"
     return f"{' '.join(shown)}{star}" if all(map(_PLAIN_WORD.fullmatch, shown)) else ""

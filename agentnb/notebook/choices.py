@@ -11,7 +11,7 @@ from agentnb.errors import SettingsError
 from agentnb.guidance import BUILT_IN, GuidanceSet
 from agentnb.models.registry import can_be_made, is_model, is_usual_or_allowed
 from agentnb.models.registry import names as model_names
-from agentnb.notebook.names import tool_names
+from agentnb.notebook.names import is_kind, names_of, tool_names
 from agentnb.session.choice import choose_model
 from agentnb.session.session import Session
 from agentnb.tools.agent_tool import AgentTool, offer_of
@@ -51,13 +51,13 @@ def models_to_offer(session: Session, variables: Mapping[str, Any], used: Iterab
     usual or allowed.
     """
     last = [name for name in dict.fromkeys(used) if can_be_made(name) and is_usual_or_allowed(name)][:MAX_USED]
-    own = [name for name, value in variables.items() if is_model(value) and not name.startswith("_")]
+    own = names_of(variables, is_model)
     return list(dict.fromkeys([*last, *filter(None, [session.defaults["model"]]), *own, *model_names()]))
 
 
 def guidance_to_offer(session: Session, variables: Mapping[str, Any]) -> list[str]:
     """Return the guidance sets that are built in, written in cells, or held by variables."""
-    own = [name for name, value in variables.items() if isinstance(value, GuidanceSet) and not name.startswith("_")]
+    own = names_of(variables, is_kind(GuidanceSet))
     return list(dict.fromkeys([*BUILT_IN, *session.sets, *own]))
 
 

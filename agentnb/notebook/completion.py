@@ -30,7 +30,7 @@ from agentnb.notebook.commands.traces import words_after
 from agentnb.notebook.commands.undo import undoable
 from agentnb.notebook.lookup.dotted_names import dotted_names
 from agentnb.notebook.lookup.server_names import server_words, tool_words
-from agentnb.notebook.names import gate_names, input_names, output_names, run_names, tool_names
+from agentnb.notebook.names import gate_names, input_names, is_kind, names_of, output_names, run_names, tool_names
 from agentnb.policies.limits import ON_LIMIT
 from agentnb.policies.named import NAMED as POLICIES
 from agentnb.rerun.run_values import NAMES
@@ -81,11 +81,11 @@ def _cell_words(before: list[str], options: list[str], session: Session, variabl
     if option == "--gate" and before[-1] == option:
         return gate_names(variables)
     values: dict[str, Callable[[], list[str]]] = {
-        "--model": lambda: model_names() + _held(variables, is_model),
-        "--guidance": lambda: [*BUILT_IN, *session.sets, *_held(variables, _is_a(GuidanceSet))],
+        "--model": lambda: model_names() + names_of(variables, is_model),
+        "--guidance": lambda: [*BUILT_IN, *session.sets, *names_of(variables, is_kind(GuidanceSet))],
         "--policy": lambda: list(POLICIES),
         "--context": lambda: [one.name for one in session.contexts.known],
-        "--history": lambda: [*HISTORIES, *_held(variables, _is_a(History))],
+        "--history": lambda: [*HISTORIES, *names_of(variables, is_kind(History))],
         "--output": lambda: output_names(variables),
         "--inputs": lambda: input_names(variables),
         "--expect": lambda: [f'"{name}' for name in NAMES],
@@ -105,15 +105,6 @@ def _tools(session: Session, variables: dict[str, Any], fragment: str) -> list[s
     return dotted_names(fragment, variables) if "." in fragment else [*tool_names(variables), *WORDS, *server_words(session)]
 
 
-def _is_a(kind: type) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, kind)
-
-
-def _held(variables: dict[str, Any], fits: Callable[[Any], bool]) -> list[str]:
-    """Return the variables whose value fits."""
-    return [name for name, value in variables.items() if fits(value) and not name.startswith("_")]
-
-
 def _line_words(before: list[str], session: Session, variables: dict[str, Any], fragment: str) -> list[str]:
     if not before:
         return list(COMMANDS)
@@ -125,7 +116,7 @@ def _line_words(before: list[str], session: Session, variables: dict[str, Any], 
         "key": lambda: [*OPTIONS] if len(before) > 1 else names_to_offer(),
         "history": lambda: list(KINDS),
         "answer": lambda: (
-            model_names() + _held(variables, is_model)
+            model_names() + names_of(variables, is_model)
             if before[-1] in MODEL_OPTIONS
             else [*TYPED_NO_ANSWER, *offered(session), *islice(session.suspended(), MAX_IDS)]
         ),

@@ -25,7 +25,7 @@ from agentnb.display.texts.states import is_going_on
 from agentnb.errors import AgentnbError
 from agentnb.experiments.design import Design
 from agentnb.experiments.pilot import Pilot
-from agentnb.experiments.results.comparison import Comparison
+from agentnb.experiments.results.comparison import Comparison, Comparisons
 from agentnb.experiments.results.results import Results
 from agentnb.experiments.running.control import Progress
 from agentnb.experiments.running.live import LiveExperiment
@@ -63,15 +63,28 @@ USUAL_PLAN = "plan"
 """The variable of ``%%plan``."""
 LOG_SECONDS = 2.0
 """Seconds in which runs that are left end their logs: Jupyter ends a kernel 2.5 s after it has announced that."""
-EXPERIMENT_VIEWS: tuple[tuple[type, Callable[[Any], str], Callable[[Any], str]], ...] = (
+VIEWS: tuple[tuple[type, Callable[[Any], str], Callable[[Any], str]], ...] = (
     (Comparison, comparison_html, comparison_text),
+    (
+        Comparisons,
+        lambda several: "".join(map(comparison_html, several)),
+        lambda several: "\n\n".join(map(comparison_text, several)),
+    ),
     (Design, design_html, design_text),
     (LiveExperiment, lambda live: progress_html(live.progress), lambda live: progress_text(live.progress)),
     (Pilot, pilot_html, pilot_text),
+    (
+        Plan,
+        lambda plan: plan_html(plan, _variable(plan, USUAL_PLAN)),
+        lambda plan: plan_text(plan, _variable(plan, USUAL_PLAN)),
+    ),
     (Progress, progress_html, progress_text),
+    (Replay, replay_html, replay_text),
     (Results, results_html, results_text),
+    (RunDiff, diff_html, diff_text),
+    (Workflow, lambda workflow: graph_html(workflow.declared), lambda workflow: graph_text(workflow.declared)),
 )
-"""What is shown of an experiment, as HTML and as text."""
+"""What is shown of each type, as HTML and as text."""
 
 
 def session_of(shell: Any) -> Session:
@@ -156,22 +169,12 @@ def _register_views(shell: InteractiveShell, runs: CellRuns) -> None:
     formatters = shell.display_formatter.formatters  # type: ignore[union-attr]  # a running shell has one
     formatters["text/html"].for_type(Run, lambda run: _html(run, runs))
     formatters["text/html"].for_type(LiveRun, lambda live: _live_html(live, runs))
-    formatters["text/plain"].for_type(Run, lambda run, printer, cycle: printer.text(run_text(run)))
-    formatters["text/html"].for_type(Replay, replay_html)
-    formatters["text/plain"].for_type(Replay, lambda found, printer, cycle: printer.text(replay_text(found)))
-    formatters["text/html"].for_type(RunDiff, diff_html)
-    formatters["text/plain"].for_type(RunDiff, lambda diff, printer, cycle: printer.text(diff_text(diff)))
-    formatters["text/html"].for_type(Workflow, lambda workflow: graph_html(workflow.declared))
-    formatters["text/plain"].for_type(Workflow, lambda workflow, printer, cycle: printer.text(graph_text(workflow.declared)))
-    formatters["text/html"].for_type(Plan, lambda plan: plan_html(plan, _variable(plan, USUAL_PLAN)))
-    formatters["text/plain"].for_type(
-        Plan, lambda plan, printer, cycle: printer.text(plan_text(plan, _variable(plan, USUAL_PLAN)))
-    )
-    for shown_type, html, text in EXPERIMENT_VIEWS:
+    formatters["text/plain"].for_type(Run, _printed(run_text))
+    for shown_type, html, text in VIEWS:
         formatters["text/html"].for_type(shown_type, html)
         formatters["text/plain"].for_type(shown_type, _printed(text))
     # A list has a printer of its own, which would win over the bundle.
-    formatters["text/plain"].for_type(Runs, lambda runs, printer, cycle: printer.text(repr(Browser(runs))))
+    formatters["text/plain"].for_type(Runs, _printed(lambda runs: repr(Browser(runs))))
     shell.display_formatter.mimebundle_formatter.for_type(Runs, _browsed)  # type: ignore[union-attr]  # likewise
 
 
@@ -233,24 +236,14 @@ def unload(shell: InteractiveShell) -> None:
     for transformer in getattr(shell, _TRANSFORMERS, []):
         if transformer in shell.input_transformers_cleanup:
             shell.input_transformers_cleanup.remove(transformer)
-    magics = (
-        ("cell", "agent"),
-        ("line", "agent"),
-        ("cell", "guidance"),
-        ("cell", "workflow"),
-        ("cell", "plan"),
-        ("cell", "context"),
-        ("cell", "experiment"),
-        ("line", "replay"),
-        ("line", "traces"),
-    )
-    for kind, name in magics:
-        shell.magics_manager.magics[kind].pop(name, None)
+    for ours in (AgentMagics, WorkflowMagics, ExperimentMagics):
+        for kind, names in ours.magics.items():
+            for name in names:
+                shell.magics_manager.magics[kind].pop(name, None)
     if shell.Completer is not None:
-        ours = [one for one in shell.Completer.custom_matchers if getattr(one, "__name__", "") == "agentnb_matcher"]
-        for one in ours:
-            shell.Completer.custom_matchers.remove(one)
+        matchers = shell.Completer.custom_matchers
+        matchers[:] = [one for one in matchers if getattr(one, "__name__", "") != "agentnb_matcher"]
     shell.display_formatter.mimebundle_formatter.type_printers.pop(Runs, None)  # type: ignore[union-attr]  # likewise
     for formatter in ("text/html", "text/plain"):
-        for shown in (Run, LiveRun, RunDiff, Replay, Runs, Workflow, Plan, *[kind for kind, _, _ in EXPERIMENT_VIEWS]):
+        for shown in (Run, LiveRun, Runs, *[kind for kind, _, _ in VIEWS]):
             shell.display_formatter.formatters[formatter].type_printers.pop(shown, None)  # type: ignore[union-attr]  # a running shell has one

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -15,18 +14,16 @@ from IPython.core.getipython import get_ipython
 from traitlets import Int, List, Unicode
 
 from agentnb.core.guidance import Guidance
-from agentnb.core.redaction import redact
 from agentnb.detect.rules import INFORMS
 from agentnb.detect.run import Run
 from agentnb.display.lists.blind_view import blind_html
 from agentnb.display.markup import tag
 from agentnb.display.style import style_sheet
 from agentnb.display.texts.labels import counted
-from agentnb.display.texts.notebook_commands import error_in_notebook
-from agentnb.errors import AgentnbError, SettingsError
+from agentnb.errors import SettingsError
 from agentnb.interchange.files import RunSource, folder_of, load_traces
 from agentnb.notebook.frontend import is_attended
-from agentnb.notebook.widgets import STATIC, close, heard_while_busy, script, view_bundle
+from agentnb.notebook.widgets import STATIC, close, error_told, heard_while_busy, script, view_bundle
 from agentnb.notebook.worker import Worker
 from agentnb.store.labels import FILE, Label, append_label, assessments_by_run, read_labels, subject_of
 from agentnb.store.store import Store
@@ -238,12 +235,9 @@ class Labeller:
         error = ""
         try:
             actions.get(str(message.get("do")), lambda: None)()
-        except AgentnbError as refused:
-            error = error_in_notebook(refused)
-        except Exception as broken:  # from a message that our page did not send, or a run that cannot be drawn
-            logging.getLogger("agentnb").exception("What was asked for in label failed")
-            error = f"Failed: {type(broken).__name__}: {broken}"
-        self._widget.error = redact(error)
+        except Exception as broken:  # also from a message that our page did not send, or a run that cannot be drawn
+            error = error_told(broken, "An action of label")
+        self._widget.error = error
 
 
 @cache

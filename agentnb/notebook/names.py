@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, get_origin
+from typing import Any, TypeGuard, get_origin
 
 from msgspec.structs import replace
 
@@ -41,6 +41,25 @@ def words_of(groups: Iterable[Iterable[str]] | None) -> list[str]:
 def unquoted(name: str | None) -> str:
     """Return the name without the quotation marks that a shell would have removed."""
     return (name or "").strip("\"'")
+
+
+def names_of(variables: Mapping[str, Any], fits: Callable[[Any], bool]) -> list[str]:
+    """Return the names of the notebook's variables whose values fit; private ones are left out."""
+    return [name for name, value in [*variables.items()] if not name.startswith("_") and fits(value)]
+
+
+def is_kind(kind: type[Any]) -> Callable[[Any], bool]:
+    """Return what is true for objects of this class."""
+    return lambda value: isinstance(value, kind)
+
+
+def _unusable(
+    option: str, name: str, variables: Mapping[str, Any], known: list[str], hint: str, held: str = ""
+) -> SettingsError:
+    """Return the error for a name whose variable holds nothing that the option can use. ``held``: what it holds instead."""
+    kind = held or f"a {type(variables.get(name)).__name__}"
+    what = f"The variable {name} holds {kind}" if name in variables else f"There is no variable {name!r}"
+    return SettingsError(f"{option} {name}: {what}", (*near(name, [one for one in known if one != name]), Plain(hint)))
 
 
 def find_tools(names: Iterable[str], variables: Mapping[str, Any], groups: Groups | None = None) -> list[Any]:
@@ -96,12 +115,8 @@ def find_gates(names: Iterable[str], variables: Mapping[str, Any]) -> list[Calla
     for name in names:
         value = variables.get(name)
         if not callable(value):
-            what = f"The variable {name} holds a {type(value).__name__}" if name in variables else f"There is no {name!r} here"
-            hint = near(name, [known for known in gate_names(variables) if known != name])
-            raise SettingsError(
-                f"--gate {name}: {what}",
-                (*hint, Plain(f"A gate is a function of the call and the run: def {name}(call, run)")),
-            )
+            hint = f"A gate is a function of the call and the run: def {name}(call, run)"
+            raise _unusable("--gate", name, variables, gate_names(variables), hint)
         found.append(value)
     return found
 
@@ -136,11 +151,11 @@ def find_model(name: str, variables: Mapping[str, Any]) -> str | Model:
     if is_model(value):
         return value  # type: ignore[return-value]  # checked above
     if name.isidentifier() and ":" not in name:
-        models = [known for known, one in variables.items() if is_model(one) and not known.startswith("_")]
         what = f"is of type {type(variables[name]).__name__}, not a model" if name in variables else "is not defined"
         lacks = why_no_model(variables[name], name) if _is_nearly_a_model(name, variables) else ""
+        models = _models_here(name, names_of(variables, is_model))
         names = "Model names have the form provider:NAME; %agent models lists the providers"
-        raise UnknownModel(f"The variable {name} {what}", (*advised(lacks), *_models_here(name, models), Plain(names)))
+        raise UnknownModel(f"The variable {name} {what}", (*advised(lacks), *models, Plain(names)))
     return name
 
 
@@ -158,8 +173,7 @@ def find_history(name: str | history.History, variables: Mapping[str, Any]) -> h
         return value
     if name in history.NAMED:
         return history.find_history(name)
-    held = [known for known, one in variables.items() if isinstance(one, history.History) and not known.startswith("_")]
-    advice = near(str(name), [*history.NAMED, *held])
+    advice = near(str(name), [*history.NAMED, *names_of(variables, is_kind(history.History))])
     raise SettingsError(f"There is no history {name!r}", (*advice, Plain(f"Or make one: {name} = agentnb.History(...)")))
 
 
@@ -168,10 +182,8 @@ def find_output(name: str, variables: Mapping[str, Any]) -> Any:
     value = variables.get(name)
     if _may_be_output(value):
         return value
-    what = f"The variable {name} holds a {type(value).__name__}" if name in variables else f"There is no variable {name!r}"
-    advice = near(name, [known for known in output_names(variables) if known != name])
-    hint = Plain("Name a variable that holds a dataclass, another type, or a dict with a JSON Schema")
-    raise SettingsError(f"--output {name}: {what}", (*advice, hint))
+    hint = "Name a variable that holds a dataclass, another type, or a dict with a JSON Schema"
+    raise _unusable("--output", name, variables, output_names(variables), hint)
 
 
 def find_inputs(given: str, variables: Mapping[str, Any]) -> dict[str, Any]:
@@ -183,26 +195,24 @@ def find_inputs(given: str, variables: Mapping[str, Any]) -> dict[str, Any]:
     if not name.isidentifier():
         return read_inputs(name or None)
     value = variables.get(name)
-    if isinstance(value, dict) and _holds_inputs(value):
+    if _holds_inputs(value):
         return dict(value)
-    what = f"The variable {name} holds no dict of names" if name in variables else f"There is no variable {name!r}"
-    advice = near(name, [known for known in input_names(variables) if known != name])
-    hint = Plain(f"Name a variable that holds a dict, or a file, or write JSON. {INPUTS_EXAMPLE}")
-    raise SettingsError(f"--inputs {name}: {what}", (*advice, hint))
+    hint = f"Name a variable that holds a dict, or a file, or write JSON. {INPUTS_EXAMPLE}"
+    raise _unusable("--inputs", name, variables, input_names(variables), hint, "no dict of names")
 
 
 def input_names(variables: Mapping[str, Any]) -> list[str]:
     """Return the names of dicts with names."""
-    return [name for name, value in variables.items() if not name.startswith("_") and value and _holds_inputs(value)]
+    return names_of(variables, lambda value: _holds_inputs(value) and bool(value))
 
 
-def _holds_inputs(value: Any) -> bool:
+def _holds_inputs(value: Any) -> TypeGuard[dict[str, Any]]:
     return isinstance(value, dict) and all(isinstance(key, str) for key in value)
 
 
 def output_names(variables: Mapping[str, Any]) -> list[str]:
     """Return the names of types that the person wrote, of JSON Schemas, and of outputs."""
-    return [name for name, value in variables.items() if not name.startswith("_") and _is_likely_output(value)]
+    return names_of(variables, _is_likely_output)
 
 
 def _is_likely_output(value: Any) -> bool:
@@ -270,7 +280,7 @@ def _models_here(name: str, models: list[str]) -> tuple[NameOne, ...]:
 
 def tool_names(variables: Mapping[str, Any]) -> list[str]:
     """Return the names of functions that the person wrote, of agents, workflows and MCP servers, and of lists of them."""
-    return [name for name, value in variables.items() if not name.startswith("_") and _may_be_tool(value)]
+    return names_of(variables, _may_be_tool)
 
 
 def gate_names(variables: Mapping[str, Any]) -> list[str]:
@@ -280,12 +290,12 @@ def gate_names(variables: Mapping[str, Any]) -> list[str]:
 
 def find_agents(variables: Mapping[str, Any]) -> dict[str, Agent]:
     """Return the agents in variables of this notebook, by the names of these."""
-    return {name: value for name, value in variables.items() if isinstance(value, Agent) and not name.startswith("_")}
+    return {name: variables[name] for name in names_of(variables, is_kind(Agent))}
 
 
 def run_names(variables: Mapping[str, Any]) -> list[str]:
     """Return the names of variables that hold a run."""
-    return [name for name, value in variables.items() if isinstance(value, Run) and not name.startswith("_")]
+    return names_of(variables, is_kind(Run))
 
 
 def check_variable(name: str) -> str:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+from agentnb.core.redaction import redact
+from agentnb.display.texts.notebook_commands import error_in_notebook
+from agentnb.errors import AgentnbError
 
 STATIC = Path(__file__).parent / "static"
 HEARS_WHILE_BUSY = int(version("ipykernel").partition(".")[0]) >= 7
@@ -32,6 +37,18 @@ def heard_while_busy(widget: Any) -> Any:
     if callable(straight := getattr(widget.comm, "_msg_callback", None)):
         widget.comm.handle_msg = straight
     return widget
+
+
+def error_told(error: Exception, what: str) -> str:
+    """Return the words for an error that a widget shows, without keys; an error that nobody foresaw is logged.
+
+    ``what``: the action that failed.
+    """
+    if isinstance(error, AgentnbError):
+        return redact(error_in_notebook(error))
+    # Only at level info: the widget shows the error, and standard error would become the output of a cell.
+    logging.getLogger("agentnb").info("%s failed", what, exc_info=error)
+    return redact(f"Failed: {type(error).__name__}: {error}")
 
 
 def view_bundle(widget: Any) -> dict[str, Any]:

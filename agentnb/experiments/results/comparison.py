@@ -188,7 +188,7 @@ class Comparison:
 
     @property
     def tasks(self) -> int:
-        """Tasks with a known value in both variants; of too few clusters these."""
+        """Tasks with a known value in both variants."""
         return self.analysis.tasks
 
     @cached_property
@@ -297,8 +297,7 @@ class Comparison:
     def missing(self) -> str:
         """Why there is no number; empty if there is one."""
         if isinstance(self.analysis, TooFewTasks):
-            what = "clusters" if self._clusters else "tasks"
-            told = f"{self.analysis.tasks} {what} are paired: {self.analysis.required} are needed for a number"
+            told = f"{self.analysis.counted} are paired: {self.analysis.required} are needed for a number"
             return f"{told}. {self.missing_values:,} values are missing" if self.missing_values else f"{told}. {_SAME_TASKS}"
         if self.is_identical:
             if self.also_differs:
@@ -334,6 +333,10 @@ class Comparison:
 
     def __repr__(self) -> str:
         return "\n".join(comparison_lines(self))
+
+
+class Comparisons(list[Comparison]):
+    """Comparisons of the same results: a notebook shows each."""
 
 
 Limits: TypeAlias = tuple[float, float] | None
@@ -390,7 +393,8 @@ def compare(
         raise SettingsError("Two variants are compared", f"Name two of them: {', '.join(source.variants)}")
     several = [of_variants(other, source.variants[0]) for other in others]
     adjusted = adjust_holm([one.p_value for one in several])
-    return [replace(one, family=len(several), p_adjusted=p_value) for one, p_value in zip(several, adjusted, strict=True)]
+    family = len(several)
+    return Comparisons([replace(one, family=family, p_adjusted=value) for one, value in zip(several, adjusted, strict=True)])
 
 
 def _of_runs(arms: RecordedArms, names: tuple[str, str], limits: Limits) -> Comparison:

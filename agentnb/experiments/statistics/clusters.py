@@ -117,7 +117,7 @@ def compute_differences(
         if len(values) <= MAX_MARKS:
             values.update(one, other)
     if len(found) < MIN_TASKS:
-        return TooFewTasks(len(found), left_out)
+        return TooFewTasks(tuple(map(len, found.values())), left_out)
     has_marks = len(values) <= MAX_MARKS and min(values) >= 0 and max(values) <= 1
     means = [[_average_units(units) for units in cluster.values()] for cluster in found.values()]
     return ClusterDifferences(means, left_out, frozenset(values) if has_marks else None)

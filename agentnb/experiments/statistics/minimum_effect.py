@@ -117,13 +117,16 @@ def _estimate_diversity(found: ClusterDifferences) -> float:
 
 
 def _of_numbers(found: ClusterDifferences) -> float:
-    """Draw clusters like those seen, smoothed by normal noise, with a deviation as uncertain as theirs."""
+    """Draw clusters like those seen, smoothed by normal noise, with a mean and a deviation as uncertain as theirs.
+
+    ``+ 2``: for normal differences 1 would do; of 6 lognormal ones it makes the power .75.
+    """
     import numpy as np
 
     rng = np.random.default_rng(SEED)
     totals, tasks = np.array([(sum(cluster), len(cluster)) for cluster in found.clusters], dtype=float).T
     seen, kept = len(totals), min(len(totals), MAX_CLUSTERS)
-    rest = (totals - tasks * totals.sum() / tasks.sum()) * (seen / (seen - 1)) ** 0.5
+    rest = (totals - tasks * totals.sum() / tasks.sum()) * ((seen + 2) / (seen - 1)) ** 0.5
     noise = tasks * ((rest / tasks) ** 2).mean() ** 0.5
     share = min(2 / seen**0.5, 1.0)
     chosen = rng.integers(0, seen, (kept, EXPERIMENTS))

@@ -18,11 +18,22 @@ TaskValues: TypeAlias = Sequence[Sequence[float]]
 class TooFewTasks(NamedTuple):
     """What is missing for a comparison, in place of a number."""
 
-    tasks: int
-    """Tasks, or clusters of tasks, with a value in both arms."""
+    sizes: tuple[int, ...]
+    """Number of tasks with a value in both arms, of each cluster; all 1 where tasks belong to none."""
     left_out: int
-    """Units without one."""
+    """Units without a value in one of the arms."""
     required: int = MIN_TASKS
+    """Fewest clusters."""
+
+    @property
+    def tasks(self) -> int:
+        """Tasks with a value in both arms."""
+        return sum(self.sizes)
+
+    @property
+    def counted(self) -> str:
+        """Number of what is too few, with its noun."""
+        return f"{len(self.sizes)} {'clusters of tasks' if self.tasks > len(self.sizes) else 'tasks'}"
 
 
 def compute_mean(values: Sequence[float]) -> float:

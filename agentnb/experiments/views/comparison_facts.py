@@ -205,7 +205,7 @@ def _passes(comparison: Comparison) -> Iterator[Fact]:
 
 def _tasks(comparison: Comparison) -> str:
     analysis = comparison.analysis
-    sizes = analysis.sizes if isinstance(analysis, Difference) else ()
+    sizes = analysis.sizes
     if max(sizes, default=1) == 1:
         return f"{analysis.tasks} paired"
     return f"{analysis.tasks} paired, in {counted(len(sizes), 'cluster')} of {min(sizes)} to {max(sizes)}"

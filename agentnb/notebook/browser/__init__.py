@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable
 from functools import cache, cached_property, partial
@@ -10,19 +9,17 @@ from typing import Any
 
 from IPython.core.getipython import get_ipython
 
-from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
 from agentnb.display.lists import browser as shown
 from agentnb.display.lists.run_rows import RunRow, Wanted, choices, matching, row_of, with_words
 from agentnb.display.markup import NOTHING
-from agentnb.display.texts.notebook_commands import error_in_notebook
-from agentnb.errors import AgentnbError, SettingsError
+from agentnb.errors import SettingsError
 from agentnb.interchange.files import Runs, RunSource
 from agentnb.notebook.browser.trace_loading import read_runs
 from agentnb.notebook.browser.widget import make_widget
 from agentnb.notebook.card.replay_button import replay_buttons
 from agentnb.notebook.frontend import is_attended
-from agentnb.notebook.widgets import close
+from agentnb.notebook.widgets import close, error_told
 from agentnb.notebook.worker import Worker
 
 MAX_OPEN = 8
@@ -132,12 +129,9 @@ class Browser:
         error = ""
         try:
             action(message)
-        except AgentnbError as refused:
-            error = error_in_notebook(refused)
-        except Exception as broken:  # from a message that our page did not send, or a trace that cannot be drawn
-            logging.getLogger("agentnb").exception("What was asked for in the trace browser failed")
-            error = f"Failed: {type(broken).__name__}: {broken}"
-        self._tell({"kind": "heard", "id": message.get("id"), "error": redact(error)})
+        except Exception as broken:  # also from a message that our page did not send, or a trace that cannot be drawn
+            error = error_told(broken, "An action of the trace browser")
+        self._tell({"kind": "heard", "id": message.get("id"), "error": error})
 
     def _tell(self, message: Message) -> None:
         widget = self._widget  # read once: it may be closed at any moment

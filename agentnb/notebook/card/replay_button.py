@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from collections import OrderedDict
 from functools import cache, partial
 from typing import Any
 
 from traitlets import List, Unicode
 
-from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
 from agentnb.display.card.replay_offer import is_offered
 from agentnb.display.style import style_sheet
 from agentnb.display.texts.labels import clean
-from agentnb.display.texts.notebook_commands import error_in_notebook
-from agentnb.errors import AgentnbError
-from agentnb.notebook.widgets import close, heard_while_busy, script
+from agentnb.notebook.widgets import close, error_told, heard_while_busy, script
 from agentnb.notebook.worker import Worker
 from agentnb.rerun.replay import replay
 
@@ -63,14 +59,11 @@ class ReplayButtons:
         try:
             if run is not None:
                 told = replay(run, guidance="matrix", policy="matrix").sentence
-        except AgentnbError as refused:
-            error = error_in_notebook(refused)
-        except Exception as broken:  # from detectors or policies on a record that nobody foresaw
-            logging.getLogger("agentnb").info("Run %s cannot be replayed", run_id, exc_info=True)
-            error = f"Failed: {type(broken).__name__}: {broken}"
+        except Exception as broken:  # also from detectors or policies on a record that nobody foresaw
+            error = error_told(broken, f"The replay of run {run_id}")
         widget = self._widget  # read once: it may be closed at any moment
         if widget is not None:
-            widget.send({"run": run_id, "told": clean(told), "error": clean(redact(error))})
+            widget.send({"run": run_id, "told": clean(told), "error": clean(error)})
 
 
 @cache

@@ -20,7 +20,6 @@ from agentnb.display.card.live_card import ASKED, Frame, LiveCard
 from agentnb.display.card.nested import NestedRuns
 from agentnb.display.card.text import run_text
 from agentnb.display.markup import Html, tag
-from agentnb.display.texts.notebook_commands import error_in_notebook
 from agentnb.display.texts.states import is_going_on
 from agentnb.errors import AgentnbError
 from agentnb.notebook.card.actions import ACTIONS, AT_ONCE, DRAWN, NOTES, drawing
@@ -28,7 +27,7 @@ from agentnb.notebook.card.replay_button import replay_buttons
 from agentnb.notebook.card.unsaved import unsaved_html
 from agentnb.notebook.card.widget import OpenWidgets, make_widget
 from agentnb.notebook.views import Cell, DisplayView
-from agentnb.notebook.widgets import HEARS_WHILE_BUSY, close
+from agentnb.notebook.widgets import HEARS_WHILE_BUSY, close, error_told
 from agentnb.runtime.host.host import Beginning
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.questions.model_code import click
@@ -286,13 +285,9 @@ class CardView:
                 answer = self._done(self._live, message)
                 if answer is not None:
                     self._tell({"kind": "fill", "key": message.get("key"), "html": answer})
-        except AgentnbError as refused:
-            error = error_in_notebook(refused)
-            fields = refused.problems if isinstance(refused, FieldsRefused) else {}
-        except Exception as broken:  # from a custom board, or a message that our card did not send
-            # Only at level info: the card shows the error, and standard error would become the output of a cell.
-            logging.getLogger("agentnb").info("What was clicked in the card of run %s failed", self._run.id, exc_info=True)
-            error = f"Failed: {type(broken).__name__}: {broken}"
+        except Exception as broken:  # also from a custom board, or a message that our card did not send
+            error = error_told(broken, f"An action of the card of run {self._run.id}")
+            fields = broken.problems if isinstance(broken, FieldsRefused) else {}
         note = "" if error else NOTES.get(message["do"], "")
         heard = {"kind": "heard", "id": message.get("id"), "error": redact(error), "note": note}
         self._tell(heard | ({"fields": redact(fields)} if fields else {}))

@@ -16,14 +16,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def _typed(read: Reader) -> Reader:
     """Adapt a reader to the parser; ``none`` cancels a limit of the session's defaults."""
-
-    def typed(text: str) -> Any:
-        try:
-            return None if text.lower() == "none" else read(text)
-        except ValueError as error:
-            raise ArgumentTypeError(f"{error}, got {text!r}") from None
-
-    return typed
+    word = _word(read)
+    return lambda text: None if text.lower() == "none" else word(text)
 
 
 def _word(read: Reader) -> Reader:

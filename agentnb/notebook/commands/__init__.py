@@ -103,16 +103,6 @@ def say(session: Session, shell: InteractiveShell, rest: str) -> None:
     print(f"Run {live.run_id} reads it in its next round")
 
 
-def answer(session: Session, shell: InteractiveShell, rest: str) -> Any:
-    """[ID [-m MODEL] [--allow-url URL] [QUESTION]] TEXT | --decline | --cancel: answer a run: text, a choice, or JSON"""
-    return answer_command(session, shell, rest)
-
-
-def approve(session: Session, shell: InteractiveShell, rest: str) -> Any:
-    """[ID [-m MODEL]]: approve the draft of a plan, or the call, that waits for you; ID is that of the plan or of the run"""
-    return approve_command(session, shell, rest)
-
-
 def todos(session: Session, shell: InteractiveShell, rest: str) -> None:
     """[add TITLE | start, done, open, remove ID | block ID WHY | move ID [before ID]]: the todo list of the newest run"""
     board = session.board()
@@ -203,16 +193,6 @@ def load(session: Session, shell: InteractiveShell, rest: str) -> Run:
     return run
 
 
-def mcp(session: Session, shell: InteractiveShell, rest: str) -> Any:
-    """[NAME | add NAME COMMAND | load FILE | remove, stop, accept NAME | read NAME URI | prompt NAME PROMPT]: MCP servers"""
-    return mcp_command(session, shell, rest)
-
-
-def recover(session: Session, shell: InteractiveShell, rest: str) -> Any:
-    """[ID] [-m MODEL] [-t TOOL ...] [--gate NAME] [-g GUIDANCE] [-o NAME] [--allow-url URL] [--here]: resume a run that died"""
-    return recover_run(session, shell, rest)
-
-
 def _words(rest: str) -> list[str]:
     try:
         return shlex.split(rest)
@@ -226,8 +206,8 @@ COMMANDS: dict[str, Callable[[Session, InteractiveShell, str], Any]] = {
     "pause": pause,
     "resume": resume,
     "say": say,
-    "answer": answer,
-    "approve": approve,
+    "answer": answer_command,
+    "approve": approve_command,
     "todos": todos,
     "permissions": permissions,
     "guidance": guidance,
@@ -240,8 +220,8 @@ COMMANDS: dict[str, Callable[[Session, InteractiveShell, str], Any]] = {
     "load": load,
     "delete": delete,
     "undo": undo,
-    "mcp": mcp,
-    "recover": recover,
+    "mcp": mcp_command,
+    "recover": recover_run,
 }
 VERBATIM = frozenset({"say", "answer", "todos", "key", "permissions", "mcp"})
 """Commands that take free text: ``{x}`` and ``$x`` in it are not replaced by variables."""

@@ -35,7 +35,9 @@ MAX_OF_RUNS = 5
 
 
 def answer_command(session: Session, shell: InteractiveShell, rest: str) -> Answer | None:
-    """Answer a question of the run that the line names, or else of the newest waiting run, or of the only suspended one.
+    """[ID [-m MODEL] [--allow-url URL] [QUESTION]] TEXT | --decline | --cancel: answer a run: text, a choice, or JSON
+
+    Answer a question of the run that the line names, or else of the newest waiting run, or of the only suspended one.
 
     A run that was suspended, or whose kernel died while a gate asked, is resumed.
     """
@@ -60,7 +62,10 @@ def answer_command(session: Session, shell: InteractiveShell, rest: str) -> Answ
 
 
 def approve_command(session: Session, shell: InteractiveShell, rest: str) -> Answer | None:
-    """Approve the draft, or the call, that the line names by its id or that of its run; else the newest one that waits."""
+    """[ID [-m MODEL]]: approve the draft of a plan, or the call, that waits for you; ID is that of the plan or of the run
+
+    Approve the draft, or the call, that the line names by its id or that of its run; else the newest one that waits.
+    """
     named, _, options = rest.partition(" ")
     if named.startswith("-"):
         named, options = "", rest

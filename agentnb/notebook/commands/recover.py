@@ -78,7 +78,10 @@ def _options(line: str) -> None:
 
 
 def recover_run(session: Session, shell: InteractiveShell, rest: str) -> Answer | None:
-    """Resume the run that the line names, or the newest interrupted run, and wait for its end."""
+    """[ID] [-m MODEL] [-t TOOL ...] [--gate NAME] [-g GUIDANCE] [-o NAME] [--allow-url URL] [--here]: resume a run that died
+
+    Resume the run that the line names, or the newest interrupted run, and wait for its end.
+    """
     return _resumed(session, shell, parsed(_options, rest, see=USAGE))
 
 

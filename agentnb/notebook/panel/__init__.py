@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,15 +15,14 @@ from IPython.core.getipython import get_ipython
 from agentnb.advice import Invocation
 from agentnb.agent.agent import Agent
 from agentnb.core.log.events import AnyEvent, Delta, RunStarted
-from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
 from agentnb.display.card.html import run_html, running_html
 from agentnb.display.lists.history import run_list_html
 from agentnb.display.markup import tag
 from agentnb.display.texts.labels import counted, short_id
-from agentnb.display.texts.notebook_commands import USUAL_OUT, error_in_notebook
+from agentnb.display.texts.notebook_commands import USUAL_OUT
 from agentnb.display.texts.states import is_going_on
-from agentnb.errors import AgentnbError, SettingsError
+from agentnb.errors import SettingsError
 from agentnb.notebook.agent_options import AgentOptions, make_agent
 from agentnb.notebook.card.replay_button import replay_buttons
 from agentnb.notebook.card.view import CardView
@@ -36,7 +34,7 @@ from agentnb.notebook.extension import session_of
 from agentnb.notebook.frontend import can_ask
 from agentnb.notebook.panel.area import Area, RunPlace
 from agentnb.notebook.panel.widgets import PanelWidgets
-from agentnb.notebook.widgets import view_bundle
+from agentnb.notebook.widgets import error_told, view_bundle
 from agentnb.notebook.worker import Worker
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
@@ -150,19 +148,12 @@ class Panel:
 
     def _do(self, action: Callable[[Message], object], widget: Any, message: Message) -> None:
         if message["do"] != "look":
-            self._tell(widget, "")
+            widget.error = ""
         try:
             action(message)
-        except AgentnbError as refused:
-            self._tell(widget, error_in_notebook(refused))
-        except Exception as broken:  # from an object of the person's own, or a message that our panel did not send
-            logging.getLogger("agentnb").exception("What was asked for in the panel failed")
-            self._tell(widget, f"Failed: {type(broken).__name__}: {broken}")
+        except Exception as broken:  # also from an object of the person's own, or a message that our panel did not send
+            widget.error = error_told(broken, "An action of the panel")
         widget.send({"kind": "heard", "id": message.get("id")})
-
-    @staticmethod
-    def _tell(widget: Any, error: str) -> None:
-        widget.error = redact(error)
 
     # Runs
 
@@ -175,7 +166,7 @@ class Panel:
         place = RunPlace(self._area)
         view = CardView(self._open_widgets, blocks=False, place=place)
         options = RunOptions(
-            watch=_Watcher(view, self._listed),
+            watch=_Watcher(view, partial(self._soon, self._list_runs)),
             can_ask=can_ask(self._shell, blocks=False),
             invocation=Invocation(out=USUAL_OUT, model=str(message.get("model") or ""), tools=tuple(_tools(message))),
         )
@@ -190,9 +181,6 @@ class Panel:
         """Return the agent with the chosen options, and a note; the rest is as in a cell without options."""
         chosen = AgentOptions(str(message.get("model") or ""), _tools(message), str(message.get("guidance") or ""))
         return make_agent(chosen, self._session, self._shell.user_ns)
-
-    def _listed(self) -> None:
-        self._soon(self._list_runs)
 
     def _wait_for(self, live: LiveRun) -> None:
         with suppress(BaseException):  # its card says what went wrong

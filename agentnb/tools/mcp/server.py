@@ -20,7 +20,17 @@ PREFIX = "mcp:"
 DEFAULT_TIMEOUT = 60.0
 """Seconds that a call may take."""
 NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}")
+MAX_SHOWN = 40
+"""Characters of a name that an error repeats."""
 _SCHEMES = ("http", "https")
+
+
+class WrongSetting(SettingsError):
+    """A setting of a server that cannot be; ``path``: its name, and the place or name of its item."""
+
+    def __init__(self, what: str, advice: str, path: tuple[str | int, ...]) -> None:
+        super().__init__(what, advice)
+        self.path = path
 
 
 @dataclass(frozen=True)
@@ -48,20 +58,23 @@ class MCPServer:
         check_name(self.name)
         if not isinstance(self.command_or_url, str) or not self.command_or_url.strip():
             raise SettingsError(f"The MCP server {self.name} has neither a command nor an address", _EXAMPLE)
-        for setting, kinds, items in (("args", str, "texts"), ("roots", str | Path, "folders")):
+        for setting, kinds in (("args", str), ("roots", str | Path)):
             values = getattr(self, setting)
-            listed = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else (None,)
-            if not all(isinstance(item, kinds) and (setting == "args" or str(item).strip()) for item in listed):
-                raise SettingsError(f"{setting} of the MCP server {self.name} are not a list of {items}", _EXAMPLE)
-            object.__setattr__(self, setting, listed)
+            if isinstance(values, str) or not isinstance(values, Iterable):
+                raise self._wrong("not a list of texts", setting)
+            object.__setattr__(self, setting, tuple(values))
+            self._check_texts(setting, enumerate(getattr(self, setting)), kinds)
         object.__setattr__(self, "roots", tuple([str(home_expanded(root).absolute()) for root in self.roots]))
         for setting in ("env", "headers"):
             given = getattr(self, setting)
-            if not isinstance(given, Mapping) or not all(isinstance(one, str) for pair in given.items() for one in pair):
-                raise SettingsError(f"{setting} of the MCP server {self.name} does not map names to texts", _EXAMPLE)
+            if not isinstance(given, Mapping):
+                raise self._wrong("not an object with a text for each name", setting)
+            self._check_texts(setting, given.items())
             object.__setattr__(self, setting, dict(given))
-        if self.timeout is not None and not (isinstance(self.timeout, int | float) and 0 < self.timeout < inf):
-            raise SettingsError(f"timeout={self.timeout!r} of the MCP server {self.name} is not a time", "Give seconds above 0")
+        if self.timeout is not None and (
+            isinstance(self.timeout, bool) or not isinstance(self.timeout, int | float) or not 0 < self.timeout < inf
+        ):
+            raise self._wrong("not a number of seconds above 0", "timeout")
         if self.is_remote and "@" in self.command_or_url.partition("://")[2].partition("/")[0]:
             what = f"The address of the MCP server {self.name} holds a user name or password"
             raise SettingsError(what, 'Send it as a header: headers={"Authorization": "Bearer ${TOKEN}"}')
@@ -70,6 +83,18 @@ class MCPServer:
             if getattr(self, setting):
                 kind = "an address" if self.is_remote else "a command"
                 raise SettingsError(f"The MCP server {self.name} is {kind} and takes no {setting}", _EXAMPLE)
+
+    def _check_texts(self, setting: str, items: Iterable[tuple[Any, Any]], kinds: Any = str) -> None:
+        for key, item in items:
+            is_blank = setting == "roots" and not str(item).strip()
+            if not isinstance(key, str | int) or not isinstance(item, kinds) or is_blank:
+                raise self._wrong("not a text", setting, key)
+
+    def _wrong(self, problem: str, *path: str | int) -> WrongSetting:
+        """Return the error about a setting, or an item of it."""
+        setting, *at = [f"item {one + 1}" if isinstance(one, int) else str(one)[:MAX_SHOWN] for one in path]
+        what = f"{at[0]} of {setting}" if at else setting
+        return WrongSetting(f"{what} of the MCP server {self.name} is {problem}", _EXAMPLE, path)
 
     @property
     def is_remote(self) -> bool:

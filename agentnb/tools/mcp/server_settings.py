@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 from agentnb.advice import Advised
 from agentnb.errors import SettingsError, nearest
 from agentnb.tools.mcp.expansion import check_variables
-from agentnb.tools.mcp.server import DEFAULT_TIMEOUT, MCPServer, check_name
+from agentnb.tools.mcp.server import DEFAULT_TIMEOUT, MAX_SHOWN, MCPServer, WrongSetting, check_name
 
 JsonPath: TypeAlias = tuple[str | int, ...]
 """The keys and indexes that lead to a value."""
@@ -132,8 +131,6 @@ UNUSED = ("description", "id", "icon", "gallery", "version", "dev")
 """Keys of other programs that change nothing here."""
 PROGRAM, REMOTE = ("stdio",), ("http", "streamable-http", "streamableHttp", "streamable_http")
 """The words of ``type`` for servers that are started, and for those at an address."""
-MAX_NAME = 40
-"""Characters of a name that an error repeats."""
 _FORM = '{"mcpServers": {"clock": {"command": "mcp-server-time"}}}'
 
 
@@ -186,7 +183,7 @@ def read_variable(text: str, source: str) -> ServerList:
         if not (name and colon and command) or command.startswith("//"):
             raise SettingsError(f"{where}: a server has a name and a command", f"Write fs:/opt/fs-server, or JSON: {_FORM}")
         if any(char.isspace() for char in command):
-            what = f"{where}: the command of {name[:MAX_NAME]} has a blank, and the short form has no arguments"
+            what = f"{where}: the command of {name[:MAX_SHOWN]} has a blank, and the short form has no arguments"
             raise SettingsError(what, f"Write JSON: {_FORM}")
         if ServerList(tuple(servers)).named(name) is not None:
             raise SettingsError(f"{where}: there are two servers {name}", "Rename one of them")
@@ -243,8 +240,8 @@ class _Entry:
                 yield f"{self._name}: {key} does not count: a file permits no calls"
             elif key not in (*KEYS, *UNUSED):
                 if advice := nearest(key, KEYS, 1):
-                    raise self.error(key, f"there is no setting {key[:MAX_NAME]!r}", advice)
-                yield f"{self._name}: {key[:MAX_NAME]!r} is not used"
+                    raise self.error(key, f"there is no setting {key[:MAX_SHOWN]!r}", advice)
+                yield f"{self._name}: {key[:MAX_SHOWN]!r} is not used"
         disabled = self._fields.get("disabled", False)
         if not isinstance(disabled, bool):
             raise self.error("disabled", "disabled is true or false")
@@ -258,11 +255,16 @@ class _Entry:
             what = "it has both a command and a url" if command else "it has neither a command nor a url"
             raise self.error("url" if url else "", what, f"Write {_FORM}")
         self._check_type(is_remote=bool(url))
-        args, env, headers = self._texts("args"), self._by_name("env"), self._by_name("headers")
-        cwd, timeout, roots = self._cwd(), self._timeout(), [self._place(root) for root in self._texts("roots")]
+        given = {key: self._fields[key] for key in ("args", "env", "headers", "roots") if self._fields.get(key) is not None}
+        if isinstance(roots := given.get("roots"), list):
+            given["roots"] = [self._place(root) if isinstance(root, str) else root for root in roots]
+        cwd, timeout = self._cwd(), self._fields.get("timeout", DEFAULT_TIMEOUT)
         try:
-            server = MCPServer(self._name, command or url, args, env, headers, cwd, timeout, roots)
-        except SettingsError as error:  # its advice is for Python
+            server = MCPServer(self._name, command or url, cwd=cwd, timeout=timeout, **given)
+        except WrongSetting as error:  # its advice is for Python
+            advice = "Put it in quotation marks" if error.path[1:] else ""
+            raise self._document.error((*self._path, *error.path), error.what, advice) from None
+        except SettingsError as error:
             raise self.error("", error.what) from None
         if server.is_remote != bool(url):
             what = "the address begins with http:// or https://" if url else "an address is written as url"
@@ -292,31 +294,6 @@ class _Entry:
             raise self.error(key, f"{key} is a text")
         return value or ""
 
-    def _texts(self, key: str) -> list[str]:
-        values = self._fields.get(key)
-        if values is None:
-            return []
-        if not isinstance(values, list):
-            raise self.error(key, f"{key} is a list of texts")
-        self._check_texts(key, enumerate(values))
-        return values
-
-    def _by_name(self, key: str) -> dict[str, str]:
-        values = self._fields.get(key)
-        if values is None:
-            return {}
-        if not isinstance(values, dict):
-            raise self.error(key, f"{key} is an object with a text for each name")
-        self._check_texts(key, values.items())
-        return values
-
-    def _check_texts(self, key: str, items: Iterable[tuple[str | int, Any]]) -> None:
-        for at, value in items:
-            if not isinstance(value, str):
-                shown = f"item {at + 1}" if isinstance(at, int) else repr(at[:MAX_NAME])
-                what = f"{self._name}: {shown} of {key} is not a text"
-                raise self._document.error((*self._path, key, at), what, "Put it in quotation marks")
-
     def _cwd(self) -> str | None:
         both = [self._text("cwd"), self._text("workDir")]
         if all(both) and both[0] != both[1]:
@@ -327,9 +304,3 @@ class _Entry:
     def _place(self, path: str) -> str:
         """Return a path that begins at the folder of the file."""
         return path if self._folder is None or path.startswith("~") else str(self._folder / path)
-
-    def _timeout(self) -> float | None:
-        value = self._fields.get("timeout", DEFAULT_TIMEOUT)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < inf):
-            raise self.error("timeout", "timeout is a number of seconds above 0")
-        return value

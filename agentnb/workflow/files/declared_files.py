@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from agentnb.models.destinations.destination import FileModelName
-from agentnb.workflow.form.spec import AgentSpec, WorkflowSpec
+from agentnb.workflow.form.spec import WorkflowSpec
 from agentnb.workflow.form.step_tree import names_of_tool_steps, walk_all
 from agentnb.workflow.graph.declared_graph import WorkflowDefinition
 from agentnb.workflow.tasks.spec import TaskFile
@@ -35,18 +35,19 @@ def model_names(declared: WorkflowDefinition, replaced: Collection[str] = ()) ->
 
 def mark_typed(spec: WorkflowSpec) -> WorkflowSpec:
     """Return the workflow with its agents' models as the person's own word; models in its files stay those of files."""
-    return replace(spec, agents=_with_models(spec, str), is_typed=True)
+    agents = {
+        name: replace(agent, model=None if agent.model is None else str(agent.model)) for name, agent in spec.agents.items()
+    }
+    return replace(spec, agents=agents, is_typed=True)
 
 
 def without_folders(spec: WorkflowSpec) -> WorkflowSpec:
     """Return a workflow from a log of others, whose files are only said to be where it says: its models have no folder."""
+    agents = {
+        name: replace(one, model=None if one.model is None else FileModelName(one.model)) for name, one in spec.agents.items()
+    }
     nested = {path: without_folders(one) if isinstance(one, WorkflowSpec) else one for path, one in spec.nested.items()}
-    return replace(spec, agents=_with_models(spec, FileModelName), nested=nested)
-
-
-def _with_models(spec: WorkflowSpec, kind: Callable[[str], str]) -> dict[str, AgentSpec]:
-    """Return the agents of a workflow with the names of their models made of this kind."""
-    return {name: replace(one, model=one.model and kind(one.model)) for name, one in spec.agents.items()}
+    return replace(spec, agents=agents, nested=nested)
 
 
 def tool_names(declared: WorkflowDefinition) -> tuple[str, ...]:

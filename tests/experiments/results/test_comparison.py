@@ -14,6 +14,8 @@ from agentnb.experiments.results.comparison import Comparison
 from agentnb.experiments.results.rows import Row
 from agentnb.experiments.statistics.paired import Difference
 from agentnb.experiments.statistics.ratios import Ratio
+from agentnb.experiments.views.comparison_view import comparison_text
+from agentnb.experiments.views.numbers import estimate_told
 
 
 def arm(variant: str, values: dict[str, list[Any]], **fields: Any) -> list[Row]:
@@ -98,7 +100,10 @@ def in_clusters(*rows: Row, size: int = 2) -> list[Row]:
 
 def test_clusters_are_units_and_tasks_weigh_alike() -> None:
     few = Comparison("a", "b", "ok", in_clusters(*arm("a", TEN)), in_clusters(*arm("b", NONE)))
-    assert few.difference is None and few.missing.startswith("5 clusters")
+    assert few.difference is None and few.missing.startswith("5 clusters of tasks")
+    assert few.tasks == 10
+    assert "10 paired, in 5 clusters of 2" in comparison_text(few)
+    assert "5 clusters of tasks" in estimate_told(few.analysis)
     places = {f"t{n}": "large" if n < 20 else f"c{n // 2}" for n in range(30)}
     arms = [
         [

@@ -65,4 +65,4 @@ def test_equal_differences_show_no_equivalence() -> None:
 
 
 def test_under_six_tasks_are_refused() -> None:
-    assert assess_equivalence([[1.0]] * 5, [[1.0]] * 5, 0.1) == TooFewTasks(5, 0)
+    assert assess_equivalence([[1.0]] * 5, [[1.0]] * 5, 0.1) == TooFewTasks((1,) * 5, 0)

@@ -134,10 +134,10 @@ def test_interval_covers_the_mean_over_tasks_of_unequal_clusters() -> None:
 
 def test_under_six_clusters_say_what_is_missing() -> None:
     a, b = drawn(7, 2)
-    assert estimate_difference(a[:5], b[:5]) == TooFewTasks(tasks=5, left_out=0, required=6)
-    assert estimate_difference(a, b, clusters=[0, 0, 0, 1, 2, 3, 4]) == TooFewTasks(tasks=5, left_out=0)
+    assert estimate_difference(a[:5], b[:5]) == TooFewTasks((1,) * 5, left_out=0, required=6)
+    assert estimate_difference(a, b, clusters=[0, 0, 0, 1, 2, 3, 4]) == TooFewTasks((3, 1, 1, 1, 1), left_out=0)
     a[1], b[2] = [], []
-    assert estimate_difference(a, b) == TooFewTasks(tasks=5, left_out=2)
+    assert estimate_difference(a, b) == TooFewTasks((1,) * 5, left_out=2)
 
 
 def test_unit_without_a_partner_is_out_of_its_cluster() -> None:

@@ -54,7 +54,7 @@ def test_missing_and_zero_values_leave_their_task_out() -> None:
 
 
 def test_nothing_left_says_what_is_missing() -> None:
-    assert estimate_ratio([[0.0]] * 7, [[1.0]] * 7) == TooFewTasks(tasks=0, left_out=7)
+    assert estimate_ratio([[0.0]] * 7, [[1.0]] * 7) == TooFewTasks(sizes=(), left_out=7)
 
 
 def test_equal_values_have_a_ratio_without_interval() -> None:

@@ -154,6 +154,6 @@ def test_a_gate_that_is_missing_is_named_and_the_run_still_waits(kernel: Any) ->
 
 
 def test_a_gate_that_is_no_function_is_refused(kernel: Any) -> None:
-    for name, words in {"nothing": "There is no 'nothing' here", "data": "The variable data holds a dict"}.items():
+    for name, words in {"nothing": "There is no variable 'nothing'", "data": "The variable data holds a dict"}.items():
         cell = kernel.run(f"%%agent --gate {name}\nGo.")
         assert cell.status == "error" and f"--gate {name}: {words}" in cell.error

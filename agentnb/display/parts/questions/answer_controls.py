@@ -56,8 +56,9 @@ def answer_controls(question: WaitingOnUser, *, may_wait: bool) -> list[Html]:
 
 def _without_answer(question: WaitingOnUser, *, may_wait: bool) -> list[Html]:
     """Return the buttons for what may be done instead of answering; no answer to an approval is a denial, which has its own."""
-    no_answer = [] if question.kind == "approval" else [_decline(question), _cancel(question)]
-    return [*no_answer, *([_later(question)] if may_wait else [])]
+    no_answer = [(DECLINE, DECLINE_TITLE, "decline"), (CANCEL, CANCEL_TITLE, CANCEL_QUESTION)]
+    buttons = [] if question.kind == "approval" else [_quiet_button(question, *one) for one in no_answer]
+    return [*buttons, *([_later(question)] if may_wait else [])]
 
 
 def _link(question: WaitingOnUser) -> Html:
@@ -77,7 +78,9 @@ def approval_controls(question: WaitingOnUser, *, may_wait: bool) -> list[Html]:
         for place, choice in enumerate(approving_choices(question))
     ]
     buttons += [_later(question)] if may_wait else []
-    reason = _text_field(question, "reject", "Reason (may be empty)")
+    label, key = "Reason (may be empty)", f"reject:{question.id}"
+    about = {"aria_label": label, "placeholder": label, "data_key": key, "autocomplete": "off"}
+    reason = tag("input", "field", name_="text", type="text", **about)
     reject = tag("button", "button", "Reject", type="submit")
     return [
         tag("div", "buttons", *buttons),
@@ -155,15 +158,10 @@ def _field(question: WaitingOnUser) -> Html:
     kind = answer_form(question.schema).kind
     if kind == "number" and question.kind != "approval":
         return _number_field(question.schema)
-    return _text_field(question, "answer", "Your answer, as JSON" if kind == "json" else "Your answer")
+    return _text_field("Your answer, as JSON" if kind == "json" else "Your answer")
 
 
-def _text_field(question: WaitingOnUser, name: str, label: str) -> Html:
-    if name == "reject":
-        key = f"{name}:{question.id}"
-        return tag(
-            "input", "field", name_="text", type="text", aria_label=label, placeholder=label, data_key=key, autocomplete="off"
-        )
+def _text_field(label: str) -> Html:
     return tag("textarea", "field", name_="text", rows="2", aria_label=label, placeholder=label)
 
 
@@ -202,14 +200,8 @@ def _json(choice: Any) -> str:
 
 
 def _later(question: WaitingOnUser) -> Html:
-    return tag("button", "button quiet", LATER, type="button", title=LATER_TITLE, data_do="suspend", data_id=question.id)
+    return _quiet_button(question, LATER, LATER_TITLE, "suspend")
 
 
-def _decline(question: WaitingOnUser) -> Html:
-    return tag("button", "button quiet", DECLINE, type="button", title=DECLINE_TITLE, data_do="decline", data_id=question.id)
-
-
-def _cancel(question: WaitingOnUser) -> Html:
-    return tag(
-        "button", "button quiet", CANCEL, type="button", title=CANCEL_TITLE, data_do=CANCEL_QUESTION, data_id=question.id
-    )
+def _quiet_button(question: WaitingOnUser, label: str, title: str, do: str) -> Html:
+    return tag("button", "button quiet", label, type="button", title=title, data_do=do, data_id=question.id)

@@ -34,7 +34,10 @@ LISTED: dict[str, Callable[[Catalogue], list[str]]] = {
 
 
 def mcp_command(session: Session, shell: Any, rest: str) -> Any:
-    """List the servers, show the one that the line names, or run its sub-command."""
+    """[NAME | add NAME COMMAND | load FILE | remove, stop, accept NAME | read NAME URI | prompt NAME PROMPT]: MCP servers
+
+    List the servers, show the one that the line names, or run its sub-command.
+    """
     word, _, rest = rest.strip().partition(" ")
     if word in SUBCOMMANDS:
         return SUBCOMMANDS[word](session, shell, rest.strip())
