@@ -18,7 +18,9 @@ from agentnb.errors import InvalidTool, SettingsError
 PREFIX = "mcp:"
 """Begins the words for tools of servers: ``mcp:clock``, ``mcp:clock/get_current_time``."""
 DEFAULT_TIMEOUT = 60.0
-"""Seconds that a call may take."""
+"""Seconds that a call may take without progress."""
+DEFAULT_MAX_SECONDS = 600.0
+"""Seconds that a call with progress may take."""
 NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}")
 _SCHEMES = ("http", "https")
 
@@ -31,7 +33,8 @@ class MCPServer:
     ``args``: the arguments of the program. ``env``: environment variables that it gets besides PATH, HOME and the like.
     ``headers``: HTTP headers of each request. ``cwd``: the folder it starts in, by default that of the first run.
     ``roots``: the folders that it is told to work in; without any it is told of none.
-    ``timeout``: seconds that a call may take, None for no limit. ``${NAME}`` in args, env, headers and the address stands for
+    ``timeout``: seconds that a call may take, None for no limit; each progress that the server reports begins them anew, up to
+    ``max_seconds`` in all. ``${NAME}`` in args, env, headers and the address stands for
     an environment variable. Values of env and headers never enter a log. Raises `SettingsError` for what cannot be a server.
     """
 
@@ -43,6 +46,7 @@ class MCPServer:
     cwd: str | Path | None = None
     timeout: float | None = DEFAULT_TIMEOUT
     roots: Iterable[str | Path] = ()
+    max_seconds: float = DEFAULT_MAX_SECONDS
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -60,8 +64,12 @@ class MCPServer:
             if not isinstance(given, Mapping) or not all(isinstance(one, str) for pair in given.items() for one in pair):
                 raise SettingsError(f"{setting} of the MCP server {self.name} does not map names to texts", _EXAMPLE)
             object.__setattr__(self, setting, dict(given))
-        if self.timeout is not None and not (isinstance(self.timeout, int | float) and 0 < self.timeout < inf):
-            raise SettingsError(f"timeout={self.timeout!r} of the MCP server {self.name} is not a time", "Give seconds above 0")
+        for setting, seconds in (("timeout", self.timeout), ("max_seconds", self.max_seconds)):
+            is_time = isinstance(seconds, int | float) and 0 < seconds < inf
+            if not is_time and (setting, seconds) != ("timeout", None):
+                raise SettingsError(
+                    f"{setting}={seconds!r} of the MCP server {self.name} is not a time", "Give seconds above 0"
+                )
         if self.is_remote and "@" in self.command_or_url.partition("://")[2].partition("/")[0]:
             what = f"The address of the MCP server {self.name} holds a user name or password"
             raise SettingsError(what, 'Send it as a header: headers={"Authorization": "Bearer ${TOKEN}"}')

@@ -99,6 +99,11 @@ class MCPTool:
         """Seconds after which a call is abandoned."""
         return self.live.server.timeout
 
+    @property
+    def max_seconds(self) -> float:
+        """Seconds that a call with progress may take."""
+        return self.live.server.max_seconds
+
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
         """Call the tool at its server, which is told when the call is given up."""
         if not isinstance(arguments, Mapping):

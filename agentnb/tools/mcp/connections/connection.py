@@ -16,6 +16,7 @@ from agentnb.core.redaction import redact
 from agentnb.core.schema.nesting import MAX_DEPTH, cut_deep
 from agentnb.settings import known_secrets
 from agentnb.tools.mcp.connections.catalogue import Catalogue, ServerFacts, catalogue_of, facts_of, tools_of
+from agentnb.tools.mcp.connections.lenient_results import SetAside, read_leniently
 from agentnb.tools.mcp.server import MCPServer
 
 if TYPE_CHECKING:
@@ -95,6 +96,8 @@ class Connection:
         self.work_dir = work_dir
         """The folder that a program starts in, unless it has one of its own."""
         self.tools: tuple[t.Tool, ...] = ()
+        self.set_aside: SetAside = {}
+        """The tools of its last list that cannot be used, with the reason of each."""
         self.catalogue = Catalogue()
         """The first page of its resources and prompts, as of when its tools were listed."""
         self.facts: ServerFacts | None = None
@@ -175,6 +178,7 @@ class Connection:
         )
         await stack.enter_async_context(client)
         # The client's own check loads a validator that takes a second beside JupyterLab; `outcome_of` has a faster one.
+        read_leniently(client, self.set_aside)
         client.session.validate_tool_result = _unchecked  # type: ignore[method-assign]
         return client
 

@@ -14,6 +14,7 @@ from agentnb.core.messages import visible
 from agentnb.errors import AgentnbError, ServerFailed
 from agentnb.tools.mcp.connections.catalogue import SESSION_UNKNOWN, Catalogue, ServerFacts
 from agentnb.tools.mcp.connections.connection import Connection
+from agentnb.tools.mcp.connections.lenient_results import SetAside
 from agentnb.tools.mcp.server import MCPServer
 
 if TYPE_CHECKING:
@@ -73,6 +74,11 @@ class LiveServer:
     def tools(self) -> tuple[t.Tool, ...]:
         """Its tools as last listed."""
         return () if self._connection is None else self._connection.tools
+
+    @property
+    def set_aside(self) -> SetAside:
+        """The tools of its last list that cannot be used, with the reason of each."""
+        return {} if self._connection is None else self._connection.set_aside
 
     @property
     def catalogue(self) -> Catalogue:
