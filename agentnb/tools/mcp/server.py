@@ -67,9 +67,8 @@ class MCPServer:
         for setting, seconds in (("timeout", self.timeout), ("max_seconds", self.max_seconds)):
             is_time = isinstance(seconds, int | float) and 0 < seconds < inf
             if not is_time and (setting, seconds) != ("timeout", None):
-                raise SettingsError(
-                    f"{setting}={seconds!r} of the MCP server {self.name} is not a time", "Give seconds above 0"
-                )
+                what = f"{setting}={seconds!r} of the MCP server {self.name} is not a time"
+                raise SettingsError(what, "Give seconds above 0")
         if self.is_remote and "@" in self.command_or_url.partition("://")[2].partition("/")[0]:
             what = f"The address of the MCP server {self.name} holds a user name or password"
             raise SettingsError(what, 'Send it as a header: headers={"Authorization": "Bearer ${TOKEN}"}')
