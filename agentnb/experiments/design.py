@@ -58,7 +58,7 @@ class Design:
         return "\n".join(lines)
 
     def _effect(self) -> str:
-        return f"Minimum detectable effect: {effect_told(self)} ({GROUNDS[self.ground]})."
+        return f"Minimum detectable effect: {effect_told(self)} ({ground_told(self)})."
 
     @property
     def ground(self) -> str:
@@ -79,6 +79,12 @@ GROUNDS = {
     "never": "even the largest possible difference is shown less often",
 }
 """Grounds of a minimum effect, or of its lack, in words."""
+
+
+def ground_told(design: Design) -> str:
+    """Return the ground of the minimum effect, or of its lack, with what is assumed of clusters."""
+    is_clustered = design.minimum_effect is not None and design.clusters < design.tasks
+    return GROUNDS[design.ground] + (", tasks of a cluster no more alike than others" if is_clustered else "")
 
 
 def effect_told(design: Design) -> str:

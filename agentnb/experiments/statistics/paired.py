@@ -57,7 +57,9 @@ def analyse_differences(differences: ClusterDifferences, confidence: float) -> D
             return Difference(0.0, None, 1.0, *counts, limit)
         return Difference(mean, None, 2.0 ** (1 - len(sizes)), *counts, limit)
     test = make_test(differences)
-    return Difference(differences.mean, test.interval(alpha), test.p_value(), *counts, is_skewed=find_skew(differences))
+    low, high = test.interval(alpha)
+    interval = (max(low, -1.0), min(high, 1.0)) if differences.is_binary else (low, high)
+    return Difference(differences.mean, interval, test.p_value(), *counts, is_skewed=find_skew(differences))
 
 
 def find_skew(differences: ClusterDifferences) -> bool | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from agentnb.display.markup import Html
 from agentnb.display.texts.labels import counted, first_line
-from agentnb.experiments.design import GROUNDS, Design, effect_told
+from agentnb.experiments.design import Design, effect_told, ground_told
 from agentnb.experiments.pilot import Pilot
 from agentnb.experiments.views.layout import facts_html, facts_text, hint_html, sentence_html, text_of, view_html
 from agentnb.experiments.views.numbers import UNKNOWN, money, time_told
@@ -52,14 +52,14 @@ def _effect(design: Design) -> str:
     if design.minimum_effect is not None:
         rate = " at any pass rate" if design.least_effect is not None else ""
         return f"A difference of {design.minimum_effect:.2g} is shown with a power of 80 %{rate}."
-    return f"The smallest effect that is shown is unknown: {GROUNDS[design.ground]}."
+    return f"The smallest effect that is shown is unknown: {ground_told(design)}."
 
 
 def _design_facts(design: Design) -> Iterator[tuple[str, str, str]]:
     yield "Variants", _names(design.variants), ""
     if design.models:
         yield "Models", _names(design.models), ""
-    yield "Minimum detectable effect", effect_told(design), GROUNDS[design.ground]
+    yield "Minimum detectable effect", effect_told(design), ground_told(design)
     yield "Cost", money(design.cost), "" if design.cost is None else "for all runs"
     yield "Time", time_told(design.seconds), "" if design.seconds is None else "by the pilot"
     if design.unseeded:

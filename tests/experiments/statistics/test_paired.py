@@ -307,6 +307,14 @@ def test_each_difference_is_averaged_a_few_times_however_many_there_are(monkeypa
     assert summed < 20 * 400
 
 
+def test_interval_of_passes_holds_no_impossible_difference() -> None:
+    a, clusters = [[1.0]] * 20 + [[0.0]] * 14, [0] * 20 + [n // 2 for n in range(2, 16)]
+    b = [[1 - one] for (one,) in a]
+    assert estimated(a, b, clusters=clusters).interval == (-1, 1)
+    low, high = estimated([[2 * one] for (one,) in a], [[2 * one] for (one,) in b], clusters=clusters).interval
+    assert low < -2 and high > 2
+
+
 def test_a_few_tasks_that_differ_a_little_do_not_show_whether_others_differ_far_more(subtests: pytest.Subtests) -> None:
     one_of_five, same = ([1.0, 0, 0, 0, 0], [0.0] * 5), ([0.0] * 5, [0.0] * 5)
     cases = {
