@@ -4,9 +4,17 @@
 ``AGENTNB_MODEL``           the default model of cells, such as ``simulated:disciplined``
 ``ANTHROPIC_API_KEY``       a key for ``anthropic:`` models
 ``OPENAI_API_KEY``          a key for ``openai:`` and ``openai-responses:`` models
-``GITHUB_TOKEN``            a key for the tools of GitHub
+``MISTRAL_API_KEY``         a key for ``mistral:`` models
+``DEEPSEEK_API_KEY``        a key for ``deepseek:`` models
+``OPENROUTER_API_KEY``      a key for ``openrouter:`` models
+``GROQ_API_KEY``            a key for ``groq:`` models
+``TOGETHER_API_KEY``        a key for ``together:`` models
+``GEMINI_API_KEY``          a key for ``gemini:`` models
+``AZURE_OPENAI_API_KEY``    a key for ``azure:`` models
+``GITHUB_TOKEN``            a key for ``github:`` models and the tools of GitHub
 ``ANTHROPIC_BASE_URL``      URL of ``anthropic:`` models, if not the provider's own
 ``OPENAI_BASE_URL``         URL of ``openai:`` and ``openai-responses:`` models, if not the provider's own
+``AZURE_OPENAI_ENDPOINT``   URL of ``azure:`` models, such as ``https://NAME.openai.azure.com``
 ``OLLAMA_HOST``             where Ollama listens: a host, ``host:port`` or a URL
 ``AGENTNB_COMPATIBLE_URL``  URL of the server of ``compatible:`` models
 ``AGENTNB_ALLOW_URLS``      addresses for models that files and logs name: ``URL`` or ``URL&key=NAME``, blanks between
@@ -37,6 +45,7 @@ from __future__ import annotations
 import os
 import re
 import threading
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -50,11 +59,15 @@ import platformdirs
 from agentnb.advice import Install, NameOne, Plain, SetKey
 from agentnb.errors import SettingsError, near
 
-KEY_VARIABLES = {
-    "anthropic": "ANTHROPIC_API_KEY",
-    "openai": "OPENAI_API_KEY",
-    "openai-responses": "OPENAI_API_KEY",
-}
+_ROWS: dict[str, Any] = tomllib.loads((Path(__file__).parent / "models" / "providers" / "servers.toml").read_text("utf-8"))
+REFUSALS: list[dict[str, Any]] = _ROWS.pop("refusal")
+"""Words of refusals that name a trait of a server."""
+SERVERS: dict[str, dict[str, Any]] = {name: row for name, row in _ROWS.items() if "refused" not in row}
+"""The servers of models by name: address, variable of the key, traits."""
+REFUSED_SERVERS: dict[str, dict[str, str]] = {name: row for name, row in _ROWS.items() if "refused" in row}
+"""Names of servers that cannot be used, with the reason."""
+
+KEY_VARIABLES: dict[str, str] = {name: row["key"] for name, row in SERVERS.items() if "key" in row}
 """The variable that holds the key of each provider."""
 TOOL_KEY_VARIABLES = {"github": "GITHUB_TOKEN"}
 """The variable that holds the key of each service that built-in tools call, by the group of these tools."""
@@ -62,13 +75,7 @@ KEY_NAMES = {**KEY_VARIABLES, **TOOL_KEY_VARIABLES}
 """The variable of each key that has a short name."""
 _USUAL_VARIABLES = tuple(dict.fromkeys(KEY_NAMES.values()))
 
-URL_VARIABLES = {
-    "anthropic": "ANTHROPIC_BASE_URL",
-    "openai": "OPENAI_BASE_URL",
-    "openai-responses": "OPENAI_BASE_URL",
-    "ollama": "OLLAMA_HOST",
-    "compatible": "AGENTNB_COMPATIBLE_URL",
-}
+URL_VARIABLES: dict[str, str] = {name: row["url_variable"] for name, row in SERVERS.items() if "url_variable" in row}
 """The variable that holds the URL of each provider's models."""
 
 _FOLDER_VARIABLES = (
@@ -95,7 +102,6 @@ MAX_MENTIONED = 200
 SERVERS_VARIABLE = "MCP_SERVERS"
 SWITCH = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
 APPROVAL_MODES = ("auto", "ask", "never", "read_only")
-OLLAMA_PORT = 11434
 Usual = TypeVar("Usual", int, None)
 _KEY_BEGINNING = re.compile(r"(sk-|sk_|gsk_|ghp_|gho_|github_pat_|xai-|AIza|hf_|pplx-)[A-Za-z0-9_-]{8}")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
@@ -380,8 +386,8 @@ def has_key(provider: str) -> bool:
 
 
 def providers_with_key() -> list[str]:
-    """Return the providers for which `has_key` is true, in the order of `KEY_VARIABLES`."""
-    return [provider for provider in KEY_VARIABLES if has_key(provider)]
+    """Return the providers for which `has_key` is true, in the order of `KEY_VARIABLES`; a key of tools is no choice of one."""
+    return [name for name, variable in KEY_VARIABLES.items() if variable not in TOOL_KEY_VARIABLES.values() and has_key(name)]
 
 
 def key_names() -> list[str]:
@@ -412,20 +418,23 @@ def secrets() -> tuple[str, ...]:
 
 def base_url(provider: str) -> str | None:
     """Return the URL of this provider's models from the environment, or None; raise `SettingsError` if it is not a URL."""
-    variable = URL_VARIABLES.get(provider, "")
+    variable, row = URL_VARIABLES.get(provider, ""), SERVERS.get(provider, {})
     text = _environment(variable) if variable else ""
     if not text:
         return None
-    whole = f"http://{text}" if provider == "ollama" and "://" not in text else text
+    may_be_host = "port" in row
+    whole = f"http://{text}" if may_be_host and "://" not in text else text
     if problem := url_problem(whole):
         raise SettingsError(
             f"{variable} {problem}",
             (Plain("Set it to a URL such as http://localhost:8000/v1"), SetKey("NAME", lead="A key is typed in")),
         )
     url = parsed_url(whole)
-    if url is None or url.scheme not in ("http", "https") or not (url.hostname or provider == "ollama"):
+    if url is None or url.scheme not in ("http", "https") or not (url.hostname or may_be_host):
         raise SettingsError(f"{variable} is not a URL", "Set it to one, such as http://localhost:8000/v1")
-    return _ollama_url(url, has_scheme="://" in text) if provider == "ollama" else text.rstrip("/")
+    path: str = row.get("url_path", "")
+    address = _address(url, row["port"], has_scheme="://" in text) if may_be_host else text
+    return address.rstrip("/").removesuffix(path) + path
 
 
 def url_problem(url: str) -> str:
@@ -565,9 +574,8 @@ def parsed_url(text: str) -> SplitResult | None:
     return url
 
 
-def _ollama_url(url: SplitResult, *, has_scheme: bool) -> str:
+def _address(url: SplitResult, port: int, *, has_scheme: bool) -> str:
     """Read the URL as Ollama's own client does: a scheme implies its web port, and an all-interfaces address this machine."""
     host = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(url.hostname or "", url.hostname)
-    port = url.port or ({"http": 80, "https": 443}[url.scheme] if has_scheme else OLLAMA_PORT)
-    path = url.path.rstrip("/").removesuffix("/v1")
-    return f"{url.scheme}://{f'[{host}]' if ':' in str(host) else host}:{port}{path}/v1"
+    port = url.port or ({"http": 80, "https": 443}[url.scheme] if has_scheme else port)
+    return f"{url.scheme}://{f'[{host}]' if ':' in str(host) else host}:{port}{url.path}"

@@ -202,11 +202,20 @@ def _attributes(of: type) -> dict[str, str]:
     }
 
 
+OWN_COLUMNS = ("anthropic", "openai", "openai-responses", "ollama", "compatible")
+"""The kinds of models; servers that docs/models.md lists by name follow."""
+
+
 def _model_options() -> list[tuple[str, ...]]:
     usual, told = Options(), _attributes(Options)
     rows = []
     for one in fields(Options):
         users = [name for name, provider in REMOTE.items() if one.name in provider.options]
+        rest = [name for name in REMOTE if name not in OWN_COLUMNS]
+        lack = [name for name in rest if name not in users]
+        if len(lack) < len(rest) // 2 and len(users) < len(REMOTE):
+            but = f" but {', '.join(lack)}" if lack else ""
+            users = [*(name for name in users if name in OWN_COLUMNS), f"the other servers{but}"]
         value = getattr(usual, one.name)
         default = {True: "yes", False: "no", None: "", (): "", 300.0: "300"}.get(value, str(value))
         if users:

@@ -136,8 +136,9 @@ def test_the_model_of_ones_own_can_be_pasted_calls_its_tool_and_can_be_the_defau
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_name_of_a_model_in_it_can_be_typed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", *re.findall(r"key=([A-Z_]+)", name)):
+    for variable in (*settings.KEY_VARIABLES.values(), *re.findall(r"key=([A-Z_]+)", name)):
         monkeypatch.setenv(variable, "sk-test-0123456789")
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://mine.openai.azure.com")
     if name == "compatible:NAME":
         monkeypatch.setenv("AGENTNB_COMPATIBLE_URL", "http://localhost:8000/v1")
     assert re.split("[?&]", make_model(name).name) == sorted(re.split("[?&]", name), key=lambda part: _place(part))
@@ -171,7 +172,7 @@ KINDS = "| | `anthropic` | `openai` | `openai-responses` | `ollama` | `compatibl
 
 
 def test_what_each_kind_can_do_is_as_its_provider_says(subtests: pytest.Subtests) -> None:
-    for name in REMOTE:
+    for name in quoted(KINDS):
         with subtests.test(name):
             told, provider = column(KINDS, name), REMOTE[name]
             variable = settings.KEY_VARIABLES.get(name)
@@ -182,6 +183,20 @@ def test_what_each_kind_can_do_is_as_its_provider_says(subtests: pytest.Subtests
             assert ("parallel=no" in told["several calls in one reply"]) == ("parallel" in provider.options)
             assert ("thinking=adaptive" in told["thinking, shown"]) == ("thinking" in provider.options)
             assert ("marked" in told["prompt cache"]) == ("cache" in provider.options)
+
+
+def test_each_server_by_name_is_there_with_its_address_its_key_and_what_was_tried() -> None:
+    found = {}
+    for write, address, key, _, tried in rows("| write | address | key | particular | tried |"):
+        (name,) = quoted(write)
+        found[name.partition(":")[0]] = (quoted(address), quoted(key), tried)
+    chat = {
+        name: row for name, row in settings.SERVERS.items() if row["wire"] == "chat" and name not in ("openai", "compatible")
+    }
+    assert found == {
+        name: ({row[at] for at in ("url", "url_variable") if at in row}, {row["key"]} if "key" in row else set(), row["tried"])
+        for name, row in chat.items()
+    }
 
 
 ERRORS = "| error | when | retried | what to do |"

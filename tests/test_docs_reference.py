@@ -38,7 +38,7 @@ def test_no_row_of_the_reference_lacks_a_meaning() -> None:
 
 def test_reference_names_each_setting_option_command_and_preset() -> None:
     settings = {one.name for one in fields(Agent) if one.init} - {"limits_of_file"}
-    of_models = {one.name for one in fields(Options)} - {"output_schema"}
+    of_models = {one.name for one in fields(Options)} - {"output_schema", "traits", "server"}
     named = {*re.findall(r"^\| `(\w+)` ", TEXT, re.MULTILINE)}
     assert {*settings, *of_models, *presets.names(), *(one.name for one in fields(RunOptions))} - named == set()
     assert [name for name in COMMANDS if f"`%agent {name}" not in TEXT] == []

@@ -46,7 +46,14 @@ class Unshown(msgspec.Struct, frozen=True, gc=False):
     characters: int
 
 
-StreamItem: TypeAlias = ReplyDelta | Unshown | Retry | Reply
+class Notice(msgspec.Struct, frozen=True, gc=False):
+    """A warning for the person about the call, once per run."""
+
+    message: str
+    advice: str = ""
+
+
+StreamItem: TypeAlias = ReplyDelta | Unshown | Retry | Notice | Reply
 
 
 @runtime_checkable
@@ -60,5 +67,5 @@ class Model(Protocol):
     def stream(self, request: Request) -> AsyncIterator[StreamItem]:
         """Yield the deltas of a reply, if any, then the `Reply`; a `Retry` where the reply starts over.
 
-        `Unshown` tells how much has come of what has no deltas; it is optional too.
+        `Unshown` tells how much has come of what has no deltas; it is optional too, and so is a `Notice` before them.
         """

@@ -12,10 +12,22 @@ from urllib.parse import quote, urlsplit
 from agentnb.advice import NameOne, SetKey
 from agentnb.errors import SettingsError, UnknownModel
 from agentnb.models.prices import Price
+from agentnb.models.traits import LIMITS, PLACES_OF_SYSTEM, Traits
 from agentnb.settings import is_surely_a_key, looks_like_a_key, url_problem
 
 YES = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+YES_OR_NO = frozenset({"stream", "images", "parallel", "echo", "alternating", "tools", "stream_options", "think_tags"})
+WORDS = {"cache": ("5m", "1h", "no"), "system": PLACES_OF_SYSTEM, "length_limit": LIMITS}
+"""Options that have one of these words as value."""
+OF_TRAITS = ("alternating", "system", "tools", "stream_options", "length_limit", "think_tags")
+"""Options that are traits of the server."""
+LEAST = {"max_tokens": 1, "seed": 0, "retries": 0, "timeout": 0.001, "stall": 0.001, "temperature": 0}
+"""Options that are numbers of at least this value."""
+OPTION_OF = {("returned", "always"): ("echo", "yes"), ("returned", "never"): ("echo", "no")}
+"""Option for a value of a trait, and its word, where they have other names."""
+UNNAMED = frozenset({"output_schema", "traits", "server"})
+"""Options that no name has."""
 NUMBER = re.compile("[1-9][0-9]{0,8}")
 MAX_SHOWN = 80
 """Characters of a wrong value that an error repeats."""
@@ -43,8 +55,8 @@ class Options:
     its older models."""
     stop: tuple[str, ...] = ()
     """Stop sequence: a reply ends where this text would come; may be given several times."""
-    echo: bool = False
-    """Whether the model gets its thinking back, as some servers expect."""
+    echo: bool | None = None
+    """Whether the server gets the fields of thinking back that it sent; default: beside tool calls, if it takes them."""
     parallel: bool | None = None
     """Whether a reply may hold several tool calls."""
     cache: str = "5m"
@@ -66,8 +78,26 @@ class Options:
     price: Price | None = None
     """Dollars per million tokens: ``3/15`` is input/output, ``3/15/0.3/3.75`` adds reading and writing a cache, ``0`` is
     free."""
+    retries: int | None = None
+    """Most retries of a request that failed for a while; default: 5 after rate limits, 4 after other trouble."""
+    alternating: bool | None = None
+    """Whether user and assistant must alternate on the wire: no reminder follows tool results in a message of its own."""
+    system: str | None = None
+    """Place of the system prompt: ``first``, or in the first message of the ``user``."""
+    tools: bool | None = None
+    """Whether the model's template takes tools; ``no`` sends none."""
+    stream_options: bool | None = None
+    """Whether the server knows ``stream_options``, which request the token counts of a stream."""
+    length_limit: str | None = None
+    """The server's name for the limit of tokens: ``max_tokens`` or ``max_completion_tokens``."""
+    think_tags: bool | None = None
+    """Whether ``<think>`` blocks at the start of a reply are thinking."""
     output_schema: dict[str, Any] | None = None
     """JSON Schema of the answers."""
+    traits: Traits | None = None
+    """Traits of the server, from its name, these options and its refusals; None for those of its name."""
+    server: str = ""
+    """The server and the model, whose fields of a reply go back to no other."""
 
     def __post_init__(self) -> None:
         if self.url is not None:
@@ -79,13 +109,15 @@ class Options:
             )
         if self.effort is not None and self.effort not in EFFORTS:
             raise SettingsError(f"effort={shown(self.effort)} is unknown", NameOne(known=tuple(EFFORTS), lead="It is one of"))
-        if self.cache not in ("5m", "1h", "no"):
-            raise SettingsError(f"cache={shown(self.cache)} is unknown", "It is one of 5m, 1h, no")
+        for name, words in WORDS.items():
+            value = getattr(self, name)
+            if value is not None and value not in words:
+                raise SettingsError(f"{name}={shown(value)} is unknown", f"It is one of {', '.join(words)}")
         if self.thinking is not None and self.thinking not in ("off", "adaptive") and not NUMBER.fullmatch(self.thinking):
             raise SettingsError(f"thinking={shown(self.thinking)} is unknown", "It is off, adaptive, or a number of tokens")
         if "" in self.stop:
             raise SettingsError("stop= is blank", "Give the text at which a reply should end")
-        for name, least in (("max_tokens", 1), ("seed", 0), ("timeout", 0.001), ("stall", 0.001), ("temperature", 0)):
+        for name, least in LEAST.items():
             value = getattr(self, name)
             if value is not None and not least <= value < math.inf:
                 raise SettingsError(f"{name}={value} cannot be", f"Give a number of {least} or more")
@@ -113,10 +145,10 @@ def named(options: Options) -> str:
     told = []
     for field in fields(Options):
         value = getattr(options, field.name)
-        if value == getattr(usual, field.name) or field.name == "output_schema":
+        if value == getattr(usual, field.name) or field.name in UNNAMED:
             continue
         texts = value if isinstance(value, tuple) else (value,)
-        told += [f"{field.name}={quote(_text(text), safe=PLAIN)}" for text in texts]
+        told += [f"{field.name}={quote(option_text(text), safe=PLAIN)}" for text in texts]
     return "?" + "&".join(told) if told else ""
 
 
@@ -126,7 +158,8 @@ def shown(text: str) -> str:
     return "..." if len(text) > MAX_SHOWN or holds_key or url_problem(text) else text
 
 
-def _text(value: Any) -> str:
+def option_text(value: Any) -> str:
+    """Return the value as it is written in a name."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
@@ -134,11 +167,11 @@ def _text(value: Any) -> str:
 
 def _read(name: str, key: str, text: str) -> Any:
     try:
-        if key in ("max_tokens", "seed"):
+        if key in ("max_tokens", "seed", "retries"):
             return int(text)
         if key in ("temperature", "timeout", "stall"):
             return float(text)
-        if key in ("stream", "images", "parallel", "echo"):
+        if key in YES_OR_NO:
             return YES[text.lower()]
     except (ValueError, KeyError) as error:
         wanted = "yes or no" if isinstance(error, KeyError) else "a number"

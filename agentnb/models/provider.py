@@ -10,6 +10,7 @@ from agentnb.core.log.events import ReplyDelta
 from agentnb.core.request import Request
 from agentnb.models.model import Reply
 from agentnb.models.options import Options
+from agentnb.models.traits import Traits
 from agentnb.settings import Key
 
 PART = 100
@@ -33,6 +34,10 @@ class Reading(Protocol):
     def unshown(self) -> int:
         """How many characters came that no delta has shown: arguments of calls and what else is kept, `PART` for each part."""
 
+    @property
+    def ended(self) -> bool:
+        """Whether the server has finished the reply: what may still come is its usage, and the end of the stream."""
+
     def take(self, chunk: Any) -> Iterable[ReplyDelta]:
         """Read the next chunk, as plain data, and return the deltas to show. Chunks of unknown kinds are ignored."""
 
@@ -53,12 +58,8 @@ class ProviderError(NamedTuple):
     """The type or code, in the provider's words."""
     message: str
     headers: Mapping[str, str]
-
-
-def reported(error: Any) -> ProviderError:
-    """Return the details of an error that a server sent in place of a reply."""
-    told = error if isinstance(error, dict) else {"message": error}
-    return ProviderError(None, str(told.get("code") or told.get("type") or ""), str(told.get("message") or ""), {})
+    body: Any = None
+    """The whole body of the error: some servers name the field that they refuse apart from the message."""
 
 
 class Refused(Exception):
@@ -92,7 +93,8 @@ class Provider:
     """Path below the URL of the server."""
     body: Callable[[str, Request, Options], bytes]
     """Makes the wire form of a request, given the model's name."""
-    reading: Callable[[], Reading]
+    reading: Callable[..., Reading]
+    """Makes the reader of a reply, given the options of its request."""
     as_stream: Callable[[Any], Sequence[Any]]
     """Turns a reply that came whole into the chunks of a stream."""
     options: frozenset[str]
@@ -104,6 +106,8 @@ class Provider:
     """Whether its own server holds a model to this JSON Schema of answers; another server may leave out the tools then."""
     thinks_by_budget: bool = False
     """Whether requests can set a number of tokens for thinking."""
+    traits: Traits | None = None
+    """Traits of its server; None for a wire that servers do not vary."""
     url: str | None = None
     """URL of its server, if its library does not know it."""
     own_url: str | None = None
@@ -112,5 +116,5 @@ class Provider:
     """Path of its list of models."""
 
 
-COMMON_OPTIONS = frozenset({"max_tokens", "stop", "stream", "timeout", "stall", "images", "url", "key", "price"})
+COMMON_OPTIONS = frozenset({"max_tokens", "stop", "stream", "timeout", "stall", "images", "url", "key", "price", "retries"})
 """Options that all providers support."""

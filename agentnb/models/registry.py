@@ -41,8 +41,7 @@ REMOTE: dict[str, Provider] = {
         anthropic.PROVIDER,
         openai.PROVIDER,
         openai_responses.PROVIDER,
-        compatible.OLLAMA,
-        compatible.COMPATIBLE,
+        *compatible.PROVIDERS.values(),
     )
 }
 """The providers of language models."""
@@ -96,10 +95,10 @@ def endpoint_of(provider: Provider, options: Options, *, by_person: bool = False
     if url is not None:
         check_url(url)  # it may come from the environment
         url = url.rstrip("/").removesuffix(provider.path)  # servers' documentation often includes it
-    if url is None and provider is compatible.COMPATIBLE:
+    if url is None and provider.own_url is None:
+        name, variable = provider.name, settings.URL_VARIABLES[provider.name]
         raise SettingsError(
-            "compatible: needs the URL of its server",
-            "Write compatible:NAME?url=http://localhost:8000/v1, or set AGENTNB_COMPATIBLE_URL",
+            f"{name}: needs the URL of its server", f"Write {name}:NAME?url=http://localhost:8000/v1, or set {variable}"
         )
     key_name = options.key or settings.KEY_VARIABLES.get(provider.name, "")
     if by_person:
@@ -282,6 +281,8 @@ def _taken_apart(model: str) -> tuple[str, str, Given]:
         raise UnknownModel(
             "That is a key, and no name of a model", SetKey("NAME", lead="Delete it from the cell, and type it in")
         )
+    if refused := settings.REFUSED_SERVERS.get(provider):
+        raise UnknownModel(f"{provider}: cannot be used: {refused['refused']}", refused["instead"])
     if provider not in PROVIDERS:
         raise UnknownModel(f"There is no model {called!r}", _how_to_name(called, provider))
     if not colon or not name:
@@ -305,7 +306,7 @@ def _how_to_name(called: str, provider: str) -> Advised:
     if called[:1] in "\"'":
         return "Write it without quotation marks, or give the variable that holds it"
     family = next((known for beginning, known in FAMILIES if called.lower().startswith(beginning)), "")
-    if family and (":" not in called or family == "ollama"):  # whose names may have a tag
+    if family and (":" not in called or not REMOTE[family].needs_key):  # whose names may have a tag
         return f"Name its provider: {family}:{called}"
     if ":" in called and (like := nearest(called, [DEFAULT, *(f"{other}:" for other in PROVIDERS), *names()[1:]])):
         return like

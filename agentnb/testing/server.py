@@ -10,7 +10,10 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import urlencode
 
-from agentnb.testing.cache import PromptCache
+from agentnb.core.usage import Usage
+from agentnb.errors import SettingsError, near
+from agentnb.settings import SERVERS
+from agentnb.testing.cache import Count, PromptCache
 from agentnb.testing.connection import Listener
 from agentnb.testing.ids import Ids
 from agentnb.testing.listing import models_body
@@ -18,7 +21,7 @@ from agentnb.testing.memory import Memory
 from agentnb.testing.received import Received, without_keys
 from agentnb.testing.replies.lines import Answer
 from agentnb.testing.replies.script import Line, Script, script_error
-from agentnb.testing.replies.wire import Asked, Delivery, Wire
+from agentnb.testing.replies.wire import Asked, Delivery, Like, Wire
 from agentnb.testing.replies.wires import CHAT, MESSAGES, WIRES
 from agentnb.testing.requests.rules import key_problem, problems
 
@@ -38,7 +41,9 @@ class LoopbackServer:
     so are those after the last line, unless ``repeat`` starts the script again.
 
     ``key`` is the only one accepted (otherwise any is). ``minimal=True`` makes it a small compatible server: it refuses what
-    is not in the minimal list of fields, and wants a key only if one was given here. ``requests`` holds what was received.
+    is not in the minimal list of fields, and wants a key only if one was given here. ``like="mistral"``, or another server
+    that agentnb knows by name, makes it as particular as that one. ``lenient=True`` answers what it can of a request with
+    problems, which the request keeps. ``requests`` holds what was received, ``problems`` what was wrong with it.
     """
 
     def __init__(
@@ -48,9 +53,14 @@ class LoopbackServer:
         repeat: bool = False,
         key: str | None = None,
         minimal: bool = False,
+        lenient: bool = False,
+        like: str = "",
     ) -> None:
         self.requests: list[Received] = []
-        self.minimal = minimal
+        self.lenient = lenient
+        self.like = like
+        self._like = _like(like) if like else Like(minimal)
+        self._needs_key = "key" in SERVERS[like] if like else not minimal
         self._script = Script(script, repeat)
         self._key = key
         self._ids = Ids()
@@ -84,8 +94,16 @@ class LoopbackServer:
         if self._listener is not None:
             self._listener.close()
 
-    def model(self, provider: str, **options: str | float) -> str:
-        """The name of its model for this provider, with options if given: ``server.model("openai", stream="no")``."""
+    @property
+    def problems(self) -> list[str]:
+        """What was wrong with the requests so far."""
+        return [problem for received in self.requests for problem in received.problems]
+
+    def model(self, provider: str = "", **options: str | float) -> str:
+        """The name of its model for this provider, or the server that it is like, with options if given:
+        ``server.model("openai", stream="no")``.
+        """
+        provider = provider or self.like or "compatible"
         url = self.url if provider == "anthropic" else f"{self.url}/v1"
         return f"{provider}:{MODEL}?{urlencode({'url': url, **options}, safe=':/')}"
 
@@ -101,8 +119,9 @@ class LoopbackServer:
         return received, self._with_id(wire, delivery)
 
     def _judge(self, wire: Wire, received: Received, headers: dict[str, str]) -> Delivery:
-        if problem := key_problem(wire, headers, self._key, self.minimal):
-            return wire.refuse(401, problem)
+        refused = key_problem(wire, headers, self._key, self._needs_key)
+        if refused and not self.lenient:
+            return wire.refuse(401, refused)
         try:
             body = json.loads(received.raw)
         except ValueError:
@@ -110,11 +129,12 @@ class LoopbackServer:
         if not isinstance(body, dict):
             return wire.refuse(400, "The request body is not an object.")
         received.body = body
-        received.problems = tuple(problems(wire, body, headers, self._memory, self.minimal))
-        if received.problems:
+        found = problems(wire, body, headers, self._memory, self._like)
+        received.problems = (refused, *found) if refused else (*found,)
+        if received.problems and not self.lenient:
             return wire.refuse(400, received.problems[0])
-        count = self._cache.of_messages(body) if wire is MESSAGES else self._cache.automatic(body)
-        asked = Asked(body, self._ids, self._memory, count.usage, self.minimal)
+        count = self._count(wire, body)
+        asked = Asked(body, self._ids, self._memory, count.usage, self._like)
         try:
             line = self._script.line(body)
             delivery = wire.deliver(line, asked) if isinstance(line, Answer) else line.deliver(wire, asked)
@@ -124,9 +144,15 @@ class LoopbackServer:
         except Exception as error:  # of the script: whoever reads the refusal should learn of it
             return wire.refuse(400, script_error(error))
 
+    def _count(self, wire: Wire, body: dict[str, Any]) -> Count:
+        try:
+            return self._cache.of_messages(body) if wire is MESSAGES else self._cache.automatic(body)
+        except (TypeError, AttributeError, LookupError):  # a lenient server answers it nevertheless
+            return Count(Usage(0, 0), frozenset())
+
     def _get(self, path: str, headers: dict[str, str]) -> Delivery:
         wire = MESSAGES if "anthropic-version" in headers else CHAT
-        if problem := key_problem(wire, headers, self._key, self.minimal):
+        if problem := key_problem(wire, headers, self._key, self._needs_key):
             return wire.refuse(401, problem)
         if path != "/v1/models":
             return wire.refuse(404, f"Unknown request URL: GET {path}.")
@@ -135,3 +161,12 @@ class LoopbackServer:
     def _with_id(self, wire: Wire, delivery: Delivery) -> Delivery:
         name = "request-id" if wire is MESSAGES else "x-request-id"
         return replace(delivery, headers={name: self._ids.letters("req_011", 21), **delivery.headers})
+
+
+def _like(name: str) -> Like:
+    """The kind of server of this name."""
+    if name not in SERVERS or SERVERS[name]["wire"] != "chat":
+        known = [other for other, row in SERVERS.items() if row["wire"] == "chat"]
+        raise SettingsError(f"There is no server {name!r} to be like", near(name, known))
+    row = SERVERS[name]
+    return Like(True, {"without": row.get("without", ()), **row.get("traits", {})})

@@ -37,6 +37,9 @@ class Asker(Protocol):
     def ask_sync(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind, url: str = "") -> Any:
         """Ask and block the calling thread until there is an answer."""
 
+    def prolong(self) -> None:
+        """Prolong the time of a call that has progressed, if its tool allows it."""
+
 
 class CodeScope(Protocol):
     """The surroundings of code that a model wrote while a call runs it."""
@@ -143,6 +146,8 @@ class ToolContext(msgspec.Struct, frozen=True):
         """
         if self.inside is not None:
             self.inside.report(self.call_id, done, total, text)
+        if self.asker is not None:
+            self.asker.prolong()
 
     def keep_before(self, path: Path, before: bytes | None, after: bytes) -> None:
         """Keep a file as it is before this call changes it, so that the person can undo the change. Blocks; from any thread.

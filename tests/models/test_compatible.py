@@ -29,7 +29,7 @@ from agentnb.core.log.events import TextDelta, ThinkingDelta
 from agentnb.core.messages import Text, Thinking, ToolCall
 from agentnb.models.options import Options
 from agentnb.models.provider import CutOff
-from agentnb.models.providers.openai import MAX_LOOKS, as_stream
+from agentnb.models.providers.chat_chunks import MAX_LOOKS, as_stream
 from agentnb.models.providers.serialization import read_arguments
 from agentnb.testing.requests import rules_chat
 
@@ -91,14 +91,17 @@ def test_a_reply_without_calls_is_asked_for_without_tools_for_not_every_server_k
     assert wire(OPENAI, tools=(ADD,), settings={"tool_choice": "none"})["tool_choice"] == "none"
 
 
-def test_thinking_is_echoed_in_the_field_it_came_in_and_only_if_asked(subtests: pytest.Subtests) -> None:
+def test_thinking_goes_back_in_its_field_beside_calls_and_elsewhere_if_asked(subtests: pytest.Subtests) -> None:
     for field in ["reasoning", "reasoning_content"]:
         with subtests.test(field):
             said = reply(COMPATIBLE, chunk(**{field: "hm"}), chunk("stop", content="So.")).message
-            assert said.parts == (Thinking("hm", {"compatible": field}), Text("So."))
+            assert said.parts == (Thinking("hm", {"compatible": {field: None}}), Text("So."))
             assert wire(COMPATIBLE, user("Hi"), said, user("On"), echo=True)["messages"][1][field] == "hm"
             assert set(wire(COMPATIBLE, user("Hi"), said, user("On"))["messages"][1]) == {"role", "content"}
             assert set(wire(OPENAI, user("Hi"), said, user("On"), echo=True)["messages"][1]) == {"role", "content"}
+            called = (user("Hi"), assistant(*said.parts, call(1)), results(result(1, "1")))
+            assert wire(COMPATIBLE, *called)["messages"][1][field] == "hm"
+            assert field not in wire(COMPATIBLE, *called, echo=False)["messages"][1]
 
 
 def test_what_a_server_adds_to_a_call_goes_back_to_such_a_server_and_to_no_other() -> None:
@@ -221,7 +224,7 @@ def test_a_stream_that_does_not_say_why_it_ends_was_cut_off(subtests: pytest.Sub
 def test_thinking_that_comes_under_both_names_counts_once() -> None:
     deltas, one = read(COMPATIBLE, [chunk(reasoning="hm", reasoning_content="hm"), chunk(content="a"), chunk("stop")])
     assert deltas == [ThinkingDelta("hm"), TextDelta("a")]
-    assert one.message.parts[0] == Thinking("hm", {"compatible": "reasoning_content"})
+    assert one.message.parts[0] == Thinking("hm", {"compatible": {"reasoning_content": None}})
 
 
 def test_text_may_come_as_a_list_of_parts() -> None:
@@ -250,7 +253,7 @@ def test_pieces_are_not_read_again_and_again(monkeypatch: pytest.MonkeyPatch) ->
         looked.append(len(text))
         return read_arguments(text)
 
-    monkeypatch.setattr("agentnb.models.providers.openai.read_arguments", counting)
+    monkeypatch.setattr("agentnb.models.providers.chat_chunks.read_arguments", counting)
     for piece in ("x", "{", "}", "}{"):
         looked.clear()
         fragments = [fragment(0, "a", "add", text) for text in ('{"a": "', *list(piece) * 500, '"}')]

@@ -20,6 +20,9 @@ FIELD = {
     "openai-responses": "max_output_tokens",
     "ollama": "max_tokens",
     "compatible": "max_tokens",
+    **dict.fromkeys(("mistral", "deepseek", "openrouter", "together", "gemini", "github"), "max_tokens"),
+    **dict.fromkeys(("vllm", "lmstudio", "llamacpp", "mlx"), "max_tokens"),
+    **dict.fromkeys(("groq", "azure"), "max_completion_tokens"),
 }
 """What each wire calls it."""
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import pkgutil
+import re
 import ssl
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -49,6 +51,7 @@ from agentnb.models.transport.failure import (
     retry_after,
     words_of,
 )
+from agentnb.models.transport.refusal_words import OVERFLOWS, QUOTAS, Words
 from agentnb.models.transport.remote import failure_of
 from agentnb.settings import KEY_VARIABLES, Key
 
@@ -249,6 +252,14 @@ ERRORS_IN_STREAMS = [
     ("billing_error", 402, RateLimited),
     ("context_length_exceeded", 400, ContextOverflow),
     ("model_context_window_exceeded", 400, ContextOverflow),
+    ("BadRequestError", 400, RequestRefused),
+    ("InternalServerError", 500, ProviderTrouble),
+    ("RESOURCE_EXHAUSTED", 429, RateLimited),
+    ("INVALID_ARGUMENT", 400, RequestRefused),
+    ("UNAVAILABLE", 503, ProviderTrouble),
+    ("ThrottlingException", 429, RateLimited),
+    ("ValidationException", 422, RequestRefused),
+    ("exceed_context_size_error", 400, ContextOverflow),
     ("429", 429, RateLimited),
     ("503", 503, ProviderTrouble),
     ("401", 401, KeyRefused),
@@ -282,27 +293,124 @@ def test_a_provider_that_says_not_to_try_again_is_obeyed_and_one_that_says_to_is
     assert not said(400, headers={"x-should-retry": "true"}).transient
 
 
-OVERFLOWS = [
-    (400, "prompt is too long: 210000 tokens > 200000 maximum"),
-    (400, "input length and `max_tokens` exceed context limit: 199211 + 32000 > 204698, decrease input length or `max_tokens`"),
-    (400, "This model's maximum context length is 128000 tokens. However, your messages resulted in 130000 tokens."),
-    (400, "Your input exceeds the context window of this model. Please adjust your input and try again."),
-    (400, "the request exceeds the available context size (4096 tokens), try increasing it"),
-    (500, "the request exceeds the available context size, try increasing it"),
-    (None, "the request exceeds the available context size (4096 tokens), try increasing it"),
-    (400, "The number of tokens to keep from the initial prompt is greater than the context length"),
-    (413, "Request has too many tokens: 140000"),
+OVERFLOW_WORDS = [
+    ("anthropic", 400, "prompt is too long: 210000 tokens > 200000 maximum"),
+    ("anthropic", 400, "input length and `max_tokens` exceed context limit: 199211 + 32000 > 204698, decrease input length"),
+    ("openai", 400, "This model's maximum context length is 128000 tokens. However, your messages resulted in 130000 tokens."),
+    ("openai", 400, "Your input exceeds the context window of this model. Please adjust your input and try again."),
+    (
+        "openai",
+        429,
+        "Request too large for gpt-4o in organization org-1 on tokens per min (TPM): Limit 30000, Requested 40000.",
+    ),
+    (
+        "openai",
+        413,
+        "Request too large for model `m` on tokens per minute (TPM): Limit 6000, Requested 14810, please reduce your size",
+    ),
+    ("openrouter", 400, "This endpoint's maximum context length is 262000 tokens. However, you requested about 263390 tokens"),
+    ("deepseek", 400, "This model's maximum context length is 65536 tokens. However, you requested 87731 tokens"),
+    ("gemini", 400, "The input token count (1200293) exceeds the maximum number of tokens allowed (1048576)."),
+    ("groq", 400, "Please reduce the length of the messages or completion."),
+    ("cerebras", 400, "Please lower it. Current length is 42328 while limit is 40000"),
+    ("qwen", 400, "<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 204800]"),
+    ("bedrock", 400, "The model returned the following errors: Input is too long for requested model."),
+    ("bedrock", 400, "Malformed input request: expected maxLength: 42000, actual: 46735, please reformat your input"),
+    ("tgi", 422, "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 65537. Given: 79993 `inputs` tokens"),
+    ("tgi", 422, "Input validation error: `inputs` must have less than 1024 tokens. Given: 1168"),
+    ("vllm", 400, "The decoder prompt (length 9000) is longer than the maximum model length of 8192."),
+    ("vllm", None, "Input prompt (2664 tokens) is too long and exceeds limit of 2048"),
+    ("sglang", 400, "Input length 5000 exceeds the maximum length 4096"),
+    ("sglang", 400, "Input length (5000 tokens) exceeds the maximum allowed length (4096 tokens)."),
+    ("llamacpp", 400, "request (9000 tokens) exceeds the available context size (4096 tokens), try increasing it"),
+    (
+        "llamacpp",
+        500,
+        "the request exceeds the available context size. try increasing the context size or enable context shift",
+    ),
+    (
+        "lmstudio",
+        400,
+        "The number of tokens to keep from the initial prompt is greater than the context length (n_keep: 13055)",
+    ),
+    (
+        "lmstudio",
+        None,
+        "Trying to keep the first 111490 tokens when context the overflows. However, the model is loaded with 4096",
+    ),
+    ("ollama", 400, "the input length exceeds the context length"),
+    ("ollama", 400, "prompt too long; exceeded max context length by 12 tokens"),
+    (
+        "mistral",
+        400,
+        "Prompt contains 130001 tokens and 0 draft tokens, too large for model with 131072 maximum context length",
+    ),
+    ("xai", 400, "This model's maximum prompt length is 131072 but the request contains 537812 tokens"),
+    ("github", 400, "prompt token count of 70000 exceeds the limit of 64000"),
+    ("kimi", 400, "Invalid request: Your request exceeded model token limit: 262144 (requested: 300000)"),
+    ("kimi", 400, "Total tokens of image and text exceed max message tokens"),
+    ("cohere", 400, "too many tokens: total number of tokens (prompt and prediction) cannot exceed 2048 - received 6354."),
+    ("gateways", 400, "litellm.ContextWindowExceededError: context size has been exceeded"),
 ]
+QUOTA_WORDS = [
+    ("groq", 429, "Rate limit reached for model `m` on tokens per day (TPD): Limit 100000, Used 97050, Requested 3619."),
+    ("groq", 429, "Rate limit reached for m on requests per day (RPD): Limit 200, Used 200, Requested 1."),
+    ("groq", 429, "Too many tokens per day, please wait before trying again."),
+    ("kimi", 429, "request reached organization TPD rate limit, current: 1508351, limit: 1500000"),
+    ("gemini", 429, "You exceeded your current quota: GenerateRequestsPerDayPerProjectPerModel-FreeTier"),
+    ("openrouter", 429, "Rate limit exceeded: free-models-per-day. Add 10 credits to unlock 1000 free model requests"),
+    ("github", 429, "Rate limit of 50 per 86400s exceeded for UserByModelByDay. Please wait 52220 seconds before retrying."),
+    ("gateways", 403, "You have exhausted your daily quota on this model."),
+]
+
+
+def has_words_of(rows: tuple[Words, ...], server: str, message: str) -> bool:
+    return any(row.server == server and re.search(row.pattern, message, re.IGNORECASE) for row in rows)
 
 
 def test_a_conversation_that_is_too_long_is_known_by_the_words_of_each_server_and_not_sent_again(
     subtests: pytest.Subtests,
 ) -> None:
-    for status, message in OVERFLOWS:
-        with subtests.test(status=status, message=message):
+    for server, status, message in OVERFLOW_WORDS:
+        with subtests.test(server, status=status, message=message):
             found = said(status, message=message)
             assert isinstance(found.error, ContextOverflow) and not found.transient
             assert "longer than m-1 can take" in found.error.what and "--continue" in in_notebook(found.error.advice)
+            assert has_words_of(OVERFLOWS, server, message)
+    assert {row.server for row in OVERFLOWS} == {server for server, *_ in OVERFLOW_WORDS}
+
+
+def test_a_quota_that_lasts_a_day_is_known_by_the_words_of_each_server_and_not_waited_for(subtests: pytest.Subtests) -> None:
+    for server, status, message in QUOTA_WORDS:
+        with subtests.test(server, message=message):
+            found = said(status, message=message)
+            assert isinstance(found.error, RateLimited) and not found.transient and "a day or longer" in found.error.what
+            assert has_words_of(QUOTAS, server, message)
+    assert {row.server for row in QUOTAS} == {server for server, *_ in QUOTA_WORDS}
+
+
+def test_the_bare_words_of_an_error_in_a_stream_are_told(subtests: pytest.Subtests) -> None:
+    for sent, told in {"CUDA out of memory": "JSON: CUDA out of memory", '{"choices": [': "JSON"}.items():
+        with subtests.test(sent):
+            found = of(json.JSONDecodeError("Expecting value", sent, 0))
+            assert isinstance(found.error, BrokenReply) and found.error.what.endswith(told)
+
+
+def test_a_limit_of_a_minute_is_waited_for(subtests: pytest.Subtests) -> None:
+    for message in (
+        "Rate limit reached for m on tokens per minute (TPM): Limit 6000, Used 5000. Please try again in 3s.",
+        "Too many tokens, please wait before trying again.",
+        "You exceeded your current quota: GenerateRequestsPerMinutePerProjectPerModel-FreeTier",
+    ):
+        with subtests.test(message):
+            assert said(429, message=message).transient
+
+
+def test_the_quotas_that_google_names_are_among_its_words() -> None:
+    violations = [{"quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier"}]
+    body = [{"error": {"message": "You exceeded your current quota", "details": [{"violations": violations}]}}]
+    assert words_of(body).split(": ") == ["You exceeded your current quota", violations[0]["quotaId"]]
+    assert not said(429, message=words_of(body)).transient
 
 
 def test_the_words_of_an_overflow_under_another_status_are_none(subtests: pytest.Subtests) -> None:
@@ -444,11 +552,15 @@ def test_where_a_provider_says_what_to_do_the_hint_says_it_in_our_words(subtests
     cases = [
         ("Encrypted content is not supported with this model.", "thinking=off"),
         ("Function tools with reasoning_effort are not supported, use /v1/responses", "-m openai-responses:m"),
-        ("registry.ollama.ai/library/gemma does not support tools", "give no tools"),
+        ('No endpoints found that support tool use. Try disabling "add".', "This model takes no tools"),
+        ('"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set', "Start vLLM with"),
+        ("tools param requires --jinja flag", "--jinja"),
+        ("registry.ollama.ai/library/gemma does not support tools", "This model takes no tools"),
     ]
     for message, hint in cases:
+        status = 404 if message.startswith("No endpoints") else 500 if "--jinja" in message else 400
         with subtests.test(message):
-            assert hint in in_notebook(failure(Refusal("openai", "m", 400, "invalid_request_error", message)).error.advice)
+            assert hint in in_notebook(failure(Refusal("openai", "m", status, "invalid_request_error", message)).error.advice)
 
 
 def test_what_is_not_found_at_another_url_may_be_the_url() -> None:

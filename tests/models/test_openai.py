@@ -32,7 +32,7 @@ from agentnb.core.log.events import TextDelta, ThinkingDelta
 from agentnb.core.messages import Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.usage import Usage
 from agentnb.models.provider import CutOff, Refused
-from agentnb.models.providers.openai import as_stream
+from agentnb.models.providers.chat_chunks import as_stream
 from agentnb.models.providers.serialization import left_out, words_for
 
 
@@ -209,7 +209,7 @@ def test_text_thinking_and_calls_are_read_off_a_stream() -> None:
     )
     assert deltas == [ThinkingDelta("h"), ThinkingDelta("m"), TextDelta("So"), TextDelta(" it is")]
     assert one.message.parts == (
-        *(Thinking("hm", {"openai": "reasoning_content"}), Text("So it is")),
+        *(Thinking("hm", {"openai": {"reasoning_content": None}}), Text("So it is")),
         *(ToolCall("add", {"a": 1}, "a"), ToolCall("now", {}, "b")),
     )
     assert (one.stop_reason, one.usage) == ("tool_calls", Usage(input=3, output=5))

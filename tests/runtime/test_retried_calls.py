@@ -75,7 +75,7 @@ def scheduled(run: Run) -> list[RetryScheduled]:
 @pytest.mark.req("R0.10", "R2.40", "K0.12", "KX.3", "KX.9")
 def test_each_attempt_that_is_followed_by_another_is_an_event_with_its_reason(wire: str, tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
-    with LoopbackServer([Status(503, "Busy."), ADD, Status(429), Cut(line="It is not", after=5), "It is 3."]) as server:
+    with LoopbackServer([Status(503, "Busy."), ADD, Status(429), Cut(line="It is not the sum", after=5), "It is 3."]) as server:
         run = agent_of(server, wire).run_sync("go", store=store)
         assert len(server.requests) == 5
     told = scheduled(run)
@@ -97,7 +97,7 @@ def test_each_attempt_that_is_followed_by_another_is_an_event_with_its_reason(wi
 @pytest.mark.req("R2.40")
 def test_a_reply_that_broke_off_is_kept_with_its_retry_and_hearing_begins_anew(wire: str) -> None:
     seen: list[Any] = []
-    with LoopbackServer([Cut(line="One two three four", after=6), "Five six."]) as server:
+    with LoopbackServer([Cut(line="One two three four", after=5), "Five six."]) as server:
         run = agent_of(server, wire).run_sync("go", watch=seen.append)
     (retry,) = scheduled(run)
     place = seen.index(retry)

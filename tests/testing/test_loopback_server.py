@@ -14,6 +14,7 @@ from raw_http import HEADERS, MINIMAL, PATHS, Answered, begin, connect, post, st
 from agentnb import ToolCall
 from agentnb.core.messages import Image, Text, Thinking
 from agentnb.core.usage import Usage
+from agentnb.errors import SettingsError
 from agentnb.testing import Answer, LoopbackServer, Opaque, Received, Status
 
 WIRES = list(PATHS)
@@ -389,3 +390,40 @@ def test_a_request_that_got_no_answer_says_so_however_long_its_names_are() -> No
     one = Received("chat", b"", {}, {"model": "m" * 10_000, "messages": "none"}, hung_up=True, problems=("p" * 10_000,))
     assert repr(one).startswith("<Received chat to mmm") and "1 message, no answer, problems: ppp" in repr(one)
     assert repr(one).endswith(", hung up>") and len(repr(one)) < 500
+
+
+def test_a_key_may_come_as_anthropic_documents_it() -> None:
+    headers = {name: value for name, value in HEADERS.items() if name != "authorization"}
+    with LoopbackServer(["one"], key="the-key") as server:
+        assert post(server, "messages", headers={**headers, "x-api-key": "another"}).status == 401
+        assert post(server, "messages", headers={**headers, "x-api-key": "the-key"}).status == 200
+        assert "the-key" not in str(server.requests[1].headers)
+
+
+def test_a_lenient_server_answers_and_keeps_what_was_wrong(subtests: pytest.Subtests) -> None:
+    odd = {"model": "m", "colour": 1, "messages": [{"role": "tool", "tool_call_id": "x", "content": ""}], "input": "x"}
+    for wire in ("messages", "chat", "responses"):
+        with subtests.test(wire), LoopbackServer(["one", "two"], lenient=True) as server:
+            headers = {name: value for name, value in HEADERS.items() if name != "authorization"}
+            assert post(server, wire, odd, headers=headers).status == 200
+            assert len(server.problems) >= 2 and any("colour" in problem for problem in server.problems)
+            assert post(server, wire, {"model": "m", "messages": [7], "input": {"a": []}}).status == 200
+
+
+def test_a_server_is_like_those_with_a_name_only() -> None:
+    with pytest.raises(SettingsError, match="mistral"):
+        LoopbackServer(like="mistrel")
+    with pytest.raises(SettingsError, match="no server 'anthropic'"):
+        LoopbackServer(like="anthropic")
+
+
+def test_each_server_places_its_usage_where_it_does(subtests: pytest.Subtests) -> None:
+    body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "Hi"}]}
+    for like, place in {"mistral": ["usage"], "groq": ["x_groq", "usage"], "vllm": []}.items():
+        with subtests.test(like), LoopbackServer(["one"], like=like) as server:
+            lines = post(server, "chat", body, {"authorization": "Bearer secret"}).raw.decode().split("\n\n")
+            chunks = [json.loads(line[6:]) for line in lines if line.startswith("data: {")]
+            found: Any = chunks[-1]
+            for key in place:
+                found = found[key]
+            assert found["prompt_tokens"] > 0 if place else "usage" not in found

@@ -16,7 +16,7 @@ from agentnb.testing.cache import PromptCache
 from agentnb.testing.ids import Ids
 from agentnb.testing.memory import Memory
 from agentnb.testing.replies.lines import as_answer
-from agentnb.testing.replies.wire import Asked, Wire
+from agentnb.testing.replies.wire import Asked, Like, Wire
 from agentnb.testing.replies.wires import CHAT, MESSAGES, RESPONSES
 from agentnb.testing.requests.rules import problems
 
@@ -50,7 +50,7 @@ def answer(wire: Wire, body: dict[str, Any]) -> None:
 def test_a_good_request_has_no_problems(subtests: pytest.Subtests) -> None:
     for wire, good in GOOD.items():
         with subtests.test(wire.name):
-            assert problems(wire, good, {"anthropic-version": "2026-10-21"}, Memory(), False) == []
+            assert problems(wire, good, {"anthropic-version": "2026-10-21"}, Memory(), Like()) == []
 
 
 def test_rules_survive_anything_anywhere(subtests: pytest.Subtests) -> None:
@@ -58,7 +58,7 @@ def test_rules_survive_anything_anywhere(subtests: pytest.Subtests) -> None:
         with subtests.test(wire.name):
             for path, value in itertools.product(list(places(good)), ODD):
                 body = put(good, path, value)
-                found = problems(wire, body, {"anthropic-version": "2026-10-21"}, Memory(), False)
+                found = problems(wire, body, {"anthropic-version": "2026-10-21"}, Memory(), Like())
                 assert all(isinstance(problem, str) for problem in found)
                 if not found:
                     answer(wire, body)

@@ -104,7 +104,7 @@ REFUSED = {
         "tool 'sub' is not specified",
     ),
     "no tools in the list": (tools(), "Invalid 'tools': empty array"),
-    "a tool that is no function": (tools({"name": "add"}), "Invalid 'tools[0]'"),
+    "a tool of no type": (tools({"name": "add"}), "Invalid 'tools[0]'"),
     "an unknown field of a tool": (tools(tool(input_schema={})), "Unknown parameter: 'tools[0].function.input_schema'"),
     "a bad name of a tool": (tools(tool(name="add up")), "Invalid 'tools[0].function.name'"),
     "too long a name of a tool": (tools(tool(name="a" * 65)), "Invalid 'tools[0].function.name'"),
@@ -200,6 +200,9 @@ def test_the_chat_wire_refuses(subtests: pytest.Subtests) -> None:
     for (name, (change, wanted)), minimal in product(REFUSED.items(), [False, True]):
         with subtests.test(name, minimal=minimal):
             found = said(change, minimal)
+            if minimal and wanted == "reasoning_content":
+                assert found == []  # small servers take it back
+                continue
             if minimal and ("tool_choice" in wanted or "parallel" in wanted or "at the same time" in wanted):
                 assert found
             else:
@@ -213,6 +216,7 @@ ACCEPTED = {
     "a text beside the calls": messages(user(), assistant(call(), content="Wait"), result()),
     "a picture on the web": messages(user([{"type": "image_url", "image_url": {"url": "https://example.org/x.png"}}])),
     "a tool without parameters": tools({"type": "function", "function": {"name": "add"}}),
+    "a tool of the server's own": tools({"type": "custom", "custom": {"name": "x"}}),
     "a form of the answer": fields(response_format={"type": "json_object"}),
 }
 

@@ -88,9 +88,8 @@ REFUSED = {
     "too few tokens": (fields(max_output_tokens=15), "Invalid 'max_output_tokens'"),
     "a response before": (fields(previous_response_id="resp_1"), "Previous response with id 'resp_1' not found"),
     "a kept conversation": (fields(conversation="conv_1"), "not found"),
-    "storing": (fields(store=True), "Invalid 'store'"),
-    "not saying that nothing is stored": (lambda body: body.pop("store"), "Invalid 'store'"),
-    "a tool of the provider": (fields(tools=[{"type": "web_search"}]), "this server has no tools of its own"),
+    "a word as store": (fields(store="no"), "Invalid type for 'store'"),
+    "a tool of no type": (fields(tools=[{"name": "add"}]), "Missing required parameter: 'tools[0].type'"),
     "a tool as chat has it": (
         fields(tools=[{"type": "function", "function": {"name": "add"}}]),
         "Unknown parameter: 'tools[0].function'",
@@ -180,6 +179,11 @@ def test_the_responses_wire_refuses(subtests: pytest.Subtests) -> None:
 ACCEPTED = {
     "the usual": lambda body: None,
     "a text as input": fields(input="Hi"),
+    "storing": fields(store=True),
+    "nothing about storing": lambda body: body.pop("store"),
+    "tools of the provider": fields(tools=[{"type": "web_search"}, {"type": "mcp", "server_label": "x"}, {"type": "custom"}]),
+    "a choice of a tool of the provider": fields(tools=[{"type": "web_search"}], tool_choice={"type": "web_search"}),
+    "an editing of the context": fields(context_management=[{"type": "compaction"}]),
     "an answer as a plain text": items(user(), {"role": "assistant", "content": "x"}, user()),
     "an empty result": items(user(), call(), output(output="")),
     "a refusal": items(user(), message({"type": "refusal", "refusal": "no"}), user()),

@@ -14,7 +14,7 @@ from agentnb.interchange.formats.content import json_text, parts_of
 from agentnb.interchange.formats.exchanges import recorded_of
 from agentnb.interchange.formats.steps import ReplyPieces, Step, UserMessage, hand_over
 from agentnb.interchange.trace_file import TraceFile
-from agentnb.models.providers.openai import read_usage
+from agentnb.models.providers.chat_chunks import read_usage
 
 NAME = "openai_agents"
 TITLE = "run state of OpenAI's Agents SDK"

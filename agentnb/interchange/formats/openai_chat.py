@@ -18,7 +18,7 @@ from agentnb.interchange.formats.content import cost_of, json_text, parts_of, re
 from agentnb.interchange.formats.exchanges import Api, tool_specs
 from agentnb.interchange.formats.steps import Reply, Result, Step, SystemPrompt, UserMessage, hand_over, thinking
 from agentnb.interchange.trace_file import TraceFile
-from agentnb.models.providers.openai import THINKING_FIELDS, read_usage
+from agentnb.models.providers.chat_chunks import THINKING_FIELDS, read_usage
 from agentnb.models.providers.serialization import object_of
 
 NAME = "openai_chat"

@@ -15,7 +15,7 @@ from agentnb.interchange.formats.content import json_text, parts_of, picture, re
 from agentnb.interchange.formats.exchanges import Api
 from agentnb.interchange.formats.steps import ReplyPieces, Result, Step, SystemPrompt, UserMessage, thinking
 from agentnb.interchange.trace_file import TraceFile
-from agentnb.models.providers.openai import read_usage
+from agentnb.models.providers.chat_chunks import read_usage
 from agentnb.models.providers.openai_responses import NAME as OWN
 
 NAME = "openai_responses"

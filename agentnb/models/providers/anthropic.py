@@ -20,8 +20,10 @@ from agentnb.models.model import Reply
 from agentnb.models.options import Options
 from agentnb.models.provider import COMMON_OPTIONS, PART, SEALED, CutOff, Provider, ProviderError, sealed_length
 from agentnb.models.providers.serialization import (
+    ARGUMENTS_MENDED,
     WITHOUT_RESULT,
     arguments_of,
+    call_of,
     checked,
     count,
     encode,
@@ -237,6 +239,11 @@ class AnthropicReading:
         self._signatures: dict[int, list[str]] = {}
         self.unshown = 0
 
+    @property
+    def ended(self) -> bool:
+        """Whether the server has finished the reply."""
+        return bool(self._end.get("stop_reason"))
+
     def take(self, chunk: Any) -> Iterable[ReplyDelta]:
         """Read an event of the stream, and return its deltas."""
         kind = chunk.get("type")
@@ -299,7 +306,9 @@ class AnthropicReading:
             raise CutOff
         metadata = {key: self._message[key] for key in ("id", "model") if self._message.get(key)}
         metadata |= {key: self._end[key] for key in ("stop_sequence", "stop_details") if self._end.get(key)}
-        parts = tuple(part for part in map(self._part, sorted(self._blocks)) if part is not None)
+        mended: list[str] = []
+        parts = tuple(part for index in sorted(self._blocks) if (part := self._part(index, mended)) is not None)
+        metadata |= {ARGUMENTS_MENDED: mended} if mended else {}
         if stop_reason in CUT:
             ended = bool(self._blocks) and self._has_ended(max(self._blocks))
             parts, half = without_half_call(parts, ended=ended)
@@ -310,7 +319,7 @@ class AnthropicReading:
         """Return whether the block is complete: its end event came, or its input ends like an object (``{}`` included)."""
         return index in self._ended or "".join(self._pieces.get(index, ())).endswith("}")
 
-    def _part(self, index: int) -> AnyPart | None:
+    def _part(self, index: int, mended: list[str]) -> AnyPart | None:
         block = self._blocks[index]
         if signature := "".join(self._signatures.get(index, ())):
             block = {**block, "signature": (block.get("signature") or "") + signature}
@@ -318,9 +327,9 @@ class AnthropicReading:
         if kind == "text":
             return Text(told) if told else None
         if kind == "tool_use":
-            given = read_arguments(told) if told else block.get("input", {})
             own = {key: value for key, value in known_fields(block).items() if key not in _OWN_KEYS}
-            return ToolCall(block.get("name", ""), given, block.get("id", ""), {NAME: own} if own else None)
+            given = told or block.get("input", {})
+            return call_of(block.get("name", ""), given, block.get("id", ""), mended, {NAME: own} if own else None)
         if kind == "thinking":
             return Thinking(told, {NAME: {**block, "thinking": told}})
         if told and "input" in block:
@@ -409,7 +418,7 @@ PROVIDER = Provider(
     path="/v1/messages",
     models_path="/v1/models?limit=1000",
     body=body,
-    reading=AnthropicReading,
+    reading=lambda options=None: AnthropicReading(),
     as_stream=as_stream,
     takes_schema=takes_schema,
     thinks_by_budget=True,

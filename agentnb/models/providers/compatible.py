@@ -1,37 +1,12 @@
-"""``compatible:`` and ``ollama:``, servers that speak OpenAI's Chat Completions API: local servers and gateways.
+"""Servers that speak OpenAI's Chat Completions API, a row each in ``servers.toml``: local servers, gateways, other providers.
 
-They get only the fields that all of them know, and their replies are parsed leniently.
+Their replies are parsed leniently, and they get only the fields that all of them know, or that their row names.
 """
 
 from __future__ import annotations
 
-from functools import partial
+from agentnb.models.providers import openai
+from agentnb.settings import SERVERS
 
-from agentnb.models.provider import COMMON_OPTIONS, Provider
-from agentnb.models.providers.openai import OTHERS, OpenAIReading, OpenAISdk, as_stream, body
-
-OPTIONS = COMMON_OPTIONS | {"effort", "temperature", "seed", "echo"}
-
-COMPATIBLE = Provider(
-    name="compatible",
-    sdk=OpenAISdk(),
-    path="/chat/completions",
-    body=partial(body, minimal=True),
-    reading=partial(OpenAIReading, own=OTHERS),
-    as_stream=as_stream,
-    options=OPTIONS,
-    needs_key=False,
-    sees=False,
-)
-OLLAMA = Provider(
-    name="ollama",
-    sdk=COMPATIBLE.sdk,
-    path=COMPATIBLE.path,
-    body=COMPATIBLE.body,
-    reading=COMPATIBLE.reading,
-    as_stream=as_stream,
-    options=OPTIONS,
-    needs_key=False,
-    sees=False,
-    url="http://127.0.0.1:11434/v1",
-)
+_ROWS = {name: row for name, row in SERVERS.items() if row["wire"] == "chat" and name != openai.NAME}
+PROVIDERS = {name: openai.provider_of(name, row) for name, row in _ROWS.items()}

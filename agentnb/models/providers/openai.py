@@ -2,87 +2,111 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+import zlib
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
-from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
+from msgspec.structs import replace
+
 from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.request import Request, ToolSpec
-from agentnb.core.usage import Usage
-from agentnb.models.model import Reply
 from agentnb.models.options import Options
-from agentnb.models.provider import COMMON_OPTIONS, PART, CutOff, Provider, ProviderError, Refused, reported
+from agentnb.models.provider import COMMON_OPTIONS, Provider, ProviderError
+from agentnb.models.providers.chat_chunks import THINKING_FIELDS, ChatReading, as_stream
 from agentnb.models.providers.serialization import (
     WITHOUT_RESULT,
     arguments_of,
-    checked,
-    count,
     data_url,
     encode,
     fields_before,
     in_words,
     joined,
     known_fields,
+    lasting,
     left_out,
     made_of_all,
-    object_of,
     parameters,
-    read_arguments,
     safe_id,
     safe_name,
-    without_half_call,
-    words,
 )
+from agentnb.models.traits import Traits
 from agentnb.models.transport.connections import http_settings, is_at, text_of
-from agentnb.models.transport.failure import words_of
-from agentnb.settings import Key
+from agentnb.models.transport.failure import reported, words_of
+from agentnb.settings import SERVERS, Key
 
 NAME = "openai"
 OWN_URL = "https://api.openai.com/v1"
 OTHERS = "compatible"
 """Metadata key for OpenAI-compatible servers."""
-THINKING_FIELDS = ("reasoning_content", "reasoning")
-"""Fields in which servers send a model's thinking."""
+BETWEEN = {"role": "assistant", "content": "(interrupted)"}
+"""Message between results of tools and a message of the user, where roles alternate."""
+SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
 SHOWN_BELOW = "(shown below)"
 """Text of a tool result that is only pictures: they follow in a user message."""
-MAX_LOOKS = 50
-"""Most checks whether a call is complete, for servers that separate calls in no other way."""
-_OWN_KEYS = frozenset({"index", "id", "type", "function"})
 
 
 # The request
 
 
-def body(model: str, request: Request, options: Options, *, minimal: bool = False) -> bytes:
+class Form(NamedTuple):
+    """What the wire form of a message depends on, besides the message."""
+
+    own: str
+    sees: bool
+    returned: str
+    traits: Traits
+
+
+def body(model: str, request: Request, options: Options, *, traits: Traits, own: str) -> bytes:
     """Return the request as JSON. In a conversation, each message and the fields before the messages are encoded once.
 
-    ``minimal``: only the fields that every server knows.
+    ``traits`` of the server, unless the options have them; ``own``: the key of its fields in the metadata of parts, likewise.
     """
-    start = fields_before(NAME, _head, model, request, options, minimal)
-    own, sees, echo = OTHERS if minimal else NAME, options.images is not False, options.echo
-    make = partial(_fragment, own=own, sees=sees, echo=echo)
-    fragments = made_of_all(request.messages, (NAME, own, sees, echo), make)
-    system = encode({"role": "system", "content": request.system}) if request.system else b""
-    return b'%b,"messages":[%b]}' % (start, joined([system, *fragments]))
+    traits = options.traits or traits
+    returned = traits.returned if options.echo is None else "always" if options.echo else "never"
+    form = Form(options.server or own, options.images is not False, returned, traits)
+    start = fields_before(NAME, _head, model, request, options, traits)
+    messages, make = request.messages, partial(_fragment, form=form)
+    fragments = made_of_all(messages, (NAME, form), make)
+    if traits.alternating and (reminded := _reminded(*lasting(messages), messages)) is not None:
+        fragments[len(messages) - 1] = make(reminded)
+    if request.system and traits.system == "user":
+        fragments[0] = make(replace(messages[0], parts=(Text(request.system), *messages[0].parts)))
+    elif request.system:
+        fragments.insert(0, encode({"role": "system", "content": request.system}))
+    return b'%b,"messages":[%b]}' % (start, joined(fragments))
 
 
-def _head(model: str, request: Request, options: Options, minimal: bool) -> bytes:
+def _reminded(place: int, kept: Message, messages: Sequence[Message]) -> Message | None:
+    """Return the last message with its ephemeral text in its last result, if there is nothing else beside the results."""
+    message = messages[place]
+    if place != len(messages) - 1 or any(not isinstance(part, ToolResult) for part in kept.parts):
+        return None
+    results = [part for part in message.parts if isinstance(part, ToolResult)]
+    texts = [part for part in message.parts if isinstance(part, Text)]
+    if not results or not texts:
+        return None
+    return replace(message, parts=(*results[:-1], replace(results[-1], parts=(*results[-1].parts, *texts))))
+
+
+def _head(model: str, request: Request, options: Options, traits: Traits) -> bytes:
     fields: dict[str, Any] = {"model": model}
     if options.stream:
-        fields |= {"stream": True, "stream_options": {"include_usage": True}}
+        fields |= {"stream": True} | ({"stream_options": {"include_usage": True}} if traits.stream_options else {})
     choice = request.settings.get("tool_choice")
-    # Small servers do not know this choice, and accept a history with tool calls without tools.
-    if request.tools and not (minimal and choice == "none"):
+    # Small servers do not know the choice "none", and accept a history with tool calls without tools.
+    if request.tools and traits.tools and (traits.tool_choice_none or choice != "none"):
         fields["tools"] = [{"type": "function", "function": _function(tool)} for tool in request.tools]
         if choice is not None:
             known = choice in ("auto", "none", "required")
             fields["tool_choice"] = choice if known else {"type": "function", "function": {"name": choice}}
-        if options.parallel is not None:
+        if options.parallel is not None and traits.parallel:
             fields["parallel_tool_calls"] = options.parallel
     most = request.settings.get("max_tokens") or options.max_tokens
     given = {
-        "max_tokens" if minimal else "max_completion_tokens": most,
+        traits.length_limit: most,
         "temperature": options.temperature,
         "seed": options.seed,
         "reasoning_effort": options.effort,
@@ -106,41 +130,55 @@ def takes_schema(schema: dict[str, Any]) -> bool:
     return schema.get("type") == "object"
 
 
-def _fragment(message: Message, *, own: str, sees: bool, echo: bool) -> bytes:
+def _fragment(message: Message, *, form: Form) -> bytes:
     """Return the message as JSON; several, with commas between, where the API wants several; empty if nothing of it is sent.
 
     Content that is only text is sent as one string: not all servers take a list, and later text leaves its start unchanged.
     """
     if message.role == "assistant":
-        return _assistant(message, own, echo)
+        return _assistant(message, form)
+    sees = form.sees
     results = [part for part in message.parts if isinstance(part, ToolResult)]
     made: list[Any] = [
-        {"role": "tool", "tool_call_id": safe_id(result.call_id), "content": _result_text(result, sees)} for result in results
+        {"role": "tool", "tool_call_id": _call_id(result.call_id, form), "content": _result_text(result, sees)}
+        for result in results
     ]
     parts: list[AnyPart] = [part for part in message.parts if not isinstance(part, ToolResult)]
     if sees:
         parts = [*_pictures(results), *parts]
     if content := [one for one in (_content(part, sees) for part in parts) if one is not None]:
+        if results and form.traits.alternating:
+            made.append(BETWEEN)
         only_text = all(one["type"] == "text" for one in content)
         made.append({"role": "user", "content": "\n\n".join(one["text"] for one in content) if only_text else content})
     return b",".join(map(encode, made))
 
 
-def _assistant(message: Message, own: str, echo: bool) -> bytes:
+def _assistant(message: Message, form: Form) -> bytes:
+    if not (message.text.strip() or message.calls):
+        return encode(BETWEEN) if form.traits.alternating else b""
     made: dict[str, Any] = {"role": "assistant", "content": message.text or None}
     if message.calls:
-        made["tool_calls"] = [_call(call, own) for call in message.calls]
-    if echo:
+        made["tool_calls"] = [_call(call, form) for call in message.calls]
+    if form.returned == "always" or (form.returned == "calls" and message.calls):
         for part in message.parts:
-            if isinstance(part, Thinking) and (field := (part.provider_metadata or {}).get(own)):
-                made[field] = part.text
-    return encode(made) if message.text.strip() or message.calls else b""
+            if isinstance(part, Thinking) and (fields := (part.provider_metadata or {}).get(form.own)):
+                made |= {field: part.text if value is None else value for field, value in fields.items()}
+        if form.traits.returns in THINKING_FIELDS:
+            made.setdefault(form.traits.returns, "")  # of another model's reply there is nothing to return
+    return encode(made)
 
 
-def _call(call: ToolCall, own: str) -> dict[str, Any]:
+def _call_id(call_id: str, form: Form) -> str:
+    if not form.traits.short_ids or SHORT_ID.fullmatch(call_id):
+        return safe_id(call_id)
+    return f"{zlib.crc32(call_id.encode()):09x}"
+
+
+def _call(call: ToolCall, form: Form) -> dict[str, Any]:
     function = {"name": safe_name(call.name), "arguments": encode(arguments_of(call)).decode()}
-    kept = (call.provider_metadata or {}).get(own) or {}
-    return {"id": safe_id(call.id), "type": "function", "function": function, **kept}
+    kept = (call.provider_metadata or {}).get(form.own) or {}
+    return {"id": _call_id(call.id, form), "type": "function", "function": function, **kept}
 
 
 def _result_text(result: ToolResult, sees: bool) -> str:
@@ -166,182 +204,6 @@ def _content(part: AnyPart, sees: bool) -> dict[str, Any] | None:
             return {"type": "text", "text": told}
         return {"type": "image_url", "image_url": {"url": data_url(part)}}
     return {"type": "text", "text": part.text} if isinstance(part, Text) and part.text.strip() else None
-
-
-# The reply
-
-
-class OpenAIReading:
-    """A reply of the Chat Completions API, read from its stream; lenient with servers that deviate from the format."""
-
-    def __init__(self, *, own: str = NAME) -> None:
-        self._own = own
-        self._text: list[str] = []
-        self._thinking: list[str] = []
-        self._thinking_field = ""
-        self._index: Any = None
-        self._calls: list[dict[str, Any]] = []
-        self._by_index: dict[Any, dict[str, Any]] = {}
-        self._usage: Any = None
-        self._finish = ""
-        self._refused = False
-        self.unshown = 0
-        self._metadata: dict[str, Any] = {}
-
-    def take(self, chunk: Any) -> Iterable[ReplyDelta]:
-        """Read a chunk of the stream, and return its deltas."""
-        if chunk.get("error"):
-            raise Refused(reported(chunk["error"]))
-        if chunk.get("usage"):
-            self._usage = chunk["usage"]
-        if not self._metadata:
-            self._metadata = {key: chunk[key] for key in ("id", "model") if chunk.get(key)}
-        choice = self._choice(chunk.get("choices"))
-        self._finish = choice.get("finish_reason") or self._finish
-        delta = choice.get("delta")
-        if isinstance(delta, str):
-            delta = {"content": delta}
-        return self._delta(delta) if isinstance(delta, dict) else ()
-
-    def _choice(self, choices: Any) -> dict[str, Any]:
-        """Return the reply's new part. If a server sends several replies, though not requested, the first one counts."""
-        for choice in choices or ():
-            if isinstance(choice, dict):
-                index = choice.get("index") or 0
-                if self._index is None:
-                    self._index = index
-                if index == self._index:
-                    return choice
-        return {}
-
-    def _delta(self, delta: dict[str, Any]) -> Iterable[ReplyDelta]:
-        told: list[ReplyDelta] = []
-        for field in THINKING_FIELDS:
-            if (thought := delta.get(field)) and isinstance(thought, str):
-                self._thinking_field = field
-                self._thinking.append(thought)
-                told.append(ThinkingDelta(thought))
-                break
-        for field in ("content", "refusal"):
-            if text := _plain(delta.get(field)):
-                self._refused = self._refused or field == "refusal"
-                self._text.append(text)
-                told.append(TextDelta(text))
-        for fragment in delta.get("tool_calls") or ():
-            if isinstance(fragment, dict):
-                self._call_fragment(fragment)
-        return told
-
-    def _call_fragment(self, fragment: dict[str, Any]) -> None:
-        index, call_id = fragment.get("index"), fragment.get("id")
-        if type(call_id) is int:
-            call_id = str(call_id)
-        function = fragment.get("function") or {}
-        call = self._begun(index, call_id, function)
-        if call is None or _begins_another(call, function):
-            call = {"id": call_id or "", "name": "", "pieces": [], "given": None, "own": {}, "looks": 0, "end": ""}
-            self._calls.append(call)
-            self.unshown += PART
-        if index is not None:
-            self.unshown += PART * (index not in self._by_index)
-            self._by_index[index] = call
-        call["id"] = call["id"] or call_id or ""
-        call["name"] = call["name"] or function.get("name") or ""
-        own = {key: value for key, value in known_fields(fragment).items() if key not in _OWN_KEYS}
-        self.unshown += PART * len(own)
-        call["own"] |= own
-        given = function.get("arguments")
-        if isinstance(given, str):
-            call["pieces"].append(given)
-            self.unshown += len(given)
-            call["end"] = given.rstrip()[-1:] or call["end"]
-        elif given is not None:
-            call["given"] = given
-
-    def _begun(self, index: Any, call_id: Any, function: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the call that this fragment may continue. Some servers give all calls one index, or no index, or no id."""
-        if index is not None:
-            call = self._by_index.get(index)
-            if call is None or not call_id or call["id"] in ("", call_id):
-                return call
-        if call_id:
-            return next((one for one in self._calls if one["id"] == call_id), None)
-        # Without an index and an id, a name starts a new call.
-        return self._calls[-1] if self._calls and not function.get("name") else None
-
-    def reply(self) -> Reply:
-        """Return the whole reply."""
-        if not self._finish:
-            raise CutOff
-        parts: list[AnyPart] = []
-        if thought := "".join(self._thinking):
-            parts.append(Thinking(thought, {self._own: self._thinking_field}))
-        if text := "".join(self._text):
-            parts.append(Text(text))
-        half: dict[str, str] = {}
-        whole = (*parts, *(_read_call(call, self._own) for call in self._calls))
-        if self._finish == "length":
-            ended = bool(self._calls) and (self._calls[-1]["end"] == "}" or self._calls[-1]["given"] is not None)
-            whole, half = without_half_call(whole, ended=ended)
-        stop_reason = "refusal" if self._refused else self._finish
-        return checked(Reply(Message("assistant", whole), read_usage(self._usage), stop_reason, self._metadata | half))
-
-
-def _plain(content: Any) -> str:
-    """Return the text of content that is a string or a list of parts."""
-    if isinstance(content, list):
-        texts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
-        return "".join(words(text) for text in texts if text is not None)
-    return content if isinstance(content, str) else ""
-
-
-def _begins_another(call: dict[str, Any], function: dict[str, Any]) -> bool:
-    """Return whether the fragment starts a new call, despite the same index or id: by another name, or after the call's end.
-
-    A repeated name alone proves nothing: some servers repeat it with each fragment.
-    """
-    name, given = function.get("name"), function.get("arguments")
-    if not name or not call["name"]:
-        return False
-    if name != call["name"]:
-        return True
-    if not given or (isinstance(given, str) and not given.lstrip().startswith("{")):
-        return False
-    return _is_whole(call)
-
-
-def _is_whole(call: dict[str, Any]) -> bool:
-    if call["given"] is not None:
-        return True
-    if call["end"] != "}" or call["looks"] == MAX_LOOKS:
-        return False
-    call["looks"] += 1
-    return isinstance(read_arguments("".join(call["pieces"])), dict)
-
-
-def _read_call(call: dict[str, Any], own: str) -> ToolCall:
-    given = call["given"] if call["given"] is not None else read_arguments("".join(call["pieces"]))
-    return ToolCall(call["name"], given, call["id"], {own: call["own"]} if call["own"] else None)
-
-
-def as_stream(whole: Any) -> list[Any]:
-    """Return a reply that came whole as the chunks of a stream."""
-    choices = [{**choice, "delta": choice.get("message")} for choice in whole.get("choices") or () if isinstance(choice, dict)]
-    return [{**whole, "choices": choices}]
-
-
-def read_usage(reported: Any) -> Usage:
-    """Return the usage that either API reports; counts that are missing are unknown."""
-    reported = object_of(reported)
-    of_input = object_of(reported.get("prompt_tokens_details") or reported.get("input_tokens_details"))
-    of_output = object_of(reported.get("completion_tokens_details") or reported.get("output_tokens_details"))
-    return Usage(
-        input=count(reported.get("prompt_tokens", reported.get("input_tokens"))),
-        output=count(reported.get("completion_tokens", reported.get("output_tokens"))),
-        cache_read=count(of_input.get("cached_tokens")),
-        cache_write=count(of_input.get("cache_write_tokens")),
-        reasoning=count(of_output.get("reasoning_tokens")),
-    )
 
 
 # The library
@@ -380,22 +242,42 @@ class OpenAISdk:
 
         if not isinstance(error, openai.APIError) or isinstance(error, openai.APIConnectionError):
             return None
-        told = error.body if isinstance(error.body, dict) else {}
-        name = str(told.get("code") or told.get("type") or error.code or error.type or "")
-        message = words_of(error.body) or ("" if isinstance(error, openai.APIStatusError) else str(error.message))
+        told = reported(error.body)
         if not isinstance(error, openai.APIStatusError):
-            return ProviderError(None, name, message, {})
-        return ProviderError(error.status_code, name, message, error.response.headers)
+            return told if told.message else told._replace(message=str(error.message))
+        name = told.name or str(error.code or error.type or "")
+        return ProviderError(error.status_code, name, words_of(error.body), error.response.headers, error.body)
 
 
-PROVIDER = Provider(
-    name=NAME,
-    sdk=OpenAISdk(),
-    own_url=OWN_URL,
-    path="/chat/completions",
-    body=body,
-    reading=OpenAIReading,
-    as_stream=as_stream,
-    takes_schema=takes_schema,
-    options=COMMON_OPTIONS | {"effort", "temperature", "seed", "parallel"},
-)
+SDK = OpenAISdk()
+_OPTIONS = COMMON_OPTIONS | {
+    *("effort", "temperature", "seed", "echo", "alternating", "system", "tools", "stream_options", "length_limit", "think_tags")
+}
+
+
+def provider_of(name: str, row: Mapping[str, Any], own: str = OTHERS, **more: Any) -> Provider:
+    """Return the provider of a row of the data file. ``own``: the metadata key of its fields, where no server is known."""
+    traits = Traits(**row.get("traits", {}))
+    parallel = {"parallel"} if traits.parallel else set()
+    return Provider(
+        name=name,
+        sdk=SDK,
+        path="/chat/completions",
+        body=partial(body, traits=traits, own=own),
+        reading=partial(_reading, traits=traits, own=own),
+        as_stream=as_stream,
+        options=(_OPTIONS | parallel) - {*row.get("without", ())},
+        needs_key="key" in row,
+        sees=row.get("sees", False),
+        url=row.get("url"),
+        traits=traits,
+        **more,
+    )
+
+
+def _reading(options: Options | None = None, *, traits: Traits, own: str) -> ChatReading:
+    found, server = (options.traits, options.server) if options is not None else (None, "")
+    return ChatReading(own=server or own, tags=(found or traits).think_tags)
+
+
+PROVIDER = provider_of(NAME, {**SERVERS[NAME], "sees": True}, NAME, own_url=OWN_URL, takes_schema=takes_schema)

@@ -11,11 +11,14 @@ from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolC
 from agentnb.core.request import Request
 from agentnb.models.model import Reply
 from agentnb.models.options import Options
-from agentnb.models.provider import COMMON_OPTIONS, PART, CutOff, Provider, Refused, reported, sealed_length
-from agentnb.models.providers.openai import OWN_URL, OpenAISdk, read_usage, takes_schema
+from agentnb.models.provider import COMMON_OPTIONS, PART, CutOff, Provider, Refused, sealed_length
+from agentnb.models.providers.chat_chunks import read_usage
+from agentnb.models.providers.openai import OWN_URL, OpenAISdk, takes_schema
 from agentnb.models.providers.serialization import (
+    ARGUMENTS_MENDED,
     WITHOUT_RESULT,
     arguments_of,
+    call_of,
     checked,
     data_url,
     encode,
@@ -27,13 +30,13 @@ from agentnb.models.providers.serialization import (
     made_of_all,
     object_of,
     parameters,
-    read_arguments,
     safe_id,
     safe_name,
     without_half_call,
     without_last_thoughts,
     words,
 )
+from agentnb.models.transport.failure import reported
 
 NAME = "openai-responses"
 TEXT_DELTAS = frozenset({"response.output_text.delta", "response.refusal.delta"})
@@ -160,6 +163,11 @@ class ResponsesReading:
         """How many characters came that no delta has shown; arguments come twice and count once."""
         return max(self._streamed, self._kept)
 
+    @property
+    def ended(self) -> bool:
+        """Whether the server has finished the reply."""
+        return bool(self._response)
+
     def take(self, chunk: Any) -> Iterable[ReplyDelta]:
         """Read an event of the stream, and return its deltas."""
         kind = chunk.get("type")
@@ -192,8 +200,10 @@ class ResponsesReading:
         if not self._response:
             raise CutOff
         items = self._response.get("output") or [self._items[index] for index in sorted(self._items)]
-        parts = tuple(part for item in items for part in _parts_of(item))
+        mended: list[str] = []
+        parts = tuple(part for item in items for part in _parts_of(item, mended))
         metadata = {key: self._response[key] for key in ("id", "model") if self._response.get(key)}
+        metadata |= {ARGUMENTS_MENDED: mended} if mended else {}
         incomplete = (self._response.get("incomplete_details") or {}).get("reason")
         stop_reason = incomplete or self._response.get("status") or "completed"
         if any(map(_refuses, items)):
@@ -221,14 +231,15 @@ def _refuses(item: dict[str, Any]) -> bool:
     return item.get("type") == "message" and any(object_of(one).get("type") == "refusal" for one in item.get("content") or ())
 
 
-def _parts_of(item: dict[str, Any]) -> list[AnyPart]:
+def _parts_of(item: dict[str, Any], mended: list[str]) -> list[AnyPart]:
+    """Return the parts of an item, and add to ``mended`` what was odd about arguments."""
     kind = item.get("type")
     if kind == "message":
         contents = [object_of(one) for one in item.get("content") or ()]
         told = [one.get("text") or one.get("refusal") or "" for one in contents]
         return [Text("".join(told))] if any(told) else []
     if kind == "function_call":
-        return [ToolCall(item.get("name") or "", read_arguments(item.get("arguments") or ""), item.get("call_id") or "")]
+        return [call_of(item.get("name") or "", item.get("arguments") or "", item.get("call_id") or "", mended)]
     if kind == "reasoning":
         told = [one.get("text") or "" for field in ("summary", "content") for one in item.get(field) or ()]
         # The API takes no fields without a value, nor the status. Without its encrypted content it could not look it up:
@@ -242,7 +253,7 @@ def as_stream(whole: Any) -> list[Any]:
     """Return a reply that came whole as the events of a stream."""
     events: list[Any] = []
     for item in whole.get("output") or ():
-        for part in _parts_of(item):
+        for part in _parts_of(item, []):
             kind = {Text: "response.output_text.delta", Thinking: "response.reasoning_summary_text.delta"}.get(type(part))
             if kind is not None and (text := getattr(part, "text", "")):
                 events.append({"type": kind, "delta": text})
@@ -257,7 +268,7 @@ PROVIDER = Provider(
     own_url=OWN_URL,
     path="/responses",
     body=body,
-    reading=ResponsesReading,
+    reading=lambda options=None: ResponsesReading(),
     as_stream=as_stream,
     takes_schema=takes_schema,
     options=COMMON_OPTIONS - {"stop"} | {"effort", "thinking", "temperature", "parallel"},

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import base64
+import json
 import re
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -33,6 +35,12 @@ OF_NO_KIND = "models take no pictures of this kind"
 EMPTY = "there is nothing in it"
 MAX_TOKENS = 10**12
 """Larger counts are ignored as errors of the server."""
+ARGUMENTS_MENDED = "arguments_mended"
+"""Metadata key for arguments that were no plain JSON object: the call's name and what was odd."""
+MAX_MENDED = 100_000
+"""Characters of the longest arguments that are mended."""
+MAX_MENDS = 4
+"""Most oddities of one call's arguments that are mended, one within the other."""
 WITHOUT_RESULT = "(no value)"
 """Text sent for an empty tool result."""
 
@@ -80,6 +88,91 @@ def read_arguments(text: str) -> Any:
     return text if is_too_deep(found) else found
 
 
+def call_of(name: str, given: Any, call_id: str, mended: list[str], own: dict[str, Any] | None = None) -> ToolCall:
+    """Return the call with its arguments, and add to ``mended`` what was odd about them."""
+    arguments, odd = mended_arguments(given)
+    if odd:
+        mended.append(f"{name}: {odd}")
+    return ToolCall(name, arguments, call_id, own)
+
+
+def mended_arguments(given: Any) -> tuple[Any, str]:
+    """Return the arguments, and what was odd about them if they were no plain JSON object but can be read in only one way.
+
+    What can be read in no way, or in several, stays as it came, to be refused.
+    """
+    found = read_arguments(given) if isinstance(given, str) else given
+    if isinstance(found, dict):
+        return found, ""
+    now, told = found, []
+    while (step := _mended(now)) is not None:
+        now, odd = step
+        told.append(odd)
+        if isinstance(now, dict):
+            return (found, "") if is_too_deep(now) else (now, ", ".join(told))
+        if len(told) == MAX_MENDS:
+            break
+    return found, ""
+
+
+def _mended(found: Any) -> tuple[Any, str] | None:
+    """Return arguments that are no object one step nearer to it, and what was odd; None if there is no such step."""
+    if found is None:
+        return {}, "null"
+    if isinstance(found, list) and len(found) == 1 and isinstance(found[0], dict):
+        return found[0], "a list of one"
+    for odd, read in _MENDS if isinstance(found, str) and len(found) <= MAX_MENDED else ():
+        try:
+            return read(found), odd
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            continue
+    return None
+
+
+def _fenced(text: str) -> Any:
+    """Return the JSON in a code block; ValueError if there is none."""
+    if not (found := _FENCE.fullmatch(text)):
+        raise ValueError
+    return read_arguments(found[1])
+
+
+def _in_a_row(text: str) -> Any:
+    """Return the object that is left if objects in a row are empty or the same but for one; ValueError otherwise."""
+    objects: list[Any] = []
+    rest = whole = text.strip()
+    while rest.startswith("{") and len(objects) < 2:
+        value, end = _decoder.raw_decode(rest)
+        objects += [value] if value and value not in objects else []
+        rest = rest[end:].lstrip()
+    if rest == whole or len(objects) > 1 or not _LEFTOVER.fullmatch(rest):
+        raise ValueError
+    return objects[0] if objects else {}
+
+
+def _literal(text: str) -> Any:
+    """Return the dictionary that a literal of Python is, with nothing in it that JSON lacks; ValueError otherwise."""
+    value = ast.literal_eval(text.strip())
+    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+        raise ValueError
+    return _decode(json.dumps(value, allow_nan=False))
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(name)
+
+
+_decoder = json.JSONDecoder(strict=False, parse_constant=_refuse)
+_FENCE = re.compile(r"\s*```[a-zA-Z]*\s*(.*?)\s*```\s*", re.DOTALL)
+_LEFTOVER = re.compile(r"[\s}\]]*(?:</?[a-z_|]{1,40}>\s*)*", re.IGNORECASE)
+"""Closing brackets and tokens of a chat template behind arguments."""
+_MENDS: tuple[tuple[str, Callable[[str], Any]], ...] = (
+    ("a code block", _fenced),
+    ("JSON within JSON", _decode),
+    ("more than one object", _in_a_row),
+    ("a literal of Python", _literal),
+)
+
+
 def checked(reply: Reply) -> Reply:
     """Return the reply without lone surrogates, which some servers send, but neither requests nor estimates can encode.
 
@@ -96,6 +189,8 @@ def checked(reply: Reply) -> Reply:
 
 def count(value: Any) -> int | None:
     """Return the token count; None if it is invalid: a bad count must not spoil a good reply, which is paid for."""
+    if type(value) is float and value.is_integer():
+        value = int(value)
     return value if type(value) is int and 0 <= value <= MAX_TOKENS else None
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 MAX_PIECE = 64_000_000
 """Bytes of the longest line of a stream, and of the longest body of anything else."""
+MAX_HEAD = 1_000
+"""Most pieces that are kept of a body without an event."""
 
 
 class TooMuch(Exception):
@@ -20,14 +22,22 @@ async def bound(response: Any) -> None:
     response.stream = _body_class()(response.stream, is_stream)
 
 
-async def bounded(body: AsyncIterable[bytes], *, lines: bool) -> AsyncIterator[bytes]:
-    """Yield the pieces of a body; raise `TooMuch` where it becomes too long, or with ``lines`` where one of its lines does."""
+async def bounded(body: AsyncIterable[bytes], *, lines: bool, head: list[bytes] | None = None) -> AsyncIterator[bytes]:
+    """Yield the pieces of a body; raise `TooMuch` where it becomes too long, or with ``lines`` where one of its lines does.
+
+    ``head`` gets the pieces of a body in which no event of a stream comes, and is empty for any other.
+    """
     length = 0
     async for data in body:
         end = data.rfind(b"\n") if lines else -1
         length = len(data) - end - 1 if end >= 0 else length + len(data)
         if length > MAX_PIECE:
             raise TooMuch
+        if head is not None:
+            head.append(data)
+            if b"data:" in data or len(head) > MAX_HEAD:
+                head.clear()
+                head = None
         yield data
 
 
@@ -39,9 +49,10 @@ def _body_class() -> Any:
         def __init__(self, body: Any, lines: bool) -> None:
             self._body = body
             self._lines = lines
+            self.head: list[bytes] = []
 
         def __aiter__(self) -> AsyncIterator[bytes]:
-            return bounded(self._body, lines=self._lines)
+            return bounded(self._body, lines=self._lines, head=self.head)
 
         async def aclose(self) -> None:
             await self._body.aclose()

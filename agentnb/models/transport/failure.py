@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from html import unescape
+from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 import msgspec
@@ -25,29 +27,34 @@ from agentnb.errors import (
     RequestRefused,
 )
 from agentnb.models.destinations.destination import is_local
+from agentnb.models.provider import ProviderError
+from agentnb.models.transport.refusal_words import OVERFLOWS, QUOTAS, said_by
 
 NUMBER = re.compile(r"[-+]?[0-9]{1,300}(\.[0-9]{0,300})?|[-+]?\.[0-9]{1,300}", re.ASCII)
 MAX_OF_A_MESSAGE = 500
 """Characters of a provider's message that an error repeats."""
 
 STATUS_OF_NAME = {
-    "invalid_request_error": 400,
-    "context_length_exceeded": 400,
-    "model_context_window_exceeded": 400,
-    "content_filter": 400,
-    "authentication_error": 401,
-    "billing_error": 402,
-    "permission_error": 403,
-    "not_found_error": 404,
-    "request_too_large": 413,
-    "rate_limit_error": 429,
-    "rate_limit_exceeded": 429,
-    "api_error": 500,
-    "server_error": 500,
-    "timeout_error": 504,
-    "overloaded_error": 529,
+    name: status
+    for status, names in {
+        400: "badrequest invalidrequest invalidargument failedprecondition contextlengthexceeded modelcontextwindowexceeded"
+        " exceedcontextsize contentfilter",
+        401: "authentication unauthorized unauthenticated invalidapikey",
+        402: "billing",
+        403: "permission permissiondenied accessdenied forbidden",
+        404: "notfound resourcenotfound modelnotfound",
+        413: "requesttoolarge",
+        422: "validation unprocessableentity",
+        429: "ratelimit ratelimited ratelimitexceeded ratelimitreached resourceexhausted throttling toomanyrequests",
+        500: "api server internalserver internal",
+        503: "serviceunavailable unavailable insufficientsystemresource network",
+        504: "timeout deadlineexceeded modeltimeout",
+        529: "overloaded",
+    }.items()
+    for name in names.split()
 }
-"""HTTP status by error name. Inside a stream, whose own status is 200, errors carry a name, or a number from gateways."""
+"""HTTP status by error name, without its ending. Inside a stream, whose own status is 200, errors carry a name, or a number
+from gateways."""
 OUT_OF_CREDIT = frozenset(
     {
         "insufficient_quota",
@@ -55,19 +62,17 @@ OUT_OF_CREDIT = frozenset(
         "billing_hard_limit_reached",
         "enforced_spend_limit_reached",
         "contract_spend_limit_reached",
+        "exceeded_current_quota_error",
+        "Arrearage",
     }
 )
-OVERFLOW_NAMES = frozenset({"context_length_exceeded", "model_context_window_exceeded"})
-OVERFLOW = re.compile(
-    r"prompt is too long|context (length|limit|window|size)|maximum context|too many tokens"
-    r"|exceeds? the (available|model'?s?) context",
-    re.IGNORECASE,
-)
-"""Messages of providers and local servers for a conversation that is too long."""
+OVERFLOW_NAMES = frozenset({"context_length_exceeded", "model_context_window_exceeded", "exceed_context_size_error"})
 TLS = re.compile(r"\bSSL|certificate", re.IGNORECASE)
 CERTIFICATE = re.compile("certificate", re.IGNORECASE)
 PLAIN_HTTP = re.compile("WRONG_VERSION_NUMBER|RECORD_LAYER|HTTP_REQUEST|wrong version number|record layer failure")
 """Messages of the TLS library for a server that seems to speak plain HTTP."""
+WORDS = ("message", "error", "detail", "msg", "error_message", "errorMessage", "errors", "Message", "reason", "title")
+"""Fields of an error that hold its words."""
 MARKUP = re.compile(r"<(script|style)\b.*?(</\1>|$)|<!--.*?(-->|$)|<[^<>]{0,500}>", re.IGNORECASE | re.DOTALL)
 """The parts of a web page that are not its text."""
 TRANSIENT = frozenset({"rate limit", "timeout", "trouble"})
@@ -90,6 +95,14 @@ MEANINGS: dict[str, tuple[type[ModelError], str, Advised]] = {
         ContextOverflow,
         "the conversation is longer than {model} can take",
         StartAgain(lead="Begin a new one", rest=", or let tools return less"),
+    ),
+    "quota": (
+        RateLimited,
+        "a quota is used up that lasts a day or longer",
+        (
+            SetKey("{key}", lead="Wait until it is renewed, or use another key"),
+            ShowModels("{who}", lead="Or another model:"),
+        ),
     ),
     "rate limit": (RateLimited, "too many requests", TryAgain(lead="Wait a while, then try again")),
     "timeout": (ProviderTimedOut, "fails", TRY_LATER),
@@ -114,12 +127,20 @@ BETTER_ADVICE: tuple[tuple[re.Pattern[str], Advised], ...] = (
         "This model does not think: add thinking=off behind its name and ?",
     ),
     (re.compile(r"/v1/responses"), SetModel("openai-responses:{model}", lead="Use")),
+    (re.compile(r"requires --enable-auto-tool-choice"), "Start vLLM with --enable-auto-tool-choice --tool-call-parser PARSER"),
+    (re.compile(r"requires --jinja"), "Start llama-server with --jinja"),
     (
-        re.compile(r"does not support tools|tool use is not supported", re.IGNORECASE),
-        "Use a model that can call tools, or give no tools",
+        re.compile(
+            r"(does not|doesn't) support (tools?|functions?)\b|(tool use|tool calling|function calling) is not supported"
+            r"|tools? (is|are) not supported|no (tool|function) support|no endpoints found that support tool",
+            re.IGNORECASE,
+        ),
+        "This model takes no tools: use one that can call tools, or give none",
     ),
 )
-"""More specific advice for errors of status 400, by the provider's message."""
+"""More specific advice for refusals, by the provider's message."""
+WORDED = (400, 404, 422, 500, 501)
+"""Statuses of refusals whose message may say more than they do."""
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -167,7 +188,16 @@ def _status_of(name: str) -> int | None:
     """Return the HTTP status for the name of an error inside a stream."""
     if re.fullmatch("[45][0-9][0-9]", name):
         return int(name)
-    return STATUS_OF_NAME.get(name, 400 if name.startswith("invalid_") else None)
+    plain = re.sub("(error|exception)$", "", re.sub("[^a-z]", "", name.lower()))
+    return STATUS_OF_NAME.get(plain, 400 if name.startswith("invalid_") else None)
+
+
+def reported(error: Any) -> ProviderError:
+    """Return the details of an error that a server sent in place of a reply."""
+    told = error if isinstance(error, dict) else {}
+    names = [str(told[field]) for field in ("code", "type", "status", "status_code", "raw_status_code") if told.get(field)]
+    name = next((name for name in names if _status_of(name) is not None), names[0] if names else "")
+    return ProviderError(None, name, said_in(error), {})
 
 
 def broken_connection(provider: str, error: BaseException, url: str | None = None) -> Failure:
@@ -254,7 +284,7 @@ def _error(refusal: Refusal, status: int | None, meaning: str) -> ModelError:
     wait = retry_after(refusal.headers)
     if meaning == "rate limit" and wait:
         hint = TryAgain(lead=f"It asks to wait {wait:,.0f} s. Then try again")
-    hint = next((better for pattern, better in BETTER_ADVICE if status == 400 and pattern.search(refusal.message)), hint)
+    hint = next((better for pattern, better in BETTER_ADVICE if status in WORDED and pattern.search(refusal.message)), hint)
     advice = change_texts(advised(hint), lambda text: text.format(**words))
     return kind(f"{refusal.provider}: {what.format(**words)}{code}" + (f": {message}" if message else ""), advice)
 
@@ -262,15 +292,16 @@ def _error(refusal: Refusal, status: int | None, meaning: str) -> ModelError:
 def _meaning(refusal: Refusal, status: int | None) -> str:
     if refusal.name in OUT_OF_CREDIT or status == 402:
         return "no credit"
-    if refusal.name in OVERFLOW_NAMES or (status in (None, 400, 413, 500) and OVERFLOW.search(refusal.message)):
+    if said_by(QUOTAS, status, refusal.message):
+        return "quota"
+    if refusal.name in OVERFLOW_NAMES or said_by(OVERFLOWS, status, refusal.message):
         return "overflow"
-    if status == 401 and not refusal.key_name:
-        return "no key"
     if status is None or status >= 500 or status == 408:
         return "timeout" if status in (408, 504) else "trouble"
     if status < 400:
         return "redirect"
-    return {401: "wrong key", 403: "forbidden", 404: "not found", 429: "rate limit"}.get(status, "refused")
+    wrong = "wrong key" if refusal.key_name else "no key"
+    return {401: wrong, 403: "forbidden", 404: "not found", 429: "rate limit"}.get(status, "refused")
 
 
 def _place(location: str, url: str | None) -> str:
@@ -286,16 +317,42 @@ def _place(location: str, url: str | None) -> str:
 
 def words_of(body: object) -> str:
     """Return the message in the body of an error, whatever form the server or gateway uses; empty if there is none."""
+    return said_in(body) or (str(dict(body)) if isinstance(body, Mapping) and body else "")
+
+
+def said_in(body: object) -> str:
+    """Return the words of an error in one of the fields that servers use; empty if there are none.
+
+    A gateway's own words are followed by those of the server behind it, Google's by the names of the quotas.
+    """
     body = body[0] if isinstance(body, list) and body else body
+    if isinstance(body, str) and body.startswith("{"):
+        body = _parsed(body)
     if isinstance(body, Mapping):
-        for field in ("message", "error", "detail", "msg", "error_message", "title"):
-            if body.get(field) and (told := words_of(body[field])):
-                return told
-        return str(dict(body)) if body else ""
+        behind, details = body.get("metadata"), body.get("details")
+        told = [
+            next(filter(None, (said_in(body.get(field)) for field in WORDS)), ""),
+            said_in(behind.get("raw")) if isinstance(behind, Mapping) else "",
+            *_quotas(details if isinstance(details, list) else []),
+        ]
+        return ": ".join(filter(None, told))
     if not isinstance(body, str):
         return "" if body is None or isinstance(body, list) else str(body)
     text = body[: 100 * MAX_OF_A_MESSAGE]
     return (unescape(MARKUP.sub(" ", text)) if "<" in text else text).strip()
+
+
+def _quotas(details: list[Any]) -> list[str]:
+    """Return the names of the quotas that Google's details of an error say are used up."""
+    violations = [one for detail in details if isinstance(detail, dict) for one in detail.get("violations") or ()]
+    return [str(one["quotaId"]) for one in violations if isinstance(one, dict) and one.get("quotaId")]
+
+
+def _parsed(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 def readable(message: str) -> str:

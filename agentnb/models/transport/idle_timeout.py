@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 OF_A_REPLY = ("message_", "content_block_", "response.")
@@ -14,6 +14,8 @@ PLACES = ("index", "output_index", "content_index", "summary_index", "item_id")
 """Fields that say of which part of a reply an event is."""
 NAMES = frozenset({"type", "role", "id", "name", "index"})
 """Fields of a delta that hold no content."""
+AFTER_THE_END = 3.0
+"""Seconds to wait after the end of a reply, for its usage and the end of its stream."""
 MAX_SIGNS = 100_000
 """Most different events without content that count as progress."""
 ENDED: Any = object()
@@ -27,15 +29,19 @@ class IdleTimeout(Exception):
         self.seconds = seconds
 
 
-async def until_idle(chunks: AsyncGenerator[Any], seconds: float) -> AsyncGenerator[Any]:
+async def until_idle(
+    chunks: AsyncGenerator[Any], seconds: float, ended: Callable[[], bool] = lambda: False
+) -> AsyncGenerator[Any]:
     """Yield the chunks; raise `IdleTimeout` after so many seconds of waiting without a part of the reply.
+
+    Once it has ``ended``, the wait is short: some servers leave the stream open.
 
     The time that the consumer spends on a chunk does not count. Comments in the stream, which the libraries skip, make no
     chunk and do not reset the timeout.
     """
     clock, left, progress = asyncio.get_running_loop().time, seconds, Progress()
     while True:
-        asked = clock()
+        asked, left = clock(), min(left, AFTER_THE_END) if ended() else left
         try:
             async with asyncio.timeout(left) as limit:
                 chunk = await anext(chunks, ENDED)

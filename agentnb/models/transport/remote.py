@@ -14,26 +14,38 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from agentnb.core.log.events import ReplyDelta, TextDelta
+from agentnb.core.log.events import TextDelta
 from agentnb.core.messages import Message
 from agentnb.core.redaction import redact
 from agentnb.core.request import Request
 from agentnb.core.run.rounds import BY_SCHEMA, CONTEXT_TOKENS, TOKENS_ESTIMATED
 from agentnb.core.usage import NOTHING_USED, Usage
 from agentnb.errors import BrokenReply, ProviderTimedOut, RequestRefused
-from agentnb.models import prices
+from agentnb.models import prices, traits
 from agentnb.models.capabilities import Capabilities
 from agentnb.models.estimate import about, with_estimates
-from agentnb.models.model import Reply, Retry, StreamItem, Unshown
-from agentnb.models.options import Options, named
-from agentnb.models.provider import CutOff, Provider, Refused, reported
+from agentnb.models.model import Notice, Reply, Retry, StreamItem, Unshown
+from agentnb.models.options import OF_TRAITS, OPTION_OF, Options, named, option_text
+from agentnb.models.provider import CutOff, Provider, Reading, Refused
+from agentnb.models.traits import Traits
 from agentnb.models.transport.bounded_body import MAX_PIECE, TooMuch
 from agentnb.models.transport.connections import Endpoint, client_of, limiter_of
-from agentnb.models.transport.failure import Failure, Refusal, broken_connection, failure, readable, wait_longer, words_of
+from agentnb.models.transport.failure import (
+    Failure,
+    Refusal,
+    broken_connection,
+    failure,
+    readable,
+    reported,
+    wait_longer,
+    words_of,
+)
 from agentnb.models.transport.idle_timeout import IdleTimeout, until_idle
 from agentnb.models.transport.retry import AttemptFailed, RetryPolicy, with_retries
 
 USUAL_RETRIES = RetryPolicy()
+NOT_OF_THE_FORM = (401, 402, 403, 404, 408, 429)
+"""HTTP statuses of refusals that no other form of the request changes."""
 MAX_TURNS = 10
 """Most requests for one reply that the provider keeps pausing."""
 PAUSED = "pause_turn"
@@ -62,13 +74,18 @@ class RemoteModel:
         *,
         retries: RetryPolicy = USUAL_RETRIES,
     ) -> None:
+        if options.retries is not None:
+            retries = with_changes(retries, rate_limit_retries=options.retries, trouble_retries=options.retries)
         self.name = f"{provider.name}:{model}{named(options)}"
         self.model = model
         self.options = options
         self.retries = retries
         self._provider = provider
         self._endpoint = endpoint
-        self._sent_options = options if options.images is not None else with_changes(options, images=provider.sees)
+        self._server = f"{endpoint.url or provider.name} {model}"
+        self._learned: dict[str, Any] | None = None
+        images = provider.sees if options.images is None else options.images
+        self._sent_options = with_changes(options, images=images, server=self._server, traits=self._traits())
 
     @property
     def by_person(self) -> bool:
@@ -88,9 +105,9 @@ class RemoteModel:
         started = perf_counter()
         before: Reply | None = None
         used = NOTHING_USED
+        tried: set[str] = set()
         for turn in range(MAX_TURNS):
-            body = self.body(request)
-            async with aclosing(with_retries(partial(self._attempt, body), self.retries, limiter)) as items:
+            async with aclosing(with_retries(partial(self._attempt, request, tried), self.retries, limiter)) as items:
                 async for item in items:
                     if isinstance(item, Reply):
                         reply = item
@@ -128,31 +145,79 @@ class RemoteModel:
             return used  # reading the table now would block the event loop
         return self._priced(Reply(heard, used), used)
 
+    def _traits(self) -> Traits | None:
+        """Return the traits of the server: by its name, its refusals and, above all, the options."""
+        usual = self._provider.traits
+        own = {name: value for name in OF_TRAITS if (value := getattr(self.options, name)) is not None}
+        return None if usual is None else with_changes(usual, **{**(self._learned or {}), **own})
+
+    def _learn(self, error: Exception, tried: set[str], sent: Traits | None) -> Notice | None:
+        """Keep the trait that this refusal names, and return the notice of it; None if the request would not change.
+
+        ``tried``: the traits that were changed for this request; ``sent``: those that it was sent with.
+        """
+        details = error.details if isinstance(error, Refused) else self._provider.sdk.error_details(error)
+        if sent is None or details is None or details.status in NOT_OF_THE_FORM:
+            return None
+        found = traits.named_in(f"{details.message}\n{details.body}", tried)
+        if found is None:
+            return None
+        trait, value = found
+        tried.add(trait)
+        option, word = OPTION_OF.get(found, (trait, option_text(value)))
+        if getattr(self.options, option, None) is not None or getattr(sent, trait) == value:
+            return None
+        traits.learn(self._server, trait, value)
+        place = f" at {self._endpoint.url}" if self._endpoint.url else ""
+        what = (
+            f"{self._provider.name}: the server{place} refused a form of the request, which was sent again with {option}={word}"
+        )
+        advice = f"To begin with it, write {option}={word} behind the model's name and ?"
+        return Notice(what, advice if option in self._provider.options else "")
+
     def body(self, request: Request) -> bytes:
         """Return the request as JSON, as it would be sent."""
+        if (learned := traits.learned_of(self._server)) is not self._learned:
+            self._learned = learned
+            self._sent_options = with_changes(self._sent_options, traits=self._traits())
         options, schema = self._sent_options, request.settings.get("output_schema")
         own_server = self._endpoint.url is None
         if schema is not None and options.output_schema is None and own_server and self._provider.takes_schema(schema):
             options = with_changes(options, output_schema=schema)
         return self._provider.body(self.model, request, options)
 
-    async def _attempt(self, body: bytes) -> AsyncGenerator[ReplyDelta | Unshown | Reply]:
-        reading, told = self._provider.reading(), 0
-        try:
-            async with aclosing(self._chunks(body)) as all_chunks, aclosing(self._in_time(all_chunks)) as chunks:
-                async for chunk in chunks:
-                    for delta in reading.take(chunk):
-                        yield delta
-                    if (unshown := reading.unshown) >= told + WORTH_COUNTING:
-                        yield Unshown(unshown - told)
-                        told = unshown
-            reply = reading.reply()
-        except Exception as error:
-            raise AttemptFailed(failure_of(error, self._provider, self._endpoint, self.model)) from error
+    async def _attempt(self, request: Request, tried: set[str]) -> AsyncGenerator[StreamItem]:
+        """Yield a reply. A request whose form is refused is sent again in the other form, once for each trait in ``tried``."""
+        while True:
+            body = self.body(request)
+            options = self._sent_options
+            reading, told, begun = self._provider.reading(options), 0, False
+            try:
+                try:
+                    all_chunks = self._chunks(body)
+                    async with aclosing(all_chunks), aclosing(self._in_time(all_chunks, reading)) as chunks:
+                        async for chunk in chunks:
+                            for delta in reading.take(chunk):
+                                yield delta
+                            begun = True
+                            if (unshown := reading.unshown) >= told + WORTH_COUNTING:
+                                yield Unshown(unshown - told)
+                                told = unshown
+                except Exception as error:
+                    # A reply that is whole is paid for, however its stream ends; an error that the server reports stays one.
+                    if not reading.ended or not _is_of_the_way(error):
+                        raise
+                reply = reading.reply()
+                break
+            except Exception as error:
+                notice = None if begun else self._learn(error, tried, options.traits)
+                if notice is None:
+                    raise AttemptFailed(failure_of(error, self._provider, self._endpoint, self.model)) from error
+            yield notice
         yield reply
 
-    def _in_time(self, chunks: AsyncGenerator[Any]) -> AsyncGenerator[Any]:
-        return until_idle(chunks, self.options.longest_stall)
+    def _in_time(self, chunks: AsyncGenerator[Any], reading: Reading) -> AsyncGenerator[Any]:
+        return until_idle(chunks, self.options.longest_stall, lambda: reading.ended)
 
     async def _chunks(self, body: bytes) -> AsyncGenerator[Any]:
         """Yield the chunks of the reply as plain data. The library's ``create`` would walk the whole history first."""
@@ -172,11 +237,16 @@ class RemoteModel:
                 for chunk in _whole(told, self._provider):
                     yield chunk
                 return
-            anything = "event-stream" in stream.response.headers.get("content-type", "event-stream")
+            anything = False
             async for chunk in stream:
                 anything = True
                 yield chunk
-            if not anything:
+            if anything:
+                return
+            if isinstance(told := _without_events(stream.response), dict):
+                for chunk in _whole(told, self._provider):
+                    yield chunk
+            elif "event-stream" not in stream.response.headers.get("content-type", "event-stream"):
                 raise NoReply("text")
 
     def _priced(self, reply: Reply, used: Usage) -> Usage:
@@ -231,8 +301,9 @@ def _whole(told: Any, provider: Provider) -> Sequence[Any]:
     """Return a reply that came whole as the chunks of a stream; raise `Refused` or `NoReply` if something else came."""
     if not isinstance(told, dict):
         raise NoReply(_kind_of(told))
-    if (error := told.get("error")) and not any(told.get(key) for key in WHOLE):
-        raise Refused(reported(error)._replace(message=words_of(error)))
+    error = told.get("error") or (told if told.get("object") == "error" else None)
+    if error and not any(told.get(key) for key in WHOLE):
+        raise Refused(reported(error))
     if not any(key in told for key in WHOLE):
         raise NoReply(f"other JSON ({words_of(told)})")
     return provider.as_stream(told)
@@ -253,6 +324,17 @@ async def _instead_of_a_stream(response: Any) -> Any:
     text = (await response.aread()).decode(errors="replace").strip()
     if text.startswith(("data:", "event:", ":")):
         return None  # a stream with the wrong content type
+    return _read_json(text)
+
+
+def _without_events(response: Any) -> Any:
+    """Return the JSON or text in a stream without an event: a reply that came whole, or an error behind a name of its own."""
+    text = b"".join(getattr(response.stream, "head", ())).decode(errors="replace").strip()
+    error = text.removeprefix("error:").strip()
+    return _read_json(text) if error == text else {"error": _read_json(error)}
+
+
+def _read_json(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
@@ -322,12 +404,23 @@ def _broken_reply(error: Exception, provider: Provider, endpoint: Endpoint) -> F
             BrokenReply(what, "Is the URL right? It often ends in /v1: url=http://localhost:8000/v1"), transient=False
         )
     if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
-        what = f"{provider.name}: the response is not complete JSON"
+        sent = error.doc.strip() if isinstance(error, json.JSONDecodeError) else ""
+        words = "" if sent.startswith(("{", "[")) else readable(sent)  # some servers send the words of an error bare
+        what = f"{provider.name}: the response is not complete JSON" + (f": {words}" if words else "")
         return Failure(BrokenReply(what, "Try again; or is it another kind of server?"), transient=True)
     if isinstance(error, MALFORMED) or _is_called(error, "APIError"):
         what = f"{provider.name}: the response is not a reply ({readable(f'{type(error).__name__}: {error}')})"
         return Failure(BrokenReply(what, "Try again; or is it another kind of server?"), transient=True)
     return None
+
+
+def _is_of_the_way(error: Exception) -> bool:
+    """Return whether the error is one of the connection, or of bytes that are no chunk."""
+    import httpx2
+
+    if isinstance(error, IdleTimeout | ValueError) or _is_called(error, "APIConnectionError"):
+        return True
+    return any(isinstance(cause, httpx2.HTTPError | httpx2.StreamError | OSError) for cause in _causes(error))
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

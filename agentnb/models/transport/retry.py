@@ -12,9 +12,8 @@ from datetime import datetime, timedelta
 from time import monotonic
 
 from agentnb.advice import TryAgain
-from agentnb.core.log.events import ReplyDelta
 from agentnb.errors import RateLimited
-from agentnb.models.model import Reply, Retry, Unshown
+from agentnb.models.model import Retry, StreamItem
 from agentnb.models.transport.failure import Failure
 from agentnb.models.transport.limiter import CallLimiter, NoPlace
 
@@ -76,10 +75,10 @@ class RetryPolicy:
 
 
 async def with_retries(
-    attempt: Callable[[], AsyncGenerator[ReplyDelta | Unshown | Reply]],
+    attempt: Callable[[], AsyncGenerator[StreamItem]],
     policy: RetryPolicy,
     limiter: CallLimiter,
-) -> AsyncGenerator[ReplyDelta | Unshown | Retry | Reply]:
+) -> AsyncGenerator[StreamItem]:
     """Yield the items of the attempts, with a `Retry` between two of them. Raises the `ModelError` of the last attempt.
 
     Waits hold no place in the limiter; a cancellation ends them at once. Time that the limiter holds a call up, because other

@@ -9,7 +9,7 @@ from agentnb.session.session import Session
 from agentnb.tools.mcp.connections.live_server import LiveServer
 from agentnb.tools.mcp.server import ServerTools
 from agentnb.tools.mcp.server_tool import MCPTool, problem_of
-from agentnb.tools.mcp.wire_names import wire_name
+from agentnb.tools.mcp.wire_names import wire_names
 
 
 def server_words(session: Session) -> list[str]:
@@ -34,8 +34,8 @@ def specs_of(session: Session, item: ServerTools) -> list[ToolSpec]:
     live = next((one for one in session.servers.used if _is_meant(one, item) and one.tools), None)
     if live is None:
         return []
-    named = {tool.name: wire_name(live.server.name, tool.name) for tool in live.tools if not problem_of(tool)}
-    tools = [tool for tool in live.tools if tool.name in named and item.tool in ("", tool.name, named[tool.name])]
+    named = wire_names(live.server.name, [tool.name for tool in live.tools])
+    tools = [tool for tool in live.tools if not problem_of(tool) and item.tool in ("", tool.name, named[tool.name])]
     return [MCPTool(live, tool, named[tool.name]).spec for tool in tools]
 
 

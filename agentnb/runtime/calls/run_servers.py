@@ -21,7 +21,7 @@ from agentnb.tools.mcp.logged import logged_servers
 from agentnb.tools.mcp.resources import resource_tools
 from agentnb.tools.mcp.server import ServerTools
 from agentnb.tools.mcp.server_tool import MCPTool, problem_of
-from agentnb.tools.mcp.wire_names import WireNames, may_be_of, tool_of_word, wire_name
+from agentnb.tools.mcp.wire_names import WireNames, may_be_of, tool_of_word, wire_name, wire_names
 
 if TYPE_CHECKING:
     from mcp import types as t
@@ -138,26 +138,37 @@ class RunServers:
         names, items = WireNames(), dict[LiveServer, list[ServerTools]]()
         for item, live in self._live:
             items.setdefault(live, []).append(item)
-        tools = {
-            live: [
-                MCPTool(live, tool, names.add(live.server.name, tool.name))
-                for tool in live.tools
-                if any(_is_of(item, tool.name) for item in of_server) and self._is_usable(live, tool)
-            ]
-            for live, of_server in items.items()
-        }
+        for live in items:
+            for tool_name, why in live.set_aside.items():
+                self._warn_left_out(live, tool_name, why)
+        tools = {live: self._listed(live, of_server, names) for live, of_server in items.items()}
         for live, of_server in items.items():
             more = resource_tools(live, names)
             tools[live] += [tool for tool in more if any(_is_of(item, tool.tool_name) for item in of_server)]
+            if not live.tools and not more:
+                self._log.warn_once(f"The MCP server {live.server.name} lists no tools")
         return tools
+
+    def _listed(self, live: LiveServer, items: Iterable[ServerTools], names: WireNames) -> list[MCPTool]:
+        """Return the tools that the items name of those that a server lists."""
+        server = live.server.name
+        usable = [tool for tool in live.tools if any(_is_of(item, tool.name) for item in items) and self._is_usable(live, tool)]
+        named = wire_names(server, [tool.name for tool in live.tools])
+        for tool in usable:
+            if named[tool.name] != wire_name(server, tool.name):
+                what = f"The tool {visible(tool.name)!r} of the MCP server {server} is called {named[tool.name]}"
+                self._log.warn_once(f"{what}, since another of its tools would have the same name. Rules name it so")
+        return [MCPTool(live, tool, names.add(server, tool.name, named[tool.name])) for tool in usable]
 
     def _is_usable(self, live: LiveServer, tool: t.Tool) -> bool:
         """Return whether a model can take a tool; else warn the person, once."""
         problem = problem_of(tool)
         if problem:
-            what = f"The tool {visible(tool.name)!r} of the MCP server {live.server.name} is left out"
-            self._log.warn_once(f"{what}: {problem}")
+            self._warn_left_out(live, tool.name, problem)
         return not problem
+
+    def _warn_left_out(self, live: LiveServer, tool: str, why: str) -> None:
+        self._log.warn_once(f"The tool {visible(tool)!r} of the MCP server {live.server.name} is left out: {why}")
 
 
 def _is_of(item: ServerTools, tool: str) -> bool:

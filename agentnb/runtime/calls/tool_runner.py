@@ -114,11 +114,11 @@ async def _within(
     try:
         async with asyncio.timeout(seconds) as limit:
             time_limit.set(limit)  # held while a plain tool waits for its thread
-            asker.limit = limit  # and while it waits for the person
+            asker.begin(limit, seconds, getattr(tool, "max_seconds", None))  # held while it waits for the person, too
             return await tool.run(arguments, context)
     except TimeoutError:
         if not limit.expired():
             raise  # the tool's own
-        return tool_errors.timed_out(call.name, seconds)
+        return tool_errors.timed_out(call.name, round(asker.worked) if asker.is_prolonged else seconds)
     finally:
         time_limit.set(outer)

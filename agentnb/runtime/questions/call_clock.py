@@ -16,6 +16,12 @@ class CallClock:
     """Time limit of the call."""
     waited = 0.0
     """Seconds spent waiting for the person."""
+    max_seconds: float | None = None
+    """Seconds that a call with progress may take; None if progress does not prolong it."""
+    is_prolonged = False
+    """Whether progress has prolonged it."""
+    _began = 0.0
+    _seconds = 0.0
     _loop: asyncio.AbstractEventLoop
     _outer: CallClock | None = None
     """That of the call whose tool makes this one: its time stands still too."""
@@ -24,6 +30,28 @@ class CallClock:
     _since = 0.0
     _left: float | None = None
     """Seconds left of a suspended time limit."""
+
+    def begin(self, limit: asyncio.Timeout, seconds: float, max_seconds: float | None) -> None:
+        """Begin with a time limit, which each progress sets to ``seconds`` from then, up to ``max_seconds`` in all."""
+        self.limit, self.max_seconds, self._seconds, self._began = limit, max_seconds, seconds, self._loop.time()
+
+    def prolong(self) -> None:
+        """Prolong the time of the call, which has progressed. From any thread."""
+        if self.max_seconds is not None:
+            with suppress(RuntimeError):  # the loop was closed
+                self._loop.call_soon_threadsafe(self._prolong, self.max_seconds)
+
+    def _prolong(self, most: float) -> None:
+        when = None if self.limit is None else self.limit.when()
+        until = min(self._loop.time() + self._seconds, self._began + self.waited + most)
+        if when is not None and until > when:  # suspended while a question is open
+            self.is_prolonged = True
+            self._set_limit(until)
+
+    @property
+    def worked(self) -> float:
+        """Seconds since the call began, without those spent waiting for the person."""
+        return self._loop.time() - self._began - self.waited
 
     @contextmanager
     def stopped(self) -> Iterator[None]:

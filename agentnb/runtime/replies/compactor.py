@@ -24,7 +24,7 @@ from agentnb.core.usage import NOTHING_USED, Usage
 from agentnb.detect.so_far import RunSoFar
 from agentnb.errors import StoreError
 from agentnb.models.capabilities import capabilities_of, used_until_cut
-from agentnb.models.model import Reply, Retry, Unshown
+from agentnb.models.model import Notice, Reply, Retry, Unshown
 from agentnb.policies.ending import CUT
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.replies.model_calls import ModelCalls
@@ -128,7 +128,7 @@ class Compactor:
                     reply = item
                 elif isinstance(item, Retry):
                     heard.clear()
-                elif not isinstance(item, Unshown):
+                elif not isinstance(item, Unshown | Notice):
                     heard.append(item.text)
         except StoreError:
             raise

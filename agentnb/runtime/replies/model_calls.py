@@ -18,7 +18,7 @@ from agentnb.core.usage import UNKNOWN, checked
 from agentnb.errors import AgentnbError, ModelError
 from agentnb.models.capabilities import used_until_cut
 from agentnb.models.estimate import about, with_estimates
-from agentnb.models.model import Model, Reply, Retry, StreamItem, Unshown
+from agentnb.models.model import Model, Notice, Reply, Retry, StreamItem, Unshown
 from agentnb.policies import Policy
 from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.ending import OVER_LIMIT
@@ -169,6 +169,8 @@ class ModelCalls:
                 elif isinstance(item, Retry):
                     self._note_retry(item, "" if stream_buffer is None else stream_buffer.end())
                     stream_buffer = limit = None
+                elif isinstance(item, Notice):
+                    self._log.warn_once(item.message, item.advice)
                 else:
                     if item.__class__ not in STREAMED:
                         raise self._not_a_delta(item)
@@ -285,6 +287,8 @@ class ModelCalls:
                     self._note_retry(item)
                     limit.restart()
                     yield item
+                elif isinstance(item, Notice):
+                    self._log.warn_once(item.message, item.advice)
                 else:
                     self._count_aside(limit, item)
                     yield item

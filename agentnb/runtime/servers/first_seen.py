@@ -24,7 +24,7 @@ from agentnb.runtime.questions.model_code import check_person
 from agentnb.tools.mcp.connections.live_server import LiveServer
 from agentnb.tools.mcp.server import MCPServer, digest
 from agentnb.tools.mcp.server_tool import NO_CHANGE, Changed, MCPTool, ToolChange, problem_of
-from agentnb.tools.mcp.wire_names import wire_name
+from agentnb.tools.mcp.wire_names import wire_names
 
 if TYPE_CHECKING:
     from mcp import types as t
@@ -142,7 +142,9 @@ first_seen = FirstSeen()
 
 def compared_tools(live: LiveServer, tools: Iterable[t.Tool]) -> list[MCPTool]:
     """Return the tools of a server with what has changed of them since they were first seen, if they were."""
-    found = [MCPTool(live, tool, wire_name(live.server.name, tool.name)) for tool in tools if not problem_of(tool)]
+    tools = list(tools)
+    names = wire_names(live.server.name, [tool.name for tool in tools])
+    found = [MCPTool(live, tool, names[tool.name]) for tool in tools if not problem_of(tool)]
     first_seen.note(found)
     return found
 

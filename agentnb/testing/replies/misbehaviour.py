@@ -61,7 +61,7 @@ class Overflow(Misbehaviour):
 
     def deliver(self, wire: Wire, asked: Asked) -> Delivery:
         """A local server has words of its own."""
-        if asked.minimal:
+        if asked.like.minimal:
             message = "the request exceeds the available context size (4096 tokens), try increasing it"
             return wire.refuse(400, message, "exceed_context_size_error")
         return wire.refuse(400, wire.overflow, wire.overflow_name)

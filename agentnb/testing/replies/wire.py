@@ -60,6 +60,15 @@ class Delivery:
 
 
 @dataclass(frozen=True)
+class Like:
+    """The kind of server that it is like: as strict as a provider, or as lenient as a small compatible one."""
+
+    minimal: bool = False
+    traits: Mapping[str, Any] = field(default_factory=dict)
+    """Where its wire differs from that of others; its row in the data file has them."""
+
+
+@dataclass(frozen=True)
 class Asked:
     """A request that was accepted, as far as the writer of the reply needs it."""
 
@@ -68,7 +77,7 @@ class Asked:
     memory: Memory
     sent: Usage
     """Tokens of the request: all, read from the cache, written to it."""
-    minimal: bool = False
+    like: Like = Like()
 
     @property
     def streams(self) -> bool:

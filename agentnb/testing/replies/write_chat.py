@@ -32,9 +32,10 @@ def whole(answer: Answer, asked: Asked) -> dict[str, Any]:
     message |= {"refusal": answer.text if refused else None, "annotations": []}
     if calls:
         message["tool_calls"] = calls
-    if thought := _thought(answer):
-        message["reasoning_content"] = thought
+    for piece in reversed(_thinking([_thought(answer)], asked)):
+        message |= {"content": f"{piece['content']}{message['content'] or ''}"} if "content" in piece else piece
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _reason(answer)}
+    _remember(answer, calls, asked)
     return {**_head(asked, "chat.completion"), "choices": [choice], "usage": _usage(asked, asked.usage(answer))}
 
 
@@ -42,7 +43,7 @@ def events(answer: Answer, asked: Asked) -> list[Sse]:
     """The reply as a stream. Fragments of parallel calls interleave."""
     refused = answer.reason == "refusal"
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": None if answer.of(ToolCall) else "", "refusal": None}]
-    deltas += [{"reasoning_content": word} for word in words(_thought(answer))]
+    deltas += _thinking(words(_thought(answer)), asked)
     deltas += [{"refusal" if refused else "content": word} for word in words(answer.text)]
     deltas += [{"tool_calls": pieces} for pieces in _call_pieces(answer, asked)]
     return in_chunks(deltas, _reason(answer), _usage(asked, asked.usage(answer)), asked)
@@ -50,13 +51,17 @@ def events(answer: Answer, asked: Asked) -> list[Sse]:
 
 def in_chunks(deltas: list[dict[str, Any]], reason: str, usage: dict[str, Any] | None, asked: Asked) -> list[Sse]:
     """These deltas as chunks, with the end of a stream. The usage comes only if it was asked for."""
-    head = _head(asked, "chat.completion.chunk")
+    head, place = _head(asked, "chat.completion.chunk"), asked.like.traits.get("usage", "alone")
     wants_usage = (asked.body.get("stream_options") or {}).get("include_usage") is True and usage is not None
-    if wants_usage:
+    if wants_usage and place == "alone":
         head["usage"] = None
     chunks = [{**head, "choices": [_choice(delta, None)]} for delta in deltas]
-    chunks.append({**head, "choices": [_choice({}, reason)]})
-    if wants_usage:
+    last, end = _choice({}, reason), {**head}
+    if usage is not None and place != "alone":
+        at = {"last": end, "choice": last, "x_groq": end.setdefault("x_groq", {}) if place == "x_groq" else {}}[place]
+        at["usage"] = usage
+    chunks.append({**end, "choices": [last]})
+    if wants_usage and place == "alone":
         chunks.append({**head, "choices": [], "usage": usage})
     return [*(Sse(chunk) for chunk in chunks), Sse("[DONE]")]
 
@@ -128,13 +133,37 @@ def _thought(answer: Answer) -> str:
     return "".join(part.text for part in answer.of(Thinking))
 
 
+def _thinking(pieces: list[str], asked: Asked) -> list[dict[str, Any]]:
+    """The thinking, in the place where the server has it."""
+    field, tagged = asked.like.traits.get("returns") or "reasoning_content", asked.like.traits.get("think_tags")
+    pieces = [piece for piece in pieces if piece]
+    if tagged and pieces:
+        return [{"content": piece} for piece in ("<think>\n", *pieces, "\n</think>\n\n")]
+    if field != "reasoning_details":
+        return [{field: piece} for piece in pieces]
+    return [
+        {"reasoning": piece, field: [{"type": "reasoning.text", "text": piece, "format": "unknown", "index": 0}]}
+        for piece in pieces
+    ]
+
+
+def _remember(answer: Answer, calls: list[dict[str, Any]], asked: Asked) -> None:
+    """Remember the calls that come after thinking, if the server wants it back with them."""
+    if asked.like.traits.get("returns") and _thought(answer):
+        for call in calls:
+            asked.memory.thought_led_to("thinking", call["id"])
+
+
 def _call(call: ToolCall, asked: Asked) -> dict[str, Any]:
     function = {"name": call.name, "arguments": arguments_text(call)}
-    return {"id": call.id or asked.ids.letters("call_", 24), "type": "function", "function": function}
+    short = asked.like.traits.get("short_ids")
+    made = asked.ids.letters("", 9) if short else asked.ids.letters("call_", 24)
+    return {"id": call.id or made, "type": "function", "function": function}
 
 
 def _call_pieces(answer: Answer, asked: Asked) -> list[list[dict[str, Any]]]:
     calls = [_call(call, asked) for call in answer.of(ToolCall)]
+    _remember(answer, calls, asked)
     heads = [[{"index": index, **call, "function": {**call["function"], "arguments": ""}}] for index, call in enumerate(calls)]
     rows = zip_longest(*(fragments(call["function"]["arguments"]) for call in calls))
     tails = [
@@ -156,7 +185,7 @@ def _sloppy_call(call: ToolCall, asked: Asked, index: int | None, ids: bool) -> 
 def _usage(asked: Asked, usage: Usage) -> dict[str, Any]:
     sent, answered = usage.input or 0, usage.output or 0
     made: dict[str, Any] = {"prompt_tokens": sent, "completion_tokens": answered, "total_tokens": sent + answered}
-    if asked.minimal:
+    if asked.like.minimal:
         return made
     made["prompt_tokens_details"] = {"cached_tokens": usage.cache_read or 0, "cache_write_tokens": usage.cache_write or 0}
     return {**made, "completion_tokens_details": {"reasoning_tokens": usage.reasoning or 0}}

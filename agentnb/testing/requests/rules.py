@@ -5,26 +5,30 @@ from __future__ import annotations
 from typing import Any
 
 from agentnb.testing.memory import Memory
-from agentnb.testing.replies.wire import Wire
+from agentnb.testing.replies.wire import Like, Wire
 from agentnb.testing.requests import rules_chat, rules_messages, rules_responses
 
 
-def problems(wire: Wire, body: dict[str, Any], headers: dict[str, str], memory: Memory, minimal: bool) -> list[str]:
+def problems(wire: Wire, body: dict[str, Any], headers: dict[str, str], memory: Memory, like: Like) -> list[str]:
     """Why this wire refuses the request; empty if it is good."""
     try:
         if wire.name == "messages":
             return rules_messages.problems(body, memory, headers.get("anthropic-version"))
-        return rules_chat.problems(body, minimal) if wire.name == "chat" else rules_responses.problems(body, memory)
+        if wire.name == "responses":
+            return rules_responses.problems(body, memory)
+        return rules_chat.problems(body, like.minimal, like.traits, memory)
     except (TypeError, AttributeError, LookupError, ValueError) as error:
         # Something of quite another type than it should be, in a place where no rule looks for that.
         return [f"Invalid type in the request: {error}"]
 
 
-def key_problem(wire: Wire, headers: dict[str, str], key: str | None, minimal: bool) -> str | None:
-    """What is wrong with the key; None if nothing is. A minimal server wants one only if it was given one."""
+def key_problem(wire: Wire, headers: dict[str, str], key: str | None, needs_key: bool) -> str | None:
+    """What is wrong with the key; None if nothing is. Small servers want one only if they were given one."""
     kind, _, given = headers.get("authorization", "").partition(" ")
-    if minimal and key is None:
+    if not needs_key and key is None:
         return None
+    if wire.name == "messages" and "x-api-key" in headers:
+        kind, given = "bearer", headers["x-api-key"]
     if kind.lower() == "bearer" and given.strip() and key in (None, given.strip()):
         return None
     if wire.name == "messages":

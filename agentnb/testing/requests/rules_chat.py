@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from agentnb.testing.memory import Memory
 from agentnb.testing.requests.checks import (
     extra,
     is_object_schema,
@@ -30,28 +31,65 @@ ROLES = {
     "assistant": frozenset({"role", "content", "name", "tool_calls", "refusal", "audio", "function_call"}),
     "tool": frozenset({"role", "content", "tool_call_id"}),
 }
+THINKING = frozenset({"reasoning_content", "reasoning", "reasoning_details"})
+"""Fields of thinking, which most compatible servers take back."""
+MINIMAL_ROLES = {"assistant": ROLES["assistant"] | THINKING}
+NO_TRAITS: Mapping[str, Any] = {}
 DEVELOPER = {"developer": ROLES["system"]}
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 LONGEST_ID = 40
+SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
 
 
-def problems(body: dict[str, Any], minimal: bool) -> list[str]:
-    """Why the API refuses this body; empty if it is good."""
-    found = [*_top_level(body, minimal), *_settings(body), *_tools(body)]
+def problems(
+    body: dict[str, Any], minimal: bool, traits: Mapping[str, Any] = NO_TRAITS, memory: Memory | None = None
+) -> list[str]:
+    """Why the API refuses this body; empty if it is good. ``traits``: those of a server that it is to be like."""
+    found = [*_top_level(body, _known(minimal, traits)), *_settings(body), *_tools(body)]
     if found:
         return found
-    roles = ROLES if minimal else ROLES | DEVELOPER
+    roles = ROLES | (DEVELOPER if not minimal else MINIMAL_ROLES if traits.get("returned") != "never" else {})
     for index, message in enumerate(body["messages"]):
         found += _message(f"messages[{index}]", message, roles)
-    return found or list(_tool_pairing(body["messages"]))
+    return found or [*_tool_pairing(body["messages"]), *_of_its_own(body["messages"], traits, memory)]
 
 
-def _top_level(body: dict[str, Any], minimal: bool) -> Iterator[str]:
+def _known(minimal: bool, traits: Mapping[str, Any]) -> frozenset[str]:
+    """The fields that are known."""
+    if not minimal:
+        return FIELDS
+    more = {"tool_choice", "reasoning_effort"} if traits else set()
+    more |= {"parallel_tool_calls"} if traits.get("parallel") else set()
+    more |= {traits["length_limit"]} if "length_limit" in traits else set()
+    less = set() if traits.get("stream_options", True) else {"stream_options"}
+    return (MINIMAL | more) - less - {*traits.get("without", ())}
+
+
+def _of_its_own(messages: list[dict[str, Any]], traits: Mapping[str, Any], memory: Memory | None) -> Iterator[str]:
+    """What this server refuses and others take."""
+    before, field = "", traits.get("returns", "")
+    for index, message in enumerate(messages):
+        role = message["role"]
+        if traits.get("alternating") and role == "user" and before in ("user", "tool"):
+            yield f"Unexpected role '{role}' after role '{before}'"
+        if traits.get("system", "anywhere") != "anywhere" and role == "system" and index:
+            yield f"Unexpected role '{role}' after role '{before}'"
+        if traits.get("short_ids"):
+            for call in message.get("tool_calls") or ():
+                if not SHORT_ID.fullmatch(call["id"]):
+                    yield f"Tool call id was {call['id']} but must be a-z, A-Z, 0-9, with a length of 9."
+        thought = [call["id"] for call in message.get("tool_calls") or () if memory and memory.thought_before(call["id"])]
+        if thought and field not in message:
+            yield f"The `{field}` of the reply must be passed back to the API."
+        before = role
+
+
+def _top_level(body: dict[str, Any], known: frozenset[str]) -> Iterator[str]:
     for name in missing(body, ("model", "messages")):
         yield f"Missing required parameter: '{name}'."
     if body.get("model") == "":
         yield "you must provide a model parameter"
-    for name in extra(body, MINIMAL if minimal else FIELDS):
+    for name in extra(body, known):
         yield f"Unknown parameter: '{name}'."
     messages = body.get("messages")
     if messages == []:
@@ -77,11 +115,11 @@ def _settings(body: dict[str, Any]) -> Iterator[str]:
         if name in body and not body.get("tools"):
             yield f"Invalid value for '{name}': '{name}' is only allowed when 'tools' are specified."
     choice = body.get("tool_choice")
-    if isinstance(choice, dict):
+    if isinstance(choice, dict) and choice.get("type") == "function":
         chosen = choice.get("function", {}).get("name")
         if chosen not in [tool.get("function", {}).get("name") for tool in body.get("tools", [])]:
             yield f"Invalid value for 'tool_choice': tool '{chosen}' is not specified in 'tools'."
-    elif choice not in (None, "auto", "none", "required"):
+    elif not isinstance(choice, dict) and choice not in (None, "auto", "none", "required"):
         yield f"Invalid value: '{choice}'. Supported values are: 'none', 'auto', and 'required'."
 
 
@@ -94,6 +132,8 @@ def _tools(body: dict[str, Any]) -> Iterator[str]:
     names = []
     for index, tool in enumerate(tools):
         at, function = f"tools[{index}]", tool.get("function")
+        if isinstance(kind := tool.get("type"), str) and kind != "function":
+            continue  # of the server's own
         if tool.get("type") != "function" or not isinstance(function, dict) or extra(tool, ("type", "function")):
             yield f"Invalid '{at}': expected an object with 'type' and 'function' only."
             continue

@@ -11,7 +11,8 @@ from agentnb.testing.requests.checks import extra, is_object_schema, is_whole_nu
 from agentnb.testing.requests.message_blocks import block_problems, blocks_of
 
 FIELDS = names(
-    "max_tokens messages model cache_control container diagnostics inference_geo metadata output_config service_tier speed "
+    "max_tokens messages model cache_control container context_management diagnostics inference_geo mcp_servers metadata "
+    "output_config service_tier speed "
     "stop_sequences stream system thinking tool_choice tools user_profile_id workspace_id"
 )
 SAMPLING = frozenset({"temperature", "top_p", "top_k"})
@@ -121,7 +122,7 @@ def _tools(body: dict[str, Any]) -> Iterator[str]:
             yield f"{at}.input_schema.type: Input should be 'object'"
         if not isinstance(tool.get("description", ""), str):
             yield f"{at}.description: Input should be a valid string"
-    for _ in repeated(tool.get("name") for tool in tools):
+    for _ in repeated(tool["name"] for tool in tools if "name" in tool):
         yield "tools: Tool names must be unique."
 
 

@@ -71,8 +71,8 @@ def _top_level(body: dict[str, Any]) -> Iterator[str]:
     for name in ("previous_response_id", "conversation"):
         if body.get(name) is not None:
             yield f"Previous response with id '{body[name]}' not found. (this server keeps nothing)"
-    if body.get("store") is not False:
-        yield "Invalid 'store': this organisation keeps nothing; expected false."
+    if not isinstance(body.get("store") or False, bool):
+        yield "Invalid type for 'store': expected a boolean."
     if not is_whole_number(body.get("max_output_tokens", 16), 16):
         yield "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16."
 
@@ -82,20 +82,21 @@ def _tools(body: dict[str, Any]) -> Iterator[str]:
     for index, tool in enumerate(tools):
         at = f"tools[{index}]"
         if tool.get("type") != "function":
-            yield f"Invalid value for '{at}.type': this server has no tools of its own."
+            if not isinstance(tool.get("type"), str):
+                yield f"Missing required parameter: '{at}.type'."
             continue
         for name in extra(tool, TOOL_FIELDS):
             yield f"Unknown parameter: '{at}.{name}'."
         yield from named(f"{at}.name", tool.get("name"))
         if not is_object_schema(tool.get("parameters")):
             yield f"Invalid schema for function '{tool.get('name')}': schema must be a JSON Schema of 'type: \"object\"'."
-    names = [tool.get("name") for tool in tools]
+    names = [tool["name"] for tool in tools if "name" in tool]
     for name in repeated(names):
         yield f"Invalid 'tools': function names must be unique, found '{name}' twice."
     choice = body.get("tool_choice")
     if choice is not None and not tools:
         yield "Invalid value for 'tool_choice': only allowed when 'tools' are specified."
-    if isinstance(choice, dict) and choice.get("name") not in names:
+    if isinstance(choice, dict) and choice.get("type") == "function" and choice.get("name") not in names:
         yield f"Tool choice '{choice.get('name')}' not found in 'tools' parameter."
     elif not isinstance(choice, dict) and choice not in (None, "auto", "none", "required"):
         yield f"Invalid value: '{choice}'. Supported values are: 'none', 'auto', and 'required'."

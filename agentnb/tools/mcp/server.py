@@ -18,7 +18,9 @@ from agentnb.errors import InvalidTool, SettingsError
 PREFIX = "mcp:"
 """Begins the words for tools of servers: ``mcp:clock``, ``mcp:clock/get_current_time``."""
 DEFAULT_TIMEOUT = 60.0
-"""Seconds that a call may take."""
+"""Seconds that a call may take without progress."""
+DEFAULT_MAX_SECONDS = 600.0
+"""Seconds that a call with progress may take."""
 NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}")
 MAX_SHOWN = 40
 """Characters of a name that an error repeats."""
@@ -41,7 +43,8 @@ class MCPServer:
     ``args``: the arguments of the program. ``env``: environment variables that it gets besides PATH, HOME and the like.
     ``headers``: HTTP headers of each request. ``cwd``: the folder it starts in, by default that of the first run.
     ``roots``: the folders that it is told to work in; without any it is told of none.
-    ``timeout``: seconds that a call may take, None for no limit. ``${NAME}`` in args, env, headers and the address stands for
+    ``timeout``: seconds that a call may take, None for no limit; each progress that the server reports begins them anew, up to
+    ``max_seconds`` in all. ``${NAME}`` in args, env, headers and the address stands for
     an environment variable. Values of env and headers never enter a log. Raises `SettingsError` for what cannot be a server.
     """
 
@@ -53,6 +56,7 @@ class MCPServer:
     cwd: str | Path | None = None
     timeout: float | None = DEFAULT_TIMEOUT
     roots: Iterable[str | Path] = ()
+    max_seconds: float = DEFAULT_MAX_SECONDS
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -71,10 +75,10 @@ class MCPServer:
                 raise self._wrong("not an object with a text for each name", setting)
             self._check_texts(setting, given.items())
             object.__setattr__(self, setting, dict(given))
-        if self.timeout is not None and (
-            isinstance(self.timeout, bool) or not isinstance(self.timeout, int | float) or not 0 < self.timeout < inf
-        ):
-            raise self._wrong("not a number of seconds above 0", "timeout")
+        for setting, seconds in (("timeout", self.timeout), ("max_seconds", self.max_seconds)):
+            is_time = not isinstance(seconds, bool) and isinstance(seconds, int | float) and 0 < seconds < inf
+            if not is_time and (setting, seconds) != ("timeout", None):
+                raise self._wrong("not a number of seconds above 0", setting)
         if self.is_remote and "@" in self.command_or_url.partition("://")[2].partition("/")[0]:
             what = f"The address of the MCP server {self.name} holds a user name or password"
             raise SettingsError(what, 'Send it as a header: headers={"Authorization": "Bearer ${TOKEN}"}')

@@ -99,6 +99,11 @@ class MCPTool:
         """Seconds after which a call is abandoned."""
         return self.live.server.timeout
 
+    @property
+    def max_seconds(self) -> float:
+        """Seconds that a call with progress may take."""
+        return self.live.server.max_seconds
+
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
         """Call the tool at its server, which is told when the call is given up."""
         if not isinstance(arguments, Mapping):
@@ -145,7 +150,7 @@ class MCPTool:
     def _failed(self, error: BaseException) -> ToolOutcome:
         if self._is_end(error):
             return failure("server_ended", DIED)
-        return failure("tool_error", f"The MCP server {self.live.server.name} failed: {reason(error)}")
+        return failure("tool_error", f"The MCP server {self.live.server.name} failed: {self.live.refusal or reason(error)}")
 
     def _is_end(self, error: BaseException) -> bool:
         """Return whether the connection ended. That to a program then is closed, and any code is a word of the program."""

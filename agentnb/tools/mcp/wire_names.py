@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from hashlib import sha256
 
@@ -20,18 +21,28 @@ _SEPARATOR = re.compile(r"[ ./:]")
 _OTHER = re.compile(r"[^a-zA-Z0-9_-]")
 
 
-def wire_name(server: str, tool: str) -> str:
+def wire_name(server: str, tool: str, *, with_digest: bool = False) -> str:
     """Return the name under which a model sees a tool: ``mcp_clock_get_current_time``.
 
     Spaces and ``.``, ``/``, ``:`` become ``_``, as do other characters that providers refuse. A name above 64 characters, or of
     a tool with such others, ends with a digest: names in one foreign script would all be the same.
     """
     name = f"mcp_{_OTHER.sub('_', server)}_{_OTHER.sub('_', tool)}"
-    if len(name) > MAX_CHARACTERS or _OTHER.search(_SEPARATOR.sub("_", tool)):
+    if with_digest or len(name) > MAX_CHARACTERS or _OTHER.search(_SEPARATOR.sub("_", tool)):
         digest = sha256(f"{server}/{tool}".encode(errors="surrogatepass")).hexdigest()[:_DIGEST]
         name = f"{name[: MAX_CHARACTERS - _DIGEST - 1]}_{digest}"
     assert WIRE_NAME.fullmatch(name)
     return name
+
+
+def wire_names(server: str, tools: Iterable[str]) -> dict[str, str]:
+    """Return the names for models of the tools of a server; all whose names would be one end with a digest.
+
+    None of them keeps the short name, since a rule with that may mean any of them.
+    """
+    names = {tool: wire_name(server, tool) for tool in tools}
+    counts = Counter(names.values())
+    return {tool: wire_name(server, tool, with_digest=counts[name] > 1) for tool, name in names.items()}
 
 
 def tool_of_word(word: str) -> str:
@@ -63,9 +74,8 @@ class WireNames:
     def __init__(self) -> None:
         self._tools: dict[str, tuple[str, str]] = {}
 
-    def add(self, server: str, tool: str) -> str:
-        """Return the name of a tool. Raises `InvalidTool` if another tool has it, naming both."""
-        name = wire_name(server, tool)
+    def add(self, server: str, tool: str, name: str) -> str:
+        """Take the name of a tool, and return it. Raises `InvalidTool` if another tool has it, naming both."""
         known = self._tools.setdefault(name, (server, tool))
         if known != (server, tool):
             what = f"{_shown(*known)} and {_shown(server, tool)} would both be called {name}"

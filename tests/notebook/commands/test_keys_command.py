@@ -132,17 +132,17 @@ def test_the_token_of_github_is_asked_for_by_its_short_name(kernel: Any, asked: 
     assert cell.printed == snapshot
     lines = kernel.run("%agent key").printed.splitlines()
     assert [line.split() for line in lines if "GITHUB" in line] == [
-        ["GITHUB_TOKEN", "from", "this", "kernel", "github", "tools"]
+        ["GITHUB_TOKEN", "from", "this", "kernel", "github:,", "github", "tools"]
     ]
     kernel.run("%agent key github --forget")
 
 
 def test_a_variable_of_another_provider_can_be_given(kernel: Any, asked: Asked, snapshot: Snapshot) -> None:
-    cell, questions = asked("%agent key OPENROUTER_API_KEY", SECRET)
-    assert questions[0]["prompt"] == "The key (OPENROUTER_API_KEY): "
+    cell, questions = asked("%agent key GATEWAY_API_KEY", SECRET)
+    assert questions[0]["prompt"] == "The key (GATEWAY_API_KEY): "
     assert cell.printed == snapshot
-    assert "OPENROUTER_API_KEY   from this kernel" in kernel.run("%agent key").printed
-    kernel.run("%agent key OPENROUTER_API_KEY --forget")
+    assert "GATEWAY_API_KEY      from this kernel" in kernel.run("%agent key").printed
+    kernel.run("%agent key GATEWAY_API_KEY --forget")
 
 
 @pytest.mark.parametrize("answer", ["", "  ", "\x04"])

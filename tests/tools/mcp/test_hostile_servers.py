@@ -30,6 +30,7 @@ class Hostile:
 
     server = MCPServer("bench", "program")
     work_dir = Path()
+    refusal = ""
 
     async def request(self, make: Any, questions: Any) -> Any:
         return await make(SimpleNamespace(session=self))

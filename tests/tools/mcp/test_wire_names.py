@@ -10,7 +10,7 @@ from property_settings import examples
 
 from agentnb.errors import InvalidTool
 from agentnb.tools.mcp.server import NAME
-from agentnb.tools.mcp.wire_names import MAX_CHARACTERS, WireNames, may_be_of, wire_name
+from agentnb.tools.mcp.wire_names import MAX_CHARACTERS, WireNames, may_be_of, wire_name, wire_names
 from agentnb.tools.tool import WIRE_NAME
 
 SERVERS = st.from_regex(NAME, fullmatch=True)
@@ -53,10 +53,10 @@ def test_names_are_of_one_tool_or_refused(tools: list[tuple[str, str]]) -> None:
     for server, tool in tools:
         name = wire_name(server, tool)
         if known.setdefault(name, (server, tool)) == (server, tool):
-            assert names.add(server, tool) == name
+            assert names.add(server, tool, name) == name
         else:
             with pytest.raises(InvalidTool):
-                names.add(server, tool)
+                names.add(server, tool, name)
             assert names.free(server, tool) == ""
 
 
@@ -69,7 +69,15 @@ def test_two_tools_of_one_name_are_an_error_that_names_both(subtests: pytest.Sub
     for case, both in cases.items():
         with subtests.test(case):
             names = WireNames()
-            names.add(*both[0])
+            names.add(*both[0], wire_name(*both[0]))
             with pytest.raises(InvalidTool) as raised:
-                names.add(*both[1])
+                names.add(*both[1], wire_name(*both[1]))
             assert str(raised.value) == snapshot(case)
+
+
+def test_tools_of_a_server_whose_names_become_one_all_get_a_digest() -> None:
+    names = wire_names("web", ["page.fetch", "page/fetch", "page_fetch", "list"])
+    assert names["list"] == "mcp_web_list"
+    alike = [name for tool, name in names.items() if tool != "list"]
+    assert len(set(alike)) == 3 and "mcp_web_page_fetch" not in alike
+    assert all(WIRE_NAME.fullmatch(name) and may_be_of("web", name) for name in alike)

@@ -16,6 +16,7 @@ from agentnb.core.redaction import redact
 from agentnb.core.schema.nesting import MAX_DEPTH, cut_deep
 from agentnb.settings import known_secrets
 from agentnb.tools.mcp.connections.catalogue import Catalogue, ServerFacts, catalogue_of, facts_of, tools_of
+from agentnb.tools.mcp.connections.lenient_results import SetAside, read_leniently
 from agentnb.tools.mcp.server import MCPServer
 
 if TYPE_CHECKING:
@@ -81,6 +82,11 @@ MAX_LEVELS = MAX_DEPTH + 20
 SESSION_HEADER = "mcp-session-id"
 NOT_FOUND = 404
 """The status of a response to a request of a session that the server does not know; the older protocol has sessions."""
+NOT_ALLOWED = {401: "Unauthorized", 403: "Forbidden"}
+NO_STREAMABLE_HTTP = (400, 404, 405)
+"""The statuses with which a server of the older transport, SSE, refuses a request at its address."""
+SSE_SECONDS = 86_400.0
+"""Seconds that the stream of a server of the older transport may be silent."""
 _SILENT = logging.NullHandler()
 Elicit: TypeAlias = Callable[[Any], Awaitable[Any]]
 """Answers a question that the server sends during a call: from the parameters of the protocol to its result."""
@@ -95,6 +101,8 @@ class Connection:
         self.work_dir = work_dir
         """The folder that a program starts in, unless it has one of its own."""
         self.tools: tuple[t.Tool, ...] = ()
+        self.set_aside: SetAside = {}
+        """The tools of its last list that cannot be used, with the reason of each."""
         self.catalogue = Catalogue()
         """The first page of its resources and prompts, as of when its tools were listed."""
         self.facts: ServerFacts | None = None
@@ -102,6 +110,9 @@ class Connection:
         """Whether calls can be made: false before it is ready, and after the server has died or the connection was closed."""
         self.is_forgotten = False
         """Whether the server no longer knows this connection, as after it was started anew: it reads no request of it."""
+        self.refusal = ""
+        """The last response without leave to use the server: its status, and the login that it wants."""
+        self._status = 0
         self._elicit = elicit
         self._changed = changed
         self._tail: StderrTail | None = None
@@ -160,12 +171,27 @@ class Connection:
                 self._last_lines, self._tail = self._tail.lines, None
 
     async def _connected(self, stack: AsyncExitStack) -> Client:
-        from mcp import Client
-
         # Without a handler of the person's, lines that are no messages of the protocol would be printed into their cell.
         logging.getLogger("mcp").addHandler(_SILENT)
-        transport = self._over_http() if self.server.is_remote else self._over_stdio()
-        client = Client(
+        first = self._over_http() if self.server.is_remote else self._over_stdio()
+        try:
+            client = await stack.enter_async_context(self._client(first))
+        except Exception as error:
+            if self._status not in NO_STREAMABLE_HTTP:
+                raise
+            try:
+                client = await stack.enter_async_context(self._client(self._over_sse()))
+            except Exception:
+                raise error from None
+        read_leniently(client, self.set_aside)
+        # The client's own check loads a validator that takes a second beside JupyterLab; `outcome_of` has a faster one.
+        client.session.validate_tool_result = _unchecked  # type: ignore[method-assign]
+        return client
+
+    def _client(self, transport: Any) -> Client:
+        from mcp import Client
+
+        return Client(
             transport,
             mode="auto",
             cache=None,
@@ -173,10 +199,6 @@ class Connection:
             list_roots_callback=self._on_roots if self.server.roots else None,
             message_handler=self._on_message,
         )
-        await stack.enter_async_context(client)
-        # The client's own check loads a validator that takes a second beside JupyterLab; `outcome_of` has a faster one.
-        client.session.validate_tool_result = _unchecked  # type: ignore[method-assign]
-        return client
 
     @asynccontextmanager
     async def _over_stdio(self) -> AsyncIterator[tuple[Any, Any]]:
@@ -212,8 +234,24 @@ class Connection:
         ):
             yield streams
 
+    @asynccontextmanager
+    async def _over_sse(self) -> AsyncIterator[tuple[Any, Any]]:
+        """Reach a server of the older transport, which answers no request at its address but streams there."""
+        from mcp.client.sse import sse_client
+
+        server = self.server
+        async with sse_client(server.command_or_url, dict(server.headers), CONNECT_SECONDS, SSE_SECONDS) as (read, write):
+            yield _EndNoticed(read, self._ended), write
+
     async def _on_response(self, response: Any) -> None:
         request = response.request
+        self._status = response.status_code
+        if self._status in NOT_ALLOWED:
+            wanted = visible(response.headers.get("www-authenticate", ""))[:MAX_LINE_CHARACTERS]
+            said = f"WWW-Authenticate: {redact(wanted, known_secrets())}" if wanted else "without saying what it wants"
+            self.refusal = f"it answers {self._status} {NOT_ALLOWED[self._status]} ({said})"
+        elif self._status < 400:
+            self.refusal = ""
         if response.status_code == NOT_FOUND and request.method == "POST" and SESSION_HEADER in request.headers:
             self.is_forgotten, self.is_open = True, False
 

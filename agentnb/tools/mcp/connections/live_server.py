@@ -14,6 +14,7 @@ from agentnb.core.messages import visible
 from agentnb.errors import AgentnbError, ServerFailed
 from agentnb.tools.mcp.connections.catalogue import SESSION_UNKNOWN, Catalogue, ServerFacts
 from agentnb.tools.mcp.connections.connection import Connection
+from agentnb.tools.mcp.connections.lenient_results import SetAside
 from agentnb.tools.mcp.server import MCPServer
 
 if TYPE_CHECKING:
@@ -75,6 +76,16 @@ class LiveServer:
         return () if self._connection is None else self._connection.tools
 
     @property
+    def refusal(self) -> str:
+        """Why it does not let the connection use it, if its last answers said so."""
+        return "" if self._connection is None else self._connection.refusal
+
+    @property
+    def set_aside(self) -> SetAside:
+        """The tools of its last list that cannot be used, with the reason of each."""
+        return {} if self._connection is None else self._connection.set_aside
+
+    @property
     def catalogue(self) -> Catalogue:
         """The first page of its resources and prompts, as last listed."""
         return Catalogue() if self._connection is None else self._connection.catalogue
@@ -102,7 +113,7 @@ class LiveServer:
                 async with asyncio.timeout(self._seconds):
                     await connection.list_tools()
             except Exception as error:
-                self.problem = reason(error)
+                self.problem = self.refusal or reason(error)
                 raise self._failed(error) from error
 
         await self._there(list_again)
@@ -163,7 +174,7 @@ class LiveServer:
                 return await self._connected()
             except BaseException as error:
                 self._state = "failed"
-                self.problem = reason(error)
+                self.problem = self.refusal or reason(error)
                 if isinstance(error, Exception) and not isinstance(error, AgentnbError):
                     raise self._failed(error) from error
                 raise
@@ -205,6 +216,8 @@ class LiveServer:
         return ServerFailed(f"{what}\nIt wrote:\n{lines}" if lines else what, self._advice(error))
 
     def _advice(self, error: Exception) -> Plain:
+        if self.refusal:
+            return Plain('Give what it wants as a header, such as headers={"Authorization": "Bearer ${TOKEN}"}')
         if self.server.is_remote:
             return Plain("Is it running, and is the address right?")
         if any(is_no_program(cause) for cause in leaves(error)):

@@ -1,0 +1,421 @@
+"""The reply of the Chat Completions API, read from its chunks; lenient with servers that deviate from the format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
+from agentnb.core.messages import AnyPart, Message, Text, Thinking, ToolCall
+from agentnb.core.usage import Usage
+from agentnb.models.model import Reply
+from agentnb.models.provider import PART, CutOff, Refused, sealed_length
+from agentnb.models.providers.serialization import (
+    ARGUMENTS_MENDED,
+    call_of,
+    checked,
+    count,
+    known_fields,
+    object_of,
+    read_arguments,
+    without_half_call,
+    words,
+)
+from agentnb.models.transport.failure import reported, said_in
+
+THINKING_FIELDS = ("reasoning_content", "reasoning")
+"""Fields in which servers send a model's thinking."""
+DETAILS = "reasoning_details"
+PIECES = ("text", "summary", "data", "signature")
+"""Fields of a detail that come in pieces."""
+TAGS = ("think", "thinking")
+"""Tags around thinking that comes within the text."""
+FAILED = frozenset({"error", "network_error", "insufficient_system_resource"})
+"""Finish reasons of servers that could not finish: OpenRouter's, Zhipu's and DeepSeek's."""
+MAX_LOOKS = 50
+"""Most checks whether a call is complete, for servers that separate calls in no other way."""
+MAX_STRAYS = 1000
+"""Most fragments without any mark that are tried at other calls than the last one."""
+MAX_BLANK = 1000
+"""Most blank characters before a tag."""
+CACHED = ("cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens")
+"""Fields of other servers for the tokens read from a cache: Kimi's, DeepSeek's, LiteLLM's."""
+_OWN_KEYS = frozenset({"index", "id", "type", "function"})
+
+
+class ChatReading:
+    """A reply being read from its chunks.
+
+    ``own``: the key of its server's fields in the metadata of parts; ``tags``: whether thinking comes in tags at the start of
+    the text.
+    """
+
+    def __init__(self, *, own: str, tags: bool = False) -> None:
+        self._own = own
+        self._text: list[str] = []
+        self._thinking: list[str] = []
+        self._returned: dict[str, Any] = {}
+        """Fields of thinking that the server may want back; None for the one that holds its text."""
+        self._tag: str | None = "" if tags else None
+        """The tag that is open; empty where one may follow, None where none is looked for."""
+        self._is_tagged = False
+        self._held = ""
+        """Text that may turn out to be part of a tag."""
+        self._index: Any = None
+        self._calls: list[dict[str, Any]] = []
+        self._by_index: dict[Any, dict[str, Any]] = {}
+        self._strays: list[tuple[dict[str, Any], int]] = []
+        """Fragments without any mark behind several open calls: the last call, and their places in it."""
+        self._several_open = False
+        self._usage: dict[str, Any] = {}
+        self._finish = ""
+        self._refused = False
+        self._without_choices: dict[str, Any] = {}
+        self.unshown = 0
+        self._metadata: dict[str, Any] = {}
+
+    @property
+    def ended(self) -> bool:
+        """Whether the server has finished the reply; only its usage may follow."""
+        return bool(self._finish)
+
+    def take(self, chunk: Any) -> Iterable[ReplyDelta]:
+        """Read a chunk of the stream, and return its deltas."""
+        choice = self._choice(chunk.get("choices"))
+        if error := chunk.get("error") or choice.get("error"):
+            raise Refused(reported(error))
+        if usage := chunk.get("usage") or choice.get("usage"):
+            self._count(usage)
+        if not self._metadata:
+            self._metadata = {key: chunk[key] for key in ("id", "model") if chunk.get(key)}
+        if not choice:
+            self._other(chunk)
+            return ()
+        delta = choice.get("delta")
+        if isinstance(delta, str):
+            delta = {"content": delta}
+        told = self._delta(delta) if isinstance(delta, dict) else []
+        if finish := choice.get("finish_reason"):
+            self._finish = finish
+            self._count(object_of(chunk.get("x_groq")).get("usage"))
+            if self._held:
+                self._say_held(self._held, told)
+        return told
+
+    def _choice(self, choices: Any) -> dict[str, Any]:
+        """Return the reply's new part. If a server sends several replies, though not requested, the first one counts."""
+        for choice in choices or ():
+            if isinstance(choice, dict):
+                index = choice.get("index") or 0
+                if self._index is None:
+                    self._index = index
+                if index == self._index:
+                    return choice
+        return {}
+
+    def _other(self, chunk: dict[str, Any]) -> None:
+        """Read a chunk without a part of the reply: it may be an error, in whatever form."""
+        self._count(object_of(chunk.get("x_groq")).get("usage"))
+        if chunk.get("object") == "error":
+            raise Refused(reported(chunk))
+        if "choices" not in chunk and "usage" not in chunk:
+            self._without_choices = chunk
+
+    def _count(self, usage: Any) -> None:
+        """Keep the counts; a later one replaces an earlier one, unless it is zero."""
+        self._usage |= {key: value for key, value in known_fields(usage).items() if value or key not in self._usage}
+
+    def _delta(self, delta: dict[str, Any]) -> list[ReplyDelta]:
+        content = delta.get("content")
+        if content and len(delta) == 1 and isinstance(content, str) and self._tag is None:  # nearly all chunks
+            self._text.append(content)
+            return [TextDelta(content)]
+        told: list[ReplyDelta] = []
+        self._think(delta, told)
+        if content:
+            self._content(content, told)
+        if (refusal := delta.get("refusal")) and (refusal := _plain(refusal)):
+            self._refused = True
+            self._say(refusal, told)
+        if fragments := delta.get("tool_calls"):
+            for fragment in [fragments] if isinstance(fragments, dict) else fragments:
+                if isinstance(fragment, dict):
+                    self._call_fragment(fragment)
+        if isinstance(function := delta.get("function_call"), dict):  # the API's former field
+            self._call_fragment({"index": "function_call", "function": function})
+        return told
+
+    def _content(self, content: Any, told: list[ReplyDelta]) -> None:
+        if isinstance(content, list):
+            if thought := "".join(map(_thought, content)):
+                self._say(thought, told, thought=True)
+            content = _plain(content)
+        if content and isinstance(content, str):
+            if self._tag is None:
+                self._say(content, told)
+            else:
+                self._say_untagged(content, told)
+
+    def _think(self, delta: dict[str, Any], told: list[ReplyDelta]) -> None:
+        """Read the fields of thinking."""
+        for field in THINKING_FIELDS:
+            if (thought := delta.get(field)) and isinstance(thought, str):
+                self._returned[field] = None
+                self._thinking.append(thought)
+                told.append(ThinkingDelta(thought))
+                break
+        if details := delta.get(DETAILS):
+            self._keep_details(details)
+
+    def _keep_details(self, details: Any) -> None:
+        """Keep OpenRouter's details of thinking, which come in pieces: those of one detail are joined."""
+        kept = self._returned.setdefault(DETAILS, [])
+        for detail in details if isinstance(details, list) else ():
+            if not isinstance(detail, dict):
+                continue
+            self.unshown += PART + sealed_length(detail)
+            last = kept[-1] if kept else {}
+            if "index" not in detail or any(last.get(key) != detail.get(key) for key in ("type", "index")):
+                kept.append(dict(detail))
+                continue
+            for key, value in known_fields(detail).items():
+                joins = key in PIECES and isinstance(value, str) and isinstance(last.get(key), str)
+                last[key] = last[key] + value if joins else value
+
+    def _say(self, text: str, told: list[ReplyDelta], *, thought: bool = False) -> None:
+        (self._thinking if thought else self._text).append(text)
+        told.append(ThinkingDelta(text) if thought else TextDelta(text))
+
+    def _say_untagged(self, text: str, told: list[ReplyDelta]) -> None:
+        """Say text that may begin with thinking in tags, except its end if that may be part of a tag."""
+        held, self._held = self._held + text, ""
+        while held:
+            if self._tag:
+                closing = f"</{self._tag}>"
+                thought, closed, rest = held.partition(closing)
+                if not closed:
+                    thought, rest = _before_part_of(closing, held)
+                if thought := thought if self._thinking else thought.lstrip():
+                    self._say(thought, told, thought=True)
+                if not closed:
+                    self._held = rest
+                    return
+                self._tag, held = "", rest
+            begun = held.lstrip()
+            tag = next((tag for tag in TAGS if begun.startswith(f"<{tag}>")), "")
+            if tag:
+                self._tag, self._is_tagged, held = tag, True, begun[len(tag) + 2 :]
+            elif any(f"<{tag}>".startswith(begun) for tag in TAGS) and len(held) <= MAX_BLANK:
+                self._held = held
+                return
+            else:
+                self._say_held(held, told)
+                return
+
+    def _say_held(self, held: str, told: list[ReplyDelta]) -> None:
+        """Say text that is no part of a tag; no more tags are looked for. Blanks behind a tag are no text."""
+        if text := held.lstrip() if self._is_tagged and not self._tag else held:
+            self._say(text, told, thought=bool(self._tag))
+        self._tag, self._held = None, ""
+
+    def _call_fragment(self, fragment: dict[str, Any]) -> None:
+        index, call_id, function = fragment.get("index"), fragment.get("id"), object_of(fragment.get("function"))
+        if type(call_id) is int:
+            call_id = str(call_id)
+        call = self._begun(index, call_id, function)
+        if call is None or _begins_another(call, function):
+            self._several_open = self._several_open or (bool(self._calls) and not _is_whole(self._calls[-1]))
+            call = {"id": call_id or "", "name": "", "pieces": [], "given": None, "own": {}, "looks": 0, "end": ""}
+            self._calls.append(call)
+            self.unshown += PART
+        if index is not None:
+            self.unshown += PART * (index not in self._by_index)
+            self._by_index[index] = call
+        call["id"] = call["id"] or call_id or ""
+        call["name"] = call["name"] or function.get("name") or ""
+        if not fragment.keys() <= _OWN_KEYS:
+            own = {key: value for key, value in known_fields(fragment).items() if key not in _OWN_KEYS}
+            self.unshown += PART * len(own)
+            call["own"] |= own
+        given = function.get("arguments")
+        if isinstance(given, str):
+            if self._several_open and index is None and not call_id:
+                self._strays.append((call, len(call["pieces"])))
+            call["pieces"].append(given)
+            self.unshown += len(given)
+            call["end"] = given.rstrip()[-1:] or call["end"]
+        elif given is not None:
+            call["given"] = given
+
+    def _begun(self, index: Any, call_id: Any, function: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the call that this fragment may continue. Some servers give all calls one index, or no index, or no id.
+
+        A call that is known by its index goes on under an id that changes, unless a name begins another.
+        """
+        call = self._by_index.get(index) if index is not None else None
+        if call is not None and (not call_id or call["id"] in ("", call_id)):
+            return call
+        name = function.get("name")
+        if call_id and (call is not None or index is None or not name):
+            known = next((one for one in self._calls if one["id"] == call_id), None)
+            if known is not None:
+                return known
+        if call is not None:
+            return call if not name or _goes_on(call, function) else None
+        # Without an index and an id, a name starts a new call.
+        if name or not self._calls:
+            return None
+        last = self._calls[-1]
+        if index is None and not call_id:
+            return last
+        return last if _goes_on(last, function) else None
+
+    def reply(self) -> Reply:
+        """Return the whole reply."""
+        if not self._finish or self._finish in FAILED:
+            self._raise_failed()
+        parts: list[AnyPart] = []
+        if (thought := "".join(self._thinking)) or self._returned:
+            parts.append(Thinking(thought, {self._own: self._returned} if self._returned else None))
+        if text := "".join(self._text):
+            parts.append(Text(text))
+        if self._strays:
+            self._give_strays()
+        mended: list[str] = []
+        half: dict[str, str] = {}
+        whole = (*parts, *(_read_call(call, self._own, mended) for call in self._calls))
+        if self._finish == "length":
+            ended = bool(self._calls) and (self._calls[-1]["end"] == "}" or self._calls[-1]["given"] is not None)
+            whole, half = without_half_call(whole, ended=ended)
+        metadata = self._metadata | half | ({ARGUMENTS_MENDED: mended} if mended else {})
+        stop_reason = "refusal" if self._refused else self._finish
+        return checked(Reply(Message("assistant", whole), read_usage(self._usage), stop_reason, metadata))
+
+    def _raise_failed(self) -> None:
+        if said_in(self._without_choices):
+            raise Refused(reported(self._without_choices))
+        raise Refused(reported({"code": self._finish})) if self._finish else CutOff
+
+    def _give_strays(self) -> None:
+        """Give fragments without any mark to other open calls than the last, where only then all arguments can be read."""
+        texts = ["".join(call["pieces"]) for call in self._calls]
+        if all(map(_is_object, texts)) or len(self._strays) > MAX_STRAYS:
+            return
+        strays = [call["pieces"][at] for call, at in self._strays]
+        for call, at in self._strays:
+            call["pieces"][at] = ""
+        own = ["".join(call["pieces"]) for call in self._calls]
+        free = [number for number, call in enumerate(self._calls) if call["given"] is None and _is_open(own[number])]
+        for choose in (_first_open, _in_turn) if free else ():
+            tried = list(own)
+            for number, text in enumerate(strays):
+                tried[choose(tried, free, number)] += text
+            if all(map(_is_object, tried)):
+                texts = tried
+                break
+        for call, text in zip(self._calls, texts, strict=True):
+            call["pieces"] = [text]
+
+
+def _first_open(texts: list[str], free: list[int], number: int) -> int:
+    return next((one for one in free if _is_open(texts[one])), free[-1])
+
+
+def _in_turn(texts: list[str], free: list[int], number: int) -> int:
+    return free[number % len(free)]
+
+
+def _before_part_of(tag: str, text: str) -> tuple[str, str]:
+    """Return the text, and apart from it the end of it that may begin the tag."""
+    most = min(len(tag) - 1, len(text))
+    length = next((length for length in range(most, 0, -1) if tag.startswith(text[-length:])), 0)
+    return text[: len(text) - length], text[len(text) - length :]
+
+
+def _plain(content: Any) -> str:
+    """Return the text of content that is a string or a list of parts."""
+    if isinstance(content, list):
+        texts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
+        return "".join(words(text) for text in texts if text is not None)
+    return content if isinstance(content, str) else ""
+
+
+def _thought(part: Any) -> str:
+    """Return the thinking in a part of the content, as Mistral sends it."""
+    return _plain(part.get("thinking")) if isinstance(part, dict) and part.get("type") == "thinking" else ""
+
+
+def _begins_another(call: dict[str, Any], function: Mapping[str, Any]) -> bool:
+    """Return whether the fragment starts a new call, despite the same index or id: by another name, or after the call's end.
+
+    A repeated name alone proves nothing: some servers repeat it with each fragment.
+    """
+    name = function.get("name")
+    if not name or not call["name"]:
+        return False
+    return name != call["name"] or (_begins(function) and _is_whole(call))
+
+
+def _begins(function: Mapping[str, Any]) -> bool:
+    """Return whether the fragment has the beginning of arguments."""
+    given = function.get("arguments")
+    return given.lstrip().startswith("{") if isinstance(given, str) else bool(given)
+
+
+def _goes_on(call: dict[str, Any], function: Mapping[str, Any]) -> bool:
+    """Return whether the fragment, which has another mark than the call, can only be the rest of its arguments."""
+    name, given = function.get("name"), function.get("arguments")
+    if not isinstance(given, str) or not given.strip() or name not in (None, "", call["name"]) or _is_whole(call):
+        return False
+    return not (_begins(function) if call["end"] else name)
+
+
+def _is_whole(call: dict[str, Any]) -> bool:
+    if call["given"] is not None:
+        return True
+    if call["end"] != "}" or call["looks"] == MAX_LOOKS:
+        return False
+    call["looks"] += 1
+    return isinstance(read_arguments("".join(call["pieces"])), dict)
+
+
+def _is_open(text: str) -> bool:
+    return not text or not _is_object(text)
+
+
+def _is_object(text: str) -> bool:
+    return text[-1:] in ("", "}", "\n", " ") and isinstance(read_arguments(text), dict)
+
+
+def _read_call(call: dict[str, Any], own: str, mended: list[str]) -> ToolCall:
+    given = "".join(call["pieces"]) if call["given"] is None else call["given"]
+    return call_of(call["name"], given, call["id"], mended, {own: call["own"]} if call["own"] else None)
+
+
+def as_stream(whole: Any) -> list[Any]:
+    """Return a reply that came whole as the chunks of a stream. A message that is there has ended, even without a reason."""
+    choices = [
+        {**choice, "delta": choice.get("message"), "finish_reason": choice.get("finish_reason") or _end_of(choice)}
+        for choice in whole.get("choices") or ()
+        if isinstance(choice, dict)
+    ]
+    return [{**whole, "choices": choices}]
+
+
+def _end_of(choice: dict[str, Any]) -> str | None:
+    message = object_of(choice.get("message"))
+    return "stop" if message.get("content") or message.get("tool_calls") else None
+
+
+def read_usage(reported: Any) -> Usage:
+    """Return the usage that either API reports; counts that are missing are unknown."""
+    reported = object_of(reported)
+    of_input = object_of(reported.get("prompt_tokens_details") or reported.get("input_tokens_details"))
+    of_output = object_of(reported.get("completion_tokens_details") or reported.get("output_tokens_details"))
+    return Usage(
+        input=count(reported.get("prompt_tokens", reported.get("input_tokens"))),
+        output=count(reported.get("completion_tokens", reported.get("output_tokens"))),
+        cache_read=count(of_input.get("cached_tokens", next(filter(None, map(reported.get, CACHED)), None))),
+        cache_write=count(of_input.get("cache_write_tokens")),
+        reasoning=count(of_output.get("reasoning_tokens")),
+    )

@@ -1,0 +1,143 @@
+"""Results of servers that the client cannot model, read as far as they can be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from agentnb.core.messages import visible
+
+MAX_REPAIRS = 20
+"""Fields of one tool or result that are left out or translated."""
+NOT_OF_THE_PROTOCOL = "(The server sent content that is not of the protocol; here it is as JSON:)"
+SetAside = dict[str, str]
+"""Reasons why tools are not offered, by their names."""
+
+
+def read_leniently(client: Any, set_aside: SetAside) -> None:
+    """Have a client take lists of tools and results of calls that the protocol does not allow.
+
+    ``set_aside`` gets the tools of the last list that cannot be used, each with its reason.
+    """
+    dispatcher, session = client.session._dispatcher, client.session
+    send: Callable[..., Any] = dispatcher.send_raw_request
+
+    async def send_leniently(method: str, params: Any, *rest: Any, **options: Any) -> Any:
+        raw = await send(method, params, *rest, **options)
+        version = session.protocol_version
+        if method == "tools/list" and isinstance(raw, Mapping):
+            if not (params or {}).get("cursor"):
+                set_aside.clear()
+            return readable_list(raw, version, set_aside)
+        return readable_result(raw, version) if method == "tools/call" else raw
+
+    dispatcher.send_raw_request = send_leniently
+
+
+def readable_list(raw: Mapping[str, Any], version: str, set_aside: SetAside) -> dict[str, Any]:
+    """Return a page of tools with those that the client can model; the others are set aside, each with its reason."""
+    tools = list[Any]()
+    listed = raw.get("tools")
+    for place, tool in enumerate(listed if isinstance(listed, list) else []):
+        try:
+            tools.append(_readable_tool(tool, raw, version))
+        except ValueError as error:
+            name = tool.get("name") if isinstance(tool, dict) else None
+            set_aside[name if isinstance(name, str) and name else f"number {place + 1}"] = str(error)
+    return _without_wrong({**raw, "tools": tools}, "tools/list", version)
+
+
+def _readable_tool(tool: Any, page: Mapping[str, Any], version: str) -> dict[str, Any]:
+    """Return a tool that the client can model. Raises `ValueError` with the reason if there is no reading."""
+    if not isinstance(tool, dict):
+        raise ValueError("it is not an object")
+    if not isinstance(tool.get("name"), str) or not tool["name"]:
+        raise ValueError("it has no name")
+    schema = tool.get("inputSchema")
+    schema = {} if schema in (None, True) else schema
+    if not isinstance(schema, dict):
+        raise ValueError("its schema is not an object")
+    kinds = schema.get("type", "object")
+    if "object" not in (kinds if isinstance(kinds, list) else [kinds]):
+        raise ValueError("its schema does not describe an object")
+    execution = tool.get("execution")
+    if isinstance(execution, dict) and execution.get("taskSupport") == "required":
+        raise ValueError("it runs only as a task, which agentnb does not do")
+    lists = {key: value for key, value in schema.items() if value is not None}
+    tool = {**tool, "inputSchema": {**lists, "type": "object"}}
+    about = {key: value for key, value in page.items() if key != "nextCursor"}
+    mended = _without_wrong({**about, "tools": [tool]}, "tools/list", version, ("tools", 0))
+    return dict(mended["tools"][0])
+
+
+def readable_result(raw: Any, version: str) -> dict[str, Any]:
+    """Return the result of a call with every block of content that the client can model, and the others as JSON."""
+    if not isinstance(raw, Mapping):
+        return {"content": [_as_text(raw)]}
+    if raw.get("resultType", "complete") != "complete" or ("content" not in raw and ("inputRequests" in raw or "task" in raw)):
+        return dict(raw)
+    if _is_wrong(raw, "tools/call", version) is None:
+        return dict(raw)
+    about = {key: raw[key] for key in ("resultType", "_meta") if key in raw}
+    content = raw.get("content")
+    blocks = content if isinstance(content, list) else [] if content is None else [content]
+    readable = [
+        block if _is_wrong({**about, "content": [block]}, "tools/call", version) is None else _as_text(block)
+        for block in blocks
+    ]
+    more = dict[str, Any]()
+    structured = raw.get("structuredContent")
+    if (
+        structured is not None
+        and _is_wrong({**about, "content": [], "structuredContent": structured}, "tools/call", version) is not None
+    ):
+        more = {"structuredContent": None}
+        readable.append(_as_text(structured))
+    kept = {key: value for key, value in {**raw, **more}.items() if value is not None}
+    return _without_wrong({**kept, "content": readable}, "tools/call", version)
+
+
+def _as_text(value: Any) -> dict[str, Any]:
+    if isinstance(value, str):
+        return {"type": "text", "text": value}
+    text = value.get("text") if isinstance(value, dict) and value.get("type", "text") == "text" else None
+    shown = text if isinstance(text, str) else f"{NOT_OF_THE_PROTOCOL}\n{msgspec.json.encode(value).decode()}"
+    return {"type": "text", "text": shown}
+
+
+def _without_wrong(result: dict[str, Any], method: str, version: str, below: tuple[str | int, ...] = ()) -> dict[str, Any]:
+    """Return a result without the fields below a path that the client refuses.
+
+    Raises `ValueError` if it refuses the result as a whole.
+    """
+    part: Any = result
+    for step in below:
+        part = part[step]
+    for _ in range(MAX_REPAIRS):
+        wrong = _is_wrong(result, method, version)
+        if wrong is None:
+            return result
+        field = next((step for step in wrong if isinstance(step, str) and step in part and step not in below), None)
+        if field in (None, "name", "inputSchema", "content", "tools"):
+            break
+        del part[field]
+    raise ValueError(f"the client cannot read it: {visible('.'.join(map(str, wrong or ())))}")
+
+
+def _is_wrong(result: Any, method: str, version: str) -> tuple[str | int, ...] | None:
+    """Return the path of what the client refuses in a result, None if it takes it."""
+    from mcp.types import CallToolResult, ListToolsResult
+    from mcp_types.methods import validate_server_result
+    from pydantic import ValidationError
+
+    model: Any = ListToolsResult if method == "tools/list" else CallToolResult
+    try:
+        with suppress(KeyError):  # the version has no such request
+            validate_server_result(method, version, result)
+        model.model_validate(result, by_name=False)
+    except ValidationError as error:
+        return error.errors()[0]["loc"]
+    return None

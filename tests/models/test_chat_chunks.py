@@ -1,0 +1,435 @@
+"""The reader of chat chunks: calls whose fragments are marked oddly, arguments that are no plain JSON, thinking in tags."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
+from itertools import combinations
+from typing import Any
+
+import httpx2
+import pytest
+from fake_time import Clock, run_at_once
+from property_settings import size
+from quick_models import NEVER, items_of, quick
+from test_openai import calls, chunk, fragment
+
+from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
+from agentnb.core.messages import Message, Text, Thinking, ToolCall
+from agentnb.core.usage import Usage
+from agentnb.errors import BrokenReply, ProviderTrouble
+from agentnb.models import Reply
+from agentnb.models.provider import CutOff, Refused
+from agentnb.models.providers.chat_chunks import ChatReading, as_stream
+from agentnb.models.providers.serialization import ARGUMENTS_MENDED
+from agentnb.models.transport.bounded_body import bound
+from agentnb.models.transport.failure import Refusal, failure
+from agentnb.models.transport.idle_timeout import AFTER_THE_END, IdleTimeout, until_idle
+
+
+def read(*chunks: Any, tags: bool = False) -> tuple[list[ReplyDelta], Reply]:
+    """The deltas and the reply."""
+    reading = ChatReading(own="compatible", tags=tags)
+    deltas = [delta for one in chunks for delta in reading.take(one)]
+    return deltas, reading.reply()
+
+
+def calls_of(*fragments: Any) -> tuple[ToolCall, ...]:
+    return read(*calls(*fragments), chunk("tool_calls"))[1].message.calls
+
+
+# Fragments of calls
+
+
+ONE = {
+    "an id that changes": [fragment(0, "a", "add", ""), fragment(0, "b", None, '{"a":'), fragment(0, "c", None, "1}")],
+    "an id that changes, with the name": [fragment(0, "a", "add", '{"a":'), fragment(0, "b", "add", "1}")],
+    "an id that changes, no index": [fragment(None, "a", "add", ""), fragment(None, "b", None, '{"a":1}')],
+    "an index that counts fragments": [fragment(0, "a", "add", '{"a":'), fragment(1, "a", None, "1}")],
+    "an index that counts, no id": [
+        fragment(0, "a", "add", '{"a"'),
+        fragment(1, None, None, ":1"),
+        fragment(2, None, None, "}"),
+    ],
+    "an id that comes late": [fragment(0, None, "add", '{"a":'), fragment(0, "a", None, "1}")],
+}
+
+
+def test_fragments_of_one_call_stay_one_whatever_their_marks(subtests: pytest.Subtests) -> None:
+    for name, fragments in ONE.items():
+        with subtests.test(name):
+            assert calls_of(*fragments) == (ToolCall("add", {"a": 1}, "a"),)
+
+
+TWO = {
+    "the first open call first": [fragment(None, None, None, piece) for piece in ("1", "}", "2}")],
+    "in turn": [fragment(None, None, None, piece) for piece in ("1", "2", "}", "}")],
+}
+
+
+def test_fragments_without_a_mark_go_where_all_arguments_can_be_read(subtests: pytest.Subtests) -> None:
+    begun = [fragment(None, "a", "add", '{"a":'), fragment(None, "b", "add", '{"a":')]
+    for name, rest in TWO.items():
+        with subtests.test(name):
+            assert calls_of(*begun, *rest) == (ToolCall("add", {"a": 1}, "a"), ToolCall("add", {"a": 2}, "b"))
+    with subtests.test("by their places in a chunk"):
+        pieces = [("1", "2"), ("1}", "}")]
+        chunks = [chunk(tool_calls=[fragment(None, None, None, piece) for piece in both]) for both in pieces]
+        assert [call.arguments for call in read(*calls(*begun), *chunks, chunk("stop"))[1].message.calls] == [
+            {"a": 11},
+            {"a": 2},
+        ]
+    with subtests.test("calls without a beginning"):
+        begun = [fragment(None, "a", "add"), fragment(None, "b", "add")]
+        pieces = [fragment(None, None, None, piece) for piece in ('{"a":', "1}", '{"a":2}')]
+        assert [call.arguments for call in calls_of(*begun, *pieces)] == [{"a": 1}, {"a": 2}]
+        assert calls_of(*begun, fragment(None, None, None, "?"))[1].arguments == "?"
+    with subtests.test("calls that are whole"):
+        begun = [fragment(None, "a", "add", "{"), fragment(None, "b", "add", "}"), fragment(None, "a", None, "}")]
+        assert calls_of(*begun, fragment(None, None, None, "?"))[0].arguments == {}
+    with subtests.test("nowhere"):
+        begun = [fragment(None, "a", "add", '{"a":'), fragment(None, "b", "add", '{"a":')]
+        kept = calls_of(*begun, fragment(None, None, None, "?"))
+        assert [call.arguments for call in kept] == ['{"a":', '{"a":?']
+
+
+def test_a_call_in_the_former_field_is_a_call() -> None:
+    pieces = [{"name": "add", "arguments": '{"a"'}, {"arguments": ":1}"}]
+    _, one = read(*(chunk(function_call=piece) for piece in pieces), chunk("function_call"))
+    assert one.message.calls == (ToolCall("add", {"a": 1}),)
+
+
+# Arguments
+
+
+FENCE = "```"
+MENDED = {
+    "an empty object before": '{}{"a": 1}',
+    "an empty object behind": '{"a": 1} {}',
+    "the same object twice": '{"a": 1}{"a":1}',
+    "a code block": FENCE + 'json\n{"a": 1}\n' + FENCE,
+    "a code block without its language": FENCE + '{"a": 1}' + FENCE + "\n",
+    "JSON within JSON": json.dumps('{"a": 1}'),
+    "JSON within JSON within JSON": json.dumps(json.dumps('{"a": 1}')),
+    "a code block within JSON": json.dumps(FENCE + '\n{"a": 1}\n' + FENCE),
+    "a list of one": '[{"a": 1}]',
+    "a bracket too many": '{"a": 1}}',
+    "tokens of a template": '{"a": 1}</tool_call><|im_end|>',
+    "a literal of Python": "{'a': 1}",
+    "a comma too many": '{"a": 1,}',
+}
+KEPT = [
+    '{"a": 1}{"a": 2}',
+    '{"a": 1',
+    '{"a": 1} and so on',
+    '[{"a": 1}, {"a": 2}]',
+    FENCE + 'json\n{"a": 1}',
+    "{'a': {1, 2}}",
+    "{1: 2}",
+    '{"a": NaN}',
+    "one",
+    '"one"',
+    "1",
+    '{"a":' * 600 + "1" + "}" * 600,
+]
+
+
+def test_arguments_that_can_be_read_in_one_way_are_read_so_and_the_reply_tells(subtests: pytest.Subtests) -> None:
+    for name, text in MENDED.items():
+        with subtests.test(name):
+            _, one = read(*calls(fragment(0, "a", "add", text)), chunk("tool_calls"))
+            assert one.message.calls == (ToolCall("add", {"a": 1}, "a"),)
+            (told,) = one.metadata[ARGUMENTS_MENDED]
+            assert told.startswith("add: ") and len(told) > len("add: ")
+    with subtests.test("a line break in a text"):
+        assert calls_of(fragment(0, "a", "add", '{"a": "x\ny"}'))[0].arguments == {"a": "x\ny"}
+    with subtests.test("null"):
+        assert calls_of(fragment(0, "a", "add", "null"))[0].arguments == {}
+
+
+def test_arguments_that_can_be_read_in_no_way_or_in_several_are_kept_to_be_refused(subtests: pytest.Subtests) -> None:
+    for text in KEPT:
+        with subtests.test(text=text[:30]):
+            _, one = read(*calls(fragment(0, "a", "add", text)), chunk("tool_calls"))
+            assert not isinstance(one.message.calls[0].arguments, dict) and ARGUMENTS_MENDED not in one.metadata
+
+
+# Thinking in tags
+
+
+TAGGED = {
+    "<think>hm</think>So": ("hm", "So"),
+    "\n<think>\nhm\n</think>\n\nSo": ("hm\n", "So"),
+    "<thinking>hm</thinking>So": ("hm", "So"),
+    "<think></think>\n\nSo": ("", "So"),
+    "<think>a</think> <thinking>b</thinking> So": ("ab", "So"),
+    "<think>1 < 2 </thin</think>So": ("1 < 2 </thin", "So"),
+    "<think>never closed": ("never closed", ""),
+    "<think>hm</think>\n": ("hm", ""),
+    "<think>hm</think>": ("hm", ""),
+    "So <think>hm</think>": ("", "So <think>hm</think>"),
+    "<thin": ("", "<thin"),
+    "<thinker>": ("", "<thinker>"),
+    " So": ("", " So"),
+    " " * 2_000 + "So": ("", " " * 2_000 + "So"),
+}
+
+
+def test_tags_at_the_start_are_thinking_if_asked_for_however_the_text_is_cut(subtests: pytest.Subtests) -> None:
+    for text, (thought, said) in TAGGED.items():
+        with subtests.test(text=text[:40]):
+            cuts = [(), *combinations(range(1, len(text)), 2)] if len(text) < 30 else [(7,), tuple(range(1, len(text)))]
+            for cut in cuts:
+                pieces = [text[start:end] for start, end in zip((0, *cut), (*cut, len(text)), strict=True)]
+                deltas, one = read(*(chunk(content=piece) for piece in pieces), chunk("stop"), tags=True)
+                parts = [Thinking(thought)] * bool(thought) + [Text(said)] * bool(said)
+                assert one.message == Message("assistant", tuple(parts))
+                assert "".join(delta.text for delta in deltas if isinstance(delta, ThinkingDelta)) == thought
+                assert "".join(delta.text for delta in deltas if isinstance(delta, TextDelta)) == said
+            assert read(chunk(content=text), chunk("stop"))[1].message.text == text
+
+
+def test_thinking_among_the_parts_of_a_text_is_thinking() -> None:
+    parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "So"}]
+    deltas, one = read(chunk(content=parts), chunk("stop"))
+    assert deltas == [ThinkingDelta("hm"), TextDelta("So")] and one.message.parts == (Thinking("hm"), Text("So"))
+
+
+# Errors and usage
+
+
+CHOICE = {"index": 0, "delta": {"content": ""}}
+ERRORS: dict[str, tuple[Any, int | None]] = {
+    "OpenRouter's": ({"choices": [{**CHOICE, "finish_reason": "error"}], "error": {"code": 502, "message": "broke"}}, 502),
+    "in a choice": ({"choices": [{**CHOICE, "finish_reason": "error", "error": {"code": 502, "message": "broke"}}]}, 502),
+    "vLLM's": ({"object": "error", "message": "broke", "type": "BadRequestError", "code": 400}, 400),
+    "Mistral's": ({"object": "error", "message": "broke", "type": "rate_limited", "code": "1300"}, 429),
+    "Google's": ({"error": {"message": "broke", "status": "UNAVAILABLE"}}, 503),
+    "FastAPI's": ({"detail": "broke"}, None),
+    "FastAPI's list": ({"detail": [{"msg": "broke", "type": "value_error"}]}, None),
+    "a text": ({"error": "broke"}, None),
+    "TGI's": ({"error": "broke", "error_type": "overloaded"}, None),
+    "of a server behind": (
+        {"error": {"message": "Provider returned error", "code": 400, "metadata": {"raw": '{"error":{"message":"broke"}}'}}},
+        400,
+    ),
+}
+
+
+def test_an_error_keeps_its_words_wherever_it_stands(subtests: pytest.Subtests) -> None:
+    for name, (sent, status) in ERRORS.items():
+        with subtests.test(name):
+            with pytest.raises(Refused) as refused:
+                read(chunk(content="So"), sent)
+            details = refused.value.details
+            assert details.message.endswith("broke")
+            found = failure(Refusal("compatible", "m", details.status, details.name, details.message))
+            assert found.status == status and found.transient is (status != 400)
+
+
+def test_a_reply_that_the_server_could_not_finish_is_no_reply() -> None:
+    for finish, status in {"error": None, "insufficient_system_resource": 503}.items():
+        with pytest.raises(Refused) as refused:
+            read(chunk(content="So"), chunk(finish))
+        assert failure(Refusal("compatible", "m", None, refused.value.details.name, "")).status == status
+
+
+COUNTS = {"prompt_tokens": 100, "completion_tokens": 10}
+USAGES: dict[str, tuple[list[Any], Usage]] = {
+    "alone": ([chunk("stop"), {"choices": [], "usage": COUNTS}], Usage(100, 10)),
+    "Kimi's": (
+        [{"choices": [{"index": 0, "delta": {}, "finish_reason": "stop", "usage": {**COUNTS, "cached_tokens": 80}}]}],
+        Usage(100, 10, 80),
+    ),
+    "Groq's": ([chunk("stop"), {"choices": [], "x_groq": {"usage": COUNTS}}], Usage(100, 10)),
+    "Groq's in the last chunk": ([{**chunk("stop"), "x_groq": {"usage": COUNTS}}], Usage(100, 10)),
+    "growing": (
+        [{**chunk(content="a"), "usage": {**COUNTS, "completion_tokens": 1}}, {**chunk("stop"), "usage": COUNTS}],
+        Usage(100, 10),
+    ),
+    "nothing at the end": (
+        [{**chunk(content="a"), "usage": COUNTS}, {**chunk("stop"), "usage": {"prompt_tokens": 0, "completion_tokens": 0}}],
+        Usage(100, 10),
+    ),
+    "DeepSeek's cache": ([{**chunk("stop"), "usage": {**COUNTS, "prompt_cache_hit_tokens": 80}}], Usage(100, 10, 80)),
+    "LiteLLM's cache": ([{**chunk("stop"), "usage": {**COUNTS, "cache_read_input_tokens": 80}}], Usage(100, 10, 80)),
+    "with a point": ([{**chunk("stop"), "usage": {"prompt_tokens": 100.0, "completion_tokens": 10.0}}], Usage(100, 10)),
+}
+
+
+def test_usage_counts_wherever_it_stands(subtests: pytest.Subtests) -> None:
+    for name, (chunks, usage) in USAGES.items():
+        with subtests.test(name):
+            assert read(*chunks)[1].usage == usage
+
+
+# Cuttings and faults
+
+
+WHOLE = {
+    "id": "c1",
+    "model": "m",
+    "choices": [
+        {
+            "index": 0,
+            "finish_reason": "tool_calls",
+            "message": {
+                "content": "<think>\nLet me <add> these.</think>\n\nI add: 1 < 2.",
+                "tool_calls": [
+                    fragment(None, "a", "add", '{"a": 1, "text": "} {\\"x\\": [1]}"}'),
+                    fragment(None, "b", "now", "{}"),
+                    fragment(None, "c", "add", '{"a": {"b": "ö\\n"}}'),
+                ],
+            },
+        }
+    ],
+    "usage": COUNTS,
+}
+
+
+def cut(draw: random.Random, text: str) -> list[str]:
+    """The text in random pieces."""
+    cuts = sorted(draw.randrange(len(text) + 1) for _ in range(draw.randrange(6)))
+    return [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+
+
+def cuttings(draw: random.Random) -> Iterator[Any]:
+    """The chunks of `WHOLE`, cut at random: calls come one after the other or in turn, and are marked in one of four ways."""
+    message = WHOLE["choices"][0]["message"]  # type: ignore[index]
+    yield from (chunk(content=piece) for piece in cut(draw, message["content"]))
+    marks = draw.choice(["index", "index and id", "id", "id once"])
+    streams: list[list[Any]] = []
+    for number, call in enumerate(message["tool_calls"]):
+        function, index = call["function"], number if "index" in marks else None
+        first, *rest = cut(draw, function["arguments"])
+        again = None if marks in ("index", "id once") else call["id"]
+        more = [fragment(index, again, None, piece) for piece in rest]
+        streams.append([fragment(index, call["id"], function["name"], first), *more])
+    if marks == "id once":  # then calls cannot overlap
+        order = [number for number, stream in enumerate(streams) for _ in stream]
+    else:
+        rest_of = [number for number, stream in enumerate(streams) for _ in stream[1:]]
+        draw.shuffle(rest_of)
+        order = [0, 1, 2, *rest_of]
+    parts = [streams[number].pop(0) for number in order]
+    while parts:
+        together = draw.randrange(1, 4)
+        yield chunk(tool_calls=parts[:together])
+        parts = parts[together:]
+    yield {**chunk("tool_calls"), "model": "m"}
+    yield {"choices": [], "usage": COUNTS}
+
+
+def test_a_reply_is_the_same_however_it_was_cut() -> None:
+    draw = random.Random(51)
+    _, expected = read(*as_stream(WHOLE), tags=True)
+    assert [call.id for call in expected.message.calls] == ["a", "b", "c"] and expected.message.text == "I add: 1 < 2."
+    for _ in range(size(1_000, nightly=20_000)):
+        chunks = list(cuttings(draw))
+        deltas, one = read(*chunks, tags=True)
+        assert (one.message, one.usage, one.stop_reason) == (expected.message, expected.usage, "tool_calls"), chunks
+        assert "".join(delta.text for delta in deltas if isinstance(delta, TextDelta)) == expected.message.text
+
+
+EVENTS = [
+    b"data: " + json.dumps(one, ensure_ascii=False).encode() + b"\n\n"
+    for one in (
+        chunk(content="Hö"),
+        *calls(fragment(0, "a", "add", '{"a":'), fragment(0, None, None, "1}")),
+        chunk("tool_calls"),
+        {"choices": [], "usage": COUNTS},
+    )
+]
+STREAM = b"".join(EVENTS)
+END = len(b"".join(EVENTS[:-1]))
+"""Bytes after which the reply has ended; its usage follows."""
+
+
+class Broken(httpx2.AsyncByteStream):
+    """The first bytes of a stream; then the connection breaks, or closes in order."""
+
+    def __init__(self, data: bytes, *, breaks: bool) -> None:
+        self._data, self._breaks = data, breaks
+
+    async def __aiter__(self) -> AsyncGenerator[bytes]:
+        yield self._data
+        if self._breaks:
+            raise httpx2.RemoteProtocolError("peer closed connection")
+
+
+@pytest.mark.parametrize("breaks", [True, False])
+def test_a_stream_cut_at_any_byte_is_the_whole_reply_or_an_error_that_is_tried_again(
+    breaks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends: list[int] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        stream = Broken(STREAM[: ends[-1]], breaks=breaks)
+        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, stream=stream)
+
+    settings = {"transport": httpx2.MockTransport(answer)}
+    monkeypatch.setattr("agentnb.models.providers.openai.http_settings", lambda url: settings)
+
+    async def ask_all() -> None:
+        model = quick("compatible:m?url=http://127.0.0.1:9/v1", NEVER)
+        for end in range(0, len(STREAM) + 1, size(5, nightly=1)):
+            ends.append(end)
+            if end < END:
+                with pytest.raises((ProviderTrouble, BrokenReply)):
+                    await items_of(model)
+            else:
+                one = (await items_of(model))[-1]
+                assert one.message == Message("assistant", (Text("Hö"), ToolCall("add", {"a": 1}, "a"))), end
+
+    asyncio.run(ask_all())
+
+
+def test_a_message_that_came_whole_needs_no_reason_of_its_end() -> None:
+    message = {"role": "assistant", "content": "So"}
+    for choice in ({"message": message}, {"message": message, "finish_reason": None}):
+        assert read(*as_stream({"choices": [choice]}))[1].stop_reason == "stop"
+    with pytest.raises(CutOff):
+        read(*as_stream({"choices": [{"message": {"role": "assistant", "content": None}}]}))
+
+
+def test_a_reply_that_ends_while_its_stream_stays_open_is_waited_for_no_longer() -> None:
+    async def chunks() -> AsyncGenerator[Any]:
+        yield chunk("stop", content="So")
+        yield {"choices": [], "usage": COUNTS}
+        await asyncio.Event().wait()
+
+    clock, reading = Clock(), ChatReading(own="compatible")
+
+    async def listen() -> None:
+        async with aclosing(until_idle(chunks(), 600, lambda: reading.ended)) as heard:
+            async for one in heard:
+                list(reading.take(one))
+
+    with pytest.raises(IdleTimeout):
+        run_at_once(clock, listen())
+    assert clock.now - Clock().now == AFTER_THE_END and reading.reply().usage == Usage(100, 10)
+
+
+def test_a_stream_without_an_event_is_read_as_the_json_that_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[bytes] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        stream = Broken(sent[-1], breaks=False)
+        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, stream=stream)
+
+    settings = {"transport": httpx2.MockTransport(answer), "event_hooks": {"response": [bound]}}
+    monkeypatch.setattr("agentnb.models.providers.openai.http_settings", lambda url: settings)
+
+    async def ask(body: bytes) -> Any:
+        sent.append(body)
+        return (await items_of(quick("compatible:m?url=http://127.0.0.1:9/v1", NEVER)))[-1]
+
+    whole = {"choices": [{"message": {"content": "So"}, "finish_reason": "stop"}], "usage": COUNTS}
+    assert asyncio.run(ask(json.dumps(whole).encode())).message.text == "So"
+    with pytest.raises(ProviderTrouble, match="slots are busy"):
+        asyncio.run(ask(b'error: {"code": 503, "message": "all slots are busy"}\n\n'))
+    with pytest.raises(ProviderTrouble, match="ended before the reply did"):
+        asyncio.run(ask(b": alive\n\n: alive\n\n"))

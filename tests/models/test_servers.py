@@ -1,0 +1,238 @@
+"""Servers by name: each one's particular wire is kept to, or learnt from its first refusal."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from agentnb import Agent, History, Run, settings
+from agentnb.core.messages import Text, Thinking, ToolCall
+from agentnb.errors import RequestRefused, SettingsError, UnknownModel
+from agentnb.models import make_model, traits
+from agentnb.models.options import Options
+from agentnb.models.registry import REMOTE, endpoint_of
+from agentnb.testing import LoopbackServer, Status
+
+LIKE = sorted(name for name, row in settings.SERVERS.items() if row["wire"] == "chat" and name not in ("openai", "compatible"))
+SCRIPT = [[Thinking("I should add."), ToolCall("add", {"a": 1, "b": 2})], [Thinking("Said."), Text("Three.")]]
+
+
+@pytest.fixture(autouse=True)
+def nothing_learnt(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(traits, "_learned", {})
+    return
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def run_at(server: LoopbackServer, provider: str = "", **options: Any) -> Run:
+    """A run with a tool and a reminder behind its result."""
+    return Agent(server.model(provider, **options), tools=[add]).run_sync("What is 1 + 2?")
+
+
+def bodies(server: LoopbackServer) -> list[dict[str, Any]]:
+    return [one.body for one in server.requests if one.answered == 200]
+
+
+def test_each_server_takes_what_is_sent_under_its_name(subtests: pytest.Subtests) -> None:
+    for name in LIKE:
+        for stream in ("yes", "no"):
+            with subtests.test(name, stream=stream), LoopbackServer(SCRIPT, like=name) as server:
+                run = run_at(server, max_tokens=50, stream=stream)
+                assert (run.status, run.text, server.problems, run.warnings) == ("completed", "Three.", [], ())
+                assert [part.text.strip() for part in run.rounds[0].reply.parts if isinstance(part, Thinking)] == [
+                    "I should add."
+                ]
+                assert any("reminder" in json.dumps(message) for message in bodies(server)[1]["messages"])
+                assert run.usage.input and run.usage.output
+
+
+def test_a_refused_form_is_sent_again_in_the_other_and_remembered(subtests: pytest.Subtests) -> None:
+    for name in LIKE:
+        with subtests.test(name), LoopbackServer(SCRIPT, like=name, repeat=True) as server:
+            first = run_at(server, "compatible", max_tokens=50)
+            refused = len(server.problems)
+            assert first.status == "completed" and len(first.warnings) == refused <= 3
+            second = run_at(server, "compatible", max_tokens=50)
+            assert second.status == "completed" and (len(server.problems), second.warnings) == (refused, ())
+
+
+def test_a_refusal_is_in_the_log_with_the_option_that_avoids_it() -> None:
+    with LoopbackServer([SCRIPT[0][1], "Three."], like="mistral") as server:
+        run = run_at(server, "compatible", stream_options="no")
+        assert [problem.endswith("after role 'tool'") for problem in server.problems] == [True]
+        (warning,) = run.warnings
+        assert "alternating=yes" in str(warning) and server.url in str(warning)
+        assert not run.rounds[1].retries
+
+
+def test_a_form_that_the_person_chose_is_not_changed() -> None:
+    with LoopbackServer([SCRIPT[0][1], "Never."], like="mistral") as server:
+        run = run_at(server, "compatible", stream_options="no", alternating="no")
+        assert run.status == "failed" and run.error.type == "RequestRefused" and len(server.problems) == 1
+
+
+def test_the_thinking_that_a_person_has_sent_back_is_not_changed() -> None:
+    with LoopbackServer(SCRIPT, like="groq") as server:
+        run = run_at(server, "compatible", echo="yes", length_limit="max_completion_tokens")
+        assert run.status == "failed" and len(server.problems) == 1
+
+
+def test_runs_that_share_a_model_learn_at_once() -> None:
+    def line(body: dict[str, Any]) -> Any:
+        return "Three." if any(message["role"] == "tool" for message in body["messages"]) else SCRIPT[0][1]
+
+    async def both(model: Any) -> list[Run]:
+        agent = Agent(model, tools=[add])
+        return await asyncio.gather(*(agent.run("What is 1 + 2?") for _ in range(8)))
+
+    with LoopbackServer(line, like="mistral") as server:
+        runs = asyncio.run(both(make_model(server.model("compatible", stream_options="no"))))
+        assert {run.status for run in runs} == {"completed"} and len(server.problems) <= 8
+
+
+def test_a_trait_is_tried_once_where_the_refusal_stays() -> None:
+    refusal = Status(400, "Unexpected role 'user' after role 'tool'")
+    with LoopbackServer([SCRIPT[0], refusal, refusal, "Never."], minimal=True) as server:
+        run = run_at(server, "compatible")
+        assert run.status == "failed" and len(server.requests) == 3
+
+
+def test_each_words_of_a_refusal_name_their_trait(subtests: pytest.Subtests) -> None:
+    for words, named in {
+        "Unexpected role 'user' after role 'tool'": ("alternating", True),
+        "Conversation roles must alternate user/assistant/user/assistant/...": ("alternating", True),
+        "After the optional system message, conversation roles must alternate user and assistant roles": ("alternating", True),
+        "Tool call id was call_1 but must be a-z, A-Z, 0-9, with a length of 9.": ("short_ids", True),
+        "System role not supported": ("system", "user"),
+        "Developer instruction is not enabled for models/gemma-3-27b-it": ("system", "user"),
+        "The `reasoning_content` in the thinking mode must be passed back to the API.": ("returned", "always"),
+        "Missing `reasoning_content` field in the assistant message": ("returned", "always"),
+        "Gemini models require OpenRouter reasoning details to be preserved in each request.": ("returned", "always"),
+        "'messages.2' : for 'role:assistant' property 'reasoning_content' is unsupported": ("returned", "never"),
+        "{'detail': [{'type': 'extra_forbidden', 'loc': ['body', 'messages', 2, 'assistant', 'reasoning_content']}]}": (
+            "returned",
+            "never",
+        ),
+        "{'loc': ['body', 'stream_options'], 'msg': 'Extra inputs are not permitted'}": ("stream_options", False),
+        "Unknown parameter: 'parallel_tool_calls'.": ("parallel", False),
+        "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.": (
+            "length_limit",
+            "max_completion_tokens",
+        ),
+        "Unrecognized request argument supplied: max_completion_tokens": ("length_limit", "max_tokens"),
+        "This model's maximum context length is 4096 tokens": None,
+        "reasoning_effort: invalid value": None,
+        "registry.ollama.ai/library/gemma3:4b does not support tools": None,
+        "max_tokens is too large: 100000": None,
+    }.items():
+        with subtests.test(words):
+            assert traits.named_in(words) == named
+
+
+def test_fields_of_thinking_go_back_to_their_server_and_model_only() -> None:
+    with LoopbackServer([*SCRIPT, "So."], like="deepseek") as server, LoopbackServer(["So."], like="deepseek") as other:
+        run = run_at(server)
+        assert [message.get("reasoning_content") for message in bodies(server)[1]["messages"]][2] == "I should add."
+        for model in (server.model().replace("loopback", "another"), other.model()):
+            assert Agent(model, tools=[add]).run_sync("On", continue_from=run).status == "completed"
+        assert "I should add." not in json.dumps([server.requests[-1].body, other.requests[-1].body])
+
+
+def test_a_compaction_keeps_fields_of_thinking_beside_open_calls() -> None:
+    def line(body: dict[str, Any]) -> Any:
+        return [Thinking("I should add."), ToolCall("add", {"a": 1, "b": 2})] if "tools" in body else "They added."
+
+    with LoopbackServer(line, like="deepseek") as server:
+        history = History(compact_above=6, keep_recent=2)
+        run = Agent(server.model(), tools=[add], history=history, max_rounds=8, guidance="off").run_sync("Add often.")
+        assert sum(len(one.compactions) for one in run.rounds) >= 2 and server.problems == []
+        last = next(one.body for one in reversed(server.requests) if "tools" in one.body)
+        assert "Conversation Summary" in json.dumps(last)
+        called = [message for message in last["messages"] if message.get("tool_calls")]
+        assert called and all(message["reasoning_content"] == "I should add." for message in called)
+
+
+def test_pieces_of_a_detail_of_thinking_are_joined() -> None:
+    with LoopbackServer(SCRIPT, like="openrouter") as server:
+        run_at(server)
+        (kept,) = [message["reasoning_details"] for message in bodies(server)[1]["messages"] if "reasoning_details" in message]
+        assert kept == [{"type": "reasoning.text", "text": "I should add.", "format": "unknown", "index": 0}]
+
+
+def test_a_message_after_a_stopped_call_follows_one_of_the_assistant() -> None:
+    async def wait() -> str:
+        """Wait."""
+        await asyncio.sleep(60)
+        return "x"
+
+    with LoopbackServer([ToolCall("wait"), "Yes."], like="mistral") as server:
+        agent = Agent(server.model(), tools=[wait], guidance="off", todos=False)
+        stopped = Agent(server.model(), tools=[wait], guidance="off", todos=False, max_seconds=0.5).run_sync("Go")
+        again = agent.run_sync("And now?", continue_from=stopped)
+        assert again.text == "Yes." and server.problems == []
+        roles = [message["role"] for message in bodies(server)[1]["messages"]]
+        assert roles == ["system", "user", "assistant", "tool", "assistant", "user"]
+
+
+def test_calls_of_another_server_get_ids_that_mistral_takes() -> None:
+    with LoopbackServer(SCRIPT) as first, LoopbackServer(["So.", "So."], like="mistral") as server:
+        run = run_at(first, "openai")
+        for provider in ("mistral", "compatible"):
+            again = Agent(server.model(provider), tools=[add]).run_sync("On", continue_from=run)
+            assert again.status == "completed"
+        assert server.requests[0].problems == ()
+
+
+def test_tags_around_thinking_stay_in_the_text_only_if_asked() -> None:
+    with LoopbackServer(["<think>\nHm.\n</think>\n\nSo."] * 2, minimal=True) as server:
+        assert run_at(server, "compatible").text == "So."
+        assert run_at(server, "compatible", think_tags="no").text.startswith("<think>")
+
+
+def test_a_system_prompt_can_begin_the_first_message() -> None:
+    with LoopbackServer(["Yes."], minimal=True) as server:
+        Agent(server.model("compatible", system="user"), system="Be brief.", guidance="off", todos=False).run_sync("Hello")
+        (message,) = server.requests[0].body["messages"]
+        assert message["role"] == "user" and message["content"].startswith("Be brief.") and message["content"].endswith("Hello")
+
+
+def test_no_tools_are_sent_where_the_template_takes_none() -> None:
+    with LoopbackServer(["Yes."], minimal=True) as server:
+        assert run_at(server, "compatible", tools="no").text == "Yes."
+        assert "tools" not in server.requests[0].body
+
+
+def test_a_model_that_takes_no_tools_is_called_so() -> None:
+    with LoopbackServer([Status(400, "registry.ollama.ai/library/gemma3:4b does not support tools")], like="ollama") as server:
+        with pytest.raises(RequestRefused, match=r"takes no tools"):
+            run_at(server)
+
+
+def test_retries_can_be_limited(subtests: pytest.Subtests) -> None:
+    for status in (429, 503):
+        with subtests.test(status), LoopbackServer([Status(status)] * 2) as server:
+            with pytest.raises(Exception, match=str(status)):
+                run_at(server, "openai", retries=0)
+            assert len(server.requests) == 1
+
+
+def test_the_address_of_azure_comes_from_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "a-key-of-azure-0123456789")
+    with pytest.raises(SettingsError, match="AZURE_OPENAI_ENDPOINT"):
+        make_model("azure:gpt")
+    for said in ("https://mine.openai.azure.com", "https://mine.openai.azure.com/openai/v1/"):
+        monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", said)
+        assert endpoint_of(REMOTE["azure"], Options(), by_person=True).url == "https://mine.openai.azure.com/openai/v1"
+
+
+def test_a_name_that_cannot_be_used_says_why_and_what_can() -> None:
+    with pytest.raises(UnknownModel, match=r"its own clients only.*github:openai/NAME"):
+        make_model("copilot:gpt-5")
