@@ -60,7 +60,7 @@ def test_each_problem_is_refused_with_what_to_do(subtests: pytest.Subtests, snap
         "a template's column that later rows lack": Experiment(
             columns(tone="Kindly"), {"a": {"prompt": "{{tone}}: {{\tprompt }}"}}, models=[CHATTY]
         ),
-        "a check that never returns": small(2, checks=[endless], check_seconds=0.01),
+        "a check that never returns": small(2, checks=[endless], check_seconds=0.25),
         "five thousand rows without an id": Experiment(pd.DataFrame({"prompt": ["Go"] * 5_000}), {"a": "off"}, models=[CHATTY]),
         "a path for tasks": Experiment("runs", {"a": "off"}, models=[CHATTY]),
         "a task function that fails": Experiment([lambda seed: {}[seed]], {"a": "off"}, models=[CHATTY]),
