@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agentnb.display.texts.labels import counted
 from agentnb.experiments.pilot import Pilot
 from agentnb.experiments.planning.checks import Check
 from agentnb.experiments.planning.tasks import ExperimentTask
@@ -95,13 +96,19 @@ def effect_told(design: Design) -> str:
     return f"{least}{design.minimum_effect:.2g} with a power of 80 %"
 
 
-def cluster_problems(tasks: Sequence[ExperimentTask], variants: int) -> list[str]:
-    """Return the problem of an experiment whose clusters are too few for the comparison that it is made for."""
-    clusters = len(_sizes(tasks))
-    if variants < 2 or clusters >= MIN_TASKS or not any(task.cluster for task in tasks):
+def size_problems(tasks: Sequence[ExperimentTask], variants: int, *, is_planned: bool = False) -> list[str]:
+    """Return the problem of an experiment with too few tasks for the comparison that it is made for.
+
+    Tasks in too few clusters are always one; a few that belong to none only where a comparison is planned: they may be tried.
+    """
+    clusters, is_clustered = len(_sizes(tasks)), any(task.cluster for task in tasks)
+    if variants < 2 or clusters >= MIN_TASKS or not (is_clustered or is_planned):
         return []
+    needed = f"a comparison needs {MIN_TASKS}"
+    if not is_clustered:
+        return [f"{counted(clusters, 'task')}: {needed}. Add tasks, or run these without a comparison"]
     return [
-        f"{len(tasks)} tasks are in {clusters} clusters, and a comparison needs {MIN_TASKS}: the tasks of a cluster count once."
+        f"{counted(len(tasks), 'task')} in {counted(clusters, 'cluster')}: {needed}, as the tasks of a cluster count once."
         " Add tasks of other clusters, or leave out the column cluster if the tasks have nothing in common"
     ]
 
