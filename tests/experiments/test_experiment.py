@@ -304,6 +304,8 @@ def test_looks_at_the_logs_before_the_end_are_noted(tmp_path: Path, subtests: py
         "the table of runs": lambda: tables.runs(folder),
         "a kept table": lambda: (tables.rounds(folder, cache=True), tables.rounds(folder, cache=True)),
         "a store": lambda: tables.usage(Store(folder)),
+        "a run of a store": lambda: Store(folder).load(part.rows[0].run_id),
+        "the list of a store": lambda: Store(folder).summaries(),
         "a log": lambda: tables.rounds(next(folder.glob("*.jsonl"))),
         "folders around it": lambda: load_traces(tmp_path),
         "a run of the results": lambda: part.run(part.rows[0].run_id),
