@@ -365,6 +365,15 @@ def test_look_while_it_runs_is_noted(tmp_path: Path) -> None:
     assert results.notes == ("looked at after 1 of 4 runs",) and not results.is_covered
 
 
+def test_experiment_that_goes_on_reads_its_own_logs_without_a_look(tmp_path: Path) -> None:
+    experiment = small(2, folder=tmp_path / "exp", places=1)
+    experiment.run_sync(show=False)
+    path = tmp_path / "exp" / "experiment.rows"
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+    whole = experiment.run_sync(show=False)
+    assert len(whole.rows) == 4 and whole.notes == ()
+
+
 def _leave_out(folder: Path, count: int) -> None:
     """Take the last rows out of the folder, as if the process had died before."""
     path = folder / "experiment.rows"
