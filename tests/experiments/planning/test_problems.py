@@ -132,5 +132,6 @@ def test_columns_are_filled_in_whatever_the_blanks_and_other_braces_stay() -> No
     assert [fill_in(text, row) for text in spellings] == ["Kiel"] * len(spellings)
     assert fill_in("{{home city}} {{text}} {{a.b}}", row) == "Bonn {{ city }} dot"
     assert fill_in("{{ user.name }} {{}} {{#if x}} { city }", row) == "{{ user.name }} {{}} {{#if x}} { city }"
-    with pytest.raises(SettingsError, match=r"names \{\{ cities \}\}"):
-        fill_in("{{cities}}", row)
+    for lacking in (row, {"cities": None}, {"cities": float("nan")}):
+        with pytest.raises(SettingsError, match=r"names \{\{ cities \}\}"):
+            fill_in("{{cities}}", lacking)
