@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agentnb.display.texts.labels import counted
 from agentnb.experiments.pilot import Pilot
 from agentnb.experiments.planning.checks import Check
 from agentnb.experiments.planning.tasks import ExperimentTask
@@ -14,6 +15,8 @@ from agentnb.experiments.statistics.tasks import MIN_TASKS
 
 PASS_RATES = (0.05, 0.25, 0.5)
 """Pass rates between which minimum effects lie; a rate and its opposite have the same."""
+RUN_A_PILOT = "A pilot estimates what is unknown: await exp.pilot(5)"
+DRAWS = "their draws differ between variants"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +47,12 @@ class Design:
     """Minimum effect at the best pass rate, where none is known."""
 
     def __repr__(self) -> str:
-        models = f" x {len(self.models)} models" if len(self.models) > 1 else ""
-        repeats = f" x {self.repeats} repeats" if self.repeats > 1 else ""
         cost = "unknown" if self.cost is None else f"${self.cost:.4g}"
         seconds = "unknown" if self.seconds is None else f"{self.seconds:.3g} s"
-        clusters = f" in {self.clusters} clusters" if self.clusters < self.tasks else ""
-        shape = f"{self.tasks} tasks{clusters} x {len(self.variants)} variants{models}{repeats} = {self.cells:,} runs"
-        lines = [shape, f"Cost: {cost}. Time: {seconds}.", self._effect()]
-        if None in (self.cost, self.seconds):
-            lines.append("A pilot estimates what is unknown: await exp.pilot(5)")
-        if self.unseeded:
-            lines.append(f"Without a seed: {', '.join(self.unseeded)}; their draws differ between variants")
-        return "\n".join(lines)
-
-    def _effect(self) -> str:
-        return f"Minimum detectable effect: {effect_told(self)} ({ground_told(self)})."
+        effect = f"Minimum detectable effect: {effect_told(self)} ({ground_told(self)})."
+        unseeded = [f"Without a seed: {', '.join(self.unseeded)}; {DRAWS}"] if self.unseeded else []
+        hint = [RUN_A_PILOT] if None in (self.cost, self.seconds) else []
+        return "\n".join([shape_told(self), f"Cost: {cost}. Time: {seconds}.", effect, *hint, *unseeded])
 
     @property
     def ground(self) -> str:
@@ -87,6 +81,15 @@ def ground_told(design: Design) -> str:
     return GROUNDS[design.ground] + (", tasks of a cluster no more alike than others" if is_clustered else "")
 
 
+def shape_told(design: Design) -> str:
+    """Return what there is of everything, and the runs that it makes."""
+    clusters = f" in {counted(design.clusters, 'cluster')}" if design.clusters < design.tasks else ""
+    parts = [counted(design.tasks, "task") + clusters, counted(len(design.variants), "variant")]
+    parts += [f"{len(design.models)} models"] if len(design.models) > 1 else []
+    parts += [f"{design.repeats} repeats"] if design.repeats > 1 else []
+    return f"{' x '.join(parts)} = {counted(design.cells, 'run')}"
+
+
 def effect_told(design: Design) -> str:
     """Return the minimum effect with its power, or ``unknown``; a range where no pass rate is known."""
     if design.minimum_effect is None:
@@ -95,13 +98,19 @@ def effect_told(design: Design) -> str:
     return f"{least}{design.minimum_effect:.2g} with a power of 80 %"
 
 
-def cluster_problems(tasks: Sequence[ExperimentTask], variants: int) -> list[str]:
-    """Return the problem of an experiment whose clusters are too few for the comparison that it is made for."""
-    clusters = len(_sizes(tasks))
-    if variants < 2 or clusters >= MIN_TASKS or not any(task.cluster for task in tasks):
+def size_problems(tasks: Sequence[ExperimentTask], variants: int, *, is_planned: bool = False) -> list[str]:
+    """Return the problem of an experiment with too few tasks for the comparison that it is made for.
+
+    Tasks in too few clusters are always one; a few that belong to none only where a comparison is planned: they may be tried.
+    """
+    clusters, is_clustered = len(_sizes(tasks)), any(task.cluster for task in tasks)
+    if variants < 2 or clusters >= MIN_TASKS or not (is_clustered or is_planned):
         return []
+    needed = f"a comparison needs {MIN_TASKS}"
+    if not is_clustered:
+        return [f"{counted(clusters, 'task')}: {needed}. Add tasks, or run these without a comparison"]
     return [
-        f"{len(tasks)} tasks are in {clusters} clusters, and a comparison needs {MIN_TASKS}: the tasks of a cluster count once."
+        f"{counted(len(tasks), 'task')} in {counted(clusters, 'cluster')}: {needed}, as the tasks of a cluster count once."
         " Add tasks of other clusters, or leave out the column cluster if the tasks have nothing in common"
     ]
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from agentnb.agent.agent import Agent
 from agentnb.display.texts.labels import counted
 from agentnb.errors import ExperimentProblems, SettingsError, StoreError
-from agentnb.experiments.design import Design, cluster_problems, design_of, expected_cost
+from agentnb.experiments.design import Design, design_of, expected_cost, size_problems
 from agentnb.experiments.pilot import Pilot, pilot_of
 from agentnb.experiments.planning.cells import Schedule, Seeds
 from agentnb.experiments.planning.checks import Check, read_checks
@@ -102,7 +102,7 @@ class Experiment:
         if not problems:
             problems += example_problems(self._read.checks, self._read.tasks, self.check_seconds)
             problems += check_models(self._read.variants, self._models, self.budget)
-            problems += cluster_problems(self._read.tasks, len(self._variant_names))
+            problems += size_problems(self._read.tasks, len(self._variant_names))
         if not problems and self._plan is not None and self._plan.hash != self._frozen_hash:
             problems.append(
                 f"The experiment has changed since {self._records!r} was begun: {_difference(self._plan.frozen, self._frozen)}."
@@ -114,12 +114,28 @@ class Experiment:
     def design(self, *, pass_rate: float | None = None) -> Design:
         """Return the cells, the cost and time to expect, and the minimum detectable effect. Runs nothing.
 
-        ``pass_rate``: the share of runs that pass, as you expect it, for an effect without a pilot.
+        ``pass_rate``: the share of runs that pass, as you expect it, for an effect without a pilot. Raises `ExperimentProblems`
+        with all that is wrong, such as too few tasks for a comparison.
         """
         if pass_rate is not None and not 0 < pass_rate < 1:
             raise SettingsError(f"pass_rate={pass_rate!r} is not a share of runs", "Give a number between 0 and 1, such as 0.6")
         self.check()
-        return self._design(pass_rate)
+        read = self._read
+        if problems := size_problems(read.tasks, len(self._variant_names), is_planned=True):
+            raise ExperimentProblems.of(problems)
+        return design_of(
+            tasks=read.tasks,
+            variants=self._variant_names,
+            models=tuple(map(name_of, self._models)),
+            repeats=self.repeats + sum(extra for _, extra in self._more),
+            cells=sum(map(len, self._schedules)),
+            primary=next((one for one in read.checks if one.name == read.primary), None),
+            places=self.places or (AT_A_TIME if self.executor == "kernel" else cores()),
+            is_free=self._is_free,
+            unseeded=self._unseeded,
+            pilot=self._pilot(),
+            pass_rate=pass_rate,
+        )
 
     async def pilot(self, n: int = 5, *, watch: ProgressWatcher | None = None, show: bool = True) -> Pilot:
         """Run ``n`` random tasks under all variants, two repeats each, and return what they say of variance, cost and time.
@@ -230,22 +246,6 @@ class Experiment:
     def id(self) -> str:
         """The name of the experiment: a hash of what is frozen."""
         return (self._original or self)._frozen_hash[:12]
-
-    def _design(self, pass_rate: float | None = None) -> Design:
-        read = self._read
-        return design_of(
-            tasks=read.tasks,
-            variants=self._variant_names,
-            models=tuple(map(name_of, self._models)),
-            repeats=self.repeats + sum(extra for _, extra in self._more),
-            cells=sum(map(len, self._schedules)),
-            primary=next((one for one in read.checks if one.name == read.primary), None),
-            places=self.places or (AT_A_TIME if self.executor == "kernel" else cores()),
-            is_free=self._is_free,
-            unseeded=self._unseeded,
-            pilot=self._pilot(),
-            pass_rate=pass_rate,
-        )
 
     def _pilot(self) -> Pilot | None:
         rows = self._pilot_rows()

@@ -8,7 +8,7 @@ from itertools import combinations
 from statistics import fmean
 
 from agentnb.experiments.results.rows import Row
-from agentnb.experiments.results.values import task_values
+from agentnb.experiments.results.values import cell_values, differences_of, values_by_task
 from agentnb.experiments.statistics.power import (
     Components,
     compute_task_deviation,
@@ -55,15 +55,11 @@ class Pilot:
 
 def pilot_of(primary: str, rows: Sequence[Row], variants: Sequence[str]) -> Pilot:
     """Return what the rows of a pilot say of the primary."""
-    arms = {name: [row for row in rows if row.variant == name] for name in variants}
-    found = [
-        components
-        for a, b in combinations(variants, 2)
-        if (components := estimate_components(*task_values(arms[a], arms[b], primary))) is not None
-    ]
-    alike = [
-        one for arm in arms.values() if (one := estimate_intraclass_correlation(task_values(arm, arm, primary)[0])) is not None
-    ]
+    arms = [[row for row in rows if row.variant == name] for name in variants]
+    pairs = combinations([cell_values(arm, primary) for arm in arms], 2)
+    found = [one for a, b in pairs if (one := estimate_components(differences_of(a, b))) is not None]
+    values_by_arm = [values_by_task(arm, primary) for arm in arms]
+    alike = [each for values in values_by_arm if (each := estimate_intraclass_correlation(values)) is not None]
     values = [value for row in rows if (value := row.value(primary)) is not None]
     passes = {*values} <= {0.0, 1.0} and values
     costs, seconds = [row.cost for row in rows], [row.seconds for row in rows if row.seconds is not None]

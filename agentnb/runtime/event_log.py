@@ -251,8 +251,8 @@ class EventLog:
                 self._seq += 1
                 self.run.apply(event)
                 self._untold = event
-            what, hint = f"The run log could not be written: {error}", ROOM if error.filename is None else LEFT_ALONE
-            raise StoreError(what, hint, run=self.run) from error
+            where, hint = ("", LEFT_ALONE) if error.filename else (f": {getattr(writer, 'path', 'a store of your own')}", ROOM)
+            raise StoreError(f"The run log could not be written: {error}{where}", hint, run=self.run) from error
         return event
 
 

@@ -25,6 +25,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError, TraceError, near
 from agentnb.store.before_images.images import folder_of_run
 from agentnb.store.bounds import MAX_HELD_BYTES, MAX_STREAMED_BYTES, check_log, checked_lines
+from agentnb.store.check_values import note_look
 from agentnb.store.folder_cache import stamp_of
 from agentnb.store.known_summaries import KnownSummaries
 from agentnb.store.labels import assessments_in
@@ -190,7 +191,11 @@ class Store:
         return found[0]
 
     def load(self, run_id: str) -> Run:
-        """Return the run with this id, or an unambiguous part of it. If its process died, its status is ``interrupted``."""
+        """Return the run with this id, or an unambiguous part of it. If its process died, its status is ``interrupted``.
+
+        In the folder of an experiment that is not done, this is a look.
+        """
+        note_look(self.folder)
         run = load_file(self.path(self.find(run_id)))
         run.set_labels(assessments_in(self.folder).get(run.id, ()))
         return run
@@ -227,8 +232,10 @@ class Store:
         """Yield the same as `summaries`, reading each file only when it is needed.
 
         The names of files that are not run logs are appended to ``left_out``. Where many logs are read, their summaries are
-        kept beside them, so that the next time only new and changed logs are.
+        kept beside them, so that the next time only new and changed logs are. In the folder of an experiment that is not done,
+        this is a look.
         """
+        note_look(self.folder)
         holders, known, ids = Holders(), KnownSummaries(self.folder), self.ids()
         labels = assessments_in(self.folder)
         try:

@@ -217,6 +217,11 @@ async def after_a_while(call: ToolCall, run: Any) -> bool:
 
 
 def test_waits_for_the_person_count_for_no_limit_of_the_turn_wherever_the_call_is_made(subtests: pytest.Subtests) -> None:
+    @tool(effects=["read"])
+    async def delete_row(n: int) -> str:  # not in a thread, for which the loop's time does not wait
+        """Deletes, whatever it says."""
+        return f"deleted {n}"
+
     def cleaner() -> Agent:
         return bare(ScriptedModel([CALLS[0], "Deleted."]), [delete_row], policy=SHORT, name="cleaner")
 

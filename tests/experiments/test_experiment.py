@@ -304,6 +304,8 @@ def test_looks_at_the_logs_before_the_end_are_noted(tmp_path: Path, subtests: py
         "the table of runs": lambda: tables.runs(folder),
         "a kept table": lambda: (tables.rounds(folder, cache=True), tables.rounds(folder, cache=True)),
         "a store": lambda: tables.usage(Store(folder)),
+        "a run of a store": lambda: Store(folder).load(part.rows[0].run_id),
+        "the list of a store": lambda: Store(folder).summaries(),
         "a log": lambda: tables.rounds(next(folder.glob("*.jsonl"))),
         "folders around it": lambda: load_traces(tmp_path),
         "a run of the results": lambda: part.run(part.rows[0].run_id),
@@ -337,7 +339,7 @@ def test_full_disk_ends_an_experiment_which_goes_on_when_there_is_room(tmp_path:
     experiment = small(4, folder=tmp_path / "exp", places=1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("agentnb.store.run_file.os.write", write_log)
-        with pytest.raises(StoreError, match="No space left on device"):
+        with pytest.raises(StoreError, match=rf"space left on device: {tmp_path}/exp/[\w-]+\.jsonl. .* the disk has room"):
             experiment.run_sync(show=False)
         assert len(experiment.results().rows) == 2
         full[0] = False
@@ -361,6 +363,15 @@ def test_look_while_it_runs_is_noted(tmp_path: Path) -> None:
 
     results = small(2, folder=tmp_path / "exp", places=1).run_sync(show=False, watch=look)
     assert results.notes == ("looked at after 1 of 4 runs",) and not results.is_covered
+
+
+def test_experiment_that_goes_on_reads_its_own_logs_without_a_look(tmp_path: Path) -> None:
+    experiment = small(2, folder=tmp_path / "exp", places=1)
+    experiment.run_sync(show=False)
+    path = tmp_path / "exp" / "experiment.rows"
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+    whole = experiment.run_sync(show=False)
+    assert len(whole.rows) == 4 and whole.notes == ()
 
 
 def _leave_out(folder: Path, count: int) -> None:

@@ -53,6 +53,13 @@ def test_clusters_that_are_too_few_for_a_comparison_are_refused_before_any_run(s
     assert not (tmp_path / "exp").exists() and clustered(30, 4, {"a": "off"}).design().clusters == 4
 
 
+def test_too_few_tasks_for_a_comparison_are_refused_in_a_design_and_may_be_run(snapshot: Snapshot) -> None:
+    with pytest.raises(ExperimentProblems, check=snapshot.worded):
+        small(5).design()
+    assert small(6).design().tasks == 6 and small(5, {"a": "off"}).design().tasks == 5
+    assert len(small(1).run_sync(show=False).rows) == 2
+
+
 def test_pass_rate_that_is_no_share_is_refused() -> None:
     with pytest.raises(SettingsError, match="is not a share of runs"):
         small(6).design(pass_rate=60)
@@ -65,7 +72,7 @@ def test_models_without_a_seed_are_named() -> None:
         async def stream(self, request: object) -> object:
             yield
 
-    assert small(2, models=[CHATTY, Own()]).design().unseeded == ("own:model",)
+    assert small(models=[CHATTY, Own()]).design().unseeded == ("own:model",)
 
 
 def test_pilot_estimates_what_the_design_lacked_and_stays_apart(tmp_path: Path) -> None:
@@ -89,12 +96,19 @@ def test_pilot_shows_no_means_of_variants() -> None:
 
 def test_more_repeats_lower_the_deviation_that_a_pilot_expects() -> None:
     pilot = asyncio.run(small(12, seeds="independent").pilot(12, show=False))
-    assert pilot.components is not None and pilot.components.within_a > 0
+    assert pilot.components is not None and pilot.components.within > 0
     assert pilot.deviation(4) < pilot.deviation(1)  # type: ignore[operator]
 
 
+def test_pilot_pairs_runs_that_share_a_seed() -> None:
+    for seeds, is_alike in (("shared", True), ("independent", False)):
+        experiment = small(8, {"a": "off", "b": "off"}, aa=True, seeds=seeds)
+        pilot = asyncio.run(experiment.pilot(8, show=False))
+        assert 0 < (pilot.pass_rate or 0.0) < 1 and (pilot.components == (0.0, 0.0)) is is_alike, seeds
+
+
 def test_design_runs_nothing(tmp_path: Path) -> None:
-    small(3, folder=tmp_path / "exp").design()
+    small(folder=tmp_path / "exp").design()
     assert not (tmp_path / "exp").exists()
 
 

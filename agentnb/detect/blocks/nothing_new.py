@@ -11,7 +11,7 @@ from agentnb.core.log.work_events import Severity
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import CallRecord, WorkflowRound, is_blocked
 from agentnb.detect.blocks.rounds import RoundDetector
-from agentnb.detect.blocks.signatures import Key, is_transient_failure, is_waiting, key_of, outcome, shown
+from agentnb.detect.blocks.signatures import Key, is_lost, is_transient_failure, is_waiting, key_of, outcome, shown
 from agentnb.detect.detector import Finding
 
 Signature = tuple[Key, int]
@@ -94,12 +94,9 @@ class NothingNew(RoundDetector):
     def _tell(self, record: CallRecord, rounds: tuple[int, int], times: int) -> tuple[Finding, ...]:
         severity: Severity = "nudge" if times == self.times else "block" if times == self.times + 1 else "stop"
         names = ", ".join(dict.fromkeys(sorted(key[0] for key, _ in self._stretch)))
-        if len(self._stretch) == 1:
-            sentence = f"The same call of {names} returned the same {times} times, and nothing new came in between"
-        else:
-            sentence = (
-                f"The same {len(self._stretch)} calls ({names}) returned the same {times} times, with nothing new between"
-            )
+        same = f"same call of {names}" if len(self._stretch) == 1 else f"same {len(self._stretch)} calls ({names})"
+        again = "came without a recorded result" if is_lost(record) else "returned the same"
+        sentence = f"The {same} {again} {times} times, and nothing new came in between"
         return self.found(*rounds, severity, sentence, shown(record.call))
 
     def _is_excused(self, record: CallRecord) -> bool:

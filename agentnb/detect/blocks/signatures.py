@@ -10,7 +10,7 @@ import msgspec
 from agentnb.core.messages import Text, ToolCall, ToolResult
 from agentnb.core.run.call_window import call_key
 from agentnb.core.run.facts import RunFacts
-from agentnb.core.run.rounds import CallRecord, WorkflowRound
+from agentnb.core.run.rounds import LOST, CallRecord, WorkflowRound
 
 Key = tuple[str, bytes]
 
@@ -62,6 +62,11 @@ def outcome(result: ToolResult | None) -> int:
     if len(parts) == 1 and type(parts[0]) is Text:
         return hash((parts[0].text, result.is_error))
     return hash((tuple([part.text if type(part) is Text else part.data for part in parts]), result.is_error))  # type: ignore[union-attr]
+
+
+def is_lost(record: CallRecord) -> bool:
+    """Return whether no trace has the result of the call."""
+    return record.result is not None and record.result.error_code == LOST
 
 
 def is_waiting(record: CallRecord) -> bool:

@@ -11,8 +11,9 @@ from agentnb.core.log.events import CommandReceived
 from agentnb.core.log.work_events import Severity
 from agentnb.core.messages import Thinking, ToolCall
 from agentnb.core.run.facts import RunFacts
-from agentnb.core.run.rounds import LOST, CallRecord, WorkflowRound
+from agentnb.core.run.rounds import WorkflowRound
 from agentnb.detect.blocks.rounds import RoundDetector, RowDetector, is_new_input
+from agentnb.detect.blocks.signatures import is_lost
 from agentnb.detect.detector import Finding
 from agentnb.detect.similarity import both_ends
 
@@ -76,7 +77,7 @@ class RepeatedText(RoundDetector):
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Compare a reply without calls, or with calls whose results no trace has, with the last ones of its author."""
-        if one.reply is None or not all(_is_lost(record) for record in one.records):
+        if one.reply is None or not all(is_lost(record) for record in one.records):
             return ()
         text = "\n".join([one.text, *[_written(record.call) for record in one.records]]).strip()
         if not text:
@@ -116,10 +117,6 @@ class RepeatedText(RoundDetector):
         if not fuzz.ratio(one.text, other.text, score_cutoff=self.alike):
             return False
         return not self.same_names or has_same_names(one.text, other.text)
-
-
-def _is_lost(record: CallRecord) -> bool:
-    return record.result is not None and record.result.error_code == LOST
 
 
 def _written(call: ToolCall) -> str:

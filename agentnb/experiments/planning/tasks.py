@@ -48,8 +48,7 @@ class ExperimentTask:
     def cluster(self) -> str:
         """The group of tasks that it belongs to; empty for the task alone."""
         group = self.row.get(CLUSTER)
-        is_missing = group is None or group == "" or (isinstance(group, float) and isnan(group))
-        return "" if is_missing else str(group)
+        return "" if _is_gap(group) else str(group)
 
     def row_for(self, seed: int) -> Mapping[str, Any]:
         """Return the columns of the task for this seed."""
@@ -85,7 +84,7 @@ def fill_in(template: str, row: Mapping[str, Any]) -> str:
 
     def value(match: re.Match[str]) -> str:
         name = match[1]
-        if name in row:
+        if not _is_gap(row.get(name)):
             return str(row[name])
         if not _NAME.fullmatch(name):
             return match.group()
@@ -133,7 +132,11 @@ def _items(source: Any, problems: list[str]) -> Iterable[Any]:
 def _without_gaps(row: Mapping[Any, Any]) -> dict[str, Any]:
     """Return a row of a data frame as plain values, without its missing ones."""
     plain = {str(name): value.item() if hasattr(value, "item") else value for name, value in row.items()}
-    return {name: value for name, value in plain.items() if not (value is None or (isinstance(value, float) and isnan(value)))}
+    return {name: value for name, value in plain.items() if not _is_gap(value)}
+
+
+def _is_gap(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and isnan(value))
 
 
 def _task(item: Any) -> ExperimentTask:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 from agentnb.detect.run import Run
+from agentnb.display.texts.labels import counted
 from agentnb.errors import SettingsError
 from agentnb.experiments.planning.checks import MEASURES
 from agentnb.experiments.results.folder import Records
@@ -54,7 +55,6 @@ SKEW = {
     False: "",
 }
 """What skewed differences, or too few to tell, mean for the interval."""
-_SAME_TASKS = "Pair runs of the same tasks"
 PASSES = (0.0, 1.0)
 """The values of an outcome that passes or fails, and their limits."""
 Found: TypeAlias = Difference | TooFewTasks
@@ -123,10 +123,9 @@ class Comparison:
     @cached_property
     def value_limits(self) -> tuple[float, float] | None:
         """Least and greatest value: 0 and 1 of passes, else those stated, or those seen; None if no value is known."""
-        seen = [cell.value for arm in self.cells for cell in arm if cell.value is not None]
-        if self.limits or not seen:
+        if self.limits or not self._seen:
             return self.limits
-        return PASSES if {*seen} <= {*PASSES} else (min(seen), max(seen))
+        return PASSES if self._seen <= {*PASSES} else (min(self._seen), max(self._seen))
 
     @cached_property
     def extremes(self) -> tuple[Found, Found] | None:
@@ -149,11 +148,11 @@ class Comparison:
         """Whether the missing values could turn the result, as a sentence; empty if none is missing."""
         if self.could_turn is None:
             return ""
-        values = "missing value" if self.missing_values == 1 else "missing values"
-        within = "" if self.limits or self.value_limits == PASSES else ", within the values seen"
+        values = counted(self.missing_values, "missing value")
+        within = "" if self.limits or self._seen <= {*PASSES} else ", within the values seen"
         if self.could_turn:
-            return f"{self.missing_values:,} {values} could turn it{within}"
-        return f"It holds whatever the {self.missing_values:,} {values} {'is' if self.missing_values == 1 else 'are'}{within}"
+            return f"{values} could turn it{within}"
+        return f"It holds whatever the {values} {'is' if self.missing_values == 1 else 'are'}{within}"
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -297,13 +296,19 @@ class Comparison:
     def missing(self) -> str:
         """Why there is no number; empty if there is one."""
         if isinstance(self.analysis, TooFewTasks):
-            told = f"{self.analysis.counted} are paired: {self.analysis.required} are needed for a number"
-            return f"{told}. {self.missing_values:,} values are missing" if self.missing_values else f"{told}. {_SAME_TASKS}"
+            advice = "Pair runs of the same tasks" if self.analysis.left_out else "Add tasks"
+            why = counted(self.missing_values, "missing value") if self.missing_values else advice
+            return f"{self.analysis.counted} paired: {self.analysis.required} are needed for a number. {why}"
         if self.is_identical:
             if self.also_differs:
                 return f"All runs said and did the same; they differ in {' and '.join(self.also_differs)}"
             return "All runs are identical: the variants did the same, or nothing in them acts on these tasks"
         return ""
+
+    @cached_property
+    def _seen(self) -> set[float]:
+        """The values that are known."""
+        return {cell.value for arm in self.cells for cell in arm if cell.value is not None}
 
     @cached_property
     def _pairs(self) -> list[tuple[CellValue, CellValue]]:

@@ -17,7 +17,7 @@ from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, SettingsError, StoreError
 from agentnb.experiments.planning.content import content_hash
 from agentnb.experiments.results.rows import Row
-from agentnb.store.check_values import COVER, ROWS, note_look
+from agentnb.store.check_values import COVER, ROWS
 from agentnb.store.run_file import try_lock
 from agentnb.store.store import Store
 
@@ -191,7 +191,6 @@ class ExperimentFolder:
 
     def run(self, run_id: str) -> Run:
         """Return a run from its log. Before the end of the experiment it is a look."""
-        note_look(self.path)
         return self.store.load(run_id)
 
     def put_aside(self, run_ids: Iterable[str], top_level: Container[str] = ()) -> None:

@@ -97,7 +97,7 @@ class Results:
         """Raise `SettingsError` while what tells variants apart is covered."""
         if self.is_covered:
             raise SettingsError(
-                f"The experiment is not done: {self.missing:,} runs are missing, and what tells variants apart is covered",
+                f"The experiment is not done ({counted(self.missing, 'run')} missing): what tells variants apart is covered",
                 "Run it to its end, or look all the same: exp.results(peek=True), which every result will name",
             )
 
@@ -110,14 +110,14 @@ class Results:
     def notes(self) -> tuple[str, ...]:
         """What every result names: deviations, looks before the end, and what happened to its runs."""
         raised = sum(bool(row.check_errors) for row in self._made)
-        first = next((f"{name}: {error}" for row in self._made for name, error in row.check_errors.items()), "")
+        first = next((f" ({name}: {error})" for row in self.rows for name, error in row.check_errors.items()), "")
         redone = {kind: sum(row.redone == kind for row in self._made) for kind in ("recovered", "again")}
         return (
             *[note.text for note in self.plan.notes if note.kind != PLANNED],
             *([f"{counted(self.missing, 'run')} missing"] if self.missing else []),
-            *([f"a check raised for {counted(raised, 'run')}: unknown values ({first})"] if raised else []),
+            *([f"a check raised for {counted(raised, 'run')}: unknown values{first}"] if raised else []),
             *notes_of_rows(self._made, () if self.is_covered else self.variants),
-            *[f"{count} runs that were cut off were {_DONE[kind]}" for kind, count in redone.items() if count],
+            *[f"{counted(count, 'run')} {_DONE[kind]} after being cut off" for kind, count in redone.items() if count],
             *([f"no seed: {', '.join(self.unseeded)}"] if self.unseeded else []),
             *([self._about_answers] if self.primary == answered.__name__ else []),
         )

@@ -150,12 +150,19 @@ def runs_by_unit(cells: Iterable[CellValue]) -> dict[tuple[str, str], list[float
     return dict(sorted(found.items()))
 
 
-def task_values(a: Iterable[Row], b: Iterable[Row], name: str) -> tuple[ByTask, ByTask]:
-    """Return the known values of a check or measure in two arms, by task, for all tasks that either has."""
-    found: dict[str, tuple[list[float], list[float]]] = {}
-    for arm, rows in enumerate((a, b)):
-        for row in rows:
-            of_task, value = found.setdefault(row.task, ([], [])), row.value(name)
-            if value is not None:
-                of_task[arm].append(value)
-    return [found[task][0] for task in sorted(found)], [found[task][1] for task in sorted(found)]
+def values_by_task(rows: Iterable[Row], name: str) -> ByTask:
+    """Return the known values of a check or measure by task."""
+    found: dict[str, list[float]] = {}
+    for row in rows:
+        if (value := row.value(name)) is not None:
+            found.setdefault(row.task, []).append(value)
+    return [*found.values()]
+
+
+def differences_of(a: Sequence[CellValue], b: Sequence[CellValue]) -> list[ByTask]:
+    """Return the differences of the pairs of runs, by task and model."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for one, other in pair_cells(a, b):
+        if one.value is not None and other.value is not None:
+            found.setdefault(one.task, {}).setdefault(one.model, []).append(one.value - other.value)
+    return [[*models.values()] for models in found.values()]

@@ -30,7 +30,7 @@ from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.questions.answerers import Approve
 from agentnb.runtime.runs.launch import new_run_id
 from agentnb.runtime.servers.servers import Servers
-from agentnb.store.store import Store
+from agentnb.store.store import Store, load_file
 
 CELL_TAG = "cell:"
 """Begins the tag that names the cell of a run."""
@@ -135,7 +135,7 @@ async def run_cell(
         error, kept = problem, getattr(problem, "run", None)
         run = kept if isinstance(kept, Run) else None
     if run is None and error is not None and store is not None and store.has(run_id):
-        run = store.load(run_id)
+        run = load_file(store.path(run_id))
     return CellRun(redact(await _row(run, error, work, columns, named)), run)
 
 
@@ -153,8 +153,7 @@ async def _run(work: Work, cell: Cell, columns: Mapping[str, Any], options: RunO
     if begun is not None and options.store is not None:
         store: Any = options.store
         if begun.is_over:
-            found: Run = store.load(begun.run_id)
-            return found
+            return load_file(store.path(begun.run_id))
         writer, run = store.reopen(begun.run_id)
         resumed = replace(options, run_id=None, tags=())
         return await variant.agent(model, cell.seed).resume_here(run, writer, resumed)

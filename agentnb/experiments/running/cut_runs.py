@@ -10,6 +10,7 @@ from agentnb.experiments.planning.tasks import ExperimentTask
 from agentnb.experiments.planning.variants import Variant
 from agentnb.experiments.results.folder import ExperimentFolder, Records
 from agentnb.experiments.running.cell_runs import CELL_TAG, Job, Resumable, Work
+from agentnb.store.store import load_file
 
 ENDED = ("completed", "limited", "stopped", "failed")
 """States of runs that have ended by themselves; a cancelled one was cut off by the end of the experiment."""
@@ -28,7 +29,7 @@ def cell_of(records: ExperimentFolder, run_id: str) -> str | None:
 
 def resumable_run(records: ExperimentFolder, work: Work, cell: Cell, run_id: str) -> Resumable | None:
     """Return the run of a cell that lacks its row only, or can go on; None if it is to be made anew: its log is put aside."""
-    run = records.store.load(run_id)
+    run = load_file(records.store.path(run_id))
     if run.status in ENDED:
         return Resumable(run_id, is_over=True)
     if run.status == "interrupted" and can_recover(run, work.tasks[cell.task], work.variants[cell.variant]):

@@ -33,7 +33,8 @@ class TooFewTasks(NamedTuple):
     @property
     def counted(self) -> str:
         """Number of what is too few, with its noun."""
-        return f"{len(self.sizes)} {'clusters of tasks' if self.tasks > len(self.sizes) else 'tasks'}"
+        count, of_tasks = len(self.sizes), self.tasks > len(self.sizes)
+        return f"{count} {'cluster' if of_tasks else 'task'}{'' if count == 1 else 's'}{' of tasks' if of_tasks else ''}"
 
 
 def compute_mean(values: Sequence[float]) -> float:

@@ -7,27 +7,30 @@ from collections.abc import Iterator
 
 from agentnb.display.markup import Html
 from agentnb.display.texts.labels import counted, first_line
-from agentnb.experiments.design import Design, effect_told, ground_told
+from agentnb.experiments.design import DRAWS, RUN_A_PILOT, Design, effect_told, ground_told, shape_told
 from agentnb.experiments.pilot import Pilot
 from agentnb.experiments.views.layout import facts_html, facts_text, hint_html, sentence_html, text_of, view_html
 from agentnb.experiments.views.numbers import UNKNOWN, money, time_told
 
 MAX_NAMES = 12
 NO_MEANS = "Means by variant are not shown: a plan made by them would be biased"
-RUN_A_PILOT = "A pilot estimates what is unknown: await exp.pilot(5)"
 
 
 def design_html(design: Design) -> Html:
     """Return what an experiment will do and cost, and what it can detect."""
     return view_html(
-        "Design", _about(design), sentence_html(_effect(design)), facts_html(_design_facts(design)), hint_html(_hint(design))
+        "Design",
+        shape_told(design),
+        sentence_html(_effect(design)),
+        facts_html(_design_facts(design)),
+        hint_html(_hint(design)),
     )
 
 
 def design_text(design: Design) -> str:
     """Return the same as lines of text."""
     hint = [_hint(design)] if _hint(design) else []
-    return text_of([f"Design · {_about(design)}", _effect(design), *facts_text(_design_facts(design)), *hint])
+    return text_of([f"Design · {shape_told(design)}", _effect(design), *facts_text(_design_facts(design)), *hint])
 
 
 def pilot_html(pilot: Pilot) -> Html:
@@ -38,14 +41,6 @@ def pilot_html(pilot: Pilot) -> Html:
 def pilot_text(pilot: Pilot) -> str:
     """Return the same as lines of text."""
     return text_of([f"Pilot · {_pilot_about(pilot)}", *facts_text(_pilot_facts(pilot)), NO_MEANS])
-
-
-def _about(design: Design) -> str:
-    clusters = f" in {counted(design.clusters, 'cluster')}" if design.clusters < design.tasks else ""
-    parts = [counted(design.tasks, "task") + clusters, counted(len(design.variants), "variant")]
-    parts += [f"{len(design.models)} models"] if len(design.models) > 1 else []
-    parts += [f"{design.repeats} repeats"] if design.repeats > 1 else []
-    return f"{' x '.join(parts)} = {counted(design.cells, 'run')}"
 
 
 def _effect(design: Design) -> str:
@@ -63,7 +58,7 @@ def _design_facts(design: Design) -> Iterator[tuple[str, str, str]]:
     yield "Cost", money(design.cost), "" if design.cost is None else "for all runs"
     yield "Time", time_told(design.seconds), "" if design.seconds is None else "by the pilot"
     if design.unseeded:
-        yield "Without a seed", _names(design.unseeded), "their draws differ between variants"
+        yield "Without a seed", _names(design.unseeded), DRAWS
 
 
 def _names(names: tuple[str, ...]) -> str:

@@ -40,7 +40,7 @@ def time_told(seconds: float | None) -> str:
 def estimate_told(estimate: Difference | Ratio | TooFewTasks) -> str:
     """Return an estimate with its limits and p value, or what is missing for one."""
     if isinstance(estimate, TooFewTasks):
-        return f"unknown: {estimate.counted} have a value in both, {estimate.required} are needed"
+        return f"unknown: {estimate.counted} with a value in both, {estimate.required} are needed"
     is_ratio = isinstance(estimate, Ratio)
     value = f"{_ratio(estimate.value)} times" if is_ratio else signed(estimate.value)
     if estimate.interval is None:

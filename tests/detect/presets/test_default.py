@@ -250,6 +250,15 @@ def test_a_call_whose_result_no_trace_has_is_compared_as_text() -> None:
         assert story.rules(RepeatedText) == rules
 
 
+def test_nothing_is_said_of_results_that_the_trace_lacks() -> None:
+    for code, told in (("lost", "came without a recorded result"), ("", "returned the same")):
+        story = Calls()
+        for _ in range(3):
+            story.round(ToolCall("python", {"code": "look()"}), error_code=code)
+        (found,) = story.found(NothingNew)
+        assert found.sentence == f"The same call of python {told} 3 times, and nothing new came in between"
+
+
 def test_repeats_count_together_within_as_many_replies_as_are_said() -> None:
     for within, rules in ((4, ["repeated_text"]), (3, [])):
         story = Calls().reply(SEARCH).reply(SEARCH).reply(OTHERS[0]).reply(OTHERS[1]).reply(SEARCH)

@@ -158,10 +158,25 @@ def test_missing_numbers_lie_within_the_stated_limits_or_those_seen() -> None:
     seen, stated = comparison(a, b), comparison(a, b, limits=(0.0, 100.0))
     assert seen.value_limits == (2.0, 5.0) and seen.robustness.endswith(", within the values seen")
     assert stated.value_limits == (0.0, 100.0) and not stated.robustness.endswith("seen")
+    scores = comparison({**TEN, "t0": [None], "t1": [0.5]}, NONE)
+    assert scores.value_limits == (0.0, 1.0) and scores.robustness.endswith(", within the values seen")
     low, high = stated.extremes or (None, None)
     assert isinstance(low, Difference) and isinstance(high, Difference) and high.value - low.value == pytest.approx(100 / 12)
     with pytest.raises(SettingsError, match="below the second"):
         compare(small(2).run_sync(show=False), "matrix", "off", limits=(1.0, 1.0))
+
+
+def test_too_few_pairs_are_told_with_what_would_make_more() -> None:
+    found = {
+        "1 task paired: 6 are needed for a number. Add tasks": ({"t": [1]}, {"t": [0]}),
+        "1 task paired: 6 are needed for a number. Pair runs of the same tasks": ({"t": [1], "u": [1]}, {"t": [0], "v": [1]}),
+        "2 tasks paired: 6 are needed for a number. 1 missing value": (
+            {"t": [1], "u": [1], "v": [1]},
+            {"t": [0], "u": [1], "v": [None]},
+        ),
+    }
+    for sentence, arms in found.items():
+        assert comparison(*arms).missing == sentence
 
 
 def test_shares_of_missing_values_that_differ_are_a_warning() -> None:

@@ -41,3 +41,10 @@ def test_runs_that_asked_in_vain_or_reached_a_limit_are_notes_by_variant_once_op
     covered = results_from(rows, missing=1, is_covered=True)
     assert results_from(rows).notes == snapshot("open") and covered.notes == snapshot("covered")
     assert "(a " not in repr(covered)
+
+
+def test_errors_of_checks_are_quoted_once_nothing_is_covered() -> None:
+    rows = [row("a", "t0", None, check_errors={"called": "KeyError: 'a'"}), row("b", "t0", True)]
+    told = "a check raised for 1 run: unknown values"
+    assert results_from(rows).notes == (f"{told} (called: KeyError: 'a')",)
+    assert results_from(rows, missing=1, is_covered=True).notes == ("1 run missing", told)

@@ -27,7 +27,7 @@ def test_variance_of_differences_is_the_sum_of_components(subtests: pytest.Subte
     for clustering in (0, 0.3, 0.7):
         for rank, others in {"same": ranks, "independent": rng.random(draws), "opposite": 1 - ranks}.items():
             a, b = draw_rates(ranks, 0.5, clustering), draw_rates(others, 0.7, clustering)
-            components = Components(float(np.var(a - b)), float(np.mean(a * (1 - a))), float(np.mean(b * (1 - b))))
+            components = Components(float(np.var(a - b)), float(np.mean(a * (1 - a) + b * (1 - b))))
             for repeats in (1, 3, 10):
                 with subtests.test(f"{rank} rank, clustering {clustering}, {repeats} repeats"):
                     drawn = (rng.binomial(repeats, a) - rng.binomial(repeats, b)) / repeats
@@ -40,22 +40,20 @@ def test_components_of_a_pilot_are_unbiased() -> None:
     rng = np.random.default_rng(SEED)
     estimates = []
     for _ in range(1_000):
-        shift = rng.normal(0, 0.6, (20, 1))
-        pilot = estimate_components((shift + rng.normal(0, 0.5, (20, 3))).tolist(), rng.normal(0, 0.3, (20, 2)).tolist())
+        shift, of_model = rng.normal(0, 0.6, (20, 1, 1)), rng.normal(0, 0.8, (20, 2, 1))
+        pilot = estimate_components((shift + of_model + rng.normal(0, 0.5, (20, 2, 3))).tolist())
         assert pilot is not None
         estimates.append(pilot)
-    assert np.mean(estimates, axis=0) == approx([0.36, 0.25, 0.09], rel=0.03)
+    assert np.mean(estimates, axis=0) == approx([0.36 + 0.64 / 2, 0.25], rel=0.03)
 
 
 def test_components_are_never_negative() -> None:
-    a, b = [[0.0, 1.0]] * 6, [[1.0, 0.0]] * 6
-    assert estimate_components(a, b) == (0.0, 0.5, 0.5)
+    assert estimate_components([[[0.0, 1.0]], [[1.0, 0.0]]] * 3) == (0.0, 0.5)
 
 
 def test_one_repeat_leaves_components_unknown() -> None:
-    assert estimate_components([[1.0]] * 9, [[0.0, 1.0]] * 9) is None
-    assert estimate_components([[0.0, 1.0]] * 9, [[1.0]] * 9) is None
-    assert estimate_components([[1.0, 0.0], [1.0]], [[0.0, 1.0], [1.0, 1.0]]) is None
+    assert estimate_components([[[1.0]]] * 9) is None
+    assert estimate_components([[[1.0, 0.0]], [[1.0]], [[1.0], [0.0]]]) is None
 
 
 def test_intraclass_correlation_equals_pingouin(subtests: pytest.Subtests) -> None:

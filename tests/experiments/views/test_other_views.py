@@ -21,7 +21,7 @@ from agentnb.experiments.views.results_view import results_html, results_text
 
 EVIL = "<img src=x>"
 DESIGN = Design(30, ("off", EVIL), ("a:b",), 2, 120, 1.25, 90.0, 0.31, "pilot", ("a:b",), 30)
-PILOT = Pilot(20, 5, Components(0.0, 0.25, 0.25), 0.4, 0.01, 2.5, (("r1", EVIL), ("r2", EVIL)))
+PILOT = Pilot(20, 5, Components(0.0, 0.5), 0.4, 0.01, 2.5, (("r1", EVIL), ("r2", EVIL)))
 PROGRESS = Progress("c0ac", 80, 33, 8, (("max_rounds", 3), (EVIL, 1)), 0.31, 0.8, 1.0, 12.0, 33)
 
 
