@@ -107,8 +107,9 @@ def test_unreadable_keywords_are_translated_or_left_out(subtests: pytest.Subtest
     ):
         with subtests.test(name):
             within = {"type": "object", "properties": {"q": {"anyOf": [given]}}}
-            assert usable_schema(within) == {"type": "object", "properties": {"q": {"anyOf": [read]}}}
-            assert usable_schema(usable_schema(within)) == usable_schema(within)
+            found = usable_schema(within)
+            assert found.schema == {"type": "object", "properties": {"q": {"anyOf": [read]}}}
+            assert usable_schema(found.schema) == (found.schema, ())
     for name, given in {
         "many": {"properties": {str(i): {"type": "any"} for i in range(MAX_REPAIRS + 1)}},
         "no object": 3,

@@ -11,12 +11,17 @@ from typing import Any
 
 import pytest
 from loopback_thread import LoopbackThread
-from mcp_runs import played, texts
+from mcp_runs import played, results, texts
 
+from agentnb.agent.agent import Agent
 from agentnb.core.messages import ToolCall
-from agentnb.errors import ServerFailed
+from agentnb.errors import ServerFailed, SettingsError
+from agentnb.models.scripted import ScriptedModel
+from agentnb.runtime.host.host import Host, hosted
 from agentnb.runtime.questions.call_clock import CallClock
+from agentnb.runtime.servers.servers import Servers
 from agentnb.tools.mcp.server import MCPServer
+from agentnb.tools.mcp.wire_names import wire_names
 
 ODD = """
 import json, sys
@@ -41,9 +46,9 @@ TOOLS = [
 ]
 
 
-def odd(listed: dict[str, Any], result: Any = None) -> MCPServer:
+def odd(listed: dict[str, Any], result: Any = None, name: str = "odd") -> MCPServer:
     """Return a server with this answer to the request for its tools, and this result of each call."""
-    return MCPServer("odd", sys.executable, args=["-c", ODD, json.dumps(listed), json.dumps(result)])
+    return MCPServer(name, sys.executable, args=["-c", ODD, json.dumps(listed), json.dumps(result)])
 
 
 def test_bad_tools_are_left_out_with_a_warning_and_the_others_work() -> None:
@@ -54,6 +59,44 @@ def test_bad_tools_are_left_out_with_a_warning_and_the_others_work() -> None:
     warned = " ".join(warning.message for warning in run.warned)
     assert all(f"{tool!r} of the MCP server odd is left out" in warned for tool in ("list", "slow"))
     assert "'get_it' of the MCP server odd is called mcp_odd_get_it_" in warned
+
+
+def test_denial_reaches_a_tool_in_every_spelling_and_an_allowance_one_tool(servers: Servers, subtests: pytest.Subtests) -> None:
+    dotted, plain = wire_names([("odd", "get.it"), ("odd", "get_it")]).values()
+    every = ("mcp_odd_get_it", "mcp__odd__get_it", "mcp:odd/get_it", "odd/get_it", "mcp__odd__*", "mcp__odd", "mcp:odd")
+    ran: dict[str, list[tuple[str, list[str]]]] = {
+        "deny": [*[(rule, []) for rule in every], ("mcp:odd/get.it", [plain]), (plain, [dotted])],
+        "ask": [("mcp_odd_get_it", []), ("odd/get.it", [plain])],
+        "allow": [("mcp_odd_get_it", []), ("mcp:odd/get_it", [plain]), ("mcp:odd/get.it", [dotted]), (dotted, [dotted])],
+    }
+    for verdict, cases in ran.items():
+        for rule, expected in cases:
+            with subtests.test(verdict, rule=rule):
+                agent = Agent(
+                    ScriptedModel([[ToolCall(dotted), ToolCall(plain)], "Done."]),
+                    tools=[odd({"result": {"tools": TOOLS}}, {"content": "three"})],
+                    todos=False,
+                    permissions={rule: verdict},
+                )
+                with hosted(Host(servers=servers)):
+                    run = agent.run_sync("Go.", approve=None if verdict == "allow" else "auto")
+                assert [result.name for result in results(run) if not result.is_error] == expected
+
+
+def test_form_of_another_program_allows_nothing(servers: Servers) -> None:
+    agent = Agent(
+        ScriptedModel(["Done."]), tools=[odd({"result": {"tools": TOOLS}})], permissions={"mcp__odd__get.it": "allow"}
+    )
+    with hosted(Host(servers=servers)), pytest.raises(SettingsError, match="names no tool"):
+        agent.run_sync("Go.")
+
+
+def test_tools_of_two_servers_whose_names_become_one_have_both(servers: Servers) -> None:
+    named = wire_names([("odd", "a_b"), ("odd_a", "b")])
+    listed = [{"result": {"tools": [{"name": tool, "inputSchema": {"type": "object"}}]}} for tool in ("a_b", "b")]
+    tools = [odd(each, {"content": tool}, name) for each, (name, tool) in zip(listed, named, strict=True)]
+    run = played([[ToolCall(name) for name in named.values()]], tools, servers)
+    assert texts(run) == ["a_b", "b"]
 
 
 def test_server_without_a_list_of_tools_is_a_warning() -> None:

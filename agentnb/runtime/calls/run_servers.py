@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agentnb.core.log.work_events import ServerStarted
 from agentnb.core.messages import encodable, visible
@@ -20,11 +20,11 @@ from agentnb.tools.mcp.connections.live_server import LiveServer
 from agentnb.tools.mcp.logged import logged_servers
 from agentnb.tools.mcp.resources import resource_tools
 from agentnb.tools.mcp.server import ServerTools
-from agentnb.tools.mcp.server_tool import MCPTool, problem_of
-from agentnb.tools.mcp.wire_names import WireNames, may_be_of, tool_of_word, wire_name, wire_names
+from agentnb.tools.mcp.server_tool import FoundTools, MCPTool, found_tools, names_of
+from agentnb.tools.mcp.wire_names import may_be_of, tool_of_word, wire_name, wire_names
 
-if TYPE_CHECKING:
-    from mcp import types as t
+MAX_PLACES = 5
+"""Tools, and keywords of each, that one warning names."""
 
 
 class RunServers:
@@ -87,8 +87,7 @@ class RunServers:
             if live.state != "ready":
                 self._log.emit(ServerStarted, server=live.server.name, target=encodable(live.server.target))
         await asyncio.gather(*[live.start() for live in each])
-        await self._offer(each)
-        self._check_rules(each)
+        self._check_rules(await self._offer(each))
 
     async def update(self) -> None:
         """Ask servers whose tools have changed for their tools, and offer these with the next request.
@@ -109,75 +108,70 @@ class RunServers:
         if self._owns and self._servers.used:
             await asyncio.to_thread(self._servers.close)
 
-    async def _offer(self, looked_at: Sequence[LiveServer], versions: dict[LiveServer, int] | None = None) -> None:
+    async def _offer(self, looked_at: Sequence[LiveServer], versions: dict[LiveServer, int] | None = None) -> Sequence[MCPTool]:
+        """Offer the tools that the run names, and return all that its servers have."""
         self._seen.update(versions or {live: live.version for live in looked_at})
         tools = self._tools()
         for item, live in self._live:
-            _check_has(item, [*(tool.name for tool in live.tools), *(tool.tool_name for tool in tools[live])])
-        single = [(item, live) for item, live in self._live if item.tool]
-        named = {tool.spec.name for item, live in single for tool in tools[live] if _is_of(item, tool.tool_name)}
-        every = [tool for each in tools.values() for tool in each]
+            if not any(tool.is_of(item) for tool in tools[live]):
+                _check_has(item, live, tools[live])
+        named = {tool.spec.name for item, live in self._live for tool in tools[live] if item.tool and tool.is_of(item)}
+        every = [tool for live in tools for tool in tools[live] if any(tool.is_of(item) for item in self._items_of(live))]
         await asyncio.to_thread(self._sightings.note, every)
         for run_tools in self._run_tools:
             run_tools.take_server_tools(every, named)
         self._sightings.report(every)
+        return [tool for each in tools.values() for tool in each]
 
-    def _check_rules(self, servers: Iterable[LiveServer]) -> None:
+    def _items_of(self, live: LiveServer) -> list[ServerTools]:
+        return [item for item, one in self._live if one is live]
+
+    def _check_rules(self, tools: Sequence[MCPTool]) -> None:
         """Raise `SettingsError` for a rule whose name is nearly that of a tool of a server. Others may be offered later."""
-        listed = [wire_name(live.server.name, tool.name) for live in servers for tool in live.tools]
-        names = [*listed, *[tool.spec.name for tools in self._tools().values() for tool in tools]]
+        names = [tool.spec.name for tool in tools]
         for rule, item in product(self._rules, self._items):
             word, prefix = tool_of_word(rule.tools), wire_name(item.name, "")
-            if rule.is_pattern or word in names or not may_be_of(item.name, word):
+            is_about = any(rule.is_about(tool.spec.name, tool) for tool in tools)
+            if rule.is_pattern or is_about or not may_be_of(item.name, word):
                 continue
             if nearest(word.removeprefix(prefix), [name.removeprefix(prefix) for name in names]):
                 raise SettingsError(f"The rule {rule.text!r} names no tool of its MCP server", near(word, names))
 
     def _tools(self) -> dict[LiveServer, list[MCPTool]]:
-        """Return the tools that the run names, by server: first those that servers list, which may have any name."""
-        names, items = WireNames(), dict[LiveServer, list[ServerTools]]()
-        for item, live in self._live:
-            items.setdefault(live, []).append(item)
-        for live in items:
-            for tool_name, why in live.set_aside.items():
-                self._warn_left_out(live, tool_name, why)
-        tools = {live: self._listed(live, of_server, names) for live, of_server in items.items()}
-        for live, of_server in items.items():
-            more = resource_tools(live, names)
-            tools[live] += [tool for tool in more if any(_is_of(item, tool.tool_name) for item in of_server)]
-            if not live.tools and not more:
-                self._log.warn_once(f"The MCP server {live.server.name} lists no tools")
+        """Return the tools by server: first those that servers list, which may have any name."""
+        servers = list(dict.fromkeys(live for _, live in self._live))
+        names = wire_names([name for live in servers for name in names_of(live, live.tools)])
+        found = {live: found_tools(live, live.tools, names) for live in servers}
+        taken = {tool.spec.name for each in found.values() for tool in each.usable}
+        tools = {live: [*found[live].usable, *resource_tools(live, taken)] for live in servers}
+        for live in servers:
+            for warning in _warnings(live, found[live], self._items_of(live), is_empty=not tools[live]):
+                self._log.warn_once(warning)
         return tools
 
-    def _listed(self, live: LiveServer, items: Iterable[ServerTools], names: WireNames) -> list[MCPTool]:
-        """Return the tools that the items name of those that a server lists."""
-        server = live.server.name
-        usable = [tool for tool in live.tools if any(_is_of(item, tool.name) for item in items) and self._is_usable(live, tool)]
-        named = wire_names(server, [tool.name for tool in live.tools])
-        for tool in usable:
-            if named[tool.name] != wire_name(server, tool.name):
-                what = f"The tool {visible(tool.name)!r} of the MCP server {server} is called {named[tool.name]}"
-                self._log.warn_once(f"{what}, since another of its tools would have the same name. Rules name it so")
-        return [MCPTool(live, tool, names.add(server, tool.name, named[tool.name])) for tool in usable]
 
-    def _is_usable(self, live: LiveServer, tool: t.Tool) -> bool:
-        """Return whether a model can take a tool; else warn the person, once."""
-        problem = problem_of(tool)
-        if problem:
-            self._warn_left_out(live, tool.name, problem)
-        return not problem
-
-    def _warn_left_out(self, live: LiveServer, tool: str, why: str) -> None:
-        self._log.warn_once(f"The tool {visible(tool)!r} of the MCP server {live.server.name} is left out: {why}")
+def _warnings(live: LiveServer, found: FoundTools, items: Sequence[ServerTools], *, is_empty: bool) -> Iterator[str]:
+    """Yield what the person should know of the tools that the items name of those that a server lists."""
+    server = live.server.name
+    for name, why in found.left_out.items():
+        if any(item.tool in ("", name) for item in items):
+            yield f"The tool {visible(name)!r} of the MCP server {server} is left out: {visible(why)}"
+    usable = [tool for tool in found.usable if any(map(tool.is_of, items))]
+    for tool in usable:
+        if tool.spec.name != wire_name(server, tool.tool_name):
+            what = f"The tool {visible(tool.tool_name)!r} of the MCP server {server} is called {tool.spec.name}"
+            yield f"{what}, since another tool would have the same name. Rules that allow name it so"
+    if unchecked := [f"{tool.spec.name} ({', '.join(tool.unchecked[:MAX_PLACES])})" for tool in usable if tool.unchecked]:
+        what = f"The MCP server {server} checks arguments itself that agentnb cannot check"
+        yield f"{what}, as their schemas have keywords that it cannot read: {visible('; '.join(unchecked[:MAX_PLACES]))}"
+    if is_empty and not found.left_out:
+        yield f"The MCP server {server} lists no tools"
 
 
-def _is_of(item: ServerTools, tool: str) -> bool:
-    """Return whether an item names a tool, as its server does or as models do."""
-    return item.tool in ("", tool, wire_name(item.name, tool))
-
-
-def _check_has(item: ServerTools, known: Sequence[str]) -> None:
-    """Raise `UnknownTool` if a server has no tool of the name in an item."""
-    if item.tool and not any(_is_of(item, name) for name in known):
+def _check_has(item: ServerTools, live: LiveServer, tools: Iterable[MCPTool]) -> None:
+    """Raise `UnknownTool` if a server has no tool of the name in an item; one that was left out costs only itself."""
+    known = [*[tool.name for tool in live.tools], *[tool.tool_name for tool in tools]]
+    names = [*live.set_aside, *known]
+    if item.tool and item.tool not in (*names, *[wire_name(item.name, name) for name in names]):
         similar = nearest(item.tool, known) or nearest(item.tool, [wire_name(item.name, name) for name in known])
         raise UnknownTool(f"The MCP server {item.name} has no tool {item.tool}", similar)

@@ -23,8 +23,7 @@ from agentnb.personal_files import create_file, replace_file
 from agentnb.runtime.questions.model_code import check_person
 from agentnb.tools.mcp.connections.live_server import LiveServer
 from agentnb.tools.mcp.server import MCPServer, digest
-from agentnb.tools.mcp.server_tool import NO_CHANGE, Changed, MCPTool, ToolChange, problem_of
-from agentnb.tools.mcp.wire_names import wire_names
+from agentnb.tools.mcp.server_tool import NO_CHANGE, Changed, MCPTool, ToolChange, found_tools
 
 if TYPE_CHECKING:
     from mcp import types as t
@@ -140,11 +139,9 @@ first_seen = FirstSeen()
 """That of this process."""
 
 
-def compared_tools(live: LiveServer, tools: Iterable[t.Tool]) -> list[MCPTool]:
+def compared_tools(live: LiveServer, tools: Iterable[t.Tool]) -> tuple[MCPTool, ...]:
     """Return the tools of a server with what has changed of them since they were first seen, if they were."""
-    tools = list(tools)
-    names = wire_names(live.server.name, [tool.name for tool in tools])
-    found = [MCPTool(live, tool, names[tool.name]) for tool in tools if not problem_of(tool)]
+    found = found_tools(live, tools).usable
     first_seen.note(found)
     return found
 

@@ -13,7 +13,7 @@ from agentnb.tools.mcp.questions import CallQuestions
 from agentnb.tools.mcp.results import one_line, parts_of, resource_part
 from agentnb.tools.mcp.server import digest
 from agentnb.tools.mcp.server_tool import MCPTool
-from agentnb.tools.mcp.wire_names import WireNames
+from agentnb.tools.mcp.wire_names import wire_name
 from agentnb.tools.tool import ToolOutcome, failure
 
 if TYPE_CHECKING:
@@ -37,18 +37,20 @@ class _Kind(NamedTuple):
     required: tuple[str, ...] = ()
 
 
-def resource_tools(live: LiveServer, names: WireNames) -> list[MCPTool]:
+def resource_tools(live: LiveServer, names: set[str]) -> list[MCPTool]:
     """Return the tools for the resources and prompts of a server, as far as it has any.
 
     ``names``: those of the tools of all servers, which win: a tool of these here gets its other name, or is left out.
+    Theirs are added.
     """
     kinds = [*(_OF_RESOURCES if live.catalogue.has_resources else ()), *(_OF_PROMPTS if live.catalogue.prompts else ())]
     own = {tool.name for tool in live.tools}
     found: list[MCPTool] = []
     for kind in kinds:
         for name in (kind.name, kind.name.replace("_", "_mcp_")):
-            if name not in own and (wire := names.free(live.server.name, name)):
+            if name not in own and (wire := wire_name(live.server.name, name)) not in names:
                 found.append(ResourceTool(live, kind, name, wire))
+                names.add(wire)
                 break
     return found
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from mcp import types as t
 
+from agentnb.core.schema.json_schema import MAX_REPAIRS
 from agentnb.core.schema.nesting import MAX_DEPTH
 from agentnb.settings import Key
 from agentnb.tools.mcp.connections.catalogue import MAX_PAGES, tools_of
@@ -17,7 +18,7 @@ from agentnb.tools.mcp.connections.connection import MAX_LINE_CHARACTERS, MAX_LI
 from agentnb.tools.mcp.connections.live_server import LiveServer, reason
 from agentnb.tools.mcp.questions import CallQuestions
 from agentnb.tools.mcp.server import MCPServer
-from agentnb.tools.mcp.server_tool import MAX_SCHEMA_BYTES, MCPTool, problem_of
+from agentnb.tools.mcp.server_tool import MAX_SCHEMA_BYTES, MCPTool, found_tools
 
 HOSTILE = "be\x1b[31m ca\U000e0041reful"
 SHOWN = "be[31m careful"
@@ -31,6 +32,7 @@ class Hostile:
     server = MCPServer("bench", "program")
     work_dir = Path()
     refusal = ""
+    set_aside: dict[str, str] = {}
 
     async def request(self, make: Any, questions: Any) -> Any:
         return await make(SimpleNamespace(session=self))
@@ -105,6 +107,7 @@ def test_list_without_an_end_is_read_no_further() -> None:
 
 
 def test_schemas_that_no_model_takes_are_a_problem(subtests: pytest.Subtests) -> None:
+    live: Any = Hostile()
     deep: dict[str, Any] = {}
     for _ in range(MAX_DEPTH):
         deep = {"properties": {"a": deep}}
@@ -112,11 +115,14 @@ def test_schemas_that_no_model_takes_are_a_problem(subtests: pytest.Subtests) ->
         ("usual", {"type": "object"}, False),
         ("deep", deep, True),
         ("large", {"type": "object", "description": "a" * MAX_SCHEMA_BYTES}, True),
-        ("unreadable", {"type": "object", "properties": {str(i): {"type": "any"} for i in range(100)}}, True),
+        ("unreadable", {"type": "object", "properties": {str(i): {"type": "any"} for i in range(MAX_REPAIRS + 1)}}, True),
         ("pattern of JavaScript", {"type": "object", "properties": {"q": {"pattern": "^[\\w-.]+$"}}}, False),
     ):
         with subtests.test(name):
-            assert bool(problem_of(t.Tool.model_construct(name="look", input_schema=schema))) == is_problem
+            tool = t.Tool.model_construct(name="look", input_schema=schema, annotations=None)
+            found = found_tools(live, [tool, described({"type": "object"}).model_copy(update={"name": "other"})])
+            assert [one.tool_name for one in found.usable] == ["other"] if is_problem else ["look", "other"]
+            assert list(found.left_out) == ["look"] * is_problem
 
 
 def test_question_outside_any_call_is_cancelled(tmp_path: Path) -> None:
