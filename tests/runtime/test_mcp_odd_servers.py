@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from asserted_sentences import Snapshot
 from loopback_thread import LoopbackThread
 from mcp_runs import played, results, texts
 
@@ -83,12 +84,10 @@ def test_denial_reaches_a_tool_in_every_spelling_and_an_allowance_one_tool(serve
                 assert [result.name for result in results(run) if not result.is_error] == expected
 
 
-def test_form_of_another_program_allows_nothing(servers: Servers) -> None:
-    agent = Agent(
-        ScriptedModel(["Done."]), tools=[odd({"result": {"tools": TOOLS}})], permissions={"mcp__odd__get.it": "allow"}
-    )
-    with hosted(Host(servers=servers)), pytest.raises(SettingsError, match="names no tool"):
-        agent.run_sync("Go.")
+def test_form_of_another_program_allows_nothing(snapshot: Snapshot) -> None:
+    with pytest.raises(SettingsError) as raised:
+        Agent(ScriptedModel(["Done."]), tools=[odd({})], permissions={"mcp__odd__get.it": "allow"})
+    assert str(raised.value) == snapshot
 
 
 def test_tools_of_two_servers_whose_names_become_one_have_both(servers: Servers) -> None:

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from types import CodeType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
+from agentnb.advice import Plain
 from agentnb.core.questions import ASK_PERSON
 from agentnb.core.todos import TODO_TOOL
 from agentnb.errors import SettingsError, near, nearest
@@ -73,7 +74,8 @@ def known_rules(rules: RuleList, values: Iterable[Any], servers: Iterable[str] =
         if not _is_known(rule, names, every):
             words = [*names, *[PREFIX + name for name in every]]
             what = f"The rule {rule.text!r} names no tool, flag or MCP server of this run"
-            raise SettingsError(what, near(rule.tools, words))
+            meant = next((PREFIX + name for name in every if may_mean_any(name, rule.tools)), "")
+            raise SettingsError(what, Plain(f"Write {meant}/TOOL") if meant else near(rule.tools, words))
     return rules.as_checked
 
 
