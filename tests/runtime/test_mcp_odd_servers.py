@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import queue
-import sys
 from http.server import BaseHTTPRequestHandler
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 from asserted_sentences import Snapshot
 from loopback_thread import LoopbackThread
-from mcp_runs import played, results, texts
+from mcp_runs import odd, played, results, texts
 
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import ToolCall
@@ -21,23 +20,9 @@ from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.host.host import Host, hosted
 from agentnb.runtime.questions.call_clock import CallClock
 from agentnb.runtime.servers.servers import Servers
-from agentnb.tools.mcp.server import MCPServer
+from agentnb.tools.mcp.server import MCPServer, ServerTools
 from agentnb.tools.mcp.wire_names import wire_names
 
-ODD = """
-import json, sys
-for line in sys.stdin:
-    asked = json.loads(line)
-    answers = {
-        "initialize": {"result": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
-                                  "serverInfo": {"name": "odd", "version": "1"}}},
-        "tools/list": json.loads(sys.argv[1]),
-        "tools/call": {"result": json.loads(sys.argv[2])},
-    }
-    answer = answers.get(asked.get("method"), {"error": {"code": -32601, "message": "Method not found"}})
-    if "id" in asked:
-        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **answer}), flush=True)
-"""
 TOOLS = [
     {"name": "untyped", "inputSchema": {"properties": {"a": {"type": "integer"}}}},
     {"name": "get.it", "inputSchema": {"type": "object"}},
@@ -45,11 +30,7 @@ TOOLS = [
     {"name": "list", "inputSchema": {"type": "array"}},
     {"name": "slow", "inputSchema": {"type": "object"}, "execution": {"taskSupport": "required"}},
 ]
-
-
-def odd(listed: dict[str, Any], result: Any = None, name: str = "odd") -> MCPServer:
-    """Return a server with this answer to the request for its tools, and this result of each call."""
-    return MCPServer(name, sys.executable, args=["-c", ODD, json.dumps(listed), json.dumps(result)])
+GET = {"name": "get", "inputSchema": {"type": "object"}}
 
 
 def test_bad_tools_are_left_out_with_a_warning_and_the_others_work() -> None:
@@ -60,6 +41,23 @@ def test_bad_tools_are_left_out_with_a_warning_and_the_others_work() -> None:
     warned = " ".join(warning.message for warning in run.warned)
     assert all(f"{tool!r} of the MCP server odd is left out" in warned for tool in ("list", "slow"))
     assert "'get_it' of the MCP server odd is called mcp_odd_get_it_" in warned
+
+
+def test_check_that_is_left_to_the_server_is_a_warning(servers: Servers, snapshot: Snapshot) -> None:
+    properties = {"a": {"pattern": "["}, "b": {"$ref": "#/$defs/b"}, "c": {"pattern": "^[\\w-.]+$"}}
+    schema = {"type": "object", "properties": properties, "required": ["c"]}
+    tools = odd({"result": {"tools": [{"name": "look", "inputSchema": schema}, GET]}}, {"content": "three"})
+    for arguments, code in (({"a": "x", "b": 3, "c": "y.z"}, None), ({"c": "y z"}, "invalid_arguments")):
+        run = played([ToolCall("mcp_odd_look", arguments)], [tools], servers, approve=None, answer=lambda question: "approve")
+        assert results(run)[0].error_code == code
+        assert [warning.message for warning in run.warned] == [snapshot]
+
+
+def test_tool_that_was_named_alone_and_cannot_be_used_ends_no_run() -> None:
+    run = played([], [ServerTools("odd", "list", odd({"result": {"tools": TOOLS}}))])
+    assert [warning.message for warning in run.warned] == [
+        "The tool 'list' of the MCP server odd is left out: its schema does not describe an object"
+    ]
 
 
 def test_denial_reaches_a_tool_in_every_spelling_and_an_allowance_one_tool(servers: Servers, subtests: pytest.Subtests) -> None:
@@ -96,6 +94,20 @@ def test_tools_of_two_servers_whose_names_become_one_have_both(servers: Servers)
     tools = [odd(each, {"content": tool}, name) for each, (name, tool) in zip(listed, named, strict=True)]
     run = played([[ToolCall(name) for name in named.values()]], tools, servers)
     assert texts(run) == ["a_b", "b"]
+
+
+def test_answers_that_the_client_refuses_are_read(servers: Servers, subtests: pytest.Subtests) -> None:
+    cases: dict[str, tuple[Any, str, bool]] = {
+        "a text": ("three", "three", True),
+        "a list": ([{"type": "text", "text": "three"}], "three", True),
+        "half a character": ({"content": "three \ud83d"}, "three \ufffd", True),
+        "an error as a text": ({"error": "too busy"}, "too busy", False),
+        "an error without a number": ({"error": {"code": "E1", "message": "too busy"}}, "too busy", False),
+    }
+    for name, (answer, words, is_result) in cases.items():
+        with subtests.test(name):
+            (result,) = results(played([ToolCall("mcp_odd_get")], [odd({"result": [GET]}, answer)], servers))
+            assert words in result.text and result.error_code == (None if is_result else "tool_error")
 
 
 def test_server_without_a_list_of_tools_is_a_warning() -> None:

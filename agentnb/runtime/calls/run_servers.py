@@ -162,8 +162,8 @@ def _warnings(live: LiveServer, found: FoundTools, items: Sequence[ServerTools],
             what = f"The tool {visible(tool.tool_name)!r} of the MCP server {server} is called {tool.spec.name}"
             yield f"{what}, since another tool would have the same name. Rules that allow name it so"
     if unchecked := [f"{tool.spec.name} ({', '.join(tool.unchecked[:MAX_PLACES])})" for tool in usable if tool.unchecked]:
-        what = f"The MCP server {server} checks arguments itself that agentnb cannot check"
-        yield f"{what}, as their schemas have keywords that it cannot read: {visible('; '.join(unchecked[:MAX_PLACES]))}"
+        places = visible("; ".join(unchecked[:MAX_PLACES]))
+        yield f"Some arguments are checked by the MCP server {server} alone, as agentnb cannot read their schemas: {places}"
     if is_empty and not found.left_out:
         yield f"The MCP server {server} lists no tools"
 

@@ -55,9 +55,18 @@ def test_results_that_are_not_of_the_protocol_are_read_with_a_note(subtests: pyt
         "block without a type": ({"content": [{"text": "three"}]}, ["three"]),
         "block without its data": ({"content": [{"type": "image"}]}, ['"image"']),
         "structured list": ({"content": [TEXT], "structuredContent": [1]}, ["three", "[1]"]),
+        "a list": ([TEXT, "four"], ["three", "four"]),
+        "nothing": (None, []),
+        "of an early version": ({"toolResult": {"sum": 3}}, ['"sum"']),
+        "resource without an address": ({"content": [{"type": "resource", "resource": {"text": "three"}}]}, [""]),
+        "a film": ({"content": [{"type": "video", "data": "A" * 9_999}]}, ["(9,999 characters)"]),
     }
     for name, (raw, expected) in cases.items():
         with subtests.test(name):
             content = readable_result(raw, VERSION)["content"]
             assert len(content) == len(expected)
-            assert all(words in block["text"] for words, block in zip(expected, content, strict=True))
+            assert all(words in block.get("text", "") for words, block in zip(expected, content, strict=True))
+    assert readable_result({"content": [{"type": "image", "data": "AAAA"}]}, VERSION)["content"][0]["type"] == "image"
+    for task in ({"task": {"taskId": "1"}}, {"resultType": "task", "taskId": "1"}):
+        with pytest.raises(RuntimeError, match="as a task"):
+            readable_result(task, VERSION)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 from agentnb.core.messages import visible
 from agentnb.core.redaction import redact
-from agentnb.core.schema.nesting import MAX_DEPTH, cut_deep
+from agentnb.core.schema.nesting import MAX_DEPTH
 from agentnb.settings import known_secrets
 from agentnb.tools.mcp.connections.catalogue import Catalogue, ServerFacts, catalogue_of, facts_of, tools_of
-from agentnb.tools.mcp.connections.lenient_results import SetAside, read_leniently
+from agentnb.tools.mcp.connections.lenient_results import SetAside, read_leniently, readable_message
 from agentnb.tools.mcp.server import MCPServer
 
 if TYPE_CHECKING:
@@ -300,16 +300,14 @@ def listed_roots(server: MCPServer) -> t.ListRootsResult:
 
 
 def _readable(message: Any) -> Any:
-    """Return a message that is nested too deep for the client cut off below, so that its request has an answer."""
+    """Return a message that the client cannot read in a form that it can, so that its request has an answer."""
     from mcp.shared.message import SessionMessage
     from mcp.types import jsonrpc_message_adapter
     from pydantic import ValidationError
 
-    line = message.errors()[0]["input"] if isinstance(message, ValidationError) else None
-    if isinstance(line, str | bytes):
-        text = line if isinstance(line, str) else line.decode(errors="replace")
+    if isinstance(message, ValidationError):
         with suppress(ValidationError):
-            return SessionMessage(jsonrpc_message_adapter.validate_json(cut_deep(text, MAX_LEVELS), by_name=False))
+            return SessionMessage(jsonrpc_message_adapter.validate_python(readable_message(message, MAX_LEVELS), by_name=False))
     return message
 
 

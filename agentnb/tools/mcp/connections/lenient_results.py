@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from agentnb.core.messages import visible
+from agentnb.core.messages import encodable_data, visible
+from agentnb.core.schema.nesting import cut_deep
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 MAX_REPAIRS = 20
 """Fields of one tool or result that are left out or translated."""
 NOT_OF_THE_PROTOCOL = "(The server sent content that is not of the protocol; here it is as JSON:)"
+BARE = "agentnb/bare"
+"""The key under which a result that is no object goes through the client."""
+INTERNAL_ERROR = -32603
+MAX_DIGITS = 400
+"""Digits of a number that are read as one."""
+MAX_TEXT_CHARACTERS = 2_000
+"""Characters of a text within content that is not of the protocol."""
+_FIELDS = frozenset({"content", "structuredContent", "isError", "_meta", "resultType"})
+_DEFAULTS: dict[str, dict[str, str]] = {
+    "image": {"mimeType": "image/*"},
+    "audio": {"mimeType": "audio/*"},
+    "resource_link": {"name": ""},
+}
 SetAside = dict[str, str]
 """Reasons why tools are not offered, by their names."""
 
@@ -28,13 +46,43 @@ def read_leniently(client: Any, set_aside: SetAside) -> None:
     async def send_leniently(method: str, params: Any, *rest: Any, **options: Any) -> Any:
         raw = await send(method, params, *rest, **options)
         version = session.protocol_version
-        if method == "tools/list" and isinstance(raw, Mapping):
+        if method == "tools/list":
             if not (params or {}).get("cursor"):
                 set_aside.clear()
-            return readable_list(raw, version, set_aside)
-        return readable_result(raw, version) if method == "tools/call" else raw
+            return readable_list(raw if BARE not in raw else {"tools": raw[BARE]}, version, set_aside)
+        return readable_result(raw.get(BARE, raw), version) if method == "tools/call" else raw
 
     dispatcher.send_raw_request = send_leniently
+
+
+def readable_message(error: ValidationError, max_levels: int) -> dict[str, Any] | None:
+    """Return a message of JSON-RPC that the client has refused in a form that it can read; None if there is no such form.
+
+    What is nested deeper than ``max_levels`` is cut off, half characters are replaced, a result that is no object is below
+    `BARE`, and an error has a code and a message.
+    """
+    given = [one["input"] for one in error.errors(include_url=False)]
+    line = given[0].decode(errors="replace") if isinstance(given[0], bytes) else given[0]
+    if isinstance(line, str):
+        with suppress(ValueError, RecursionError):
+            given = [json.loads(cut_deep(line, max_levels), parse_int=_integer)]
+    message = next((one for one in given if isinstance(one, dict) and "id" in one), None)
+    if message is None:
+        return None
+    read = {**encodable_data(message), "jsonrpc": "2.0"}
+    if (problem := read.get("error")) is not None:
+        told = problem if isinstance(problem, dict) else {"message": problem}
+        code, why = told.get("code"), told.get("message", told)
+        known = {
+            "code": code if type(code) is int else INTERNAL_ERROR,
+            "message": why if isinstance(why, str) else _as_json(why),
+        }
+        return {"jsonrpc": "2.0", "id": read["id"], "error": known}
+    return {**read, "result": {BARE: read["result"]}} if not isinstance(read.get("result", {}), dict) else read
+
+
+def _integer(digits: str) -> int | str:
+    return int(digits) if len(digits) <= MAX_DIGITS else digits
 
 
 def readable_list(raw: Mapping[str, Any], version: str, set_aside: SetAside) -> dict[str, Any]:
@@ -76,14 +124,19 @@ def _readable_tool(tool: Any, page: Mapping[str, Any], version: str) -> dict[str
 def readable_result(raw: Any, version: str) -> dict[str, Any]:
     """Return the result of a call with every block of content that the client can model, and the others as JSON."""
     if not isinstance(raw, Mapping):
-        return {"content": [_as_text(raw)]}
-    if raw.get("resultType", "complete") != "complete" or ("content" not in raw and ("inputRequests" in raw or "task" in raw)):
+        raw = {"content": raw}
+    if "content" not in raw and ("task" in raw or raw.get("resultType") == "task"):
+        raise RuntimeError("it does the call as a task, whose result agentnb cannot get")
+    if raw.get("resultType", "complete") != "complete" or ("content" not in raw and "inputRequests" in raw):
         return dict(raw)
     if _is_wrong(raw, "tools/call", version) is None:
         return dict(raw)
+    unknown = {key: value for key, value in raw.items() if key not in _FIELDS}
+    if unknown and "content" not in raw and "structuredContent" not in raw:
+        raw = {**raw, "content": unknown}
     about = {key: raw[key] for key in ("resultType", "_meta") if key in raw}
     content = raw.get("content")
-    blocks = content if isinstance(content, list) else [] if content is None else [content]
+    blocks = map(_completed, content if isinstance(content, list) else [] if content is None else [content])
     readable = [
         block if _is_wrong({**about, "content": [block]}, "tools/call", version) is None else _as_text(block)
         for block in blocks
@@ -100,12 +153,32 @@ def readable_result(raw: Any, version: str) -> dict[str, Any]:
     return _without_wrong({**kept, "content": readable}, "tools/call", version)
 
 
+def _completed(block: Any) -> Any:
+    """Return a block of content with what it lacks and nobody needs."""
+    kind = block.get("type") if isinstance(block, dict) else None
+    if kind == "resource" and isinstance(block.get("resource"), dict):
+        return {**block, "resource": {"uri": "unknown:", **block["resource"]}}
+    return {**_DEFAULTS.get(kind, {}), **block} if isinstance(kind, str) else block
+
+
 def _as_text(value: Any) -> dict[str, Any]:
     if isinstance(value, str):
         return {"type": "text", "text": value}
     text = value.get("text") if isinstance(value, dict) and value.get("type", "text") == "text" else None
-    shown = text if isinstance(text, str) else f"{NOT_OF_THE_PROTOCOL}\n{msgspec.json.encode(value).decode()}"
-    return {"type": "text", "text": shown}
+    return {"type": "text", "text": text if isinstance(text, str) else f"{NOT_OF_THE_PROTOCOL}\n{_as_json(_shortened(value))}"}
+
+
+def _as_json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _shortened(value: Any) -> Any:
+    """Return plain data with the beginnings of long texts, such as the bytes of a film."""
+    if isinstance(value, str) and len(value) > MAX_TEXT_CHARACTERS:
+        return f"{value[:MAX_TEXT_CHARACTERS]} … ({len(value):,} characters)"
+    if isinstance(value, dict):
+        return {key: _shortened(one) for key, one in value.items()}
+    return [_shortened(one) for one in value] if isinstance(value, list) else value
 
 
 def _without_wrong(result: dict[str, Any], method: str, version: str, below: tuple[str | int, ...] = ()) -> dict[str, Any]:
@@ -124,7 +197,8 @@ def _without_wrong(result: dict[str, Any], method: str, version: str, below: tup
         if field in (None, "name", "inputSchema", "content", "tools"):
             break
         del part[field]
-    raise ValueError(f"the client cannot read it: {visible('.'.join(map(str, wrong or ())))}")
+    place = ".".join(map(str, (wrong or ())[len(below) :]))
+    raise ValueError(f"the client cannot read its {visible(place)}")
 
 
 def _is_wrong(result: Any, method: str, version: str) -> tuple[str | int, ...] | None:
