@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import queue
+import sys
 from http.server import BaseHTTPRequestHandler
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from asserted_sentences import Snapshot
 from loopback_thread import LoopbackThread
-from mcp_runs import odd, played, results, texts
+from mcp_runs import bench, calls, odd, played, results, texts
 
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import ToolCall
@@ -30,6 +31,7 @@ TOOLS = [
     {"name": "list", "inputSchema": {"type": "array"}},
     {"name": "slow", "inputSchema": {"type": "object"}, "execution": {"taskSupport": "required"}},
 ]
+SPOKEN = {"capabilities": {"tools": {}}, "serverInfo": {"name": "o", "version": "1"}}
 GET = {"name": "get", "inputSchema": {"type": "object"}}
 
 
@@ -145,11 +147,7 @@ def test_refused_request_names_the_login_that_the_server_wants(subtests: pytest.
 def test_server_of_the_older_transport_is_reached_at_its_address() -> None:
     answers = queue.SimpleQueue[str]()
     results = {
-        "initialize": {
-            "protocolVersion": "2024-11-05",
-            "capabilities": {"tools": {}},
-            "serverInfo": {"name": "o", "version": "1"},
-        },
+        "initialize": {**SPOKEN, "protocolVersion": "2024-11-05"},
         "tools/list": {"tools": [{"name": "add", "inputSchema": {"type": "object"}}]},
         "tools/call": {"content": [{"type": "text", "text": "three"}]},
     }
@@ -182,6 +180,55 @@ def test_server_of_the_older_transport_is_reached_at_its_address() -> None:
         run = played([ToolCall("mcp_old_add", {})], [MCPServer("old", f"http://127.0.0.1:{server.port}/sse")])
         answers.put("")
     assert texts(run) == ["three"]
+
+
+def test_large_answer_over_http_is_read_whole() -> None:
+    results = {
+        "initialize": {**SPOKEN, "protocolVersion": "2025-06-18"},
+        "tools/list": {"tools": [GET]},
+        "tools/call": "z" * 2_000_000,
+    }
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            known = asked["method"] in results
+            answer = {"result": results[asked["method"]]} if known else {"error": {"code": -32601, "message": "no"}}
+            body = f"data: {json.dumps({'jsonrpc': '2.0', 'id': asked.get('id'), **answer})}\n\n".encode()
+            self.send_response(200 if "id" in asked else 202)
+            self.send_header("Content-Type", "text/event-stream")
+            self.send_header("Content-Length", str(len(body) if "id" in asked else 0))
+            self.end_headers()
+            self.wfile.write(body if "id" in asked else b"")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with LoopbackThread(Handler) as server:
+        run = played([ToolCall("mcp_odd_get", {})], [MCPServer("odd", f"http://127.0.0.1:{server.port}/mcp")])
+    (text,) = texts(run)
+    assert text.startswith("zzz") and "1,800,000 characters left out" in text
+
+
+def test_client_without_the_older_transport_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_error(405)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setitem(sys.modules, "mcp.client.sse", None)
+    with LoopbackThread(Handler) as server, pytest.raises(ServerFailed, match="answers 405 as servers of the older transport"):
+        played([], [MCPServer("old", f"http://127.0.0.1:{server.port}/sse")])
+
+
+def test_each_progress_of_a_server_prolongs_its_call(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+    prolonged: list[float | None] = []
+    monkeypatch.setattr(CallClock, "prolong", lambda clock: prolonged.append(clock.max_seconds))
+    played([calls(("stats", {"xs": [1, 2]}))], [bench(max_seconds=20)], servers)
+    assert prolonged and set(prolonged) == {20}
+    assert bench().max_seconds == 600
 
 
 def test_progress_prolongs_a_call_up_to_its_bound() -> None:

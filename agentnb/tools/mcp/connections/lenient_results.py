@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from agentnb.core.messages import encodable_data, visible
-from agentnb.core.schema.nesting import cut_deep
+from agentnb.core.schema.nesting import MAX_DEPTH, cut_deep
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -21,6 +21,10 @@ NOT_OF_THE_PROTOCOL = "(The server sent content that is not of the protocol; her
 BARE = "agentnb/bare"
 """The key under which a result that is no object goes through the client."""
 INTERNAL_ERROR = -32603
+MAX_LEVELS = MAX_DEPTH + 20
+"""Levels of a message that are read, fewer than the client's: a schema in it that was cut off is still too deep to be used."""
+MAX_LINE_BYTES = 64_000_000
+"""Bytes of a message over HTTP: pictures are far above the client's own limit of 1 MB for an event."""
 MAX_DIGITS = 400
 """Digits of a number that are read as one."""
 MAX_TEXT_CHARACTERS = 2_000
@@ -55,17 +59,53 @@ def read_leniently(client: Any, set_aside: SetAside) -> None:
     dispatcher.send_raw_request = send_leniently
 
 
-def readable_message(error: ValidationError, max_levels: int) -> dict[str, Any] | None:
+def mend_response(response: Any) -> None:
+    """Have a response of HTTP give messages that the client can read: one as JSON, or one in a line of each event."""
+    given, is_stream = response.aiter_bytes, response.headers.get("content-type", "").startswith("text/event-stream")
+
+    async def mended(chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
+        left, size = list[bytes](), 0
+        async with aclosing(given(chunk_size)) as chunks:
+            async for chunk in chunks:
+                *lines, last = chunk.split(b"\n") if is_stream and size < MAX_LINE_BYTES else (chunk,)
+                for line in lines:
+                    yield _readable_line(b"".join([*left, line])) + b"\n"
+                    left, size = [], 0
+                left.append(last)
+                size += len(last)
+                if size > MAX_LINE_BYTES:
+                    yield b"".join(left)
+                    left = []
+        yield _readable_line(b"".join(left))
+
+    response.aiter_bytes = mended
+
+
+def _readable_line(line: bytes) -> bytes:
+    from mcp.types import jsonrpc_message_adapter
+    from pydantic import ValidationError
+
+    field = b"data:" if line.startswith(b"data:") else b""
+    try:
+        if line:
+            jsonrpc_message_adapter.validate_json(line[len(field) :], by_name=False)
+    except ValidationError as error:
+        message = readable_message(error)
+        return line if message is None else field + msgspec.json.encode(message)
+    return line
+
+
+def readable_message(error: ValidationError) -> dict[str, Any] | None:
     """Return a message of JSON-RPC that the client has refused in a form that it can read; None if there is no such form.
 
-    What is nested deeper than ``max_levels`` is cut off, half characters are replaced, a result that is no object is below
+    What is nested deeper than `MAX_LEVELS` is cut off, half characters are replaced, a result that is no object is below
     `BARE`, and an error has a code and a message.
     """
     given = [one["input"] for one in error.errors(include_url=False)]
     line = given[0].decode(errors="replace") if isinstance(given[0], bytes) else given[0]
     if isinstance(line, str):
         with suppress(ValueError, RecursionError):
-            given = [json.loads(cut_deep(line, max_levels), parse_int=_integer)]
+            given = [json.loads(cut_deep(line, MAX_LEVELS), parse_int=_integer)]
     message = next((one for one in given if isinstance(one, dict) and "id" in one), None)
     if message is None:
         return None
