@@ -37,6 +37,10 @@ for line in sys.stdin:
         "tools/list": json.loads(sys.argv[1]),
         "tools/call": json.loads(sys.argv[2]),
     }
+    told = asked.get("params", {}).get("_meta", {}).get("progressToken")
+    if told is not None:
+        told = {"progressToken": told, "progress": 1}
+        print(json.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": told}), flush=True)
     answer = answers.get(asked.get("method"), {"error": {"code": -32601, "message": "Method not found"}})
     if "id" in asked:
         print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **answer}), flush=True)
