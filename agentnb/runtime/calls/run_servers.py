@@ -170,8 +170,8 @@ def _warnings(live: LiveServer, found: FoundTools, items: Sequence[ServerTools],
 
 def _check_has(item: ServerTools, live: LiveServer, tools: Iterable[MCPTool]) -> None:
     """Raise `UnknownTool` if a server has no tool of the name in an item; one that was left out costs only itself."""
-    known = [*[tool.name for tool in live.tools], *[tool.tool_name for tool in tools]]
-    names = [*live.set_aside, *known]
-    if item.tool and item.tool not in (*names, *[wire_name(item.name, name) for name in names]):
-        similar = nearest(item.tool, known) or nearest(item.tool, [wire_name(item.name, name) for name in known])
-        raise UnknownTool(f"The MCP server {item.name} has no tool {item.tool}", similar)
+    names = [*[tool.name for tool in live.tools], *[tool.tool_name for tool in tools], *live.set_aside]
+    wire = [wire_name(item.name, name) for name in names]
+    if item.tool and item.tool not in (*names, *wire):
+        what = f"The MCP server {item.name} has no tool {item.tool}"
+        raise UnknownTool(what, nearest(item.tool, names) or nearest(item.tool, wire))

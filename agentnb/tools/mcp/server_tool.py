@@ -62,11 +62,13 @@ class MCPTool:
     def __init__(self, live: LiveServer, tool: t.Tool, name: str) -> None:
         """``name``: its name for models. Raises `UnusableSchema` with the reason why no model can be offered it."""
         self.live = live
+        self.asker_name = f"MCP server {live.server.name}"
+        self.timeout, self.max_seconds = live.server.timeout, live.server.max_seconds
         self._output_schema = tool.output_schema
         self.tool_name: str = tool.name
         """The tool as the server names it."""
         self.title: str = visible(tool.title or "")[:MAX_DESCRIPTION_CHARACTERS]
-        description = visible(tool.description or tool.title or "")[:MAX_DESCRIPTION_CHARACTERS]
+        description = visible(tool.description or "")[:MAX_DESCRIPTION_CHARACTERS] or self.title
         schema, self.unchecked = _object_schema(tool.input_schema)
         self.spec = ToolSpec(name, description, schema, effects=tuple(sorted(self.effects)))
         hints = tool.annotations
@@ -89,26 +91,6 @@ class MCPTool:
     def is_of(self, item: ServerTools) -> bool:
         """Return whether an item of its server names it: as its server does, as models do, or all tools."""
         return item.tool in ("", self.tool_name, self.spec.name, wire_name(item.name, self.tool_name))
-
-    @property
-    def server_identity(self) -> str:
-        """The digest of the server as configured."""
-        return self.live.server.identity
-
-    @property
-    def asker_name(self) -> str:
-        """Who asks the questions of its calls."""
-        return f"MCP server {self.live.server.name}"
-
-    @property
-    def timeout(self) -> float | None:
-        """Seconds after which a call is abandoned."""
-        return self.live.server.timeout
-
-    @property
-    def max_seconds(self) -> float:
-        """Seconds that a call with progress may take."""
-        return self.live.server.max_seconds
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
         """Call the tool at its server, which is told when the call is given up."""
@@ -216,12 +198,11 @@ def _object_schema(schema: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, .
     if is_too_deep(schema):
         raise UnusableSchema(f"its schema is nested deeper than {MAX_DEPTH} levels")
     try:
-        size = len(msgspec.json.encode(schema))
+        if (size := len(msgspec.json.encode(schema))) > MAX_SCHEMA_BYTES:
+            raise UnusableSchema(f"its schema has {size:,} bytes")
         found, left_out = usable_schema(schema)
     except UnusableSchema:
         raise
     except (TypeError, ValueError, RecursionError):
         raise UnusableSchema("its schema cannot be sent") from None
-    if size > MAX_SCHEMA_BYTES:
-        raise UnusableSchema(f"its schema has {size:,} bytes")
     return {**found, "type": "object", "properties": found.get("properties") or {}}, left_out
