@@ -15,8 +15,6 @@ from agentnb.core.schema.nesting import MAX_DEPTH, cut_deep
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
-MAX_REPAIRS = 20
-"""Fields of one tool or result that are left out or translated."""
 NOT_OF_THE_PROTOCOL = "(The server sent content that is not of the protocol; here it is as JSON:)"
 BARE = "agentnb/bare"
 """The key under which a result that is no object goes through the client."""
@@ -30,11 +28,14 @@ MAX_DIGITS = 400
 MAX_TEXT_CHARACTERS = 2_000
 """Characters of a text within content that is not of the protocol."""
 _FIELDS = frozenset({"content", "structuredContent", "isError", "_meta", "resultType"})
-_DEFAULTS: dict[str, dict[str, str]] = {
-    "image": {"mimeType": "image/*"},
-    "audio": {"mimeType": "audio/*"},
-    "resource_link": {"name": ""},
+_PARTS = {
+    "text": ("text",),
+    "image": ("data", "mimeType"),
+    "audio": ("data", "mimeType"),
+    "resource_link": ("uri", "name"),
 }
+"""The texts of a block of content by its type: that without which it is none, and others."""
+_PAGE = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 SetAside = dict[str, str]
 """Reasons why tools are not offered, by their names."""
 
@@ -127,19 +128,18 @@ def _integer(digits: str) -> int | str:
 
 def readable_list(raw: Mapping[str, Any], version: str, set_aside: SetAside) -> dict[str, Any]:
     """Return a page of tools with those that the client can model; the others are set aside, each with its reason."""
-    tools = list[Any]()
-    listed = raw.get("tools")
+    tools, listed, cursor = list[Any](), raw.get("tools"), raw.get("nextCursor")
     for place, tool in enumerate(listed if isinstance(listed, list) else []):
         try:
-            tools.append(_readable_tool(tool, raw, version))
+            tools.append(_readable_tool(tool, version))
         except ValueError as error:
             name = tool.get("name") if isinstance(tool, dict) else None
             set_aside[name if isinstance(name, str) and name else f"number {place + 1}"] = str(error)
-    return _without_wrong({**raw, "tools": tools}, "tools/list", version)
+    return {**_PAGE, "tools": tools, **({"nextCursor": cursor} if isinstance(cursor, str) else {})}
 
 
-def _readable_tool(tool: Any, page: Mapping[str, Any], version: str) -> dict[str, Any]:
-    """Return a tool that the client can model. Raises `ValueError` with the reason if there is no reading."""
+def _readable_tool(tool: Any, version: str) -> dict[str, Any]:
+    """Return what agentnb needs of a tool. Raises `ValueError` with the reason if there is no reading."""
     if not isinstance(tool, dict):
         raise ValueError("it is not an object")
     if not isinstance(tool.get("name"), str) or not tool["name"]:
@@ -151,61 +151,56 @@ def _readable_tool(tool: Any, page: Mapping[str, Any], version: str) -> dict[str
     kinds = schema.get("type", "object")
     if "object" not in (kinds if isinstance(kinds, list) else [kinds]):
         raise ValueError("its schema does not describe an object")
-    execution = tool.get("execution")
+    execution, hints = tool.get("execution"), tool.get("annotations")
     if isinstance(execution, dict) and execution.get("taskSupport") == "required":
         raise ValueError("it runs only as a task, which agentnb does not do")
-    lists = {key: value for key, value in schema.items() if value is not None}
-    tool = {**tool, "inputSchema": {**lists, "type": "object"}}
-    about = {key: value for key, value in page.items() if key != "nextCursor"}
-    mended = _without_wrong({**about, "tools": [tool]}, "tools/list", version, ("tools", 0))
-    return dict(mended["tools"][0])
+    read = {
+        "name": tool["name"],
+        "inputSchema": {**{key: value for key, value in schema.items() if value is not None}, "type": "object"},
+        **{key: tool[key] for key in ("title", "description") if isinstance(tool.get(key), str)},
+        "annotations": {key: hint for key, hint in hints.items() if type(hint) is bool} if isinstance(hints, dict) else {},
+    }
+    whole = {**read, "outputSchema": tool.get("outputSchema")}
+    if not _refused({**_PAGE, "tools": [whole]}, "tools/list", version):
+        return whole
+    if wrong := _refused({**_PAGE, "tools": [read]}, "tools/list", version):
+        raise ValueError(f"the client cannot read its {visible('.'.join(map(str, wrong[2:])))}")
+    return read
 
 
 def readable_result(raw: Any, version: str) -> dict[str, Any]:
-    """Return the result of a call with every block of content that the client can model, and the others as JSON."""
+    """Return what agentnb needs of the result of a call; content that the client cannot model as JSON."""
     if not isinstance(raw, Mapping):
         raw = {"content": raw}
     if "content" not in raw and ("task" in raw or raw.get("resultType") == "task"):
         raise RuntimeError("it does the call as a task, whose result agentnb cannot get")
-    if raw.get("resultType", "complete") != "complete" or ("content" not in raw and "inputRequests" in raw):
-        return dict(raw)
-    if _is_wrong(raw, "tools/call", version) is None:
+    if raw.get("resultType") == "input_required" or ("content" not in raw and "inputRequests" in raw):
         return dict(raw)
     unknown = {key: value for key, value in raw.items() if key not in _FIELDS}
-    if unknown and "content" not in raw and "structuredContent" not in raw:
-        raw = {**raw, "content": unknown}
-    about = {key: raw[key] for key in ("resultType", "_meta") if key in raw}
-    content = raw.get("content")
-    blocks = map(_completed, content if isinstance(content, list) else [] if content is None else [content])
-    readable = [
-        block if _is_wrong({**about, "content": [block]}, "tools/call", version) is None else _as_text(block)
-        for block in blocks
-    ]
-    more = dict[str, Any]()
     structured = raw.get("structuredContent")
-    if (
-        structured is not None
-        and _is_wrong({**about, "content": [], "structuredContent": structured}, "tools/call", version) is not None
-    ):
-        more = {"structuredContent": None}
-        readable.append(_as_text(structured))
-    kept = {key: value for key, value in {**raw, **more}.items() if value is not None}
-    return _without_wrong({**kept, "content": readable}, "tools/call", version)
+    content = raw.get("content", unknown if structured is None else None) or []
+    read = {"resultType": "complete", "content": list(map(_block, content if isinstance(content, list) else [content]))}
+    read["isError"] = str(raw.get("isError")).casefold() in ("true", "1", "yes")
+    whole = {**read, "structuredContent": structured}
+    if structured is None or not _refused({**whole, "content": []}, "tools/call", version):
+        return read if structured is None else whole
+    return {**read, "content": [*read["content"], _block(structured)]}
 
 
-def _completed(block: Any) -> Any:
-    """Return a block of content with what it lacks and nobody needs."""
-    kind = block.get("type") if isinstance(block, dict) else None
-    if kind == "resource" and isinstance(block.get("resource"), dict):
-        return {**block, "resource": {"uri": "unknown:", **block["resource"]}}
-    return {**_DEFAULTS.get(kind, {}), **block} if isinstance(kind, str) else block
-
-
-def _as_text(value: Any) -> dict[str, Any]:
+def _block(value: Any) -> dict[str, Any]:
+    """Return a block of content with what agentnb needs of it; one that is not of the protocol as JSON."""
     if isinstance(value, str):
         return {"type": "text", "text": value}
-    text = value.get("text") if isinstance(value, dict) and value.get("type", "text") == "text" else None
-    return {"type": "text", "text": text if isinstance(text, str) else f"{NOT_OF_THE_PROTOCOL}\n{_as_json(_shortened(value))}"}
+    block = value if isinstance(value, dict) else {}
+    kind, within = block.get("type") or "text", block.get("resource")
+    if kind == "resource" and isinstance(within, dict):
+        texts = {key: within[key] for key in ("uri", "text", "blob", "mimeType") if isinstance(within.get(key), str)}
+        if "text" in texts or "blob" in texts:
+            return {"type": kind, "resource": {"uri": "", **texts}}
+    needed, *others = _PARTS.get(kind, ("",)) if isinstance(kind, str) else ("",)
+    if isinstance(block.get(needed), str):
+        return {"type": kind, needed: block[needed], **{key: str(block.get(key) or "") for key in others}}
+    return {"type": "text", "text": f"{NOT_OF_THE_PROTOCOL}\n{_as_json(_shortened(value))}"}
 
 
 def _as_json(value: Any) -> str:
@@ -221,28 +216,8 @@ def _shortened(value: Any) -> Any:
     return [_shortened(one) for one in value] if isinstance(value, list) else value
 
 
-def _without_wrong(result: dict[str, Any], method: str, version: str, below: tuple[str | int, ...] = ()) -> dict[str, Any]:
-    """Return a result without the fields below a path that the client refuses.
-
-    Raises `ValueError` if it refuses the result as a whole.
-    """
-    part: Any = result
-    for step in below:
-        part = part[step]
-    for _ in range(MAX_REPAIRS):
-        wrong = _is_wrong(result, method, version)
-        if wrong is None:
-            return result
-        field = next((step for step in wrong if isinstance(step, str) and step in part and step not in below), None)
-        if field in (None, "name", "inputSchema", "content", "tools"):
-            break
-        del part[field]
-    place = ".".join(map(str, (wrong or ())[len(below) :]))
-    raise ValueError(f"the client cannot read its {visible(place)}")
-
-
-def _is_wrong(result: Any, method: str, version: str) -> tuple[str | int, ...] | None:
-    """Return the path of what the client refuses in a result, None if it takes it."""
+def _refused(result: Any, method: str, version: str) -> tuple[str | int, ...]:
+    """Return the path of what the client refuses in a result, empty if it takes it."""
     from mcp.types import CallToolResult, ListToolsResult
     from mcp_types.methods import validate_server_result
     from pydantic import ValidationError
@@ -254,4 +229,4 @@ def _is_wrong(result: Any, method: str, version: str) -> tuple[str | int, ...] |
         model.model_validate(result, by_name=False)
     except ValidationError as error:
         return error.errors()[0]["loc"]
-    return None
+    return ()
