@@ -54,7 +54,8 @@ def test_names_are_of_one_tool_each(tools: list[tuple[str, str]]) -> None:
 @pytest.mark.req("K1.6")
 def test_tools_whose_names_become_one_all_get_a_digest() -> None:
     alike = [("web", "page.fetch"), ("web", "page/fetch"), ("web", "page_fetch"), ("web_page", "fetch")]
-    names = wire_names([*alike, ("web", "list")])
+    names = wire_names([*alike, ("web", "list"), ("web", "a.b"), ("web", "a/b")])
+    assert names["web", "a.b"] != names["web", "a/b"]
     assert names["web", "list"] == "mcp_web_list"
     found = [names[tool] for tool in alike]
     assert len(set(found)) == 4 and "mcp_web_page_fetch" not in found
