@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from mcp import MCPError
 from mcp import types as t
 
 from agentnb.core.schema.json_schema import MAX_REPAIRS
 from agentnb.core.schema.nesting import MAX_DEPTH
 from agentnb.settings import Key
-from agentnb.tools.mcp.connections.catalogue import MAX_PAGES, tools_of
+from agentnb.tools.mcp.connections.catalogue import CLOSED, MAX_PAGES, tools_of
 from agentnb.tools.mcp.connections.connection import MAX_LINE_CHARACTERS, MAX_LINES, StderrTail
 from agentnb.tools.mcp.connections.live_server import LiveServer, reason
 from agentnb.tools.mcp.questions import CallQuestions
@@ -104,6 +106,29 @@ def test_list_without_an_end_is_read_no_further() -> None:
 
     client: Any = SimpleNamespace(list_tools=list_tools)
     assert len(asyncio.run(tools_of(client))) == MAX_PAGES
+
+
+def test_list_that_is_not_there_is_empty_and_a_broken_one_an_error() -> None:
+    cases: list[tuple[t.ToolsCapability | None, int, str, bool]] = [
+        (None, -32603, "not implemented", True),
+        (t.ToolsCapability(), -32601, "no", True),
+        (t.ToolsCapability(), -32603, "no database", False),
+        (None, -32000, CLOSED, False),
+    ]
+    for tools, code, message, is_empty in cases:
+
+        async def list_tools(code: int = code, message: str = message, **_: Any) -> None:
+            raise MCPError(code=code, message=message)
+
+        client: Any = SimpleNamespace(list_tools=list_tools, server_capabilities=SimpleNamespace(tools=tools))
+        with nullcontext() if is_empty else pytest.raises(MCPError):
+            assert asyncio.run(tools_of(client)) == ()
+
+
+def test_tool_gets_no_name_that_one_which_is_set_aside_would_have() -> None:
+    live: Any = SimpleNamespace(server=Hostile.server, set_aside={"look_at": "it runs only as a task"})
+    found = found_tools(live, [described({"type": "object"}).model_copy(update={"name": "look.at"})])
+    assert found.usable[0].spec.name.startswith("mcp_bench_look_at_") and list(found.left_out) == ["look_at"]
 
 
 def test_schemas_that_no_model_takes_are_a_problem(subtests: pytest.Subtests) -> None:

@@ -70,6 +70,10 @@ def test_results_that_are_not_of_the_protocol_are_read_with_a_note(subtests: pyt
             assert len(content) == len(expected)
             assert all(words in block.get("text", "") for words, block in zip(expected, content, strict=True))
     assert readable_result({"content": [{"type": "image", "data": "AAAA"}]}, VERSION)["content"][0]["type"] == "image"
+    errors = {
+        told: readable_result({"content": [TEXT], "isError": told}, VERSION)["isError"] for told in (True, "true", False, None)
+    }
+    assert errors == {True: True, "true": True, False: False, None: False}
     for task in ({"task": {"taskId": "1"}}, {"resultType": "task", "taskId": "1"}):
         with pytest.raises(RuntimeError, match="as a task"):
             readable_result(task, VERSION)
