@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,8 @@ class RunServers:
         self._servers = servers
         self._work_dir = work_dir
         self._owns = owns
-        self._live: list[tuple[ServerTools, LiveServer]] = []
+        self._live: dict[LiveServer, list[ServerTools]] = {}
+        """The servers, each with the items that name tools of it."""
         self._seen: dict[LiveServer, int] = {}
         """The version of each server's tools that the run has."""
         self._run_tools: list[RunTools] = []
@@ -81,24 +82,23 @@ class RunServers:
         """Start the servers that are not running, at once, and offer their tools. Raises `SettingsError`, `ServerFailed`."""
         if not self._items:
             return
-        self._live = [(item, self._servers.live(item, self._work_dir)) for item in self._items]
-        each = list(dict.fromkeys(live for _, live in self._live))
-        for live in each:
+        for item in self._items:
+            self._live.setdefault(self._servers.live(item, self._work_dir), []).append(item)
+        for live in self._live:
             if live.state != "ready":
                 self._log.emit(ServerStarted, server=live.server.name, target=encodable(live.server.target))
-        await asyncio.gather(*[live.start() for live in each])
-        self._check_rules(await self._offer(each))
+        await asyncio.gather(*[live.start() for live in self._live])
+        self._check_rules(await self._offer({live: live.version for live in self._live}))
 
     async def update(self) -> None:
         """Ask servers whose tools have changed for their tools, and offer these with the next request.
 
         Where that fails, the person is warned, and the tools stay as they are: a server must not end a run that works.
         """
-        changed = [live for live, seen in self._seen.items() if live.version != seen]
-        versions = {live: live.version for live in changed}
+        versions = {live: live.version for live, seen in self._seen.items() if live.version != seen}
         try:
-            await asyncio.gather(*[live.relist() for live in changed])
-            await self._offer(changed, versions)
+            await asyncio.gather(*[live.relist() for live in versions])
+            await self._offer(versions)
         except (SettingsError, ServerFailed) as error:
             self._seen.update(versions)
             self._log.warn_once(f"The tools of MCP servers have changed, and stay as they were in this run: {error.what}")
@@ -108,23 +108,22 @@ class RunServers:
         if self._owns and self._servers.used:
             await asyncio.to_thread(self._servers.close)
 
-    async def _offer(self, looked_at: Sequence[LiveServer], versions: dict[LiveServer, int] | None = None) -> Sequence[MCPTool]:
-        """Offer the tools that the run names, and return all that its servers have."""
-        self._seen.update(versions or {live: live.version for live in looked_at})
-        tools = self._tools()
-        for item, live in self._live:
-            if not any(tool.is_of(item) for tool in tools[live]):
-                _check_has(item, live, tools[live])
-        named = {tool.spec.name for item, live in self._live for tool in tools[live] if item.tool and tool.is_of(item)}
-        every = [tool for live in tools for tool in tools[live] if any(tool.is_of(item) for item in self._items_of(live))]
+    async def _offer(self, versions: Mapping[LiveServer, int]) -> Sequence[MCPTool]:
+        """Offer the tools that the run names, and return all that its servers have. ``versions``: what the run knows then."""
+        self._seen.update(versions)
+        every, named, tools = list[MCPTool](), dict[MCPTool, bool](), self._tools()
+        for live, items in self._live.items():
+            for item in items:
+                meant = [tool for tool in tools[live] if tool.is_of(item)]
+                if not meant:
+                    _check_has(item, live)
+                named |= {tool: bool(item.tool) or named.get(tool, False) for tool in meant}
+            every += [tool for tool in tools[live] if tool in named]
         await asyncio.to_thread(self._sightings.note, every)
         for run_tools in self._run_tools:
-            run_tools.take_server_tools(every, named)
+            run_tools.take_server_tools(every, {tool.spec.name for tool, is_single in named.items() if is_single})
         self._sightings.report(every)
         return [tool for each in tools.values() for tool in each]
-
-    def _items_of(self, live: LiveServer) -> list[ServerTools]:
-        return [item for item, one in self._live if one is live]
 
     def _check_rules(self, tools: Sequence[MCPTool]) -> None:
         """Raise `SettingsError` for a rule whose name is nearly that of a tool of a server. Others may be offered later."""
@@ -139,13 +138,12 @@ class RunServers:
 
     def _tools(self) -> dict[LiveServer, list[MCPTool]]:
         """Return the tools by server: first those that servers list, which may have any name."""
-        servers = list(dict.fromkeys(live for _, live in self._live))
-        names = wire_names([name for live in servers for name in names_of(live, live.tools)])
-        found = {live: found_tools(live, live.tools, names) for live in servers}
+        names = wire_names([name for live in self._live for name in names_of(live, live.tools)])
+        found = {live: found_tools(live, live.tools, names) for live in self._live}
         taken = {tool.spec.name for each in found.values() for tool in each.usable}
-        tools = {live: [*found[live].usable, *resource_tools(live, taken)] for live in servers}
-        for live in servers:
-            for warning in _warnings(live, found[live], self._items_of(live), is_empty=not tools[live]):
+        tools = {live: [*each.usable, *resource_tools(live, taken)] for live, each in found.items()}
+        for live, items in self._live.items():
+            for warning in _warnings(live, found[live], items, is_empty=not tools[live]):
                 self._log.warn_once(warning)
         return tools
 
@@ -168,9 +166,9 @@ def _warnings(live: LiveServer, found: FoundTools, items: Sequence[ServerTools],
         yield f"The MCP server {server} lists no tools"
 
 
-def _check_has(item: ServerTools, live: LiveServer, tools: Iterable[MCPTool]) -> None:
+def _check_has(item: ServerTools, live: LiveServer) -> None:
     """Raise `UnknownTool` if a server has no tool of the name in an item; one that was left out costs only itself."""
-    names = [*[tool.name for tool in live.tools], *[tool.tool_name for tool in tools], *live.set_aside]
+    names = [*[tool.name for tool in live.tools], *live.set_aside]
     wire = [wire_name(item.name, name) for name in names]
     if item.tool and item.tool not in (*names, *wire):
         what = f"The MCP server {item.name} has no tool {item.tool}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -33,6 +33,7 @@ MAX_SCHEMA_BYTES = 50_000
 DIED = "The server ended during the call. It is not known whether it did its work: look before you call again."
 
 
+Answer: TypeAlias = Callable[["Client", dict[str, Any]], Awaitable[ToolOutcome]]
 Changed: TypeAlias = Literal["server", "tool"]
 
 
@@ -59,12 +60,15 @@ class MCPTool:
     blocking = False
     role: ToolRole | None = None
 
-    def __init__(self, live: LiveServer, tool: t.Tool, name: str) -> None:
-        """``name``: its name for models. Raises `UnusableSchema` with the reason why no model can be offered it."""
+    def __init__(self, live: LiveServer, tool: t.Tool, name: str, answer: Answer | None = None) -> None:
+        """``name``: its name for models; ``answer`` is called instead of the tool, which agentnb adds to the server's own.
+
+        Raises `UnusableSchema` with the reason why no model can be offered it.
+        """
         self.live = live
         self.asker_name = f"MCP server {live.server.name}"
         self.timeout, self.max_seconds = live.server.timeout, live.server.max_seconds
-        self._output_schema = tool.output_schema
+        self._output_schema, self._answer = tool.output_schema, answer
         self.tool_name: str = tool.name
         """The tool as the server names it."""
         self.title: str = visible(tool.title or "")[:MAX_DESCRIPTION_CHARACTERS]
@@ -102,7 +106,10 @@ class MCPTool:
             context.progress(done, total, visible(message or ""))
 
         async def call(client: Client) -> ToolOutcome:
-            return await self._made(client, dict(arguments), questions, progress)
+            if self._answer is not None:
+                return await self._answer(client, dict(arguments))
+            result = await questions.completed(client, self.tool_name, dict(arguments), progress)
+            return _noted(outcome_of(result, self._output_schema), questions)
 
         for attempt in range(2):
             try:
@@ -129,11 +136,6 @@ class MCPTool:
         except UnusableSchema:  # only the server knows what it takes
             return None
         return None if fits else refused_arguments(self.spec.name, arguments, schema)
-
-    async def _made(self, client: Client, arguments: dict[str, Any], questions: CallQuestions, progress: Any) -> ToolOutcome:
-        """Make the request of a call. On the event loop of the connections."""
-        result = await questions.completed(client, self.tool_name, arguments, progress)
-        return _noted(outcome_of(result, self._output_schema), questions)
 
     def _failed(self, error: BaseException) -> ToolOutcome:
         if self._is_end(error):

@@ -179,12 +179,13 @@ def readable_result(raw: Any, version: str) -> dict[str, Any]:
     unknown = {key: value for key, value in raw.items() if key not in _FIELDS}
     structured = raw.get("structuredContent")
     content = raw.get("content", unknown if structured is None else None) or []
-    read = {"resultType": "complete", "content": list(map(_block, content if isinstance(content, list) else [content]))}
-    read["isError"] = str(raw.get("isError")).casefold() in ("true", "1", "yes")
+    blocks = [_block(block) for block in (content if isinstance(content, list) else [content])]
+    is_error = str(raw.get("isError")).casefold() in ("true", "1", "yes")
+    read = {"resultType": "complete", "content": blocks, "isError": is_error}
     whole = {**read, "structuredContent": structured}
     if structured is None or not _refused({**whole, "content": []}, "tools/call", version):
         return read if structured is None else whole
-    return {**read, "content": [*read["content"], _block(structured)]}
+    return {**read, "content": [*blocks, _block(structured)]}
 
 
 def _block(value: Any) -> dict[str, Any]:
