@@ -35,7 +35,7 @@ for line in sys.stdin:
         "initialize": {"result": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
                                   "serverInfo": {"name": "odd", "version": "1"}}},
         "tools/list": json.loads(sys.argv[1]),
-        "tools/call": json.loads(sys.argv[2]),
+        "tools/call": json.loads(sys.argv[2]) or {"result": {"content": json.dumps(asked.get("params", {}).get("arguments"))}},
     }
     told = asked.get("params", {}).get("_meta", {}).get("progressToken")
     if told is not None:
@@ -54,8 +54,12 @@ def bench(*arguments: str, name: str = "bench", **settings: Any) -> MCPServer:
 
 
 def odd(listed: dict[str, Any], result: Any = None, name: str = "odd") -> MCPServer:
-    """Return a server with this answer to the request for its tools, and this result of each call, or answer with an error."""
-    called = result if isinstance(result, dict) and "error" in result else {"result": result}
+    """Return a server with this answer to the request for its tools, and this result of each call, or answer with an error.
+
+    Without a result, a call returns its arguments as text.
+    """
+    is_answer = result is None or (isinstance(result, dict) and "error" in result)
+    called = result if is_answer else {"result": result}
     return MCPServer(name, sys.executable, args=["-c", ODD, json.dumps(listed), json.dumps(called)])
 
 
