@@ -87,10 +87,12 @@ class MCPTool:
     @property
     def origin(self) -> ToolOrigin:
         """The server and the tool, with what has changed."""
-        server = self.live.server
-        name, target = visible(self.tool_name), visible(server.target)
+        server, name = self.live.server, visible(self.tool_name)
+        name = name if name == self.tool_name else f"{name} ({self.spec.name})"  # rules must not take it for another tool
         about = self.spec.description
-        return ToolOrigin(server.name, target, name, server.identity, self.identity, about, *self.change_since_seen())
+        return ToolOrigin(
+            server.name, visible(server.target), name, server.identity, self.identity, about, *self.change_since_seen()
+        )
 
     def is_of(self, item: ServerTools) -> bool:
         """Return whether an item of its server names it: as its server does, as models do, or all tools."""

@@ -14,6 +14,7 @@ from mcp import types as t
 
 from agentnb.core.schema.json_schema import MAX_REPAIRS
 from agentnb.core.schema.nesting import MAX_DEPTH
+from agentnb.policies.permissions.rules import Rule
 from agentnb.settings import Key
 from agentnb.tools.mcp.connections.catalogue import CLOSED, MAX_PAGES, tools_of
 from agentnb.tools.mcp.connections.connection import MAX_LINE_CHARACTERS, MAX_LINES, StderrTail
@@ -123,6 +124,13 @@ def test_list_that_is_not_there_is_empty_and_a_broken_one_an_error() -> None:
         client: Any = SimpleNamespace(list_tools=list_tools, server_capabilities=SimpleNamespace(tools=tools))
         with nullcontext() if is_empty else pytest.raises(MCPError):
             assert asyncio.run(tools_of(client)) == ()
+
+
+def test_rule_that_allows_a_tool_reaches_none_whose_name_only_looks_the_same() -> None:
+    live: Any = Hostile()
+    tools = [described({"type": "object"}).model_copy(update={"name": name}) for name in ("look", "look\x07")]
+    reached = [Rule.read("mcp:bench/look", "allow").is_about(tool.spec.name, tool) for tool in found_tools(live, tools).usable]
+    assert reached == [True, False]
 
 
 def test_tool_gets_no_name_that_one_which_is_set_aside_would_have() -> None:
