@@ -14,8 +14,9 @@ from agentnb.errors import InvalidTool, near, nearest
 from agentnb.tools.agent_tool import AgentTool
 from agentnb.tools.builtin.group import BuiltinTool
 from agentnb.tools.builtin.named import tools_of, tools_of_word
-from agentnb.tools.mcp.server import ServerTools, server_tools, with_given
+from agentnb.tools.mcp.server import PREFIX, ServerTools, server_tools, with_given
 from agentnb.tools.mcp.wire_names import may_be_of
+from agentnb.tools.subject import origin_of
 from agentnb.tools.tool import Tool, ToolOutcome, failure
 
 
@@ -139,8 +140,12 @@ class Toolbox:
                 tool.check_usable()
 
     def get(self, name: str) -> Tool | None:
-        """Return the tool of this name, or None."""
-        return self._tools.get(name)
+        """Return the tool of this name, or of a word such as ``mcp:clock/now`` whatever its name is; None if there is none."""
+        found = self._tools.get(name)
+        if found is None and name.startswith(PREFIX):
+            origins = [(tool, origin) for tool in self if (origin := origin_of(tool)) is not None]
+            return next((tool for tool, one in origins if name == f"{PREFIX}{one.server}/{one.tool}"), None)
+        return found
 
     def __iter__(self) -> Iterator[Tool]:
         return iter(self._tools.values())

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hostile import check_is_harmless, visible_text
 from mcp.types import Prompt, Resource, ResourceTemplate, Tool
-from mcp_runs import PROGRAM, bench
+from mcp_runs import PROGRAM, bench, odd
 from mcp_test_server import HOSTILE
 
 from agentnb.display.lists.server_list import MAX_SERVERS, server_list_html, server_list_text
@@ -70,6 +70,20 @@ def test_one_server_as_text_and_as_html(servers: Servers, snapshot: object) -> N
     check_is_harmless(html)
     for section in sections_of(row, catalogue):
         assert all(" ".join(cell.split()) in visible_text(html) for line in section.rows for cell in line)
+
+
+def test_tools_that_cannot_be_used_are_shown_with_the_reason() -> None:
+    servers = Servers()
+    listed = [{"name": "get", "inputSchema": {"type": "object"}}, {"name": "rows", "inputSchema": {"type": "array"}}]
+    live = servers.live(ServerTools("odd", server=odd({"result": {"tools": listed}})), Path("/work"))
+    catalogue = servers.ask(live, catalogue_of)
+    row = ListedServer(live.server, IN_CODE, live)
+    html = server_html(row, catalogue, [])
+    check_is_harmless(html)
+    for told in (server_text(row, catalogue, []), visible_text(html)):
+        assert "1 tool" in told and "1 unusable tool" in told
+        assert "rows" in told and "its schema does not describe an object" in told
+    servers.close()
 
 
 def test_names_and_descriptions_of_strangers_are_bounded_lines_without_keys(servers: Servers) -> None:

@@ -166,14 +166,24 @@ def test_each_agent_has_its_own_search(servers: Servers) -> None:
     assert [result.error_code for result in results(run)] == [None, "unknown_tool"]
 
 
-def test_change_of_tools_that_cannot_be_is_a_warning(servers: Servers) -> None:
+def test_tools_whose_names_become_one_in_the_middle_have_digests(servers: Servers) -> None:
     script = [calls(("grow", {"name": "a.b"})), calls(("grow", {"name": "a_b"})), calls(("where", {}))]
     run = played(script, [bench("grows")], servers)
-    assert run.status == "completed"
-    assert "a_b" in names(run)
     assert [result.is_error for result in results(run)] == [False, False, False]
+    assert "a_b" not in names(run) and len([name for name in names(run) if name.startswith("a_b_")]) == 2
+    assert all(any(f"'{name}'" in warning.message for warning in run.warned) for name in ("a.b", "a_b"))
+
+
+def test_change_of_tools_that_cannot_be_is_a_warning(servers: Servers) -> None:
+    @tool(name="mcp_bench_c_d")
+    def own() -> str:
+        """Return a word."""
+        return "mine"
+
+    run = played([calls(("grow", {"name": "c.d"})), calls(("where", {}))], [bench("stays"), own], servers)
+    assert [result.is_error for result in results(run)] == [False, False]
     (warned,) = run.warned
-    assert "'a.b'" in warned.message and "'a_b'" in warned.message
+    assert "'c.d'" in warned.message and "stay as they were" in warned.message
 
 
 # Without a server

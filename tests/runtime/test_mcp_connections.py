@@ -24,7 +24,6 @@ from agentnb.errors import ServerFailed
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.host.host import Host, hosted
 from agentnb.runtime.servers.servers import Servers
-from agentnb.tools.mcp import server_tool
 from agentnb.tools.mcp.connections import live_server
 from agentnb.tools.mcp.server import MCPServer
 
@@ -176,14 +175,6 @@ def test_silent_server_is_given_up(servers: Servers, monkeypatch: pytest.MonkeyP
     silent = MCPServer("silent", sys.executable, args=["-c", "import sys; sys.stdin.read()"], timeout=0.1)
     with pytest.raises(ServerFailed, match="did not answer in time"):
         played([], [silent], servers)
-
-
-def test_tool_that_no_model_takes_is_left_out_with_a_warning(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_tool, "MAX_SCHEMA_BYTES", 100)
-    run = played([], [bench()], servers)
-    offered = {tool.name for tool in run.tools}
-    assert "mcp_bench_where" in offered and "mcp_bench_add" not in offered
-    assert any("'add'" in warning.message for warning in run.warned)
 
 
 def test_server_starts_in_its_own_folder_or_that_of_the_run(servers: Servers, tmp_path: Path) -> None:

@@ -5,33 +5,26 @@ from __future__ import annotations
 import json
 import queue
 import sys
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from asserted_sentences import Snapshot
 from loopback_thread import LoopbackThread
-from mcp_runs import played, texts
+from mcp_runs import odd, played, results, texts
 
+from agentnb.agent.agent import Agent
 from agentnb.core.messages import ToolCall
-from agentnb.errors import ServerFailed
+from agentnb.errors import ServerFailed, SettingsError
+from agentnb.models.scripted import ScriptedModel
+from agentnb.runtime.host.host import Host, hosted
 from agentnb.runtime.questions.call_clock import CallClock
-from agentnb.tools.mcp.server import MCPServer
+from agentnb.runtime.servers.servers import Servers
+from agentnb.tools.mcp.server import MCPServer, ServerTools
+from agentnb.tools.mcp.wire_names import wire_names
 
-ODD = """
-import json, sys
-for line in sys.stdin:
-    asked = json.loads(line)
-    answers = {
-        "initialize": {"result": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
-                                  "serverInfo": {"name": "odd", "version": "1"}}},
-        "tools/list": json.loads(sys.argv[1]),
-        "tools/call": {"result": json.loads(sys.argv[2])},
-    }
-    answer = answers.get(asked.get("method"), {"error": {"code": -32601, "message": "Method not found"}})
-    if "id" in asked:
-        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **answer}), flush=True)
-"""
 TOOLS = [
     {"name": "untyped", "inputSchema": {"properties": {"a": {"type": "integer"}}}},
     {"name": "get.it", "inputSchema": {"type": "object"}},
@@ -39,11 +32,8 @@ TOOLS = [
     {"name": "list", "inputSchema": {"type": "array"}},
     {"name": "slow", "inputSchema": {"type": "object"}, "execution": {"taskSupport": "required"}},
 ]
-
-
-def odd(listed: dict[str, Any], result: Any = None) -> MCPServer:
-    """Return a server with this answer to the request for its tools, and this result of each call."""
-    return MCPServer("odd", sys.executable, args=["-c", ODD, json.dumps(listed), json.dumps(result)])
+SPOKEN = {"capabilities": {"tools": {}}, "serverInfo": {"name": "o", "version": "1"}}
+GET = {"name": "get", "inputSchema": {"type": "object"}}
 
 
 def test_bad_tools_are_left_out_with_a_warning_and_the_others_work() -> None:
@@ -54,6 +44,71 @@ def test_bad_tools_are_left_out_with_a_warning_and_the_others_work() -> None:
     warned = " ".join(warning.message for warning in run.warned)
     assert all(f"{tool!r} of the MCP server odd is left out" in warned for tool in ("list", "slow"))
     assert "'get_it' of the MCP server odd is called mcp_odd_get_it_" in warned
+
+
+def test_check_that_is_left_to_the_server_is_a_warning(servers: Servers, snapshot: Snapshot) -> None:
+    properties = {"a": {"pattern": "["}, "b": {"$ref": "#/$defs/b"}, "c": {"pattern": "^[\\w-.]+$"}}
+    schema = {"type": "object", "properties": properties, "required": ["c"]}
+    tools = odd({"result": {"tools": [{"name": "look", "inputSchema": schema}, GET]}}, {"content": "three"})
+    for arguments, code in (({"a": "x", "b": 3, "c": "y.z"}, None), ({"c": "y z"}, "invalid_arguments")):
+        run = played([ToolCall("mcp_odd_look", arguments)], [tools], servers, approve=None, answer=lambda question: "approve")
+        assert results(run)[0].error_code == code
+        assert [warning.message for warning in run.warned] == [snapshot]
+
+
+def test_tool_that_was_named_alone_and_cannot_be_used_ends_no_run(snapshot: Snapshot) -> None:
+    run = played([], [ServerTools("odd", "list", odd({"result": {"tools": TOOLS}}))])
+    assert run.status == "completed" and [warning.message for warning in run.warned] == [snapshot]
+
+
+def test_denial_reaches_a_tool_in_every_spelling_and_an_allowance_one_tool(servers: Servers, subtests: pytest.Subtests) -> None:
+    dotted, plain = wire_names([("odd", "get.it"), ("odd", "get_it")]).values()
+    every = ("mcp_odd_get_it", "mcp__odd__get_it", "mcp:odd/get_it", "odd/get_it", "mcp__odd__*", "mcp__odd", "mcp:odd")
+    ran: dict[str, list[tuple[str, list[str]]]] = {
+        "deny": [*[(rule, []) for rule in every], ("mcp:odd/get.it", [plain]), (plain, [dotted])],
+        "ask": [("mcp_odd_get_it", []), ("odd/get.it", [plain])],
+        "allow": [("mcp_odd_get_it", []), ("mcp:odd/get_it", [plain]), ("mcp:odd/get.it", [dotted]), (dotted, [dotted])],
+    }
+    for verdict, cases in ran.items():
+        for rule, expected in cases:
+            with subtests.test(verdict, rule=rule):
+                agent = Agent(
+                    ScriptedModel([[ToolCall(dotted), ToolCall(plain)], "Done."]),
+                    tools=[odd({"result": {"tools": TOOLS}}, {"content": "three"})],
+                    todos=False,
+                    permissions={rule: verdict},
+                )
+                with hosted(Host(servers=servers)):
+                    run = agent.run_sync("Go.", approve=None if verdict == "allow" else "auto")
+                assert [result.name for result in results(run) if not result.is_error] == expected
+
+
+def test_form_of_another_program_allows_nothing(snapshot: Snapshot) -> None:
+    with pytest.raises(SettingsError) as raised:
+        Agent(ScriptedModel(["Done."]), tools=[odd({})], permissions={"mcp__odd__get.it": "allow"})
+    assert str(raised.value) == snapshot
+
+
+def test_tools_of_two_servers_whose_names_become_one_have_both(servers: Servers) -> None:
+    named = wire_names([("odd", "a_b"), ("odd_a", "b")])
+    listed = [{"result": {"tools": [{"name": tool, "inputSchema": {"type": "object"}}]}} for tool in ("a_b", "b")]
+    tools = [odd(each, {"content": tool}, name) for each, (name, tool) in zip(listed, named, strict=True)]
+    run = played([[ToolCall(name) for name in named.values()]], tools, servers)
+    assert texts(run) == ["a_b", "b"]
+
+
+def test_answers_that_the_client_refuses_are_read(servers: Servers, subtests: pytest.Subtests) -> None:
+    cases: dict[str, tuple[Any, str, bool]] = {
+        "a text": ("three", "three", True),
+        "a list": ([{"type": "text", "text": "three"}], "three", True),
+        "half a character": ({"content": "three \ud83d"}, "three \ufffd", True),
+        "an error as a text": ({"error": "too busy"}, "too busy", False),
+        "an error without a number": ({"error": {"code": "E1", "message": "too busy"}}, "too busy", False),
+    }
+    for name, (answer, words, is_result) in cases.items():
+        with subtests.test(name):
+            (result,) = results(played([ToolCall("mcp_odd_get")], [odd({"result": [GET]}, answer)], servers))
+            assert words in result.text and result.error_code == (None if is_result else "tool_error")
 
 
 def test_server_without_a_list_of_tools_is_a_warning() -> None:
@@ -91,11 +146,7 @@ def test_refused_request_names_the_login_that_the_server_wants(subtests: pytest.
 def test_server_of_the_older_transport_is_reached_at_its_address() -> None:
     answers = queue.SimpleQueue[str]()
     results = {
-        "initialize": {
-            "protocolVersion": "2024-11-05",
-            "capabilities": {"tools": {}},
-            "serverInfo": {"name": "o", "version": "1"},
-        },
+        "initialize": {**SPOKEN, "protocolVersion": "2024-11-05"},
         "tools/list": {"tools": [{"name": "add", "inputSchema": {"type": "object"}}]},
         "tools/call": {"content": [{"type": "text", "text": "three"}]},
     }
@@ -128,6 +179,55 @@ def test_server_of_the_older_transport_is_reached_at_its_address() -> None:
         run = played([ToolCall("mcp_old_add", {})], [MCPServer("old", f"http://127.0.0.1:{server.port}/sse")])
         answers.put("")
     assert texts(run) == ["three"]
+
+
+def test_large_answer_over_http_is_read_whole() -> None:
+    results = {
+        "initialize": {**SPOKEN, "protocolVersion": "2025-06-18"},
+        "tools/list": {"tools": [GET]},
+        "tools/call": "z" * 2_000_000,
+    }
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            known = asked["method"] in results
+            answer = {"result": results[asked["method"]]} if known else {"error": {"code": -32601, "message": "no"}}
+            body = f"data: {json.dumps({'jsonrpc': '2.0', 'id': asked.get('id'), **answer})}\n\n".encode()
+            self.send_response(200 if "id" in asked else 202)
+            self.send_header("Content-Type", "text/event-stream")
+            self.send_header("Content-Length", str(len(body) if "id" in asked else 0))
+            self.end_headers()
+            self.wfile.write(body if "id" in asked else b"")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with LoopbackThread(Handler) as server:
+        run = played([ToolCall("mcp_odd_get", {})], [MCPServer("odd", f"http://127.0.0.1:{server.port}/mcp")])
+    (text,) = texts(run)
+    assert text.startswith("zzz") and "1,800,000 characters left out" in text
+
+
+def test_client_without_the_older_transport_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_error(405)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setitem(sys.modules, "mcp.client.sse", None)
+    with LoopbackThread(Handler) as server, pytest.raises(ServerFailed, match="answers 405 as servers of the older transport"):
+        played([], [MCPServer("old", f"http://127.0.0.1:{server.port}/sse")])
+
+
+def test_each_progress_of_a_server_prolongs_its_call(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+    prolonged: list[float | None] = []
+    monkeypatch.setattr(CallClock, "prolong", lambda clock: prolonged.append(clock.max_seconds))
+    played([ToolCall("mcp_odd_get")], [replace(odd({"result": [GET]}), max_seconds=20)], servers)
+    assert prolonged == [20]
+    assert odd({}).max_seconds == 600
 
 
 def test_progress_prolongs_a_call_up_to_its_bound() -> None:

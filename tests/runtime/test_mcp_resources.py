@@ -20,7 +20,7 @@ from agentnb.runtime.servers.servers import Servers
 from agentnb.tools.mcp.connections.catalogue import catalogue_of
 from agentnb.tools.mcp.resources import MAX_CHARACTERS, resource_tools
 from agentnb.tools.mcp.server import MCPServer, ServerTools
-from agentnb.tools.mcp.wire_names import WireNames, wire_name
+from agentnb.tools.mcp.wire_names import wire_name
 
 OURS = ["list_resources", "read_resource", "list_prompts", "get_prompt"]
 
@@ -82,10 +82,8 @@ def test_tool_of_a_server_keeps_its_name_and_ours_gets_another(servers: Servers)
     assert "a name like ours" in described["mcp_bench_list_resources"]
 
     live = next(live for live in servers.used if live.server == bench())
-    names = WireNames()
-    for server, tool in (("bench_list", "resources"), ("bench_read", "resource"), ("bench_read", "mcp_resource")):
-        names.add(server, tool, wire_name(server, tool))
-    free = [tool.spec.name for tool in resource_tools(live, names)]
+    others = (("bench_list", "resources"), ("bench_read", "resource"), ("bench_read", "mcp_resource"))
+    free = [tool.spec.name for tool in resource_tools(live, {wire_name(*other) for other in others})]
     assert free == ["mcp_bench_list_mcp_resources", "mcp_bench_list_prompts", "mcp_bench_get_prompt"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -26,10 +27,40 @@ from agentnb.tools.mcp.server import MCPServer
 PROGRAM = forked_servers.__file__
 """The server for tests: forked from one process where a test has the fixture `forked`, and else started afresh."""
 
+ODD = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    answers = {
+        "initialize": {"result": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+                                  "serverInfo": {"name": "odd", "version": "1"}}},
+        "tools/list": json.loads(sys.argv[1]),
+        "tools/call": json.loads(sys.argv[2]) or {"result": {"content": json.dumps(asked.get("params", {}).get("arguments"))}},
+    }
+    told = asked.get("params", {}).get("_meta", {}).get("progressToken")
+    if told is not None:
+        told = {"progressToken": told, "progress": 1}
+        print(json.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": told}), flush=True)
+    answer = answers.get(asked.get("method"), {"error": {"code": -32601, "message": "Method not found"}})
+    if "id" in asked:
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **answer}), flush=True)
+"""
+"""A server that answers as its arguments say."""
+
 
 def bench(*arguments: str, name: str = "bench", **settings: Any) -> MCPServer:
     """Return the server for tests, started as a program with these arguments."""
     return MCPServer(name, sys.executable, args=[PROGRAM, *arguments], **settings)
+
+
+def odd(listed: dict[str, Any], result: Any = None, name: str = "odd") -> MCPServer:
+    """Return a server with this answer to the request for its tools, and this result of each call, or answer with an error.
+
+    Without a result, a call returns its arguments as text.
+    """
+    is_answer = result is None or (isinstance(result, dict) and "error" in result)
+    called = result if is_answer else {"result": result}
+    return MCPServer(name, sys.executable, args=["-c", ODD, json.dumps(listed), json.dumps(called)])
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp_runs import bench, is_alive, process_of
+from mcp_runs import bench, is_alive, odd, process_of
 
 from agentnb import tool
 from agentnb.agent.agent import Agent
@@ -88,6 +88,16 @@ def test_steps_and_agents_of_a_file_use_one_process(servers: Servers, tmp_path: 
             assert len(starts) <= 1
             assert is_alive(process_of(found[0])) == (held is not None)
             assert run.settings["mcp_servers"]["bench"]["command_or_url"] == bench().command_or_url
+
+
+def test_step_reaches_a_tool_whose_name_has_a_digest(tmp_path: Path) -> None:
+    text = "workflow:\n  - {id: first, type: tool, name: 'mcp:odd/get.it'}\n"
+    alike = [{"name": name, "inputSchema": {"type": "object"}} for name in ("get.it", "get_it")]
+    for source in (text, TASKS.format(action="mcp:odd/get.it").replace("{a: 1, b: 2}", "{}")):
+        run = Workflow.from_yaml(source, tools=[odd({"result": {"tools": alike}}, {"content": "three"})]).run_sync(
+            approve="auto"
+        )
+        assert run.status == "completed", run.error
 
 
 def test_tool_that_a_server_lacks_is_reported_before_the_first_step(

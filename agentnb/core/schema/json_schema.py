@@ -36,7 +36,8 @@ _OF_PARTS: dict[type, tuple[str, ...]] = {
     list: ("prefixItems", "items", "contains", "unevaluatedItems"),
 }
 """Keywords whose schemas apply to the properties or items of a value, as if each did to every one of them."""
-_BY_NAME = ("properties", "patternProperties", "dependentSchemas")
+_BY_NAME = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
+_ALL_WITHIN = (*_OF_THE_SAME, *_OF_PARTS[dict], *_OF_PARTS[list], "properties", "propertyNames", "$defs", "definitions")
 _METASCHEMA = re.compile(r"https?://json-schema\.org/")
 
 
@@ -94,11 +95,14 @@ MAX_BACKTRACKS = 100_000
 """Maximum backtracking steps of a pattern with lookarounds or backreferences; all others take linear time."""
 MAX_PATTERN_BYTES = 300_000
 """Maximum memory of a compiled pattern in a schema of somebody else; it takes about 3 ms."""
-MAX_REPAIRS = 20
+MAX_REPAIRS = 100
 """Maximum keywords of a schema of somebody else that are translated or left out."""
 _LIMITS = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
-_RANGE_OF_CLASS = re.compile(r"(\\[dDsSwW])-(?!\])")
-"""A class as the begin of a range, as in ``[\\w-.]``: there JavaScript reads a hyphen, and the validator nothing."""
+_JAVASCRIPT = re.compile(
+    r"(?P<in_range>\\[dDsSwW])-(?!\])|\\[pPu]\{[^}]*\}|\\.|(?P<any>\[\^\])|(?P<brace>\{)(?!\d+(?:,\d*)?\})"
+)
+"""Parts of a pattern, with names for those that the validator reads in another way than JavaScript: a class as the begin of a
+range, as in ``[\\w-.]``, anything at all, ``[^]``, and a brace that repeats nothing."""
 _FORMATS = {
     "date": datetime.date,
     "date-time": datetime.datetime,
@@ -200,26 +204,52 @@ def _errors(schema: Any, value: Any, *, formats: bool = False) -> list[Validatio
         raise _unusable(error) from error
 
 
-def usable_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema of somebody else as the validator reads it: earlier drafts translated, unreadable keywords left out.
+class ReadSchema(NamedTuple):
+    """A schema of somebody else, as the validator reads it."""
+
+    schema: dict[str, Any]
+    left_out: tuple[str, ...] = ()
+    """Places of the keywords that cannot be read, such as ``properties.q.pattern``: values are not checked against them."""
+
+
+def usable_schema(schema: dict[str, Any]) -> ReadSchema:
+    """Return a schema of somebody else with earlier drafts translated and unreadable keywords left out.
 
     Raises `UnusableSchema`.
     """
     from jsonschema_rs import FancyRegexOptions, ValidationError
 
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(schema))
+    _translate_ignored(plain)
     options = FancyRegexOptions(size_limit=MAX_PATTERN_BYTES)
+    left_out = dict[str, None]()
     for _ in range(MAX_REPAIRS):
         try:
             _made(plain, pattern_options=options)
-            return plain
+            return ReadSchema(plain, tuple(left_out))
         except ValidationError as error:
             missing = _missing_reference(error)
             for place in _references(plain, missing) if missing else [error.instance_path]:
-                _repair(plain, place)
+                if not _repair(plain, place):
+                    left_out[".".join(map(str, place))] = None
         except ValueError as error:
             raise _unusable(error) from error
     raise UnusableSchema("its schema has too many keywords that cannot be read")
+
+
+def _translate_ignored(part: Any) -> None:
+    """Translate the keywords of earlier drafts that the validator ignores, in a schema and those within it."""
+    if not isinstance(part, dict):
+        return
+    if isinstance(needed := part.get("dependencies"), dict):
+        del part["dependencies"]
+        names = {name: [one] if isinstance(one, str) else one for name, one in needed.items() if isinstance(one, str | list)}
+        schemas = {name: one for name, one in needed.items() if name not in names}
+        part.update({key: one for key, one in (("dependentRequired", names), ("dependentSchemas", schemas)) if one})
+    if "$recursiveRef" in part:
+        part["$ref"] = part.pop("$recursiveRef")
+    for one in (one for key in _ALL_WITHIN for one in _schemas(part, key)):
+        _translate_ignored(one)
 
 
 def _references(value: Any, reference: str, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
@@ -229,8 +259,8 @@ def _references(value: Any, reference: str, path: tuple[str | int, ...] = ()) ->
     return [*below, *([(*path, "$ref")] if isinstance(value, dict) and value.get("$ref") == reference else [])]
 
 
-def _repair(schema: Any, path: Sequence[str | int]) -> None:
-    """Translate the keyword at this path, or leave it out."""
+def _repair(schema: Any, path: Sequence[str | int]) -> bool:
+    """Translate the keyword at this path, or leave it out; return whether it says the same as before."""
     if not path:
         raise UnusableSchema("its schema is not an object")
     *above, keyword = path
@@ -244,8 +274,19 @@ def _repair(schema: Any, path: Sequence[str | int]) -> None:
         schema["prefixItems"] = value
         schema.update({"items": schema.pop("additionalItems")} if "additionalItems" in schema else {})
     elif keyword == "pattern" and isinstance(value, str):
-        readable = _RANGE_OF_CLASS.sub(r"\1\-", value)
+        readable = _JAVASCRIPT.sub(_translated, value)
         schema.update({"pattern": readable} if readable != value else {})
+        return readable != value
+    else:
+        return value is None or value is False
+    return True
+
+
+def _translated(part: re.Match[str]) -> str:
+    """Return a part of a pattern of JavaScript as the validator reads it."""
+    if part["any"]:
+        return r"[\s\S]"
+    return f"{part['in_range']}\\-" if part["in_range"] else r"\{" if part["brace"] else part[0]
 
 
 def _key(within: Any, step: str | int) -> str | int:

@@ -12,6 +12,7 @@ from agentnb.display.texts.labels import clean, counted
 from agentnb.runtime.servers.listed_servers import ListedServer
 from agentnb.tools.mcp.connections.catalogue import Catalogue
 from agentnb.tools.mcp.resources import prompt_arguments
+from agentnb.tools.mcp.server_tool import found_tools
 
 MAX_ROWS = 200
 """Tools, resources or prompts that are listed; of more, only the count is."""
@@ -32,8 +33,11 @@ class Section(NamedTuple):
 def sections_of(row: ListedServer, catalogue: Catalogue) -> list[Section]:
     """Return what the server has, without empty lists."""
     tools = () if row.live is None else row.live.tools
+    left_out = {} if row.live is None else found_tools(row.live, tools).left_out
+    usable = [tool for tool in tools if tool.name not in left_out]
     found = [
-        Section("tool", [_row(one.name, arguments_told(one.input_schema), one.description) for one in tools]),
+        Section("tool", [_row(one.name, arguments_told(one.input_schema), one.description) for one in usable]),
+        Section("unusable tool", [_row(name, None, why) for name, why in left_out.items()]),
         Section("resource", [_row(one.uri, one.mime_type, one.description or one.title) for one in catalogue.resources]),
         Section(
             "resource template",

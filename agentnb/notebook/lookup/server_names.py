@@ -8,8 +8,7 @@ from agentnb.core.request import ToolSpec
 from agentnb.session.session import Session
 from agentnb.tools.mcp.connections.live_server import LiveServer
 from agentnb.tools.mcp.server import ServerTools
-from agentnb.tools.mcp.server_tool import MCPTool, problem_of
-from agentnb.tools.mcp.wire_names import wire_names
+from agentnb.tools.mcp.server_tool import found_tools
 
 
 def server_words(session: Session) -> list[str]:
@@ -32,11 +31,8 @@ def tool_words(session: Session) -> list[str]:
 def specs_of(session: Session, item: ServerTools) -> list[ToolSpec]:
     """Return the tools of a server as models see them; none if no run has connected to it yet."""
     live = next((one for one in session.servers.used if _is_meant(one, item) and one.tools), None)
-    if live is None:
-        return []
-    named = wire_names(live.server.name, [tool.name for tool in live.tools])
-    tools = [tool for tool in live.tools if not problem_of(tool) and item.tool in ("", tool.name, named[tool.name])]
-    return [MCPTool(live, tool, named[tool.name]).spec for tool in tools]
+    found = () if live is None else found_tools(live, live.tools).usable
+    return [tool.spec for tool in found if tool.is_of(item)]
 
 
 def shown_later(items: Iterable[ServerTools]) -> list[str]:

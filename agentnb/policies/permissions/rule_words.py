@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from types import CodeType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
+from agentnb.advice import Plain
 from agentnb.core.questions import ASK_PERSON
 from agentnb.core.todos import TODO_TOOL
 from agentnb.errors import SettingsError, near, nearest
@@ -17,7 +18,7 @@ from agentnb.tools.agent_tool import AgentTool
 from agentnb.tools.builtin.named import GROUP_OF
 from agentnb.tools.function import MARK, FunctionTool
 from agentnb.tools.mcp.server import PREFIX, ServerTools, server_tools
-from agentnb.tools.mcp.wire_names import FIND_TOOLS, may_be_of, wire_name
+from agentnb.tools.mcp.wire_names import FIND_TOOLS, may_be_of, may_mean_any, wire_name
 from agentnb.tools.read_result import READ_TOOL
 from agentnb.tools.subject import FLAGS
 from agentnb.tools.tool import Tool
@@ -70,10 +71,11 @@ def known_rules(rules: RuleList, values: Iterable[Any], servers: Iterable[str] =
     scope.check_brackets(unchecked)
     names, every = (*scope.names, *ALWAYS_KNOWN), (*scope.servers, *servers)
     for rule in unchecked:
-        if not _is_known(rule.tools, names, every):
+        if not _is_known(rule, names, every):
             words = [*names, *[PREFIX + name for name in every]]
             what = f"The rule {rule.text!r} names no tool, flag or MCP server of this run"
-            raise SettingsError(what, near(rule.tools, words))
+            meant = next((PREFIX + name for name in every if may_mean_any(name, rule.tools)), "")
+            raise SettingsError(what, Plain(f"Write {meant}/TOOL") if meant else near(rule.tools, words))
     return rules.as_checked
 
 
@@ -92,14 +94,17 @@ def check_confirms(rules: Iterable[Rule], values: Iterable[Any]) -> None:
             raise SettingsError(f"The context confirms {rule.text!r}, which names no tool of this agent", similar)
 
 
-def _is_known(word: str, names: Iterable[str], servers: Iterable[str]) -> bool:
+def _is_known(rule: Rule, names: Iterable[str], servers: Iterable[str]) -> bool:
+    word = rule.tools
     if word.startswith(EFFECT):
         return True
     if word.startswith(PREFIX):
         return word.removeprefix(PREFIX).partition("/")[0] in servers
     beginning = re.split(r"[*?[]", word, maxsplit=1)[0]
-    if beginning == word:
-        return word in names or any(may_be_of(server, word) for server in servers)
+    may_mean = may_be_of if rule.verdict == "allow" else may_mean_any
+    is_of_server = any(may_mean(server, beginning) for server in servers)
+    if beginning == word or is_of_server:
+        return is_of_server or word in names
     of_servers = [wire_name(server, "") for server in servers]  # of the tools only this is known before they are listed
     return any(fnmatchcase(name, word) for name in (*names, _EVERY_SERVER)) or any(
         name.startswith(beginning) or beginning.startswith(name) for name in of_servers

@@ -13,6 +13,7 @@ from agentnb.commands.patterns import why_refused
 from agentnb.errors import SettingsError, near
 from agentnb.policies.permissions.places import address_glob
 from agentnb.tools.mcp.server import PREFIX
+from agentnb.tools.mcp.wire_names import WILDCARDS, may_mean
 from agentnb.tools.subject import FLAGS, Flag, file_tools_of, flag_of, origin_of, subject_of
 from agentnb.tools.tool import Effect, Tool
 
@@ -26,8 +27,8 @@ EXAMPLE = (
 EFFECTS: tuple[Effect, ...] = get_args(Effect)
 EFFECT = "effect:"
 """Begins the word for tools by effect: ``effect:read``, those that only read; ``effect:write``, those that write, and so on."""
-_WILDCARDS = frozenset("*?[")
-_RULE = re.compile(rf"({PREFIX}[\w.-]+(?:/[^\s*()]+)?|{EFFECT}\w+|[\w*?\[\]-]+)(?:\((.+)\))?", re.DOTALL)
+_OF_SERVER = rf"{PREFIX}[\w.-]+(?:/[^*()]+)?|[\w.-]+/[^\s*()]+|mcp_[^\s()]+"
+_RULE = re.compile(rf"({_OF_SERVER}|{EFFECT}\w+|[\w*?\[\]-]+)(?:\((.+)\))?", re.DOTALL)
 NAMES_ALONE: tuple[Flag, ...] = ("bash",)
 """Flags that are the name of a tool too: as a rule, such a word means the tool."""
 
@@ -57,7 +58,7 @@ class Rule:
         effect = tools.removeprefix(EFFECT)
         if tools != effect and effect not in EFFECTS:
             raise SettingsError(f"{text!r}: there is no effect {effect!r}", near(effect, EFFECTS))
-        if pattern and _WILDCARDS & set(tools):
+        if pattern and WILDCARDS & set(tools):
             raise SettingsError(f"{text!r}: brackets follow the name of one tool", EXAMPLE)
         return cls(verdict, tools, pattern)
 
@@ -69,7 +70,7 @@ class Rule:
     @property
     def is_pattern(self) -> bool:
         """Whether it names tools by a shell pattern."""
-        return bool(_WILDCARDS & set(self.tools))
+        return bool(WILDCARDS & set(self.tools))
 
     @property
     def is_of_server(self) -> bool:
@@ -77,11 +78,16 @@ class Rule:
         return self.tools.startswith(PREFIX)
 
     def is_about(self, name: str, tool: Tool | None) -> bool:
-        """Return whether it is about calls of this tool."""
+        """Return whether it is about calls of this tool.
+
+        One that asks or denies is about a tool of an MCP server in every spelling; one that allows, by its name or as ``mcp:``.
+        """
+        origin = origin_of(tool)
         if self.tools == name:
             return True
+        if origin is not None and self.verdict != "allow" and may_mean(self.tools, name, origin.server, origin.tool):
+            return True
         if self.is_of_server:
-            origin = origin_of(tool)
             return origin is not None and self.tools in (f"{PREFIX}{origin.server}", f"{PREFIX}{origin.server}/{origin.tool}")
         if self.tools.startswith(EFFECT):
             effect, effects = self.tools.removeprefix(EFFECT), getattr(tool, "effects", None) or ()

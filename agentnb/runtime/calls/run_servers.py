@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agentnb.core.log.work_events import ServerStarted
 from agentnb.core.messages import encodable, visible
@@ -20,11 +20,11 @@ from agentnb.tools.mcp.connections.live_server import LiveServer
 from agentnb.tools.mcp.logged import logged_servers
 from agentnb.tools.mcp.resources import resource_tools
 from agentnb.tools.mcp.server import ServerTools
-from agentnb.tools.mcp.server_tool import MCPTool, problem_of
-from agentnb.tools.mcp.wire_names import WireNames, may_be_of, tool_of_word, wire_name, wire_names
+from agentnb.tools.mcp.server_tool import FoundTools, MCPTool, found_tools, names_of
+from agentnb.tools.mcp.wire_names import may_be_of, tool_of_word, wire_name, wire_names
 
-if TYPE_CHECKING:
-    from mcp import types as t
+MAX_PLACES = 5
+"""Tools, and keywords of each, that one warning names."""
 
 
 class RunServers:
@@ -47,7 +47,8 @@ class RunServers:
         self._servers = servers
         self._work_dir = work_dir
         self._owns = owns
-        self._live: list[tuple[ServerTools, LiveServer]] = []
+        self._live: dict[LiveServer, list[ServerTools]] = {}
+        """The servers, each with the items that name tools of it."""
         self._seen: dict[LiveServer, int] = {}
         """The version of each server's tools that the run has."""
         self._run_tools: list[RunTools] = []
@@ -81,25 +82,23 @@ class RunServers:
         """Start the servers that are not running, at once, and offer their tools. Raises `SettingsError`, `ServerFailed`."""
         if not self._items:
             return
-        self._live = [(item, self._servers.live(item, self._work_dir)) for item in self._items]
-        each = list(dict.fromkeys(live for _, live in self._live))
-        for live in each:
+        for item in self._items:
+            self._live.setdefault(self._servers.live(item, self._work_dir), []).append(item)
+        for live in self._live:
             if live.state != "ready":
                 self._log.emit(ServerStarted, server=live.server.name, target=encodable(live.server.target))
-        await asyncio.gather(*[live.start() for live in each])
-        await self._offer(each)
-        self._check_rules(each)
+        await asyncio.gather(*[live.start() for live in self._live])
+        self._check_rules(await self._offer({live: live.version for live in self._live}))
 
     async def update(self) -> None:
         """Ask servers whose tools have changed for their tools, and offer these with the next request.
 
         Where that fails, the person is warned, and the tools stay as they are: a server must not end a run that works.
         """
-        changed = [live for live, seen in self._seen.items() if live.version != seen]
-        versions = {live: live.version for live in changed}
+        versions = {live: live.version for live, seen in self._seen.items() if live.version != seen}
         try:
-            await asyncio.gather(*[live.relist() for live in changed])
-            await self._offer(changed, versions)
+            await asyncio.gather(*[live.relist() for live in versions])
+            await self._offer(versions)
         except (SettingsError, ServerFailed) as error:
             self._seen.update(versions)
             self._log.warn_once(f"The tools of MCP servers have changed, and stay as they were in this run: {error.what}")
@@ -109,75 +108,68 @@ class RunServers:
         if self._owns and self._servers.used:
             await asyncio.to_thread(self._servers.close)
 
-    async def _offer(self, looked_at: Sequence[LiveServer], versions: dict[LiveServer, int] | None = None) -> None:
-        self._seen.update(versions or {live: live.version for live in looked_at})
-        tools = self._tools()
-        for item, live in self._live:
-            _check_has(item, [*(tool.name for tool in live.tools), *(tool.tool_name for tool in tools[live])])
-        single = [(item, live) for item, live in self._live if item.tool]
-        named = {tool.spec.name for item, live in single for tool in tools[live] if _is_of(item, tool.tool_name)}
-        every = [tool for each in tools.values() for tool in each]
+    async def _offer(self, versions: Mapping[LiveServer, int]) -> Sequence[MCPTool]:
+        """Offer the tools that the run names, and return all that its servers have. ``versions``: what the run knows then."""
+        self._seen.update(versions)
+        every, named, tools = list[MCPTool](), dict[MCPTool, bool](), self._tools()
+        for live, items in self._live.items():
+            for item in items:
+                meant = [tool for tool in tools[live] if tool.is_of(item)]
+                if not meant:
+                    _check_has(item, live)
+                named |= {tool: bool(item.tool) or named.get(tool, False) for tool in meant}
+            every += [tool for tool in tools[live] if tool in named]
         await asyncio.to_thread(self._sightings.note, every)
         for run_tools in self._run_tools:
-            run_tools.take_server_tools(every, named)
+            run_tools.take_server_tools(every, {tool.spec.name for tool, is_single in named.items() if is_single})
         self._sightings.report(every)
+        return [tool for each in tools.values() for tool in each]
 
-    def _check_rules(self, servers: Iterable[LiveServer]) -> None:
+    def _check_rules(self, tools: Sequence[MCPTool]) -> None:
         """Raise `SettingsError` for a rule whose name is nearly that of a tool of a server. Others may be offered later."""
-        listed = [wire_name(live.server.name, tool.name) for live in servers for tool in live.tools]
-        names = [*listed, *[tool.spec.name for tools in self._tools().values() for tool in tools]]
+        names = [tool.spec.name for tool in tools]
         for rule, item in product(self._rules, self._items):
             word, prefix = tool_of_word(rule.tools), wire_name(item.name, "")
-            if rule.is_pattern or word in names or not may_be_of(item.name, word):
+            is_about = any(rule.is_about(tool.spec.name, tool) for tool in tools)
+            if rule.is_pattern or is_about or not may_be_of(item.name, word):
                 continue
             if nearest(word.removeprefix(prefix), [name.removeprefix(prefix) for name in names]):
                 raise SettingsError(f"The rule {rule.text!r} names no tool of its MCP server", near(word, names))
 
     def _tools(self) -> dict[LiveServer, list[MCPTool]]:
-        """Return the tools that the run names, by server: first those that servers list, which may have any name."""
-        names, items = WireNames(), dict[LiveServer, list[ServerTools]]()
-        for item, live in self._live:
-            items.setdefault(live, []).append(item)
-        for live in items:
-            for tool_name, why in live.set_aside.items():
-                self._warn_left_out(live, tool_name, why)
-        tools = {live: self._listed(live, of_server, names) for live, of_server in items.items()}
-        for live, of_server in items.items():
-            more = resource_tools(live, names)
-            tools[live] += [tool for tool in more if any(_is_of(item, tool.tool_name) for item in of_server)]
-            if not live.tools and not more:
-                self._log.warn_once(f"The MCP server {live.server.name} lists no tools")
+        """Return the tools by server: first those that servers list, which may have any name."""
+        names = wire_names([name for live in self._live for name in names_of(live, live.tools)])
+        found = {live: found_tools(live, live.tools, names) for live in self._live}
+        taken = {tool.spec.name for each in found.values() for tool in each.usable}
+        tools = {live: [*each.usable, *resource_tools(live, taken)] for live, each in found.items()}
+        for live, items in self._live.items():
+            for warning in _warnings(live, found[live], items, is_empty=not tools[live]):
+                self._log.warn_once(warning)
         return tools
 
-    def _listed(self, live: LiveServer, items: Iterable[ServerTools], names: WireNames) -> list[MCPTool]:
-        """Return the tools that the items name of those that a server lists."""
-        server = live.server.name
-        usable = [tool for tool in live.tools if any(_is_of(item, tool.name) for item in items) and self._is_usable(live, tool)]
-        named = wire_names(server, [tool.name for tool in live.tools])
-        for tool in usable:
-            if named[tool.name] != wire_name(server, tool.name):
-                what = f"The tool {visible(tool.name)!r} of the MCP server {server} is called {named[tool.name]}"
-                self._log.warn_once(f"{what}, since another of its tools would have the same name. Rules name it so")
-        return [MCPTool(live, tool, names.add(server, tool.name, named[tool.name])) for tool in usable]
 
-    def _is_usable(self, live: LiveServer, tool: t.Tool) -> bool:
-        """Return whether a model can take a tool; else warn the person, once."""
-        problem = problem_of(tool)
-        if problem:
-            self._warn_left_out(live, tool.name, problem)
-        return not problem
-
-    def _warn_left_out(self, live: LiveServer, tool: str, why: str) -> None:
-        self._log.warn_once(f"The tool {visible(tool)!r} of the MCP server {live.server.name} is left out: {why}")
+def _warnings(live: LiveServer, found: FoundTools, items: Sequence[ServerTools], *, is_empty: bool) -> Iterator[str]:
+    """Yield what the person should know of the tools that the items name of those that a server lists."""
+    server = live.server.name
+    for name, why in found.left_out.items():
+        if any(item.tool in ("", name) for item in items):
+            yield f"The tool {visible(name)!r} of the MCP server {server} is left out: {visible(why)}"
+    usable = [tool for tool in found.usable if any(map(tool.is_of, items))]
+    for tool in usable:
+        if tool.spec.name != wire_name(server, tool.tool_name):
+            what = f"The tool {visible(tool.tool_name)!r} of the MCP server {server} is called {tool.spec.name}"
+            yield f"{what}, since another tool would have the same name. Rules that allow name it so"
+    if unchecked := [f"{tool.spec.name} ({', '.join(tool.unchecked[:MAX_PLACES])})" for tool in usable if tool.unchecked]:
+        places = visible("; ".join(unchecked[:MAX_PLACES]))
+        yield f"Some arguments are checked by the MCP server {server} alone, as agentnb cannot read their schemas: {places}"
+    if is_empty and not found.left_out:
+        yield f"The MCP server {server} lists no tools"
 
 
-def _is_of(item: ServerTools, tool: str) -> bool:
-    """Return whether an item names a tool, as its server does or as models do."""
-    return item.tool in ("", tool, wire_name(item.name, tool))
-
-
-def _check_has(item: ServerTools, known: Sequence[str]) -> None:
-    """Raise `UnknownTool` if a server has no tool of the name in an item."""
-    if item.tool and not any(_is_of(item, name) for name in known):
-        similar = nearest(item.tool, known) or nearest(item.tool, [wire_name(item.name, name) for name in known])
-        raise UnknownTool(f"The MCP server {item.name} has no tool {item.tool}", similar)
+def _check_has(item: ServerTools, live: LiveServer) -> None:
+    """Raise `UnknownTool` if a server has no tool of the name in an item; one that was left out costs only itself."""
+    names = [*[tool.name for tool in live.tools], *live.set_aside]
+    wire = [wire_name(item.name, name) for name in names]
+    if item.tool and item.tool not in (*names, *wire):
+        what = f"The MCP server {item.name} has no tool {item.tool}"
+        raise UnknownTool(what, nearest(item.tool, names) or nearest(item.tool, wire))

@@ -23,8 +23,7 @@ from agentnb.personal_files import create_file, replace_file
 from agentnb.runtime.questions.model_code import check_person
 from agentnb.tools.mcp.connections.live_server import LiveServer
 from agentnb.tools.mcp.server import MCPServer, digest
-from agentnb.tools.mcp.server_tool import NO_CHANGE, Changed, MCPTool, ToolChange, problem_of
-from agentnb.tools.mcp.wire_names import wire_names
+from agentnb.tools.mcp.server_tool import NO_CHANGE, Changed, MCPTool, ToolChange, found_tools
 
 if TYPE_CHECKING:
     from mcp import types as t
@@ -76,30 +75,20 @@ class FirstSeen:
 
     def change(self, tool: MCPTool) -> ToolChange:
         """Return what has changed of a tool that was noted."""
-        server, found = tool.live.server, NO_CHANGE
+        server, change = tool.live.server, NO_CHANGE
         known, seen = self._known.get(_path_of(server.name)), self._known.get(_tool_path(tool))
-        if (
-            known is not None
-            and known.identity != server.identity
-            and _path_of(server.name, server.identity) not in self._known
-        ):
-            found = ToolChange(("server",), known.text)
-        if seen is not None and seen.identity != tool.identity:
-            found = found.and_of(ToolChange(("tool",), diff=diff(seen.text, text_of(tool.spec))))
-        return found
+        if known and known.identity != server.identity and _path_of(server.name, server.identity) not in self._known:
+            change = ToolChange(("server",), known.text)
+        if seen and seen.identity != tool.identity:
+            change = change.and_of(ToolChange(("tool",), diff=diff(seen.text, text_of(tool.spec))))
+        return change
 
-    def accepted(self, tool: MCPTool) -> list[Changed]:
-        """Return which of a tool and its server the person took as they are now."""
+    def is_accepted(self, tool: MCPTool, what: Changed) -> bool:
+        """Return whether the person took a tool, or its server, as it is now."""
         server = tool.live.server
-        places: dict[Changed, tuple[str, list[Path]]] = {
-            "server": (server.identity, [_path_of(server.name), _path_of(server.name, server.identity)]),
-            "tool": (tool.identity, [_tool_path(tool)]),
-        }
-        return [
-            what
-            for what, (identity, paths) in places.items()
-            if any(one.is_accepted and one.identity == identity for path in paths if (one := self._known.get(path)))
-        ]
+        paths = [_tool_path(tool)] if what == "tool" else [_path_of(server.name), _path_of(server.name, server.identity)]
+        identity = tool.identity if what == "tool" else server.identity
+        return any(one.is_accepted and one.identity == identity for one in filter(None, map(self._known.get, paths)))
 
     def accept(self, server: MCPServer, tools: Iterable[MCPTool]) -> bool:
         """Take a server and these tools of it as they are: rules that allow count for them, also in runs that are live.
@@ -140,11 +129,9 @@ first_seen = FirstSeen()
 """That of this process."""
 
 
-def compared_tools(live: LiveServer, tools: Iterable[t.Tool]) -> list[MCPTool]:
+def compared_tools(live: LiveServer, tools: Iterable[t.Tool]) -> tuple[MCPTool, ...]:
     """Return the tools of a server with what has changed of them since they were first seen, if they were."""
-    tools = list(tools)
-    names = wire_names(live.server.name, [tool.name for tool in tools])
-    found = [MCPTool(live, tool, names[tool.name]) for tool in tools if not problem_of(tool)]
+    found = found_tools(live, tools).usable
     first_seen.note(found)
     return found
 

@@ -42,7 +42,7 @@ class Sightings:
         for tool in tools:
             origin = tool.origin
             if origin.changed and origin.identities not in self._reported:
-                by_server.setdefault(tool.server_identity, {})[tool.spec.name] = origin
+                by_server.setdefault(origin.server_identity, {})[tool.spec.name] = origin
         for changed in by_server.values():
             origins = [*changed.values()]
             self._reported.update(origin.identities for origin in origins)
@@ -58,17 +58,13 @@ class Sightings:
 
     def _change(self, tool: MCPTool, since_log: ToolChange) -> ToolChange:
         """Return what has changed of a tool; what the person has accepted since then no longer counts as changed."""
-        if since_log.changed:
-            accepted = first_seen.accepted(tool)
-            left = tuple([one for one in since_log.changed if one not in accepted])
-            since_log = ToolChange(left, since_log.target_before, since_log.diff) if left else NO_CHANGE
-        return first_seen.change(tool).and_of(since_log)
+        left = tuple([what for what in since_log.changed if not first_seen.is_accepted(tool, what)])
+        return first_seen.change(tool).and_of(ToolChange(left, since_log.target_before, since_log.diff) if left else NO_CHANGE)
 
     def _change_since_log(self, tool: MCPTool, logged: ToolSpec) -> ToolChange:
         found, now = _server_change(tool.live.server, self._log.run.settings.get(SERVERS)), redact(tool.spec)
-        if (logged.description, logged.input_schema) == (now.description, now.input_schema):
-            return found
-        return found.and_of(ToolChange(("tool",), diff=diff(text_of(logged), text_of(now))))
+        is_same = (logged.description, logged.input_schema) == (now.description, now.input_schema)
+        return found if is_same else found.and_of(ToolChange(("tool",), diff=diff(text_of(logged), text_of(now))))
 
 
 def _server_change(server: MCPServer, logged: object) -> ToolChange:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agentnb.core.messages import encodable
+from agentnb.core.messages import encodable_data
 from agentnb.tools.mcp.server import ServerTools, is_name, target_text
 from agentnb.tools.mcp.wire_names import FIND_TOOLS, may_be_of
 
@@ -43,15 +43,14 @@ class LoggedServer:
 def logged_servers(items: Iterable[ServerTools]) -> dict[str, Any]:
     """Return these servers for the settings of a log; their values of ``env`` and ``headers`` are left out."""
     found: dict[str, dict[str, Any]] = {}
-    single: dict[str, list[str]] = {}
     for item in items:
         if item.server is not None:
-            found[item.name] = {key: _encodable(value) for key, value in item.server.as_logged.items()}
-            single.setdefault(item.name, []).append(item.tool)
-    for name, tools in single.items():
-        if all(tools):
-            found[name]["tools"] = [encodable(tool) for tool in tools]
-    return {SERVERS: found} if found else {}
+            entry = found.setdefault(item.name, {**item.server.as_logged, "tools": []})
+            entry["tools"].append(item.tool)
+    for entry in found.values():
+        if not all(entry["tools"]):
+            del entry["tools"]
+    return {SERVERS: encodable_data(found)} if found else {}
 
 
 def servers_of_log(settings: Mapping[str, Any]) -> dict[str, LoggedServer]:
@@ -70,10 +69,6 @@ def without_tools_of_servers(settings: Mapping[str, Any], names: Iterable[str]) 
     """Return the names of tools that cannot be of a server in the settings of a log."""
     servers = servers_of_log(settings)
     return [name for name in names if not (servers and name == FIND_TOOLS) and not any(may_be_of(one, name) for one in servers)]
-
-
-def _encodable(value: Any) -> Any:
-    return encodable(value) if isinstance(value, str) else [encodable(text) for text in value]
 
 
 def _texts(value: Any) -> tuple[str, ...]:

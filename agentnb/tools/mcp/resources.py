@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from agentnb.core.messages import Image, Text, visible
 from agentnb.tools.mcp.connections.catalogue import Catalogue, catalogue_of
 from agentnb.tools.mcp.connections.live_server import LiveServer
-from agentnb.tools.mcp.questions import CallQuestions
 from agentnb.tools.mcp.results import one_line, parts_of, resource_part
 from agentnb.tools.mcp.server import digest
 from agentnb.tools.mcp.server_tool import MCPTool
-from agentnb.tools.mcp.wire_names import WireNames
+from agentnb.tools.mcp.wire_names import wire_name
 from agentnb.tools.tool import ToolOutcome, failure
 
 if TYPE_CHECKING:
@@ -37,44 +36,43 @@ class _Kind(NamedTuple):
     required: tuple[str, ...] = ()
 
 
-def resource_tools(live: LiveServer, names: WireNames) -> list[MCPTool]:
+def resource_tools(live: LiveServer, names: set[str]) -> list[MCPTool]:
     """Return the tools for the resources and prompts of a server, as far as it has any.
 
     ``names``: those of the tools of all servers, which win: a tool of these here gets its other name, or is left out.
+    Theirs are added.
     """
     kinds = [*(_OF_RESOURCES if live.catalogue.has_resources else ()), *(_OF_PROMPTS if live.catalogue.prompts else ())]
     own = {tool.name for tool in live.tools}
     found: list[MCPTool] = []
     for kind in kinds:
         for name in (kind.name, kind.name.replace("_", "_mcp_")):
-            if name not in own and (wire := names.free(live.server.name, name)):
-                found.append(ResourceTool(live, kind, name, wire))
+            if name not in own and (wire := wire_name(live.server.name, name)) not in names:
+                found.append(_resource_tool(live, kind, name, wire))
+                names.add(wire)
                 break
     return found
 
 
-class ResourceTool(MCPTool):
-    """A tool for the resources or prompts of a server. It asks as the server's own tools do."""
+def _resource_tool(live: LiveServer, kind: _Kind, tool_name: str, name: str) -> MCPTool:
+    """Return a tool for the resources or prompts of a server, which asks as the server's own tools do."""
+    from mcp import types as t
 
-    def __init__(self, live: LiveServer, kind: _Kind, tool_name: str, name: str) -> None:
-        """``tool_name``: its name within the server; ``name``: its name for models."""
-        from mcp import types as t
-
-        described = t.Tool(
-            name=tool_name,
-            description=kind.description.format(server=live.server.name),
-            input_schema={"type": "object", "properties": kind.properties, "required": list(kind.required)},
-            annotations=t.ToolAnnotations(read_only_hint=True),
-        )
-        super().__init__(live, described, name)
-        self.identity = digest(["resources and prompts", kind.name])
-        self._kind = kind
-
-    async def _made(self, client: Client, arguments: dict[str, Any], questions: CallQuestions, progress: Any) -> ToolOutcome:
-        wrong = [name for name in self._kind.required if not isinstance(arguments.get(name), str)]
+    async def answer(client: Client, arguments: dict[str, Any]) -> ToolOutcome:
+        wrong = [name for name in kind.required if not isinstance(arguments.get(name), str)]
         if wrong:
             return failure("invalid_arguments", f"{wrong[0]} must be a text.")
-        return await self._kind.answer(client, arguments, self.live.catalogue)
+        return await kind.answer(client, arguments, live.catalogue)
+
+    described = t.Tool(
+        name=tool_name,
+        description=kind.description.format(server=live.server.name),
+        input_schema={"type": "object", "properties": kind.properties, "required": list(kind.required)},
+        annotations=t.ToolAnnotations(read_only_hint=True),
+    )
+    tool = MCPTool(live, described, name, answer)
+    tool.identity = digest(["resources and prompts", kind.name])
+    return tool
 
 
 async def _list_resources(client: Client, arguments: Mapping[str, Any], known: Catalogue) -> ToolOutcome:

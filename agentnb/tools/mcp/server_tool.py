@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -19,7 +19,8 @@ from agentnb.tools.mcp.connections.catalogue import CONNECTION_CLOSED
 from agentnb.tools.mcp.connections.live_server import LiveServer, leaves, reason
 from agentnb.tools.mcp.questions import CallQuestions
 from agentnb.tools.mcp.results import outcome_of
-from agentnb.tools.mcp.server import digest
+from agentnb.tools.mcp.server import ServerTools, digest
+from agentnb.tools.mcp.wire_names import wire_name, wire_names
 from agentnb.tools.signature import refused_arguments
 from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, failure
 
@@ -32,6 +33,7 @@ MAX_SCHEMA_BYTES = 50_000
 DIED = "The server ended during the call. It is not known whether it did its work: look before you call again."
 
 
+Answer: TypeAlias = Callable[["Client", dict[str, Any]], Awaitable[ToolOutcome]]
 Changed: TypeAlias = Literal["server", "tool"]
 
 
@@ -58,15 +60,21 @@ class MCPTool:
     blocking = False
     role: ToolRole | None = None
 
-    def __init__(self, live: LiveServer, tool: t.Tool, name: str) -> None:
-        """``name``: its name for models."""
+    def __init__(self, live: LiveServer, tool: t.Tool, name: str, answer: Answer | None = None) -> None:
+        """``name``: its name for models; ``answer`` is called instead of the tool, which agentnb adds to the server's own.
+
+        Raises `UnusableSchema` with the reason why no model can be offered it.
+        """
         self.live = live
-        self._output_schema = tool.output_schema
+        self.asker_name = f"MCP server {live.server.name}"
+        self.timeout, self.max_seconds = live.server.timeout, live.server.max_seconds
+        self._output_schema, self._answer = tool.output_schema, answer
         self.tool_name: str = tool.name
         """The tool as the server names it."""
         self.title: str = visible(tool.title or "")[:MAX_DESCRIPTION_CHARACTERS]
-        description = visible(tool.description or tool.title or "")[:MAX_DESCRIPTION_CHARACTERS]
-        self.spec = ToolSpec(name, description, _object_schema(tool.input_schema), effects=tuple(sorted(self.effects)))
+        description = visible(tool.description or "")[:MAX_DESCRIPTION_CHARACTERS] or self.title
+        schema, self.unchecked = _object_schema(tool.input_schema)
+        self.spec = ToolSpec(name, description, schema, effects=tuple(sorted(self.effects)))
         hints = tool.annotations
         self.parallel_safe = bool(hints and hints.read_only_hint)
         self.may_repeat = bool(hints and (hints.read_only_hint or hints.idempotent_hint))
@@ -79,30 +87,16 @@ class MCPTool:
     @property
     def origin(self) -> ToolOrigin:
         """The server and the tool, with what has changed."""
-        server = self.live.server
-        name, target = visible(self.tool_name), visible(server.target)
+        server, name = self.live.server, visible(self.tool_name)
+        name = name if name == self.tool_name else f"{name} ({self.spec.name})"  # rules must not take it for another tool
         about = self.spec.description
-        return ToolOrigin(server.name, target, name, server.identity, self.identity, about, *self.change_since_seen())
+        return ToolOrigin(
+            server.name, visible(server.target), name, server.identity, self.identity, about, *self.change_since_seen()
+        )
 
-    @property
-    def server_identity(self) -> str:
-        """The digest of the server as configured."""
-        return self.live.server.identity
-
-    @property
-    def asker_name(self) -> str:
-        """Who asks the questions of its calls."""
-        return f"MCP server {self.live.server.name}"
-
-    @property
-    def timeout(self) -> float | None:
-        """Seconds after which a call is abandoned."""
-        return self.live.server.timeout
-
-    @property
-    def max_seconds(self) -> float:
-        """Seconds that a call with progress may take."""
-        return self.live.server.max_seconds
+    def is_of(self, item: ServerTools) -> bool:
+        """Return whether an item of its server names it: as its server does, as models do, or all tools."""
+        return item.tool in ("", self.tool_name, self.spec.name, wire_name(item.name, self.tool_name))
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
         """Call the tool at its server, which is told when the call is given up."""
@@ -114,7 +108,10 @@ class MCPTool:
             context.progress(done, total, visible(message or ""))
 
         async def call(client: Client) -> ToolOutcome:
-            return await self._made(client, dict(arguments), questions, progress)
+            if self._answer is not None:
+                return await self._answer(client, dict(arguments))
+            result = await questions.completed(client, self.tool_name, dict(arguments), progress)
+            return _noted(outcome_of(result, self._output_schema), questions)
 
         for attempt in range(2):
             try:
@@ -142,11 +139,6 @@ class MCPTool:
             return None
         return None if fits else refused_arguments(self.spec.name, arguments, schema)
 
-    async def _made(self, client: Client, arguments: dict[str, Any], questions: CallQuestions, progress: Any) -> ToolOutcome:
-        """Make the request of a call. On the event loop of the connections."""
-        result = await questions.completed(client, self.tool_name, arguments, progress)
-        return _noted(outcome_of(result, self._output_schema), questions)
-
     def _failed(self, error: BaseException) -> ToolOutcome:
         if self._is_end(error):
             return failure("server_ended", DIED)
@@ -158,20 +150,31 @@ class MCPTool:
         return isinstance(error, ConnectionError) or is_closed
 
 
-def problem_of(tool: t.Tool) -> str:
-    """Return why a tool cannot be offered to a model; empty if it can."""
-    if is_too_deep(tool.input_schema):
-        return f"its schema is nested deeper than {MAX_DEPTH} levels"
-    try:
-        size = len(msgspec.json.encode(tool.input_schema))
-        if size > MAX_SCHEMA_BYTES:
-            return f"its schema has {size:,} bytes"
-        usable_schema(tool.input_schema)
-    except UnusableSchema as error:
-        return str(error)
-    except (TypeError, ValueError, RecursionError):
-        return "its schema cannot be sent"
-    return ""
+class FoundTools(NamedTuple):
+    """The tools that a server lists."""
+
+    usable: tuple[MCPTool, ...]
+    left_out: dict[str, str]
+    """The reasons why others cannot be offered to a model, by their names."""
+
+
+def found_tools(live: LiveServer, tools: Iterable[t.Tool], names: Mapping[tuple[str, str], str] | None = None) -> FoundTools:
+    """Return the tools that a server lists. ``names``: those for models, of all servers of a run."""
+    listed, usable, left_out = list(tools), dict[str, MCPTool](), dict(live.set_aside)
+    server, named = live.server.name, names or names_of(live, listed)
+    for tool in listed:
+        name = named[server, tool.name]
+        try:
+            if usable.setdefault(name, MCPTool(live, tool, name)).tool_name != tool.name:
+                left_out[tool.name] = f"{usable[name].tool_name!r} has the same name for models"
+        except UnusableSchema as error:
+            left_out[tool.name] = str(error)
+    return FoundTools(tuple(usable.values()), left_out)
+
+
+def names_of(live: LiveServer, tools: Iterable[t.Tool]) -> dict[tuple[str, str], str]:
+    """Return the names for models of tools that a server lists, and of those that are set aside, by server and tool."""
+    return wire_names([(live.server.name, name) for name in (*[tool.name for tool in tools], *live.set_aside)])
 
 
 def _read(text: Any) -> Any:
@@ -191,7 +194,19 @@ def _noted(outcome: ToolOutcome, questions: CallQuestions) -> ToolOutcome:
     return replace(outcome, parts=(*outcome.parts, Text(note)))
 
 
-def _object_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of the arguments as it is sent; providers want an object with properties."""
-    found = usable_schema(schema)
-    return {**found, "type": "object", "properties": found.get("properties") or {}}
+def _object_schema(schema: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the schema of the arguments as it is sent, and the places in it that are not checked. Raises `UnusableSchema`.
+
+    Providers want an object with properties.
+    """
+    if is_too_deep(schema):
+        raise UnusableSchema(f"its schema is nested deeper than {MAX_DEPTH} levels")
+    try:
+        if (size := len(msgspec.json.encode(schema))) > MAX_SCHEMA_BYTES:
+            raise UnusableSchema(f"its schema has {size:,} bytes")
+        found, left_out = usable_schema(schema)
+    except UnusableSchema:
+        raise
+    except (TypeError, ValueError, RecursionError):
+        raise UnusableSchema("its schema cannot be sent") from None
+    return {**found, "type": "object", "properties": found.get("properties") or {}}, left_out

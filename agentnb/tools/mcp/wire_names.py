@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from fnmatch import fnmatchcase
 from hashlib import sha256
 
-from agentnb.errors import InvalidTool
 from agentnb.tools.mcp.server import PREFIX, is_word, server_tools
 from agentnb.tools.tool import WIRE_NAME
 
@@ -15,10 +15,10 @@ MAX_CHARACTERS = 64
 FIND_TOOLS = "find_tools"
 """The tool that finds tools of servers."""
 _DIGEST = 8
-_MAX_SHOWN = 100
-"""Characters of a tool's name in an error."""
 _SEPARATOR = re.compile(r"[ ./:]")
 _OTHER = re.compile(r"[^a-zA-Z0-9_-]")
+WILDCARDS = frozenset("*?[")
+"""Characters that make a word of a rule a shell pattern."""
 
 
 def wire_name(server: str, tool: str, *, with_digest: bool = False) -> str:
@@ -35,14 +35,39 @@ def wire_name(server: str, tool: str, *, with_digest: bool = False) -> str:
     return name
 
 
-def wire_names(server: str, tools: Iterable[str]) -> dict[str, str]:
-    """Return the names for models of the tools of a server; all whose names would be one end with a digest.
+def wire_names(tools: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """Return the names for models of tools, each given as server and tool; all whose names would be one end with a digest.
 
     None of them keeps the short name, since a rule with that may mean any of them.
     """
-    names = {tool: wire_name(server, tool) for tool in tools}
+    names = {tool: wire_name(*tool) for tool in tools}
     counts = Counter(names.values())
-    return {tool: wire_name(server, tool, with_digest=counts[name] > 1) for tool, name in names.items()}
+    return {tool: wire_name(*tool, with_digest=counts[name] > 1) for tool, name in names.items()}
+
+
+def may_mean(word: str, name: str, server: str, tool: str) -> bool:
+    """Return whether a word of a rule may mean this tool of a server, or all tools of it, in any spelling.
+
+    ``name``: that for models. The short name means each of the tools that would share it; so do forms of other programs.
+    """
+    plain = word.casefold()
+    if not tool:  # recorded: only its name is known
+        return tool_of_word(word) == name
+    named = [wire_name(server, tool), wire_name(server, tool, with_digest=True), f"mcp__{server}"]
+    named += [f"{begin}{joined}{one}" for begin, joined in _spellings(server) for one in (tool, _OTHER.sub("_", tool))]
+    return any(one == plain or fnmatchcase(one, plain) for one in map(str.casefold, named))
+
+
+def may_mean_any(server: str, word: str) -> bool:
+    """Return whether a word, or the beginning of a pattern, may mean tools of a server that are not known yet."""
+    plain, known = word.casefold(), ["".join(one).casefold() for one in _spellings(server)]
+    return may_be_of(server, word) or plain == f"mcp__{server}".casefold() or any(map(plain.startswith, known))
+
+
+def _spellings(server: str) -> list[tuple[str, str]]:
+    """Return the texts before the name of a tool in the spellings of rules, each with what joins both."""
+    forms = (("mcp_", "_"), ("mcp__", "__"), (PREFIX, "/"), ("", "/"))
+    return [(f"{begin}{one}", joined) for begin, joined in forms for one in dict.fromkeys((server, _OTHER.sub("_", server)))]
 
 
 def tool_of_word(word: str) -> str:
@@ -66,27 +91,3 @@ def is_named(name: str, words: Iterable[str]) -> bool:
     if name.startswith(PREFIX):
         return is_word(name) and tool_of_word(name) != name
     return any(may_be_of(word.removeprefix(PREFIX).partition("/")[0], name) for word in words if word.startswith(PREFIX))
-
-
-class WireNames:
-    """The names of tools of servers, each of one tool."""
-
-    def __init__(self) -> None:
-        self._tools: dict[str, tuple[str, str]] = {}
-
-    def add(self, server: str, tool: str, name: str) -> str:
-        """Take the name of a tool, and return it. Raises `InvalidTool` if another tool has it, naming both."""
-        known = self._tools.setdefault(name, (server, tool))
-        if known != (server, tool):
-            what = f"{_shown(*known)} and {_shown(server, tool)} would both be called {name}"
-            raise InvalidTool(what, f"Name the tools that you need: mcp:{server}/TOOL, or give a server another name")
-        return name
-
-    def free(self, server: str, tool: str) -> str:
-        """Return the name of a tool if no other has it, and take it; else an empty text."""
-        name = wire_name(server, tool)
-        return name if self._tools.setdefault(name, (server, tool)) == (server, tool) else ""
-
-
-def _shown(server: str, tool: str) -> str:
-    return f"{tool[:_MAX_SHOWN]!r} of the MCP server {server}"

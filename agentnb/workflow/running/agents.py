@@ -158,7 +158,7 @@ class WorkflowAgents:
 
 def tool_named(name: str, toolbox: Toolbox) -> Tool:
     """Return the tool of this name, or of a word such as ``mcp:clock/now``; raise `UnknownTool` if there is none."""
-    found = toolbox.get(tool_of_word(name))
+    found = toolbox.get(name) or toolbox.get(tool_of_word(name))
     if found is None and is_word(name):
         raise UnknownTool(f"{name} stands for all tools of a server, where one is called", f"Write {name}/TOOL")
     if found is None:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from mcp import MCPError
 from mcp import types as t
 
+from agentnb.core.schema.json_schema import MAX_REPAIRS
 from agentnb.core.schema.nesting import MAX_DEPTH
+from agentnb.policies.permissions.rules import Rule
 from agentnb.settings import Key
-from agentnb.tools.mcp.connections.catalogue import MAX_PAGES, tools_of
+from agentnb.tools.mcp.connections.catalogue import CLOSED, MAX_PAGES, tools_of
 from agentnb.tools.mcp.connections.connection import MAX_LINE_CHARACTERS, MAX_LINES, StderrTail
 from agentnb.tools.mcp.connections.live_server import LiveServer, reason
 from agentnb.tools.mcp.questions import CallQuestions
 from agentnb.tools.mcp.server import MCPServer
-from agentnb.tools.mcp.server_tool import MAX_SCHEMA_BYTES, MCPTool, problem_of
+from agentnb.tools.mcp.server_tool import MAX_SCHEMA_BYTES, MCPTool, found_tools
 
 HOSTILE = "be\x1b[31m ca\U000e0041reful"
 SHOWN = "be[31m careful"
@@ -31,6 +35,7 @@ class Hostile:
     server = MCPServer("bench", "program")
     work_dir = Path()
     refusal = ""
+    set_aside: dict[str, str] = {}
 
     async def request(self, make: Any, questions: Any) -> Any:
         return await make(SimpleNamespace(session=self))
@@ -104,7 +109,38 @@ def test_list_without_an_end_is_read_no_further() -> None:
     assert len(asyncio.run(tools_of(client))) == MAX_PAGES
 
 
+def test_list_that_is_not_there_is_empty_and_a_broken_one_an_error() -> None:
+    cases: list[tuple[t.ToolsCapability | None, int, str, bool]] = [
+        (None, -32603, "not implemented", True),
+        (t.ToolsCapability(), -32601, "no", True),
+        (t.ToolsCapability(), -32603, "no database", False),
+        (None, -32000, CLOSED, False),
+    ]
+    for tools, code, message, is_empty in cases:
+
+        async def list_tools(code: int = code, message: str = message, **_: Any) -> None:
+            raise MCPError(code=code, message=message)
+
+        client: Any = SimpleNamespace(list_tools=list_tools, server_capabilities=SimpleNamespace(tools=tools))
+        with nullcontext() if is_empty else pytest.raises(MCPError):
+            assert asyncio.run(tools_of(client)) == ()
+
+
+def test_rule_that_allows_a_tool_reaches_none_whose_name_only_looks_the_same() -> None:
+    live: Any = Hostile()
+    tools = [described({"type": "object"}).model_copy(update={"name": name}) for name in ("look", "look\x07")]
+    reached = [Rule.read("mcp:bench/look", "allow").is_about(tool.spec.name, tool) for tool in found_tools(live, tools).usable]
+    assert reached == [True, False]
+
+
+def test_tool_gets_no_name_that_one_which_is_set_aside_would_have() -> None:
+    live: Any = SimpleNamespace(server=Hostile.server, set_aside={"look_at": "it runs only as a task"})
+    found = found_tools(live, [described({"type": "object"}).model_copy(update={"name": "look.at"})])
+    assert found.usable[0].spec.name.startswith("mcp_bench_look_at_") and list(found.left_out) == ["look_at"]
+
+
 def test_schemas_that_no_model_takes_are_a_problem(subtests: pytest.Subtests) -> None:
+    live: Any = Hostile()
     deep: dict[str, Any] = {}
     for _ in range(MAX_DEPTH):
         deep = {"properties": {"a": deep}}
@@ -112,11 +148,14 @@ def test_schemas_that_no_model_takes_are_a_problem(subtests: pytest.Subtests) ->
         ("usual", {"type": "object"}, False),
         ("deep", deep, True),
         ("large", {"type": "object", "description": "a" * MAX_SCHEMA_BYTES}, True),
-        ("unreadable", {"type": "object", "properties": {str(i): {"type": "any"} for i in range(100)}}, True),
+        ("unreadable", {"type": "object", "properties": {str(i): {"type": "any"} for i in range(MAX_REPAIRS + 1)}}, True),
         ("pattern of JavaScript", {"type": "object", "properties": {"q": {"pattern": "^[\\w-.]+$"}}}, False),
     ):
         with subtests.test(name):
-            assert bool(problem_of(t.Tool.model_construct(name="look", input_schema=schema))) == is_problem
+            tool = t.Tool.model_construct(name="look", input_schema=schema, annotations=None)
+            found = found_tools(live, [tool, described({"type": "object"}).model_copy(update={"name": "other"})])
+            assert [one.tool_name for one in found.usable] == ["other"] if is_problem else ["look", "other"]
+            assert list(found.left_out) == ["look"] * is_problem
 
 
 def test_question_outside_any_call_is_cancelled(tmp_path: Path) -> None:

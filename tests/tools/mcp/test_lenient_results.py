@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncGenerator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from agentnb.tools.mcp.connections.lenient_results import readable_list, readable_result
+from agentnb.tools.mcp.connections.lenient_results import mend_response, readable_list, readable_result
 
 VERSION = "2025-06-18"
 OBJECT = {"type": "object"}
@@ -55,9 +58,48 @@ def test_results_that_are_not_of_the_protocol_are_read_with_a_note(subtests: pyt
         "block without a type": ({"content": [{"text": "three"}]}, ["three"]),
         "block without its data": ({"content": [{"type": "image"}]}, ['"image"']),
         "structured list": ({"content": [TEXT], "structuredContent": [1]}, ["three", "[1]"]),
+        "a list": ([TEXT, "four"], ["three", "four"]),
+        "nothing": (None, []),
+        "of an early version": ({"toolResult": {"sum": 3}}, ['"sum"']),
+        "resource without an address": ({"content": [{"type": "resource", "resource": {"text": "three"}}]}, [""]),
+        "a film": ({"content": [{"type": "video", "data": "A" * 9_999}]}, ["(9,999 characters)"]),
     }
     for name, (raw, expected) in cases.items():
         with subtests.test(name):
             content = readable_result(raw, VERSION)["content"]
             assert len(content) == len(expected)
-            assert all(words in block["text"] for words, block in zip(expected, content, strict=True))
+            assert all(words in block.get("text", "") for words, block in zip(expected, content, strict=True))
+    assert readable_result({"content": [{"type": "image", "data": "AAAA"}]}, VERSION)["content"][0]["type"] == "image"
+    errors = {
+        told: readable_result({"content": [TEXT], "isError": told}, VERSION)["isError"] for told in (True, "true", False, None)
+    }
+    assert errors == {True: True, "true": True, False: False, None: False}
+    for task in ({"task": {"taskId": "1"}}, {"resultType": "task", "taskId": "1"}):
+        with pytest.raises(RuntimeError, match="as a task"):
+            readable_result(task, VERSION)
+
+
+def test_messages_over_http_are_read_wherever_they_are_cut(subtests: pytest.Subtests) -> None:
+    odd, usual = b'{"id": 1, "result": "half \\ud83d"}', b'{"jsonrpc": "2.0", "id": 2, "result": {}}'
+    read = b'{"id":1,"result":{"agentnb/bare":"half \xef\xbf\xbd"},"jsonrpc":"2.0"}'
+
+    async def mended(kind: str, chunks: list[bytes]) -> bytes:
+        async def given(size: int | None) -> AsyncGenerator[bytes, None]:
+            for chunk in chunks:
+                yield chunk
+
+        response: Any = SimpleNamespace(aiter_bytes=given, headers={"content-type": kind})
+        mend_response(response)
+        return b"".join([chunk async for chunk in response.aiter_bytes()])
+
+    event = b"event: message\ndata: %s\n\n: nothing\n\nid: 1\ndata:%s\n\n"
+    cases = {
+        "application/json": (odd, read),
+        "application/json; charset=utf-8": (usual, usual),
+        "text/event-stream": (event % (odd, usual), event.replace(b"data: %s", b"data:%s") % (read, usual)),
+        "text/html": (b"<p>", b"<p>"),
+    }
+    for kind, (body, expected) in cases.items():
+        with subtests.test(kind):
+            for place in range(len(body)):
+                assert asyncio.run(mended(kind, [body[:place], body[place:]])) == expected

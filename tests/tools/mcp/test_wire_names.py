@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from asserted_sentences import Snapshot
 from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
 
-from agentnb.errors import InvalidTool
 from agentnb.tools.mcp.server import NAME
-from agentnb.tools.mcp.wire_names import MAX_CHARACTERS, WireNames, may_be_of, wire_name, wire_names
+from agentnb.tools.mcp.wire_names import MAX_CHARACTERS, may_be_of, may_mean, wire_name, wire_names
 from agentnb.tools.tool import WIRE_NAME
 
 SERVERS = st.from_regex(NAME, fullmatch=True)
@@ -48,36 +46,45 @@ def test_every_name_fits_all_providers_and_tells_its_server(server: str, tool: s
 
 @examples(200)
 @given(st.lists(st.tuples(st.sampled_from(["a", "a_b", "a.b", "b"]), TOOLS), max_size=20))
-def test_names_are_of_one_tool_or_refused(tools: list[tuple[str, str]]) -> None:
-    names, known = WireNames(), dict[str, tuple[str, str]]()
-    for server, tool in tools:
-        name = wire_name(server, tool)
-        if known.setdefault(name, (server, tool)) == (server, tool):
-            assert names.add(server, tool, name) == name
-        else:
-            with pytest.raises(InvalidTool):
-                names.add(server, tool, name)
-            assert names.free(server, tool) == ""
+def test_names_are_of_one_tool_each(tools: list[tuple[str, str]]) -> None:
+    names = wire_names(tools)
+    assert len(set(names.values())) == len(names) == len(set(tools))
 
 
 @pytest.mark.req("K1.6")
-def test_two_tools_of_one_name_are_an_error_that_names_both(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
-    cases = {
-        "servers and tools that join alike": [("a", "b_c"), ("a_b", "c")],
-        "characters that become one": [("web", "page.fetch"), ("web", "page/fetch")],
+def test_tools_whose_names_become_one_all_get_a_digest() -> None:
+    alike = [("web", "page.fetch"), ("web", "page/fetch"), ("web", "page_fetch"), ("web_page", "fetch")]
+    names = wire_names([*alike, ("web", "list"), ("web", "a.b"), ("web", "a/b")])
+    assert names["web", "a.b"] != names["web", "a/b"]
+    assert names["web", "list"] == "mcp_web_list"
+    found = [names[tool] for tool in alike]
+    assert len(set(found)) == 4 and "mcp_web_page_fetch" not in found
+    assert all(WIRE_NAME.fullmatch(names[server, tool]) and may_be_of(server, names[server, tool]) for server, tool in alike)
+
+
+def test_word_of_a_rule_means_a_tool_in_every_spelling(subtests: pytest.Subtests) -> None:
+    name = wire_name("my.web", "page.fetch", with_digest=True)
+    cases: dict[str, bool] = {
+        name: True,
+        "mcp_my_web_page_fetch": True,
+        "mcp_my.web_page.fetch": True,
+        "mcp__my.web__page.fetch": True,
+        "mcp__my_web__page_fetch": True,
+        "mcp__my.web": True,
+        "MCP__my.web__Page.Fetch": True,
+        "mcp:my.web/page.fetch": True,
+        "mcp:my.web/page_fetch": True,
+        "my.web/page.fetch": True,
+        "mcp__my_web__*": True,
+        "mcp_my_web_page_*": True,
+        "mcp:my.web/page/fetch": False,
+        "mcp:my/web_page.fetch": False,
+        "my_web_page_fetch": False,
+        "mcp_my_web_page": False,
+        "page.fetch": False,
     }
-    for case, both in cases.items():
-        with subtests.test(case):
-            names = WireNames()
-            names.add(*both[0], wire_name(*both[0]))
-            with pytest.raises(InvalidTool) as raised:
-                names.add(*both[1], wire_name(*both[1]))
-            assert str(raised.value) == snapshot(case)
-
-
-def test_tools_of_a_server_whose_names_become_one_all_get_a_digest() -> None:
-    names = wire_names("web", ["page.fetch", "page/fetch", "page_fetch", "list"])
-    assert names["list"] == "mcp_web_list"
-    alike = [name for tool, name in names.items() if tool != "list"]
-    assert len(set(alike)) == 3 and "mcp_web_page_fetch" not in alike
-    assert all(WIRE_NAME.fullmatch(name) and may_be_of("web", name) for name in alike)
+    for word, expected in cases.items():
+        with subtests.test(word):
+            assert may_mean(word, name, "my.web", "page.fetch") == expected
+    assert may_mean("mcp:web/add", "mcp_web_add", "web", ""), "a recorded tool, of which only the name is known"
+    assert not may_mean("mcp:web/ad", "mcp_web_add", "web", "")

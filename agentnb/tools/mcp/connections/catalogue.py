@@ -59,13 +59,14 @@ def facts_of(client: Client) -> ServerFacts:
 
 
 async def tools_of(client: Client) -> tuple[t.Tool, ...]:
-    """Ask for the tools. Raises the client's errors; a server for which the request means nothing has none."""
+    """Ask for the tools. Raises the client's errors; a server without the request, or that tells of no tools, has none."""
     from mcp import MCPError
 
     try:
         return await _pages(client.list_tools, "tools", MAX_PAGES)
     except MCPError as error:
-        if error.code != METHOD_NOT_FOUND:
+        is_closed = (error.code, error.message) == (CONNECTION_CLOSED, CLOSED)
+        if is_closed or (error.code != METHOD_NOT_FOUND and client.server_capabilities.tools is not None):
             raise
         return ()
 

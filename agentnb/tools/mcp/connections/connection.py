@@ -13,10 +13,15 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 from agentnb.core.messages import visible
 from agentnb.core.redaction import redact
-from agentnb.core.schema.nesting import MAX_DEPTH, cut_deep
 from agentnb.settings import known_secrets
 from agentnb.tools.mcp.connections.catalogue import Catalogue, ServerFacts, catalogue_of, facts_of, tools_of
-from agentnb.tools.mcp.connections.lenient_results import SetAside, read_leniently
+from agentnb.tools.mcp.connections.lenient_results import (
+    MAX_LINE_BYTES,
+    SetAside,
+    mend_response,
+    read_leniently,
+    readable_message,
+)
 from agentnb.tools.mcp.server import MCPServer
 
 if TYPE_CHECKING:
@@ -77,14 +82,13 @@ CONNECT_SECONDS = 30.0
 """Seconds to reach a server at an address; how long a call takes is limited by its tool."""
 CLOSE_SECONDS = 9.0
 """Seconds that a server has to end: a program is killed before; a server at an address may never answer the farewell."""
-MAX_LEVELS = MAX_DEPTH + 20
-"""Levels of a message that are read, fewer than the client's: a schema in it that was cut off is still too deep to be used."""
 SESSION_HEADER = "mcp-session-id"
 NOT_FOUND = 404
 """The status of a response to a request of a session that the server does not know; the older protocol has sessions."""
 NOT_ALLOWED = {401: "Unauthorized", 403: "Forbidden"}
 NO_STREAMABLE_HTTP = (400, 404, 405)
 """The statuses with which a server of the older transport, SSE, refuses a request at its address."""
+NO_SSE = "the older transport do, SSE, which the installed version of mcp cannot speak"
 SSE_SECONDS = 86_400.0
 """Seconds that the stream of a server of the older transport may be silent."""
 _SILENT = logging.NullHandler()
@@ -180,6 +184,10 @@ class Connection:
             if self._status not in NO_STREAMABLE_HTTP:
                 raise
             try:
+                import mcp.client.sse  # noqa: F401
+            except ImportError:
+                raise ConnectionError(f"it answers {self._status} as servers of {NO_SSE}") from error
+            try:
                 client = await stack.enter_async_context(self._client(self._over_sse()))
             except Exception:
                 raise error from None
@@ -230,7 +238,7 @@ class Connection:
             AsyncClient(
                 headers=dict(self.server.headers), timeout=Timeout(CONNECT_SECONDS, read=None), event_hooks=hooks
             ) as http,
-            streamable_http_client(self.server.command_or_url, http_client=http) as streams,
+            streamable_http_client(self.server.command_or_url, http_client=http, max_sse_event_size=MAX_LINE_BYTES) as streams,
         ):
             yield streams
 
@@ -254,6 +262,7 @@ class Connection:
             self.refusal = ""
         if response.status_code == NOT_FOUND and request.method == "POST" and SESSION_HEADER in request.headers:
             self.is_forgotten, self.is_open = True, False
+        mend_response(response)
 
     def _ended(self) -> None:
         """Note that the server's output has ended: it has died, or this connection is being closed."""
@@ -300,16 +309,14 @@ def listed_roots(server: MCPServer) -> t.ListRootsResult:
 
 
 def _readable(message: Any) -> Any:
-    """Return a message that is nested too deep for the client cut off below, so that its request has an answer."""
+    """Return a message that the client cannot read in a form that it can, so that its request has an answer."""
     from mcp.shared.message import SessionMessage
     from mcp.types import jsonrpc_message_adapter
     from pydantic import ValidationError
 
-    line = message.errors()[0]["input"] if isinstance(message, ValidationError) else None
-    if isinstance(line, str | bytes):
-        text = line if isinstance(line, str) else line.decode(errors="replace")
+    if isinstance(message, ValidationError):
         with suppress(ValidationError):
-            return SessionMessage(jsonrpc_message_adapter.validate_json(cut_deep(text, MAX_LEVELS), by_name=False))
+            return SessionMessage(jsonrpc_message_adapter.validate_python(readable_message(message), by_name=False))
     return message
 
 

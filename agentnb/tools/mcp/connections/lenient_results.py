@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from typing import Any
+import json
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing, suppress
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from agentnb.core.messages import visible
+from agentnb.core.messages import encodable_data, visible
+from agentnb.core.schema.nesting import MAX_DEPTH, cut_deep
 
-MAX_REPAIRS = 20
-"""Fields of one tool or result that are left out or translated."""
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
 NOT_OF_THE_PROTOCOL = "(The server sent content that is not of the protocol; here it is as JSON:)"
+BARE = "agentnb/bare"
+"""The key under which a result that is no object goes through the client."""
+INTERNAL_ERROR = -32603
+MAX_LEVELS = MAX_DEPTH + 20
+"""Levels of a message that are read, fewer than the client's: a schema in it that was cut off is still too deep to be used."""
+MAX_LINE_BYTES = 64_000_000
+"""Bytes of a message over HTTP: pictures are far above the client's own limit of 1 MB for an event."""
+MAX_DIGITS = 400
+"""Digits of a number that are read as one."""
+MAX_TEXT_CHARACTERS = 2_000
+"""Characters of a text within content that is not of the protocol."""
+_FIELDS = frozenset({"content", "structuredContent", "isError", "_meta", "resultType"})
+_PARTS = {
+    "text": ("text",),
+    "image": ("data", "mimeType"),
+    "audio": ("data", "mimeType"),
+    "resource_link": ("uri", "name"),
+}
+"""The texts of a block of content by its type: that without which it is none, and others."""
+_PAGE = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 SetAside = dict[str, str]
 """Reasons why tools are not offered, by their names."""
 
@@ -28,30 +51,95 @@ def read_leniently(client: Any, set_aside: SetAside) -> None:
     async def send_leniently(method: str, params: Any, *rest: Any, **options: Any) -> Any:
         raw = await send(method, params, *rest, **options)
         version = session.protocol_version
-        if method == "tools/list" and isinstance(raw, Mapping):
+        if method == "tools/list":
             if not (params or {}).get("cursor"):
                 set_aside.clear()
-            return readable_list(raw, version, set_aside)
-        return readable_result(raw, version) if method == "tools/call" else raw
+            return readable_list(raw if BARE not in raw else {"tools": raw[BARE]}, version, set_aside)
+        return readable_result(raw.get(BARE, raw), version) if method == "tools/call" else raw
 
     dispatcher.send_raw_request = send_leniently
 
 
+def mend_response(response: Any) -> None:
+    """Have a response of HTTP give messages that the client can read: one as JSON, or one in a line of each event."""
+    given, is_stream = response.aiter_bytes, response.headers.get("content-type", "").startswith("text/event-stream")
+
+    async def mended(chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
+        left, size = list[bytes](), 0
+        async with aclosing(given(chunk_size)) as chunks:
+            async for chunk in chunks:
+                *lines, last = chunk.split(b"\n") if is_stream and size < MAX_LINE_BYTES else (chunk,)
+                for line in lines:
+                    yield _readable_line(b"".join([*left, line])) + b"\n"
+                    left, size = [], 0
+                left.append(last)
+                size += len(last)
+                if size > MAX_LINE_BYTES:
+                    yield b"".join(left)
+                    left = []
+        yield _readable_line(b"".join(left))
+
+    response.aiter_bytes = mended
+
+
+def _readable_line(line: bytes) -> bytes:
+    from mcp.types import jsonrpc_message_adapter
+    from pydantic import ValidationError
+
+    field = b"data:" if line.startswith(b"data:") else b""
+    try:
+        if line:
+            jsonrpc_message_adapter.validate_json(line[len(field) :], by_name=False)
+    except ValidationError as error:
+        message = readable_message(error)
+        return line if message is None else field + msgspec.json.encode(message)
+    return line
+
+
+def readable_message(error: ValidationError) -> dict[str, Any] | None:
+    """Return a message of JSON-RPC that the client has refused in a form that it can read; None if there is no such form.
+
+    What is nested deeper than `MAX_LEVELS` is cut off, half characters are replaced, a result that is no object is below
+    `BARE`, and an error has a code and a message.
+    """
+    given = [one["input"] for one in error.errors(include_url=False)]
+    line = given[0].decode(errors="replace") if isinstance(given[0], bytes) else given[0]
+    if isinstance(line, str):
+        with suppress(ValueError, RecursionError):
+            given = [json.loads(cut_deep(line, MAX_LEVELS), parse_int=_integer)]
+    message = next((one for one in given if isinstance(one, dict) and "id" in one), None)
+    if message is None:
+        return None
+    read = {**encodable_data(message), "jsonrpc": "2.0"}
+    if (problem := read.get("error")) is not None:
+        told = problem if isinstance(problem, dict) else {"message": problem}
+        code, why = told.get("code"), told.get("message", told)
+        known = {
+            "code": code if type(code) is int else INTERNAL_ERROR,
+            "message": why if isinstance(why, str) else _as_json(why),
+        }
+        return {"jsonrpc": "2.0", "id": read["id"], "error": known}
+    return {**read, "result": {BARE: read["result"]}} if not isinstance(read.get("result", {}), dict) else read
+
+
+def _integer(digits: str) -> int | str:
+    return int(digits) if len(digits) <= MAX_DIGITS else digits
+
+
 def readable_list(raw: Mapping[str, Any], version: str, set_aside: SetAside) -> dict[str, Any]:
     """Return a page of tools with those that the client can model; the others are set aside, each with its reason."""
-    tools = list[Any]()
-    listed = raw.get("tools")
+    tools, listed, cursor = list[Any](), raw.get("tools"), raw.get("nextCursor")
     for place, tool in enumerate(listed if isinstance(listed, list) else []):
         try:
-            tools.append(_readable_tool(tool, raw, version))
+            tools.append(_readable_tool(tool, version))
         except ValueError as error:
             name = tool.get("name") if isinstance(tool, dict) else None
             set_aside[name if isinstance(name, str) and name else f"number {place + 1}"] = str(error)
-    return _without_wrong({**raw, "tools": tools}, "tools/list", version)
+    return {**_PAGE, "tools": tools, **({"nextCursor": cursor} if isinstance(cursor, str) else {})}
 
 
-def _readable_tool(tool: Any, page: Mapping[str, Any], version: str) -> dict[str, Any]:
-    """Return a tool that the client can model. Raises `ValueError` with the reason if there is no reading."""
+def _readable_tool(tool: Any, version: str) -> dict[str, Any]:
+    """Return what agentnb needs of a tool. Raises `ValueError` with the reason if there is no reading."""
     if not isinstance(tool, dict):
         raise ValueError("it is not an object")
     if not isinstance(tool.get("name"), str) or not tool["name"]:
@@ -63,72 +151,74 @@ def _readable_tool(tool: Any, page: Mapping[str, Any], version: str) -> dict[str
     kinds = schema.get("type", "object")
     if "object" not in (kinds if isinstance(kinds, list) else [kinds]):
         raise ValueError("its schema does not describe an object")
-    execution = tool.get("execution")
+    execution, hints = tool.get("execution"), tool.get("annotations")
     if isinstance(execution, dict) and execution.get("taskSupport") == "required":
         raise ValueError("it runs only as a task, which agentnb does not do")
-    lists = {key: value for key, value in schema.items() if value is not None}
-    tool = {**tool, "inputSchema": {**lists, "type": "object"}}
-    about = {key: value for key, value in page.items() if key != "nextCursor"}
-    mended = _without_wrong({**about, "tools": [tool]}, "tools/list", version, ("tools", 0))
-    return dict(mended["tools"][0])
+    read = {
+        "name": tool["name"],
+        "inputSchema": {**{key: value for key, value in schema.items() if value is not None}, "type": "object"},
+        **{key: tool[key] for key in ("title", "description") if isinstance(tool.get(key), str)},
+        "annotations": {key: hint for key, hint in hints.items() if type(hint) is bool} if isinstance(hints, dict) else {},
+    }
+    whole = {**read, "outputSchema": tool.get("outputSchema")}
+    if not _refused({**_PAGE, "tools": [whole]}, "tools/list", version):
+        return whole
+    if wrong := _refused({**_PAGE, "tools": [read]}, "tools/list", version):
+        raise ValueError(f"the client cannot read its {visible('.'.join(map(str, wrong[2:])))}")
+    return read
 
 
 def readable_result(raw: Any, version: str) -> dict[str, Any]:
-    """Return the result of a call with every block of content that the client can model, and the others as JSON."""
+    """Return what agentnb needs of the result of a call; content that the client cannot model as JSON."""
     if not isinstance(raw, Mapping):
-        return {"content": [_as_text(raw)]}
-    if raw.get("resultType", "complete") != "complete" or ("content" not in raw and ("inputRequests" in raw or "task" in raw)):
+        raw = {"content": raw}
+    if "content" not in raw and ("task" in raw or raw.get("resultType") == "task"):
+        raise RuntimeError("it does the call as a task, whose result agentnb cannot get")
+    if raw.get("resultType") == "input_required" or ("content" not in raw and "inputRequests" in raw):
         return dict(raw)
-    if _is_wrong(raw, "tools/call", version) is None:
-        return dict(raw)
-    about = {key: raw[key] for key in ("resultType", "_meta") if key in raw}
-    content = raw.get("content")
-    blocks = content if isinstance(content, list) else [] if content is None else [content]
-    readable = [
-        block if _is_wrong({**about, "content": [block]}, "tools/call", version) is None else _as_text(block)
-        for block in blocks
-    ]
-    more = dict[str, Any]()
+    unknown = {key: value for key, value in raw.items() if key not in _FIELDS}
     structured = raw.get("structuredContent")
-    if (
-        structured is not None
-        and _is_wrong({**about, "content": [], "structuredContent": structured}, "tools/call", version) is not None
-    ):
-        more = {"structuredContent": None}
-        readable.append(_as_text(structured))
-    kept = {key: value for key, value in {**raw, **more}.items() if value is not None}
-    return _without_wrong({**kept, "content": readable}, "tools/call", version)
+    content = raw.get("content", unknown if structured is None else None) or []
+    blocks = [_block(block) for block in (content if isinstance(content, list) else [content])]
+    is_error = str(raw.get("isError")).casefold() in ("true", "1", "yes")
+    read = {"resultType": "complete", "content": blocks, "isError": is_error}
+    whole = {**read, "structuredContent": structured}
+    if structured is None or not _refused({**whole, "content": []}, "tools/call", version):
+        return read if structured is None else whole
+    return {**read, "content": [*blocks, _block(structured)]}
 
 
-def _as_text(value: Any) -> dict[str, Any]:
+def _block(value: Any) -> dict[str, Any]:
+    """Return a block of content with what agentnb needs of it; one that is not of the protocol as JSON."""
     if isinstance(value, str):
         return {"type": "text", "text": value}
-    text = value.get("text") if isinstance(value, dict) and value.get("type", "text") == "text" else None
-    shown = text if isinstance(text, str) else f"{NOT_OF_THE_PROTOCOL}\n{msgspec.json.encode(value).decode()}"
-    return {"type": "text", "text": shown}
+    block = value if isinstance(value, dict) else {}
+    kind, within = block.get("type") or "text", block.get("resource")
+    if kind == "resource" and isinstance(within, dict):
+        texts = {key: within[key] for key in ("uri", "text", "blob", "mimeType") if isinstance(within.get(key), str)}
+        if "text" in texts or "blob" in texts:
+            return {"type": kind, "resource": {"uri": "", **texts}}
+    needed, *others = _PARTS.get(kind, ("",)) if isinstance(kind, str) else ("",)
+    if isinstance(block.get(needed), str):
+        return {"type": kind, needed: block[needed], **{key: str(block.get(key) or "") for key in others}}
+    return {"type": "text", "text": f"{NOT_OF_THE_PROTOCOL}\n{_as_json(_shortened(value))}"}
 
 
-def _without_wrong(result: dict[str, Any], method: str, version: str, below: tuple[str | int, ...] = ()) -> dict[str, Any]:
-    """Return a result without the fields below a path that the client refuses.
-
-    Raises `ValueError` if it refuses the result as a whole.
-    """
-    part: Any = result
-    for step in below:
-        part = part[step]
-    for _ in range(MAX_REPAIRS):
-        wrong = _is_wrong(result, method, version)
-        if wrong is None:
-            return result
-        field = next((step for step in wrong if isinstance(step, str) and step in part and step not in below), None)
-        if field in (None, "name", "inputSchema", "content", "tools"):
-            break
-        del part[field]
-    raise ValueError(f"the client cannot read it: {visible('.'.join(map(str, wrong or ())))}")
+def _as_json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
 
 
-def _is_wrong(result: Any, method: str, version: str) -> tuple[str | int, ...] | None:
-    """Return the path of what the client refuses in a result, None if it takes it."""
+def _shortened(value: Any) -> Any:
+    """Return plain data with the beginnings of long texts, such as the bytes of a film."""
+    if isinstance(value, str) and len(value) > MAX_TEXT_CHARACTERS:
+        return f"{value[:MAX_TEXT_CHARACTERS]} … ({len(value):,} characters)"
+    if isinstance(value, dict):
+        return {key: _shortened(one) for key, one in value.items()}
+    return [_shortened(one) for one in value] if isinstance(value, list) else value
+
+
+def _refused(result: Any, method: str, version: str) -> tuple[str | int, ...]:
+    """Return the path of what the client refuses in a result, empty if it takes it."""
     from mcp.types import CallToolResult, ListToolsResult
     from mcp_types.methods import validate_server_result
     from pydantic import ValidationError
@@ -140,4 +230,4 @@ def _is_wrong(result: Any, method: str, version: str) -> tuple[str | int, ...] |
         model.model_validate(result, by_name=False)
     except ValidationError as error:
         return error.errors()[0]["loc"]
-    return None
+    return ()
