@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from hashlib import sha256
 from pathlib import Path
 
@@ -41,7 +42,7 @@ def load_server_file(servers: Servers, name: str, ask: Callable[[str], str] | No
     found = read_server_file(path, shown=name)
     line = _line(path, found.servers)
     if found.servers and line not in (*_confirmed_here, *read_lines(FILE)):
-        _confirm(name, found.servers, ask)
+        _confirm(name, found, ask)
         _remember(path, line)
     servers.load(found, str(path))
     return found
@@ -66,23 +67,20 @@ def read_server_file(path: Path, *, shown: str) -> ServerList:
     return read_servers(text, shown, path.parent)
 
 
-def _confirm(name: str, servers: Sequence[MCPServer], ask: Callable[[str], str] | None) -> None:
+def _confirm(name: str, found: ServerList, ask: Callable[[str], str] | None) -> None:
     """Ask the person; raise `SettingsError` unless they say yes."""
     if ask is None:
-        names = ", ".join(server.name for server in servers)
+        names = ", ".join(server.name for server in found.servers)
         what = f"{name} names MCP servers that you have not confirmed ({names}), and nobody can be asked here"
         raise SettingsError(what, WITHOUT_PERSON)
-    reply = ask(f"{redact(describe_servers(name, servers))}\n{CONFIRM}")
+    reply = ask(f"{redact(describe_servers(name, found))}\n{CONFIRM}")
     if reply.strip().lower() not in ("y", "yes"):
         raise SettingsError("Nothing was configured", f"To be asked again, name {name} again")
 
 
 def _line(path: Path, servers: Sequence[MCPServer]) -> str:
     """Return the line of a file: the digest of what it names, values included, and its path."""
-    named = [
-        [one.name, one.command_or_url, one.args, one.env, one.headers, one.cwd and str(one.cwd), one.timeout, *one.roots]
-        for one in servers
-    ]
+    named = [[getattr(one, setting.name) for setting in fields(one)] for one in servers]
     return f"{sha256(msgspec.json.encode(named, order='sorted')).hexdigest()} {_as_written(path)}"
 
 

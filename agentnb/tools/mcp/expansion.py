@@ -2,18 +2,73 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from agentnb.errors import SettingsError
-from agentnb.tools.mcp.server import MCPServer, home_expanded, is_address
+from agentnb.tools.mcp.server import VARIABLE, MCPServer, home_expanded, is_address
 
-VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_NO_VARIABLE = re.compile(r"\$\{(?![A-Za-z_][A-Za-z0-9_]*\})")
-_OF_OTHER_PROGRAMS = re.compile(r"\$\{(env|input):")
-"""Variables as other programs write them."""
+_NO_VARIABLE = re.compile(rf"\$\{{(?!{VARIABLE.pattern[4:]})")
+_AS_OTHERS_WRITE = (
+    (re.compile(r"\$\{\{\s*secrets\.([A-Za-z_]\w*)\s*\}\}"), r"${\1}"),  # Continue
+    (re.compile(r"\$\{env:([A-Za-z_]\w*)"), r"${\1"),  # VS Code, Cursor, Windsurf, Roo Code
+    (re.compile(r"(?<!\$)\{env:([A-Za-z_]\w*)\}"), r"${\1:-}"),  # opencode, where it is empty if it is not set
+)
+"""Variables of the environment as other programs write them, and as they are written here."""
+_BARE = re.compile(r"\$([A-Za-z_]\w*)")
+_WORKSPACE = "workspaceFolder|workspaceRoot|workspacePath|CLAUDE_PROJECT_DIR|cwd"
+_FOLDERS = re.compile(rf"\$\{{(?:({_WORKSPACE})(?::[^}}]*)?|(userHome)|(workspaceFolderBasename)|(pathSeparator|/))\}}")
+"""The folders that editors know, which are no variables of the environment."""
+_PROMPTS = re.compile(
+    r"\$\{(?:input|promptString|command|config):([^}]*)\}|\$\{\{\s*inputs\.([^}\s]*)\s*\}\}|\$\{user_config\.([^}]*)\}"
+)
+_PLUGIN_ROOT = re.compile(r"\$\{(CLAUDE_PLUGIN_ROOT|CLAUDE_PLUGIN_DATA|extensionPath|__dirname)\}")
+
+
+class Refused(NamedTuple):
+    """A variable that only its program can fill."""
+
+    what: str
+    match: re.Match[str]
+
+    def advice(self, key: str) -> str:
+        """Return the line that works instead. ``key``: the setting."""
+        rest = self.match.string[self.match.end() :]
+        if self.match.re is _PLUGIN_ROOT:
+            return f'Write its folder: "{key}": "/FOLDER/OF/THE/PLUGIN{rest if key == "command" else "..."}"'
+        name = re.sub(r"\W", "_", next(filter(None, self.match.groups()), "") or key).upper()
+        before = "Bearer " if self.match.string.startswith("Bearer ") else ""
+        return f'Write "{key}": "{before}${{{name}}}", and set it: os.environ["{name}"] = ...'
+
+
+def translated(text: str, folder: Path | None, *, has_bare_variables: bool = False) -> str | Refused:
+    """Return a text of another program's file with its variables as they are written here.
+
+    ``folder``: that of the file. Variables that the program would ask for are `Refused`.
+    """
+    if match := _PROMPTS.search(text):
+        return Refused(f"{match[0]} is asked for by {_ASKING[match.lastindex or 1]} when it starts the server", match)
+    if match := _PLUGIN_ROOT.search(text):
+        return Refused(f"{match[0]} is the folder of a plugin, which {_PLUGINS[match[1]]} knows", match)
+    for pattern, here in _AS_OTHERS_WRITE:
+        text = pattern.sub(here, text)
+    workspace = (folder.parent if folder.name.startswith(".") else folder) if folder else Path.cwd()
+    places = (str(workspace), str(Path.home()), workspace.name, os.sep)
+    text = _FOLDERS.sub(lambda match: places[(match.lastindex or 1) - 1], text)
+    return _BARE.sub(r"${\1}", text) if has_bare_variables else text
+
+
+_ASKING = ("", "VS Code", "Continue", "Claude Desktop")
+_PLUGINS = {
+    "CLAUDE_PLUGIN_ROOT": "Claude Code",
+    "CLAUDE_PLUGIN_DATA": "Claude Code",
+    "extensionPath": "Gemini CLI",
+    "__dirname": "Claude Desktop",
+}
 
 
 def expanded(server: MCPServer, environment: Mapping[str, str]) -> MCPServer:
@@ -24,7 +79,9 @@ def expanded(server: MCPServer, environment: Mapping[str, str]) -> MCPServer:
 
     def fill(text: str) -> str:
         def value(match: re.Match[str]) -> str:
-            name = match.group(1)
+            name, default = match.groups()
+            if name not in environment and default is not None:
+                return fill(default)
             if name not in environment:
                 what = f"The MCP server {server.name} needs the environment variable {name}, which is not set"
                 raise SettingsError(what, f'Set it: os.environ["{name}"] = ...')
@@ -32,11 +89,11 @@ def expanded(server: MCPServer, environment: Mapping[str, str]) -> MCPServer:
 
         return VARIABLE.sub(value, text)
 
-    address = fill(server.command_or_url) if server.is_remote else ""
-    if server.is_remote and not is_address(address):
+    target = fill(server.command_or_url)
+    if server.is_remote and not is_address(target):
         raise SettingsError(f"The address of the MCP server {server.name} does not begin with http:// or https://")
     headers = {name: fill(value) for name, value in server.headers.items()}
-    cwd = None if server.cwd is None else home_expanded(server.cwd)
+    cwd = None if server.cwd is None else home_expanded(fill(str(server.cwd)))
     for folder, purpose in ((cwd, "to start in"), *[(Path(root), "to have the root") for root in server.roots]):
         if folder is not None and not folder.is_dir():
             raise SettingsError(f"The MCP server {server.name} is {purpose} {folder}, which is not a folder")
@@ -45,7 +102,7 @@ def expanded(server: MCPServer, environment: Mapping[str, str]) -> MCPServer:
             raise SettingsError(f"The header {name} of the MCP server {server.name} has a line break or control character")
     return replace(
         server,
-        command_or_url=address or server.command_or_url,
+        command_or_url=target,
         args=tuple(map(fill, server.args)),
         env={name: fill(value) for name, value in server.env.items()},
         headers=headers,
@@ -53,30 +110,40 @@ def expanded(server: MCPServer, environment: Mapping[str, str]) -> MCPServer:
     )
 
 
-def check_variables(texts: Iterable[str], *, is_program_text: bool = False) -> str:
-    """Return what is wrong with the variables in texts, such as ``${env:NAME}``; empty if nothing is.
-
-    ``is_program_text``: they are arguments, which may have a meaning of their own for ``${...}``, as in a shell.
-    """
-    wrong = _OF_OTHER_PROGRAMS if is_program_text else _NO_VARIABLE
-    return "${...} in it is not the name of a variable" if any(wrong.search(text) for text in texts) else ""
+def check_variables(texts: Iterable[str]) -> str:
+    """Return what is wrong with the variables in texts, such as ``${x y}``; empty if nothing is."""
+    return "${...} in it is not the name of a variable" if any(_NO_VARIABLE.search(text) for text in texts) else ""
 
 
 def variables(server: MCPServer) -> list[str]:
     """Return the names of the environment variables that its settings read, each once."""
-    address = (server.command_or_url,) if server.is_remote else ()
-    texts = (*address, *server.args, *server.env.values(), *server.headers.values())
-    return list(dict.fromkeys(name for text in texts for name in VARIABLE.findall(text)))
+    texts = (server.command_or_url, *server.args, *server.env.values(), *server.headers.values(), str(server.cwd or ""))
+    return list(dict.fromkeys(name for text in texts for name in _names(text)))
+
+
+def _names(text: str) -> Iterator[str]:
+    """Yield the names of the variables in a text, and in what stands for them."""
+    for name, default in VARIABLE.findall(text):
+        yield name
+        yield from _names(default)
 
 
 def secrets(server: MCPServer) -> list[str]:
-    """Return the secrets in the settings of a server: values of env and headers that are not plain words.
+    """Return the secrets in the settings of a server: values of env and headers, and those for variables that are not set.
 
     ``warning`` or ``Europe/Paris`` would be masked wherever they occur, and are no secrets; ``${NAME}`` is none yet.
     """
-    values = [value for value in (*server.env.values(), *server.headers.values()) if not VARIABLE.search(value)]
-    parts = [part for value in values for part in {value, value.rpartition(" ")[2]}]
+    values = (*server.env.values(), *server.headers.values())
+    defaults = [text for value in (*values, *server.args, server.command_or_url) for text in _defaults(value)]
+    own = [value for value in values if not VARIABLE.search(value)]
+    parts = [part for value in (*own, *defaults) for part in {value, value.rpartition(" ")[2]}]
     return [part for part in parts if not _PLAIN.fullmatch(part)]
+
+
+def _defaults(text: str) -> Iterator[str]:
+    """Yield what stands in a text for variables that are not set."""
+    for _, default in VARIABLE.findall(text):
+        yield from _defaults(default) if VARIABLE.search(default) else [default]
 
 
 _PLAIN = re.compile(r"[A-Za-z/_.:, -]{0,40}")

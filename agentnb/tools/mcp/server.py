@@ -21,9 +21,12 @@ DEFAULT_TIMEOUT = 60.0
 """Seconds that a call may take without progress."""
 DEFAULT_MAX_SECONDS = 600.0
 """Seconds that a call with progress may take."""
+MAX_NAME = 64
 NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}")
 MAX_SHOWN = 40
 """Characters of a name that an error repeats."""
+VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-((?:\$\{[^{}]*\}|[^}])*))?\}")
+"""A variable of the environment, and what stands for it where it is not set."""
 _SCHEMES = ("http", "https")
 
 
@@ -44,8 +47,9 @@ class MCPServer:
     ``headers``: HTTP headers of each request. ``cwd``: the folder it starts in, by default that of the first run.
     ``roots``: the folders that it is told to work in; without any it is told of none.
     ``timeout``: seconds that a call may take, None for no limit; each progress that the server reports begins them anew, up to
-    ``max_seconds`` in all. ``${NAME}`` in args, env, headers and the address stands for
-    an environment variable. Values of env and headers never enter a log. Raises `SettingsError` for what cannot be a server.
+    ``max_seconds`` in all. ``${NAME}`` in any text stands for an environment variable, or ``${NAME:-DEFAULT}``, where DEFAULT is
+    for one that is not set. ``transport``: ``"stdio"`` or ``"http"``, for a command or address that begins with a variable.
+    Values of env and headers never enter a log. Raises `SettingsError` for what cannot be a server.
     """
 
     name: str
@@ -57,6 +61,7 @@ class MCPServer:
     timeout: float | None = DEFAULT_TIMEOUT
     roots: Iterable[str | Path] = ()
     max_seconds: float = DEFAULT_MAX_SECONDS
+    transport: str = ""
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -100,10 +105,13 @@ class MCPServer:
         what = f"{at[0]} of {setting}" if at else setting
         return WrongSetting(f"{what} of the MCP server {self.name} is {problem}", _EXAMPLE, path)
 
+    def __repr__(self) -> str:
+        return f"MCPServer({self.name!r}, {self.target!r})"
+
     @property
     def is_remote(self) -> bool:
         """Whether it is reached at an address, and not started as a program."""
-        return is_address_or_variable(self.command_or_url)
+        return self.transport == "http" if self.transport else is_address_or_variable(self.command_or_url)
 
     @property
     def target(self) -> str:
@@ -119,8 +127,11 @@ class MCPServer:
     @property
     def as_logged(self) -> dict[str, Any]:
         """Command and arguments, or the address, and the roots, for the settings of a log."""
-        lists = {"args": list(self.args), "roots": list(self.roots)}
-        return {"command_or_url": self.command_or_url, **{key: texts for key, texts in lists.items() if texts}}
+        lists = {"args": [*map(without_defaults, self.args)], "roots": list(self.roots)}
+        return {
+            "command_or_url": without_defaults(self.command_or_url, is_target=True),
+            **{key: texts for key, texts in lists.items() if texts},
+        }
 
 
 @dataclass(frozen=True)
@@ -182,7 +193,17 @@ def with_given(items: Iterable[ServerTools]) -> tuple[ServerTools, ...]:
 def target_text(command_or_url: str, args: Iterable[str], roots: Iterable[str | Path]) -> str:
     """Return command, arguments and roots of a server, or its address and roots, as a text for the person."""
     shown = ", ".join(map(str, roots))
-    return " ".join((command_or_url, *args, *([f"(roots: {shown})"] if shown else [])))
+    words = (without_defaults(command_or_url, is_target=True), *map(without_defaults, args))
+    return " ".join((*words, *([f"(roots: {shown})"] if shown else [])))
+
+
+def without_defaults(text: str, *, is_target: bool = False) -> str:
+    """Return a text without what stands for variables that are not set: a value of the person's.
+
+    ``is_target``: it is a command or address, of which only the query of an address can hold one.
+    """
+    kept, query, hidden = text.partition("?") if is_target else ("", "", text)
+    return kept + query + VARIABLE.sub(lambda match: f"${{{match[1]}{'' if match[2] is None else ':-...'}}}", hidden)
 
 
 def home_expanded(path: str | Path) -> Path:
