@@ -5,20 +5,24 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from agentnb.errors import SettingsError
-from agentnb.tools.mcp.server import VARIABLE, MCPServer, home_expanded, is_address
+from agentnb.settings import values_of
+from agentnb.tools.mcp.server import FILE, VARIABLE, MCPServer, home_expanded, is_address
 
 _NO_VARIABLE = re.compile(rf"\$\{{(?!{VARIABLE.pattern[4:]})")
 _AS_OTHERS_WRITE = (
     (re.compile(r"\$\{\{\s*secrets\.([A-Za-z_]\w*)\s*\}\}"), r"${\1}"),  # Continue
     (re.compile(r"\$\{env:([A-Za-z_]\w*)"), r"${\1"),  # VS Code, Cursor, Windsurf, Roo Code
     (re.compile(r"(?<!\$)\{env:([A-Za-z_]\w*)\}"), r"${\1:-}"),  # opencode, where it is empty if it is not set
+    (re.compile(r"(?<!\$)\{file:([^}:]+)\}"), r"${file:\1}"),
 )
 """Variables of the environment as other programs write them, and as they are written here."""
+_FILE = re.compile(r"\$\{file:([^}:]+)(?=[}:])\}")
 _BARE = re.compile(r"\$([A-Za-z_]\w*)")
 _WORKSPACE = "workspaceFolder|workspaceRoot|workspacePath|CLAUDE_PROJECT_DIR|cwd"
 _FOLDERS = re.compile(rf"\$\{{(?:({_WORKSPACE})(?::[^}}]*)?|(userHome)|(workspaceFolderBasename)|(pathSeparator|/))\}}")
@@ -59,6 +63,7 @@ def translated(text: str, folder: Path | None, *, has_bare_variables: bool = Fal
     workspace = (folder.parent if folder.name.startswith(".") else folder) if folder else Path.cwd()
     places = (str(workspace), str(Path.home()), workspace.name, os.sep)
     text = _FOLDERS.sub(lambda match: places[(match.lastindex or 1) - 1], text)
+    text = _FILE.sub(lambda match: f"${{{FILE}{(folder or Path()) / home_expanded(match[1])}}}", text)
     return _BARE.sub(r"${\1}", text) if has_bare_variables else text
 
 
@@ -69,6 +74,9 @@ _PLUGINS = {
     "extensionPath": "Gemini CLI",
     "__dirname": "Claude Desktop",
 }
+
+
+_KIND = "environment variable"
 
 
 def expanded(server: MCPServer, environment: Mapping[str, str]) -> MCPServer:
@@ -83,8 +91,12 @@ def expanded(server: MCPServer, environment: Mapping[str, str]) -> MCPServer:
             if name not in environment and default is not None:
                 return fill(default)
             if name not in environment:
-                what = f"The MCP server {server.name} needs the environment variable {name}, which is not set"
-                raise SettingsError(what, f'Set it: os.environ["{name}"] = ...')
+                is_file = name.startswith(FILE)
+                needed = (
+                    f"file {name.removeprefix(FILE)}, which cannot be read" if is_file else f"{_KIND} {name}, which is not set"
+                )
+                advice = "" if is_file else f'Set it: os.environ["{name}"] = ...'
+                raise SettingsError(f"The MCP server {server.name} needs the {needed}", advice)
             return environment[name]
 
         return VARIABLE.sub(value, text)
@@ -115,8 +127,19 @@ def check_variables(texts: Iterable[str]) -> str:
     return "${...} in it is not the name of a variable" if any(_NO_VARIABLE.search(text) for text in texts) else ""
 
 
+def values(server: MCPServer) -> dict[str, str]:
+    """Return the values of the variables in its settings, of those that are set and files that can be read."""
+    names = variables(server)
+    found = values_of(names)
+    for name in names:
+        with suppress(OSError, ValueError):
+            if name.startswith(FILE) and (path := Path(name.removeprefix(FILE))).is_file():
+                found[name] = path.read_text("utf-8").strip()
+    return found
+
+
 def variables(server: MCPServer) -> list[str]:
-    """Return the names of the environment variables that its settings read, each once."""
+    """Return the names of the variables that its settings read, each once."""
     texts = (server.command_or_url, *server.args, *server.env.values(), *server.headers.values(), str(server.cwd or ""))
     return list(dict.fromkeys(name for text in texts for name in _names(text)))
 

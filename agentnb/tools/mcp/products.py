@@ -87,11 +87,14 @@ NAMES = {
     "url": ("url", "httpUrl", "serverUrl", "uri", "baseUrl"),
     "headers": ("headers", "http_headers"),
     "header_names": ("env_http_headers",),
-    "bearer": ("bearer_token",),
-    "bearer_name": ("bearer_token_env_var",),
+    "token": ("bearer_token",),
+    "token_name": ("bearer_token_env_var", "api_key_env"),
+    "token_header": ("api_key_header",),
+    "token_format": ("api_key_format",),
     "cwd": ("cwd", "workDir", "working_directory", "workingDirectory"),
     "roots": ("roots",),
-    "type": ("type", "transport", "source"),
+    "type": ("type", "transport"),
+    "source": ("source",),
     "timeout": ("timeout",),
     "timeout_seconds": ("tool_timeout_sec",),
     "max_seconds": ("max_seconds",),
@@ -100,9 +103,9 @@ NAMES = {
     "name": ("name",),
 }
 """The settings that are read, by the names that programs give them."""
-GROUPS = ("transport", "config", "requestOptions", "settings")
+GROUPS = ("transport", "config", "requestOptions", "settings", "source")
 """Names of objects in which some programs have settings of a server."""
-PROGRAM, REMOTE = ("stdio", "local"), ("http", "streamablehttp", "sse", "remote")
+PROGRAM, REMOTE = ("stdio", "local", "process"), ("http", "streamablehttp", "sse", "remote")
 """Words of ``type`` for servers that are started, and for those at an address, in small letters without signs."""
 BUILT_IN = ("extension", "builtin", "platform", "frontend", "inlinepython")
 """Words of ``type`` for what only its program can start."""

@@ -25,8 +25,9 @@ MAX_NAME = 64
 NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}")
 MAX_SHOWN = 40
 """Characters of a name that an error repeats."""
-VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-((?:\$\{[^{}]*\}|[^}])*))?\}")
-"""A variable of the environment, and what stands for it where it is not set."""
+VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*|file:[^}:]+)(?::-((?:\$\{[^{}]*\}|[^}])*))?\}")
+"""A variable of the environment or ``file:`` with the path of one, and what stands for it where it is not set."""
+FILE = "file:"
 _SCHEMES = ("http", "https")
 
 
@@ -47,9 +48,9 @@ class MCPServer:
     ``headers``: HTTP headers of each request. ``cwd``: the folder it starts in, by default that of the first run.
     ``roots``: the folders that it is told to work in; without any it is told of none.
     ``timeout``: seconds that a call may take, None for no limit; each progress that the server reports begins them anew, up to
-    ``max_seconds`` in all. ``${NAME}`` in any text stands for an environment variable, or ``${NAME:-DEFAULT}``, where DEFAULT is
-    for one that is not set. ``transport``: ``"stdio"`` or ``"http"``, for a command or address that begins with a variable.
-    Values of env and headers never enter a log. Raises `SettingsError` for what cannot be a server.
+    ``max_seconds`` in all. In all these texts ``${NAME}`` stands for an environment variable, ``${NAME:-DEFAULT}`` for one that
+    may not be set, ``${file:PATH}`` for the text of a file. ``transport``: ``"stdio"`` or ``"http"``, needed for a command that
+    begins with a variable. Values of env and headers never enter a log. Raises `SettingsError` for what cannot be a server.
     """
 
     name: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -139,7 +139,7 @@ def _items(document: Document, keys: Keys, value: Any, *, is_guess: bool) -> Ite
             yield name, (*keys, index), fields
     elif isinstance(value, dict):
         for name, fields in value.items():
-            if isinstance(fields, dict) and not (is_guess and _TARGETS.isdisjoint(_flat(fields))):
+            if isinstance(fields, dict) and not (is_guess and _TARGETS.isdisjoint(_flat(fields)) and not _is_built_in(fields)):
                 yield name, (*keys, name), fields
             elif not is_guess:
                 raise document.error((*keys, name), "the settings of a server are an object", f"Write {_FORM}")
@@ -162,7 +162,7 @@ def _flat(fields: dict[str, Any], path: Keys = ()) -> dict[str, list[tuple[Keys,
         if isinstance(value, dict) and key in GROUPS:
             inner = _flat(value, (*path, key))
         elif isinstance(value, dict) and key in _SPLIT:
-            inner = _flat({_SPLIT[key].get(name, name): item for name, item in value.items()}, (*path, key))
+            inner = _flat({_SPLIT[key].get(str(name), str(name)): item for name, item in value.items()}, (*path, key))
         for name, values in inner.items():
             found.setdefault(name, []).extend(one for one in values if one[1] is not None or name == "timeout")
     return found
@@ -239,8 +239,8 @@ class _Entry:
         """Return why the server is left out; empty if it is not."""
         if self._get("disabled", bool, "true or false") or self._get("enabled", bool, "true or false") is False:
             return "disabled"
-        words = [self._raw(key) for key in ("type", "source")]
-        return f"a part of {self._product.name or 'its program'}" if any(_word(word) in BUILT_IN for word in words) else ""
+        fields = {key: self._raw(key) for key in ("type", "source")}
+        return f"a part of {self._product.name or 'its program'}" if _is_built_in(fields) else ""
 
     def server(self) -> MCPServer:
         """Return the server."""
@@ -324,10 +324,11 @@ class _Entry:
         return {key: value[1:-1] if value[:1] in ("'", '"') and value[-1:] == value[:1] else value for key, value in found}
 
     def _headers(self) -> dict[str, Any]:
-        token, name = self._text("bearer"), self._text("bearer_name")
-        bearer = {"Authorization": f"Bearer {f'${{{name}}}' if name else token}"} if token or name else {}
-        named = {header: f"${{{variable}}}" for header, variable in self._object("header_names").items()}
-        return {**bearer, **named, **self._object("headers")}
+        found = {header: f"${{{variable}}}" for header, variable in self._object("header_names").items()}
+        if token := f"${{{name}}}" if (name := self._text("token_name")) else self._text("token"):
+            form = self._text("token_format") or "Bearer {token}"
+            found[self._text("token_header") or "Authorization"] = form.replace("{token}", token)
+        return found | self._object("headers")
 
     def _times(self) -> dict[str, float | None]:
         """Return the time limits in seconds."""
@@ -358,6 +359,11 @@ class _Entry:
     def _path_in_folder(self, path: str) -> str:
         """Return a path that begins at the folder of the file."""
         return path if self._folder is None or path.startswith(("~", "${")) else str(self._folder / path)
+
+
+def _is_built_in(fields: Mapping[str, Any]) -> bool:
+    """Return whether settings name something that only its program can start."""
+    return any(_word(fields.get(key)) in BUILT_IN for key in ("type", "source"))
 
 
 def _word(value: Any) -> str:

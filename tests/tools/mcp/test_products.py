@@ -1,0 +1,206 @@
+"""Files of MCP servers of other programs, as their documentation has them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asserted_sentences import Snapshot
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentnb.display.texts.servers.server_file import describe_servers
+from agentnb.errors import SettingsError
+from agentnb.tools.mcp.expansion import expanded, secrets
+from agentnb.tools.mcp.server import MCPServer
+from agentnb.tools.mcp.server_settings import read_servers
+
+X = MCPServer("x", "npx", ["-y", "x"])
+HTTP = MCPServer("x", "https://x.example.org/mcp")
+ADDRESS = {"url": "https://x.example.org/mcp"}
+COMMAND: dict[str, Any] = {"command": "npx", "args": ["-y", "x"]}
+
+
+def server(**settings: Any) -> MCPServer:
+    """The program of X with more settings."""
+    return MCPServer("x", "npx", ["-y", "x"], **settings)
+
+
+def remote(**settings: Any) -> MCPServer:
+    return MCPServer("x", "https://x.example.org/mcp", **settings)
+
+
+def shared(**fields: Any) -> str:
+    return json.dumps({"mcpServers": {"x": fields}})
+
+
+TOML = """
+model = "gpt"
+[mcp_servers.x]
+command = "npx"
+args = ["-y", "x"]
+env = { "A" = "b" }
+env_vars = ["HOME", { name = "LANG", source = "local" }]
+startup_timeout_sec = 20
+tool_timeout_sec = 90.5
+[mcp_servers.far]
+url = "https://x.example.org/mcp"
+bearer_token_env_var = "TOKEN"
+http_headers = { "X-A" = "b" }
+env_http_headers = { "X-C" = "VARIABLE" }
+enabled = true
+[mcp_servers.old]
+command = "old"
+enabled = false
+"""
+GOOSE = """
+extensions:
+  # a comment
+  x:
+    type: stdio
+    name: x
+    enabled: true
+    cmd: npx
+    args: [-y, x]
+    envs: {PORT: 80}
+    env_keys: [TOKEN]
+    timeout: 300
+    bundled: null
+  developer:
+    type: builtin
+    enabled: true
+  far:
+    type: streamable_http
+    uri: https://x.example.org/mcp
+    timeout: 7200
+"""
+CONTINUE = """
+name: My Config
+version: 1.0.0
+mcpServers:
+  - name: My Server
+    type: sse
+    url: https://x.example.org/mcp
+    connectionTimeout: 5000
+    requestOptions:
+      headers:
+        Authorization: Bearer ${{ secrets.TOKEN }}
+"""
+VSCODE = """{
+  // servers of this folder
+  "inputs": [],
+  "servers": {
+    "x": {"type": "stdio", "command": "npx", "args": ["-y", "x"], /* no key */ "env": {"PORT": 80, "NONE": null},},
+  },
+}"""
+OPENCODE = """{
+  "$schema": "https://opencode.ai/config.json",
+  "mcp": {
+    "x": {"type": "local", "command": ["npx", "-y", "x"], "environment": {"A": "{env:B}"}, "enabled": true, "timeout": 5000},
+    "far": {"type": "remote", "url": "https://x.example.org/mcp", "timeout": {"startup": 9, "request": 30000}, "oauth": {}},
+    "jira": {"enabled": true},
+  },
+}"""
+READ: tuple[tuple[str, str, str, list[MCPServer], int], ...] = (
+    # what, file, text, servers, number of notes
+    ("Claude Desktop", "claude_desktop_config.json", shared(**COMMAND), [X], 0),
+    ("default", "mcp.json", shared(**COMMAND, env={"A": "${B:-c}"}), [server(env={"A": "${B:-c}"})], 0),
+    ("command from a variable", "mcp.json", shared(command="${H}/x"), [MCPServer("x", "${H}/x", transport="stdio")], 0),
+    ("Claude Code, type http", ".mcp.json", shared(type="http", **ADDRESS), [HTTP], 0),
+    ("Claude Code, milliseconds", "/p/.mcp.json", shared(**COMMAND, timeout=2500), [server(timeout=2.5)], 1),
+    ("Claude Code, ignored milliseconds", "/p/.mcp.json", shared(**COMMAND, timeout=60), [X], 1),
+    ("Claude Code, project folder", "/p/.mcp.json", shared(**COMMAND, cwd="${CLAUDE_PROJECT_DIR:-.}"), [server(cwd="/p")], 0),
+    ("VS Code", "/p/.vscode/mcp.json", VSCODE, [server(env={"PORT": "80"})], 0),
+    ("VS Code settings", "s.json", json.dumps({"editor": 1, "mcp": {"inputs": [], "servers": {"x": COMMAND}}}), [X], 0),
+    ("VS Code workspace", "a.code-workspace", json.dumps({"settings": {"mcp": {"servers": {"x": COMMAND}}}}), [X], 0),
+    (
+        "VS Code folders",
+        "/p/.vscode/mcp.json",
+        json.dumps({"servers": {"x": {**COMMAND, "cwd": "${workspaceFolder}/a", "env": {"N": "${workspaceFolderBasename}"}}}}),
+        [server(cwd="/p/a", env={"N": "p"})],
+        0,
+    ),
+    ("Cursor", "mcp.json", shared(**COMMAND, env={"A": "${env:B}"}), [server(env={"A": "${B}"})], 0),
+    ("Cursor, transport", "mcp.json", shared(transport={"type": "http", **ADDRESS}), [HTTP], 0),
+    ("Cursor, transport is a word", "mcp.json", shared(transport="streamable-http", **ADDRESS), [HTTP], 0),
+    ("Windsurf", "mcp_config.json", shared(serverUrl=ADDRESS["url"], disabledTools=["a"]), [HTTP], 1),
+    ("Windsurf, file", "m.json", shared(**COMMAND, env={"A": "${file:/run/a}"}), [server(env={"A": "${file:/run/a}"})], 0),
+    ("Gemini", "s.json", shared(httpUrl=ADDRESS["url"], timeout=5000, trust=True), [remote(timeout=5.0)], 2),
+    ("Gemini, bare", "s.json", shared(**COMMAND, env={"A": "$B"}, timeout=300), [server(env={"A": "${B}"}, timeout=0.3)], 1),
+    ("Gemini, settings", "/h/.gemini/settings.json", shared(**COMMAND, timeout=900), [server(timeout=0.9)], 1),
+    ("no Gemini", "m.json", shared(command="npx", args=["$B"]), [MCPServer("x", "npx", ["$B"])], 0),
+    ("milliseconds", "m.json", shared(**COMMAND, timeout=600000), [server(timeout=600.0)], 1),
+    ("seconds", "m.json", shared(**COMMAND, timeout=3600), [server(timeout=3600)], 0),
+    ("Cline", "/h/cline_mcp_settings.json", shared(**COMMAND, timeout=7200, autoApprove=[]), [server(timeout=7200)], 1),
+    ("Cline, http", "m.json", shared(type="streamableHttp", **ADDRESS, disabled=False), [HTTP], 0),
+    ("Roo Code", "m.json", shared(**COMMAND, timeout=7200, watchPaths=[], alwaysAllow=[]), [server(timeout=7200)], 2),
+    ("Amp", "settings.json", json.dumps({"amp.mcpServers": {"x": COMMAND}, "amp.url": "u"}), [X], 0),
+    ("Zed", "settings.json", json.dumps({"context_servers": {"x": {"source": "custom", **COMMAND, "timeout": 90}}}), [server(timeout=90)], 0),
+    (
+        "Zed, older",
+        "settings.json",
+        json.dumps({"context_servers": {"x": {"command": {"path": "npx", "args": ["-y", "x"], "env": {}}, "settings": {}}}}),
+        [X],
+        0,
+    ),
+    ("Zed, extension", "s.json", json.dumps({"context_servers": {"x": {"source": "extension", "settings": {"a": 1}}}}), [], 1),
+    (
+        "opencode",
+        "opencode.jsonc",
+        OPENCODE,
+        [server(env={"A": "${B:-}"}, timeout=5.0), MCPServer("far", HTTP.command_or_url, timeout=30.0)],
+        4,
+    ),
+    (
+        "Codex",
+        "config.toml",
+        TOML,
+        [
+            server(env={"HOME": "${HOME}", "LANG": "${LANG}", "A": "b"}, timeout=90.5),
+            MCPServer(
+                "far",
+                HTTP.command_or_url,
+                headers={"Authorization": "Bearer ${TOKEN}", "X-C": "${VARIABLE}", "X-A": "b"},
+            ),
+        ],
+        2,
+    ),
+    (
+        "Mistral Vibe",
+        "config.toml",
+        '[[mcp_servers]]\nname = "x"\ntransport = "http"\nurl = "https://x.example.org/mcp"\napi_key_env = "KEY"\n',
+        [remote(headers={"Authorization": "Bearer ${KEY}"})],
+        0,
+    ),
+    (
+        "Goose",
+        "config.yaml",
+        GOOSE,
+        [server(env={"TOKEN": "${TOKEN}", "PORT": "80"}, timeout=300), MCPServer("far", HTTP.command_or_url, timeout=7200)],
+        1,
+    ),
+    (
+        "Continue",
+        "config.yaml",
+        CONTINUE,
+        [MCPServer("My-Server", HTTP.command_or_url, headers={"Authorization": "Bearer ${TOKEN}"})],
+        2,
+    ),
+    ("LibreChat", "librechat.yaml", "mcpServers:\n  x:\n    type: stdio\n    command: npx\n    args: [-y, x]\n    timeout: 500\n", [server(timeout=0.5)], 1),
+    ("bare map", "mcp.json", json.dumps({"x": COMMAND, "far": ADDRESS}), [X, MCPServer("far", HTTP.command_or_url)], 0),
+    ("part of a file", "part", f'"mcpServers": {json.dumps({"x": COMMAND})}', [X], 0),
+    ("older transport", "mcp.json", shared(type="sse", **ADDRESS), [HTTP], 0),
+    ("agentnb", "mcp.json", shared(**COMMAND, max_seconds=1200), [server(max_seconds=1200)], 0),
+    ("settings of a command only", "mcp.json", shared(**ADDRESS, env={"A": "b"}, args=["x"]), [HTTP], 2),
+    ("settings of an address only", "mcp.json", shared(**COMMAND, headers={"A": "b"}), [X], 1),
+)
+
+
+def test_files_of_other_programs_give_the_servers_that_they_name(subtests: pytest.Subtests) -> None:
+    for what, file, text, servers, notes in READ:
+        with subtests.test(what):
+            found = read_servers(text, file, Path(file).parent if file.startswith("/") else None)
+            assert [*found.servers] == servers
+            assert len(found.notes) == notes, found.notes
