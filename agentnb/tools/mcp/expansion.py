@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 from agentnb.errors import SettingsError
 from agentnb.settings import values_of
@@ -27,37 +26,34 @@ _BARE = re.compile(r"\$([A-Za-z_]\w*)")
 _WORKSPACE = "workspaceFolder|workspaceRoot|workspacePath|CLAUDE_PROJECT_DIR|cwd"
 _FOLDERS = re.compile(rf"\$\{{(?:({_WORKSPACE})(?::[^}}]*)?|(userHome)|(workspaceFolderBasename)|(pathSeparator|/))\}}")
 """The folders that editors know, which are no variables of the environment."""
-_PROMPTS = re.compile(
-    r"\$\{(?:input|promptString|command|config):([^}]*)\}|\$\{\{\s*inputs\.([^}\s]*)\s*\}\}|\$\{user_config\.([^}]*)\}"
-)
-_PLUGIN_ROOT = re.compile(r"\$\{(CLAUDE_PLUGIN_ROOT|CLAUDE_PLUGIN_DATA|extensionPath|__dirname)\}")
+_REFUSED = {
+    "VS Code asks its user for {}": re.compile(r"\$\{(?:input|promptString):([^}]*)\}"),
+    "only VS Code knows {}": re.compile(r"\$\{(?:command|config):([^}]*)\}"),
+    "Continue asks its user for {}": re.compile(r"\$\{\{\s*inputs\.([^}\s]*)\s*\}\}"),
+    "Claude Desktop asks its user for {}": re.compile(r"\$\{user_config\.([^}]*)\}"),
+    "LibreChat asks its user for {}": re.compile(r"(?<!\{)\{\{([A-Z][A-Z0-9_]+)\}\}"),
+    "{} is the folder of a plugin of Claude Code": re.compile(r"\$\{(CLAUDE_PLUGIN_(?:ROOT|DATA))\}"),
+    "{} is the folder of an extension of Gemini CLI": re.compile(r"\$\{(extensionPath)\}"),
+    "{} is the folder of an extension of Claude Desktop": re.compile(r"\$\{(__dirname)\}"),
+}
+"""Variables that only their program can fill."""
 
 
-class Refused(NamedTuple):
-    """A variable that only its program can fill."""
-
-    what: str
-    match: re.Match[str]
-
-    def advice(self, key: str) -> str:
-        """Return the line that works instead. ``key``: the setting."""
-        rest = self.match.string[self.match.end() :]
-        if self.match.re is _PLUGIN_ROOT:
-            return f'Write its folder: "{key}": "/FOLDER/OF/THE/PLUGIN{rest if key == "command" else "..."}"'
-        name = re.sub(r"\W", "_", next(filter(None, self.match.groups()), "") or key).upper()
-        before = "Bearer " if self.match.string.startswith("Bearer ") else ""
-        return f'Write "{key}": "{before}${{{name}}}", and set it: os.environ["{name}"] = ...'
-
-
-def translated(text: str, folder: Path | None, *, has_bare_variables: bool = False) -> str | Refused:
+def translated(text: str, key: str | int, folder: Path | None, *, has_bare_variables: bool) -> str:
     """Return a text of another program's file with its variables as they are written here.
 
-    ``folder``: that of the file. Variables that the program would ask for are `Refused`.
+    ``key``: the setting, or the place in a list; ``folder``: that of the file. Raises `SettingsError`, with a line that works, for
+    a variable that only its program can fill.
     """
-    if match := _PROMPTS.search(text):
-        return Refused(f"{match[0]} is asked for by {_ASKING[match.lastindex or 1]} when it starts the server", match)
-    if match := _PLUGIN_ROOT.search(text):
-        return Refused(f"{match[0]} is the folder of a plugin, which {_PLUGINS[match[1]]} knows", match)
+    for what, pattern in _REFUSED.items():
+        if match := pattern.search(text):
+            name = re.sub(r"\W", "_", match[1]).upper()
+            value, then = f"${{{name}}}", f', and set it: os.environ["{name}"] = ...'
+            if what.startswith("{}"):
+                value, then = "/THAT/FOLDER", ""
+            around = [part if _PLAIN.fullmatch(part) else "..." for part in (text[: match.start()], text[match.end() :])]
+            setting = f'"{key}": ' if isinstance(key, str) else ""
+            raise SettingsError(what.format(match[0]), f'Write {setting}"{value.join(around)}"{then}')
     for pattern, here in _AS_OTHERS_WRITE:
         text = pattern.sub(here, text)
     workspace = (folder.parent if folder.name.startswith(".") else folder) if folder else Path.cwd()
@@ -65,15 +61,6 @@ def translated(text: str, folder: Path | None, *, has_bare_variables: bool = Fal
     text = _FOLDERS.sub(lambda match: places[(match.lastindex or 1) - 1], text)
     text = _FILE.sub(lambda match: f"${{{FILE}{(folder or Path()) / home_expanded(match[1])}}}", text)
     return _BARE.sub(r"${\1}", text) if has_bare_variables else text
-
-
-_ASKING = ("", "VS Code", "Continue", "Claude Desktop")
-_PLUGINS = {
-    "CLAUDE_PLUGIN_ROOT": "Claude Code",
-    "CLAUDE_PLUGIN_DATA": "Claude Code",
-    "extensionPath": "Gemini CLI",
-    "__dirname": "Claude Desktop",
-}
 
 
 _KIND = "environment variable"

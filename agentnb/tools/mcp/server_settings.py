@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from agentnb.advice import Advised
 from agentnb.errors import SettingsError, nearest
 from agentnb.tools.mcp.documents import Document, Keys, place, read_document
-from agentnb.tools.mcp.expansion import Refused, check_variables, translated
+from agentnb.tools.mcp.expansion import check_variables, translated
 from agentnb.tools.mcp.products import (
     BUILT_IN,
     GROUPS,
@@ -299,10 +299,10 @@ class _Entry:
 
     def _translated(self, text: str, path: Keys) -> str:
         """Return a text with its variables as they are written here."""
-        found = translated(text, self._folder, has_bare_variables=self._product.has_bare_variables)
-        if isinstance(found, Refused):
-            raise self._document.error(path, f"{self._name}: {found.what}", found.advice(str(path[-1])))
-        return found
+        try:
+            return translated(text, path[-1], self._folder, has_bare_variables=self._product.has_bare_variables)
+        except SettingsError as error:
+            raise self._document.error(path, f"{self._name}: {error.what}", error.advice) from None
 
     def _env(self) -> dict[str, Any]:
         names = [item["name"] if isinstance(item, dict) else item for item in self._items("env_names")]

@@ -24,7 +24,7 @@ COMMAND: dict[str, Any] = {"command": "npx", "args": ["-y", "x"]}
 
 
 def server(**settings: Any) -> MCPServer:
-    """The program of X with more settings."""
+
     return MCPServer("x", "npx", ["-y", "x"], **settings)
 
 
@@ -137,7 +137,13 @@ READ: tuple[tuple[str, str, str, list[MCPServer], int], ...] = (
     ("Cline, http", "m.json", shared(type="streamableHttp", **ADDRESS, disabled=False), [HTTP], 0),
     ("Roo Code", "m.json", shared(**COMMAND, timeout=7200, watchPaths=[], alwaysAllow=[]), [server(timeout=7200)], 2),
     ("Amp", "settings.json", json.dumps({"amp.mcpServers": {"x": COMMAND}, "amp.url": "u"}), [X], 0),
-    ("Zed", "settings.json", json.dumps({"context_servers": {"x": {"source": "custom", **COMMAND, "timeout": 90}}}), [server(timeout=90)], 0),
+    (
+        "Zed",
+        "settings.json",
+        json.dumps({"context_servers": {"x": {"source": "custom", **COMMAND, "timeout": 90}}}),
+        [server(timeout=90)],
+        0,
+    ),
     (
         "Zed, older",
         "settings.json",
@@ -188,7 +194,13 @@ READ: tuple[tuple[str, str, str, list[MCPServer], int], ...] = (
         [MCPServer("My-Server", HTTP.command_or_url, headers={"Authorization": "Bearer ${TOKEN}"})],
         2,
     ),
-    ("LibreChat", "librechat.yaml", "mcpServers:\n  x:\n    type: stdio\n    command: npx\n    args: [-y, x]\n    timeout: 500\n", [server(timeout=0.5)], 1),
+    (
+        "LibreChat",
+        "librechat.yaml",
+        "mcpServers:\n  x:\n    type: stdio\n    command: npx\n    args: [-y, x]\n    timeout: 500\n",
+        [server(timeout=0.5)],
+        1,
+    ),
     ("bare map", "mcp.json", json.dumps({"x": COMMAND, "far": ADDRESS}), [X, MCPServer("far", HTTP.command_or_url)], 0),
     ("part of a file", "part", f'"mcpServers": {json.dumps({"x": COMMAND})}', [X], 0),
     ("older transport", "mcp.json", shared(type="sse", **ADDRESS), [HTTP], 0),
@@ -204,3 +216,64 @@ def test_files_of_other_programs_give_the_servers_that_they_name(subtests: pytes
             found = read_servers(text, file, Path(file).parent if file.startswith("/") else None)
             assert [*found.servers] == servers
             assert len(found.notes) == notes, found.notes
+
+
+SECRET = "tide-7f3a9b21c4"
+REFUSED = {
+    "input": shared(**COMMAND, env={"T": "${input:gh-token}"}),
+    "input in a header": shared(**ADDRESS, headers={"Authorization": "Bearer ${input:gh}"}),
+    "input beside a secret": shared(**ADDRESS, headers={"Authorization": f"{SECRET} ${{input:gh}} {SECRET}"}),
+    "input in arguments": shared(command="npx", args=["--key", "${input:gh}"]),
+    "command of an editor": shared(**COMMAND, env={"T": "${command:pick}"}),
+    "plugin": shared(command="${CLAUDE_PLUGIN_ROOT}/x", args=["--c", "y"]),
+    "plugin in arguments": shared(command="node", args=["${CLAUDE_PLUGIN_ROOT}/server.js"]),
+    "extension": shared(command="node", args=["${extensionPath}/dist/server.js"]),
+    "setting of a person": shared(**COMMAND, env={"T": "${user_config.api_key}"}),
+    "value of each user": shared(**ADDRESS, headers={"X-A": "{{MY_KEY}}"}),
+    "input of Continue": "mcpServers:\n- name: x\n  command: npx\n  env:\n    T: ${{ inputs.TOKEN }}\n",
+}
+
+
+def test_variables_that_only_a_program_can_fill_are_refused_with_a_line_that_works(
+    snapshot: Snapshot, subtests: pytest.Subtests
+) -> None:
+    for what, text in REFUSED.items():
+        with subtests.test(what):
+            with pytest.raises(SettingsError) as raised:
+                read_servers(text, "mcp.json" if text.startswith("{") else "config.yaml")
+            assert str(raised.value) == snapshot(what)
+            assert SECRET not in str(raised.value)
+
+
+WORDS = st.text(st.sampled_from("abz09-_./"), min_size=1, max_size=8).map(lambda text: f"{SECRET}{text}")
+TEXTS = st.lists(
+    st.one_of(
+        st.sampled_from(["plain", "Bearer ", "/path ", "$"]),
+        st.builds("${{A:-{}}}".format, WORDS),
+        st.builds("${{env:B:-{}}}".format, WORDS),
+        st.builds("${{A:-${{B:-{}}}}}".format, WORDS),
+        st.just("${C}"),
+    ),
+    max_size=4,
+).map("".join)
+
+
+@given(st.lists(TEXTS, max_size=3), st.dictionaries(st.sampled_from("TUV"), st.one_of(TEXTS, WORDS)), TEXTS)
+def test_no_value_or_default_of_a_file_is_seen(args: list[str], env: dict[str, str], query: str) -> None:
+    text = json.dumps({"servers": {"x": {"command": "npx", "args": args, "env": env}, "y": {**ADDRESS, "headers": env}}})
+    asked = json.dumps(
+        {"servers": {"x": {"url": f"https://x.example.org/mcp?{query}", "args": args, "env": {"A": "${input:x}"}}}}
+    )
+    seen = []
+    for one in (text, asked):
+        try:
+            found = read_servers(one, "mcp.json")
+        except SettingsError as error:
+            seen.append(f"{error!r} {error} {error.__context__!r}")
+            continue
+        seen += [describe_servers("mcp.json", found), repr(found), *(json.dumps(server.as_logged) for server in found.servers)]
+        for each in found.servers:
+            hidden = [*secrets(each), *secrets(expanded(each, {"C": f"{SECRET}c"}))]
+            texts = (*each.args, *each.env.values(), *each.headers.values())
+            assert not any(SECRET in one for one in texts) or any(SECRET in one for one in hidden)
+    assert all(SECRET not in text for text in seen)
