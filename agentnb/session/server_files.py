@@ -23,6 +23,7 @@ from agentnb.tools.mcp.server_settings import ServerList, read_servers
 FILE = "confirmed-servers.txt"
 """The person's file with a line for each file of servers that they confirmed. To take one back, delete its line."""
 MAX_BYTES = 1_000_000
+NAME_ONE = "Name a file of MCP servers, such as mcp.json"
 WITHOUT_PERSON = (
     "Name the file once where you can be asked, in an open notebook or at a terminal. "
     "Or set MCP_SERVERS, the variable of the environment, to these servers"
@@ -57,13 +58,13 @@ def read_server_file(path: Path, *, shown: str) -> ServerList:
         with opened(path, MAX_BYTES) as file:
             text = file.read().decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise SettingsError(f"{shown} is not a text in UTF-8", "Name a JSON file with mcpServers") from None
+        raise SettingsError(f"{shown} is not a text in UTF-8", NAME_ONE) from None
     except FileNotFoundError:
-        raise SettingsError(f"There is no file {shown}", "Name a JSON file with mcpServers") from None
+        raise SettingsError(f"There is no file {shown}", NAME_ONE) from None
     except OSError as error:
         raise SettingsError(f"{shown} cannot be read: {error.strerror or error}") from None
     except TraceError as error:
-        raise SettingsError(error.what.replace(str(path), shown), "Name a JSON file with mcpServers") from None
+        raise SettingsError(error.what.replace(str(path), shown), NAME_ONE) from None
     return read_servers(text, shown, path.parent)
 
 

@@ -88,7 +88,8 @@ def _read_json(text: str) -> tuple[Any, dict[Keys, int]]:
 
         value, problem, end = json5.parse(text)
         if problem:
-            raise _Unreadable(*(("unexpected text", end) if end > error.pos else (error.msg, error.pos))) from None
+            what = "it ends too early" if end >= len(text) else "unexpected text"
+            raise _Unreadable(*((what, end) if end > error.pos else (error.msg, error.pos))) from None
     except ValueError:
         raise _Unreadable("a number is too long", None) from None
     return value, _located(text)
@@ -155,16 +156,21 @@ def _read_yaml(text: str) -> tuple[Any, dict[Keys, int]]:
         return (None if node is None else plain(node, ())), offsets
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise _Unreadable(str(error.problem or error.context), mark and mark.index) from None
+        raise _Unreadable(_without_values(error.problem or error.context), mark and mark.index) from None
     except (YAMLError, ValueError) as error:
-        raise _Unreadable(" ".join(str(error).split())[:200], None) from None
+        raise _Unreadable(_without_values(error), None) from None
 
 
 def _read_toml(text: str) -> tuple[Any, dict[Keys, int]]:
     try:
         return tomllib.loads(text), {}
     except tomllib.TOMLDecodeError as error:
-        raise _Unreadable(str(error), None) from None
+        raise _Unreadable(_without_values(error), None) from None
+
+
+def _without_values(error: Any) -> str:
+    """Return the message of a parser without what it quotes."""
+    return re.sub(r"(['\"]).*?\1", "'...'", " ".join(str(error).split()))[:200]
 
 
 class _Form(NamedTuple):

@@ -42,8 +42,8 @@ _REFUSED = {
 def translated(text: str, key: str | int, folder: Path | None, *, has_bare_variables: bool) -> str:
     """Return a text of another program's file with its variables as they are written here.
 
-    ``key``: the setting, or the place in a list; ``folder``: that of the file. Raises `SettingsError`, with a line that works, for
-    a variable that only its program can fill.
+    ``key``: the setting, or the place in a list; ``folder``: that of the file. Raises `SettingsError`, with a line that works,
+    for a variable that only its program can fill.
     """
     for what, pattern in _REFUSED.items():
         if match := pattern.search(text):

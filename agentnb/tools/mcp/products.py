@@ -117,7 +117,7 @@ _NO_EFFECT = {
     "the login is not read from files": ("oauth", "auth", "scopes", "oauth_resource", "headersHelper", "authProviderType"),
     "starting has a time limit of its own": ("startup_timeout_sec", "startup_timeout_ms", "initTimeout", "connectionTimeout"),
 }
-NO_EFFECT = {key: reason for reason, keys in _NO_EFFECT.items() for key in keys}
+NO_EFFECT = {key: f": {reason}" for reason, keys in _NO_EFFECT.items() for key in keys}
 """Settings of other programs that have no effect here, with the reason."""
 UNUSED = (
     *("description", "id", "icon", "iconPath", "gallery", "version", "dev", "$schema", "title", "display_name", "bundled"),

@@ -38,9 +38,17 @@ _SPLIT: dict[str, dict[str, str]] = {
 }
 """Settings that are objects in some programs, and the names of what is in them."""
 _TARGETS = {"command", "url"}
+_LIST, _OBJECT, _TEXT = (list, "a list of texts"), (dict, "an object with a text for each name"), (str, "a text")
+KINDS: dict[str, tuple[type, str]] = {
+    **dict.fromkeys(("args", "roots", "env_names"), _LIST),
+    **dict.fromkeys(("env", "headers", "header_names"), _OBJECT),
+    **dict.fromkeys(("timeout", "timeout_seconds", "max_seconds"), (float, "a number above 0")),
+    **dict.fromkeys(("disabled", "enabled"), (bool, "true or false")),
+}
+"""The kinds of the settings that are no texts."""
 _BARE = re.compile(r"\$[A-Za-z_]\w*")
 """A text that is a variable as Gemini CLI writes them."""
-_ASSIGNMENT = re.compile(r"\s*(?:export\s+)?([\w.-]+)\s*=\s*(.*?)\s*")
+_ASSIGNMENT = re.compile(r"""\s*(?:export\s+)?([\w.-]+)\s*=\s*(["']?)(.*?)\2\s*""")
 
 
 class ServerList(NamedTuple):
@@ -64,9 +72,8 @@ def read_servers(text: str, source: str, folder: Path | None = None) -> ServerLi
     place of what is wrong.
     """
     document = read_document(text, source)
-    servers: dict[str, MCPServer] = {}
+    servers: dict[str, MCPServer | None] = {}
     notes: list[str] = []
-    seen: set[str] = set()
     entries = [*_entries(document, str(Path(folder or "", source)))]
     for product, given, path, fields in entries:
         name = re.sub(r"[^a-zA-Z0-9_.-]+", "-", given).strip("-._")[:MAX_NAME]
@@ -76,16 +83,12 @@ def read_servers(text: str, source: str, folder: Path | None = None) -> ServerLi
             check_name(name or given)
         except SettingsError as error:
             raise document.error(path, error.what, error.advice) from None
-        if name in seen:
+        if name in servers:
             raise document.error(path, f"there are two servers {name}", "Rename one of them")
-        seen.add(name)
         entry = _Entry(document, product, path, name, folder, fields)
-        if reason := entry.left_out():
-            notes.append(f"{name} is {reason}, and left out")
-        else:
-            notes += entry.notes()
-            servers[name] = entry.server()
-    return ServerList(tuple(servers.values()), tuple(notes), entries[0][0].name if entries else "")
+        servers[name] = entry.server()
+        notes += entry.notes
+    return ServerList(tuple(filter(None, servers.values())), tuple(notes), entries[0][0].name if entries else "")
 
 
 def read_variable(text: str, source: str) -> ServerList:
@@ -186,179 +189,156 @@ class _Entry:
         self._name = name
         self._folder = folder
         self._fields: dict[str, tuple[Keys, Any]] = {}
+        self.notes: list[str] = []
+        """What has no effect or is read otherwise than it looks, as sentences."""
         for setting, (first, *others) in ((key, values) for key, values in _flat(fields, path).items() if values):
             self._fields[setting] = first
             if other := next((place for place, value in others if value != first[1]), None):
-                what = f"{first[0][-1]} and {other[-1]} are different"
-                raise document.error(other, f"{name}: {what}", "Keep one of them")
+                raise self._error(other, f"{first[0][-1]} and {other[-1]} are different", "Keep one of them")
 
-    def error(self, key: str, what: str, advice: Advised = "") -> SettingsError:
-        """Return the error about a setting."""
-        return self._document.error(self._place(key), f"{self._name}: {what}", advice)
+    def _error(self, at: str | Keys, what: str, advice: Advised = "") -> SettingsError:
+        """Return the error about a setting, or the value at a path."""
+        return self._document.error(self._place(at) if isinstance(at, str) else at, f"{self._name}: {what}", advice)
 
     def _place(self, key: str) -> Keys:
         return self._fields[key][0] if key in self._fields else self._path
 
-    def _raw(self, key: str) -> Any:
-        return self._fields[key][1] if key in self._fields else None
+    def _note(self, text: str) -> None:
+        self.notes.append(f"{self._name}: {text}")
 
-    def _get(self, key: str, kind: Any, kind_name: str) -> Any:
-        """Return a setting, None if there is none. Raises `SettingsError` if it is of another kind."""
-        value = self._raw(key)
-        if value is None or (isinstance(value, kind) and (kind is bool or not isinstance(value, bool))):
-            return value
-        raise self.error(key, f"{self._place(key)[-1]} is {kind_name}")
+    def _get(self, key: str) -> Any:
+        """Return a setting, with the variables in it as they are written here; without one an empty one of its kind."""
+        path, value = self._fields.get(key, (self._path, None))
+        kind, what = KINDS.get(key, _TEXT)
+        if value is None:
+            return kind()
+        if not isinstance(value, int | float if kind is float else kind) or (isinstance(value, bool) and kind is not bool):
+            raise self._error(path, f"{path[-1]} is {what}")
+        return self._plain(value, path)
 
-    def _text(self, key: str) -> str:
-        value = self._get(key, str, "a text")
-        if value is not None and not value.strip():
-            raise self.error(key, f"{self._place(key)[-1]} is a text")
-        return "" if value is None else self._translated(value, self._place(key))
+    def _plain(self, value: Any, path: Keys, *, is_item: bool = False) -> Any:
+        """Return a value with the variables in its texts as they are written here; numbers that are items become texts."""
+        if isinstance(value, list):
+            return [self._plain(item, (*path, index), is_item=True) for index, item in enumerate(value)]
+        if isinstance(value, dict):
+            return {key: self._plain(item, (*path, key), is_item=True) for key, item in value.items() if item is not None}
+        if isinstance(value, str):
+            try:
+                return translated(value, path[-1], self._folder, has_bare_variables=self._product.has_bare_variables)
+            except SettingsError as error:
+                raise self._error(path, error.what, error.advice) from None
+        return json.dumps(value) if is_item and isinstance(value, bool | int | float) else value
 
-    def notes(self) -> Iterator[str]:
-        """Yield what has no effect. Raises `SettingsError` for a key that may be meant for another."""
-        for key in self._fields:
-            if reason := NO_EFFECT.get(key):
-                yield f"{self._name}: {key} has no effect: {reason}"
-            elif key not in NAMES and key not in UNUSED:
-                if advice := nearest(key, _SETTINGS, 1):
-                    raise self.error(key, f"there is no setting {key[:MAX_SHOWN]!r}", advice)
-                yield f"{self._name}: {key[:MAX_SHOWN]!r} is not used"
-        kind, keys = ("an address", ("args", "env")) if "url" in self._fields else ("a command", ("headers",))
-        for key in keys:
-            if self._raw(key):
-                yield f"{self._name}: {self._place(key)[-1]} has no effect: {kind} takes none"
-        timeout = self._raw("timeout")
-        if isinstance(timeout, int | float) and timeout < self._product.least:
-            what = f"{self._product.name} ignores less than {self._product.least:g}"
-            yield f"{self._name}: timeout {timeout:g} has no effect: {what}"
-        elif isinstance(timeout, int | float) and self._unit(timeout) != SECONDS:
-            yield f"{self._name}: timeout {timeout:g} is {timeout * self._unit(timeout):g} seconds, as it counts milliseconds"
-
-    def left_out(self) -> str:
-        """Return why the server is left out; empty if it is not."""
-        if self._get("disabled", bool, "true or false") or self._get("enabled", bool, "true or false") is False:
-            return "disabled"
-        fields = {key: self._raw(key) for key in ("type", "source")}
-        return f"a part of {self._product.name or 'its program'}" if _is_built_in(fields) else ""
-
-    def server(self) -> MCPServer:
-        """Return the server."""
-        command, *args = self._command()
-        url = self._text("url")
+    def server(self) -> MCPServer | None:
+        """Return the server, None if it is left out."""
+        is_off = self._get("disabled") or ("enabled" in self._fields and not self._get("enabled"))
+        if is_off or _is_built_in({key: value for key, (_, value) in self._fields.items()}):
+            reason = "disabled" if is_off else f"a part of {self._product.name or 'its program'}"
+            self.notes.append(f"{self._name} is {reason}, and left out")
+            return None
+        self._check_keys()
+        url, (command, *args) = self._get("url"), self._command()
         if bool(command) == bool(url):
             what = "it has both a command and a url" if command else "it has neither a command nor a url"
-            raise self.error("url" if url else "", what, f"Write {_FORM}")
+            raise self._error("url" if url else "", what, f"Write {_FORM}")
         self._check_type(is_remote=bool(url))
-        given: dict[str, Any] = dict(self._times())
-        if command:
-            given |= {"args": [*args, *self._items("args")], "env": self._env()}
-            given |= {"transport": "stdio"} if command.startswith("${") else {}
-        else:
+        for key in ("args", "env") if url else ("headers",):
+            if self._get(key):
+                self._note(f"{self._place(key)[-1]} has no effect: {'an address' if url else 'a command'} takes none")
+        given: dict[str, Any] = {**self._times(), "roots": [*map(self._in_folder, self._get("roots"))]}
+        if url:
             given["headers"] = self._headers()
-        if (cwd := self._text("cwd")) and command:
-            given["cwd"] = self._path_in_folder(cwd)
-        if (roots := self._items("roots")) != []:
-            given["roots"] = [self._path_in_folder(root) if isinstance(root, str) else root for root in roots]
+        else:
+            given |= {"args": [*args, *self._get("args")], "env": self._env(), "cwd": self._in_folder(self._get("cwd")) or None}
+            given |= {"transport": "stdio"} if command.startswith("${") else {}
         try:
             server = MCPServer(self._name, command or url, **given)
         except WrongSetting as error:  # its advice is for Python
-            advice = "Put it in quotation marks" if error.path[1:] else ""
-            key, *rest = error.path
-            raise self._document.error((*self._place(str(key)), *rest), error.what, advice) from None
+            setting, *rest = error.path
+            advice = "Put it in quotation marks" if rest else ""
+            raise self._document.error((*self._place(str(setting)), *rest), error.what, advice) from None
         except SettingsError as error:
-            raise self.error("", error.what) from None
+            raise self._error("", error.what) from None
         if server.is_remote != bool(url):
             what = "the address begins with http:// or https://" if url else "an address is written as url"
-            raise self.error("url" if url else "command", what)
+            raise self._error("url" if url else "command", what)
         for key, texts in {"url": [url], "env": server.env.values(), "headers": server.headers.values()}.items():
             if problem := check_variables(texts):
-                raise self.error(key, problem, "Write ${NAME} for a variable of the environment")
+                raise self._error(key, problem, "Write ${NAME} for a variable of the environment")
         return server
 
-    def _command(self) -> list[str]:
+    def _check_keys(self) -> None:
+        """Note the settings without effect. Raises `SettingsError` for a key that may be meant for another."""
+        for key in self._fields.keys() - NAMES.keys() - {*UNUSED}:
+            if key not in NO_EFFECT and (advice := nearest(key, _SETTINGS, 1)):
+                raise self._error(key, f"there is no setting {key[:MAX_SHOWN]!r}", advice)
+        for key in self._fields:
+            if key not in NAMES and key not in UNUSED:
+                self._note(f"{key[:MAX_SHOWN]!r} has no effect{NO_EFFECT.get(key, '')}")
+
+    def _check_type(self, *, is_remote: bool) -> None:
+        word, key = _word(self._get("type")), self._place("type")[-1]
+        if word and word not in (*PROGRAM, *REMOTE):
+            raise self._error("type", f"{key} is stdio or http")
+        if word and (word in REMOTE) != is_remote:
+            raise self._error("type", f"{key} {word} goes with a {'command' if word in PROGRAM else 'url'}")
+
+    def _command(self) -> list[Any]:
         """Return the command, with those of its arguments that stand in the same list."""
-        if isinstance(self._raw("command"), list):
-            return self._items("command") or [""]
-        return [self._text("command")]
-
-    def _items(self, key: str) -> Any:
-        """Return the items of a list, whose numbers become texts."""
-        value = self._get(key, list, "a list of texts") or []
-        return [self._as_text(item, (*self._place(key), index)) for index, item in enumerate(value)]
-
-    def _object(self, key: str) -> dict[str, Any]:
-        """Return an object of texts; numbers become texts."""
-        value = self._get(key, dict, "an object with a text for each name") or {}
-        return {name: self._as_text(item, (*self._place(key), name)) for name, item in value.items() if item is not None}
-
-    def _as_text(self, value: Any, path: Keys) -> Any:
-        if isinstance(value, str):
-            return self._translated(value, path)
-        return json.dumps(value) if isinstance(value, bool | int | float) else value
-
-    def _translated(self, text: str, path: Keys) -> str:
-        """Return a text with its variables as they are written here."""
-        try:
-            return translated(text, path[-1], self._folder, has_bare_variables=self._product.has_bare_variables)
-        except SettingsError as error:
-            raise self._document.error(path, f"{self._name}: {error.what}", error.advice) from None
+        path, value = self._fields.get("command", ((), None))
+        return (self._plain(value, path) or [""]) if isinstance(value, list) else [self._get("command")]
 
     def _env(self) -> dict[str, Any]:
-        names = [item["name"] if isinstance(item, dict) else item for item in self._items("env_names")]
-        return {**self._of_file(), **{str(name): f"${{{name}}}" for name in names}, **self._object("env")}
+        names = [item.get("name") if isinstance(item, dict) else item for item in self._get("env_names")]
+        return {**self._of_file(), **{str(name): f"${{{name}}}" for name in names}, **self._get("env")}
 
     def _of_file(self) -> dict[str, str]:
         """Return the variables of ``envFile``."""
-        name = self._text("env_file")
+        name = self._get("env_file")
         if not name:
             return {}
-        path = Path(self._path_in_folder(name)).expanduser()
+        path = Path(self._in_folder(name)).expanduser()
         try:
             if not path.is_file() or path.stat().st_size > MAX_ENV_FILE:
                 raise FileNotFoundError
-            lines = path.read_text("utf-8").splitlines()
+            found = [match for line in path.read_text("utf-8").splitlines() if (match := _ASSIGNMENT.fullmatch(line))]
         except (OSError, ValueError):
-            raise self.error("env_file", f"there is no file {name} with NAME=VALUE in each line") from None
-        found = [(match[1], match[2]) for line in lines if (match := _ASSIGNMENT.fullmatch(line))]
-        return {key: value[1:-1] if value[:1] in ("'", '"') and value[-1:] == value[:1] else value for key, value in found}
+            raise self._error("env_file", f"there is no file {name} with NAME=VALUE in each line") from None
+        self._note(f"{', '.join(match[1] for match in found)} of env stand in {name}")
+        return {match[1]: match[3] for match in found}
 
     def _headers(self) -> dict[str, Any]:
-        found = {header: f"${{{variable}}}" for header, variable in self._object("header_names").items()}
-        if token := f"${{{name}}}" if (name := self._text("token_name")) else self._text("token"):
-            form = self._text("token_format") or "Bearer {token}"
-            found[self._text("token_header") or "Authorization"] = form.replace("{token}", token)
-        return found | self._object("headers")
+        found = {header: f"${{{variable}}}" for header, variable in self._get("header_names").items()}
+        if token := f"${{{name}}}" if (name := self._get("token_name")) else self._get("token"):
+            form = self._get("token_format") or "Bearer {token}"
+            found[self._get("token_header") or "Authorization"] = form.replace("{token}", token)
+        return {**found, **self._get("headers")}
 
     def _times(self) -> dict[str, float | None]:
-        """Return the time limits in seconds."""
-        found: dict[str, float | None] = {"timeout": None} if "timeout" in self._fields else {}
-        for key, setting in (("timeout", "timeout"), ("timeout_seconds", "timeout"), ("max_seconds", "max_seconds")):
-            value = self._get(key, int | float, "a number above 0")
-            if value is not None and key == "timeout" and value < self._product.least:
-                del found["timeout"]
-            elif value is not None:
-                found[setting] = value * self._unit(value) if key == "timeout" else value
+        """Return the time limits, in seconds."""
+        found: dict[str, float | None] = {
+            setting: self._get(key)
+            for key, setting in {"timeout_seconds": "timeout", "max_seconds": "max_seconds"}.items()
+            if key in self._fields
+        }
+        if "timeout" in self._fields:
+            number, product = self._get("timeout"), self._product
+            unit = product.unit or (SECONDS if number <= LONGEST_SECONDS else MILLISECONDS)
+            if self._fields["timeout"][1] is None:
+                found["timeout"] = None
+            elif number < product.least:
+                self._note(f"timeout {number:g} has no effect: {product.name} ignores less than {product.least:g}")
+            else:
+                found["timeout"] = number * unit
+                if unit != SECONDS:
+                    self._note(f"timeout {number:g} is {number * unit:g} seconds: it counts milliseconds")
         return found
 
-    def _unit(self, value: float) -> float:
-        """Return the seconds that 1 is as a ``timeout``."""
-        if self._product.unit is not None:
-            return self._product.unit
-        return SECONDS if value <= LONGEST_SECONDS else MILLISECONDS
-
-    def _check_type(self, *, is_remote: bool) -> None:
-        word = _word(self._get("type", str, "a word"))
-        if not word:
-            return
-        if word not in (*PROGRAM, *REMOTE):
-            raise self.error("type", f"{self._place('type')[-1]} is stdio or http")
-        if (word in REMOTE) != is_remote:
-            raise self.error("type", f"{self._place('type')[-1]} {word} goes with a {'command' if word in PROGRAM else 'url'}")
-
-    def _path_in_folder(self, path: str) -> str:
+    def _in_folder(self, path: Any) -> Any:
         """Return a path that begins at the folder of the file."""
-        return path if self._folder is None or path.startswith(("~", "${")) else str(self._folder / path)
+        if self._folder is None or not isinstance(path, str) or not path or path.startswith(("~", "${")):
+            return path
+        return str(self._folder / path)
 
 
 def _is_built_in(fields: Mapping[str, Any]) -> bool:
