@@ -16,7 +16,8 @@ from agentnb.tools.mcp.server import FILE, VARIABLE, MCPServer, home_expanded, i
 _NO_VARIABLE = re.compile(rf"\$\{{(?!{VARIABLE.pattern[4:]})")
 _AS_OTHERS_WRITE = (
     (re.compile(r"\$\{\{\s*secrets\.([A-Za-z_]\w*)\s*\}\}"), r"${\1}"),  # Continue
-    (re.compile(r"\$\{env:([A-Za-z_]\w*)"), r"${\1"),  # VS Code, Cursor, Windsurf, Roo Code
+    (re.compile(r"\$\{(?:env|localEnv)[:.]([A-Za-z_]\w*)"), r"${\1"),  # VS Code, Cursor, Windsurf, Roo Code
+    (re.compile(r"^\$?(COPILOT_MCP_\w+)$"), r"${\1}"),  # the coding agent of GitHub
     (re.compile(r"(?<!\$)\{env:([A-Za-z_]\w*)\}"), r"${\1:-}"),  # opencode, where it is empty if it is not set
     (re.compile(r"(?<!\$)\{file:([^}:]+)\}"), r"${file:\1}"),
 )

@@ -20,19 +20,19 @@ class Product(NamedTuple):
     files: tuple[str, ...] = ()
     """How the paths of its files end, if several programs have their servers at the same place."""
     marks: tuple[str, ...] = ()
-    """The settings that none of the others has."""
-    least: float = 0.0
+    """The settings, ``type WORD`` among them, that none of the others has; `BARE` for its variables."""
+    least: float = 0
     """The smallest ``timeout`` that it does not ignore."""
-    has_bare_variables: bool = False
-    """Whether ``$NAME`` is a variable."""
     is_guess: bool = False
     """Whether other things stand at the places, too: servers are then what has a command or an address."""
 
 
+BARE = "$NAME"
+"""Variables without brackets, which Gemini CLI and Crush read."""
 _SHARED = ("mcpServers",)
 PRODUCTS = (
     # https://code.visualstudio.com/docs/copilot/reference/mcp-configuration
-    Product("VS Code", ("servers", "mcp servers", "settings mcp servers", "customizations vscode mcp servers")),
+    Product("VS Code", ("servers", "mcp servers", "mcp.servers", "settings mcp servers", "customizations vscode mcp servers")),
     # https://zed.dev/docs/ai/mcp; "in seconds": ContextServerCommand in crates/settings_content/src/project.rs
     Product("Zed", ("context_servers",), SECONDS),
     # https://ampcode.com/manual#mcp
@@ -40,7 +40,11 @@ PRODUCTS = (
     # https://developers.openai.com/codex/mcp
     Product("Codex", ("mcp_servers",), SECONDS),
     # https://opencode.ai/docs/mcp-servers and /docs/config#variables
-    Product("opencode", ("mcp",), MILLISECONDS, is_guess=True),
+    Product(
+        "opencode", ("mcp",), MILLISECONDS, ("opencode.json", "opencode.jsonc"), ("type local", "type remote"), is_guess=True
+    ),
+    # https://github.com/charmbracelet/crush#mcps
+    Product("Crush", ("mcp",), SECONDS, marks=(BARE,), is_guess=True),
     # https://block.github.io/goose/docs/guides/config-files
     Product("Goose", ("extensions",), SECONDS, is_guess=True),
     # https://github.com/google-gemini/gemini-cli/blob/main/docs/tools/mcp-server.md
@@ -49,8 +53,7 @@ PRODUCTS = (
         _SHARED,
         MILLISECONDS,
         (".gemini/settings.json", ".qwen/settings.json", "gemini-extension.json"),
-        ("httpUrl", "trust", "includeTools", "excludeTools"),
-        has_bare_variables=True,
+        (BARE, "httpUrl", "trust", "includeTools", "excludeTools"),
     ),
     # https://www.librechat.ai/docs/configuration/librechat_yaml/object_structure/mcp_servers
     Product("LibreChat", _SHARED, MILLISECONDS, ("librechat.yaml",), ("initTimeout", "serverInstructions", "customUserVars")),
@@ -59,7 +62,7 @@ PRODUCTS = (
     # https://docs.cline.bot/mcp/configuring-mcp-servers: 30 seconds to 1 hour
     Product("Cline", _SHARED, SECONDS, ("cline_mcp_settings.json",)),
     # https://docs.roocode.com/features/mcp/using-mcp-in-roo: 1 to 3600 seconds
-    Product("Roo Code", _SHARED, SECONDS, ("/mcp_settings.json", ".roo/mcp.json"), ("watchPaths",)),
+    Product("Roo Code", _SHARED, SECONDS, ("/mcp_settings.json", ".roo/mcp.json", ".kilocode/mcp.json"), ("watchPaths",)),
     # https://docs.continue.dev/customize/deep-dives/mcp
     Product("Continue", _SHARED, None, (".continue/config.yaml",), ("connectionTimeout", "requestOptions")),
     # https://docs.cursor.com/context/model-context-protocol
@@ -83,7 +86,7 @@ NAMES = {
     "args": ("args", "arguments"),
     "env": ("env", "envs", "environment"),
     "env_names": ("env_vars", "env_keys"),
-    "env_file": ("envFile",),
+    "env_file": ("envFile", "env_file"),
     "url": ("url", "httpUrl", "serverUrl", "uri", "baseUrl"),
     "headers": ("headers", "http_headers"),
     "header_names": ("env_http_headers",),
@@ -105,7 +108,7 @@ NAMES = {
 """The settings that are read, by the names that programs give them."""
 GROUPS = ("transport", "config", "requestOptions", "settings", "source")
 """Names of objects in which some programs have settings of a server."""
-PROGRAM, REMOTE = ("stdio", "local", "process"), ("http", "streamablehttp", "sse", "remote")
+PROGRAM, REMOTE = ("stdio", "local", "process"), ("http", "streamablehttp", "httpstream", "sse", "remote")
 """Words of ``type`` for servers that are started, and for those at an address, in small letters without signs."""
 BUILT_IN = ("extension", "builtin", "platform", "frontend", "inlinepython")
 """Words of ``type`` for what only its program can start."""

@@ -13,6 +13,7 @@ from agentnb.errors import SettingsError, nearest
 from agentnb.tools.mcp.documents import Document, Keys, place, read_document
 from agentnb.tools.mcp.expansion import check_variables, translated
 from agentnb.tools.mcp.products import (
+    BARE,
     BUILT_IN,
     GROUPS,
     LONGEST_SECONDS,
@@ -26,7 +27,7 @@ from agentnb.tools.mcp.products import (
     UNUSED,
     Product,
 )
-from agentnb.tools.mcp.server import MAX_NAME, MAX_SHOWN, MCPServer, WrongSetting, check_name
+from agentnb.tools.mcp.server import MAX_NAME, MAX_SHOWN, MCPServer, WrongSetting
 
 MAX_ENV_FILE = 100_000
 """Bytes of a file of environment variables."""
@@ -46,7 +47,7 @@ KINDS: dict[str, tuple[type, str]] = {
     **dict.fromkeys(("disabled", "enabled"), (bool, "true or false")),
 }
 """The kinds of the settings that are no texts."""
-_BARE = re.compile(r"\$[A-Za-z_]\w*")
+_BARE = re.compile(r"(Bearer )?\$[A-Z_][A-Z0-9_]*")
 """A text that is a variable as Gemini CLI writes them."""
 _ASSIGNMENT = re.compile(r"""\s*(?:export\s+)?([\w.-]+)\s*=\s*(["']?)(.*?)\2\s*""")
 
@@ -76,13 +77,9 @@ def read_servers(text: str, source: str, folder: Path | None = None) -> ServerLi
     notes: list[str] = []
     entries = [*_entries(document, str(Path(folder or "", source)))]
     for product, given, path, fields in entries:
-        name = re.sub(r"[^a-zA-Z0-9_.-]+", "-", given).strip("-._")[:MAX_NAME]
+        name = re.sub(r"[^a-zA-Z0-9_.-]+", "-", given).strip("-._")[:MAX_NAME] or f"server-{len(servers) + 1}"
         if name != given:
             notes.append(f"{given[:MAX_SHOWN]!r} is called {name} here")
-        try:
-            check_name(name or given)
-        except SettingsError as error:
-            raise document.error(path, error.what, error.advice) from None
         if name in servers:
             raise document.error(path, f"there are two servers {name}", "Rename one of them")
         entry = _Entry(document, product, path, name, folder, fields)
@@ -135,8 +132,10 @@ def _items(document: Document, keys: Keys, value: Any, *, is_guess: bool) -> Ite
     """Yield name, place and settings of each server in an object or list."""
     if isinstance(value, list):
         for index, fields in enumerate(value):
-            name = fields.get("name") if isinstance(fields, dict) else None
+            name = fields.get("name", fields.get("uses")) if isinstance(fields, dict) else None
             if not isinstance(name, str):
+                if is_guess and keys:
+                    continue
                 advice = 'Write [{"name": "clock", "command": "mcp-server-time"}]'
                 raise document.error((*keys, index), "a server in a list is an object with a name", advice)
             yield name, (*keys, index), fields
@@ -151,10 +150,15 @@ def _items(document: Document, keys: Keys, value: Any, *, is_guess: bool) -> Ite
 
 
 def _is_of(product: Product, file: str, servers: list[dict[str, Any]]) -> bool:
-    """Return whether a file is one of a product, by its path or the settings of its servers."""
-    values = [value for fields in servers for key in ("env", "headers") for value in _texts(fields.get(key))]
-    has_bare = product.has_bare_variables and any(_BARE.fullmatch(value) for value in values)
-    return has_bare or file.endswith(product.files) or any(not fields.keys().isdisjoint(product.marks) for fields in servers)
+    """Return whether a file is one of a product, by its path, or by settings or variables of its servers."""
+    if file.endswith(product.files):
+        return True
+    found: set[str] = set()
+    for fields in servers:
+        found |= {*fields, f"type {fields.get('type')}"}
+        values = [text for key in ("env", "headers") if isinstance(texts := fields.get(key), dict) for text in texts.values()]
+        found |= {BARE for text in values if isinstance(text, str) and _BARE.fullmatch(text)}
+    return not found.isdisjoint(product.marks)
 
 
 def _flat(fields: dict[str, Any], path: Keys = ()) -> dict[str, list[tuple[Keys, Any]]]:
@@ -169,12 +173,6 @@ def _flat(fields: dict[str, Any], path: Keys = ()) -> dict[str, list[tuple[Keys,
         for name, values in inner.items():
             found.setdefault(name, []).extend(one for one in values if one[1] is not None or name == "timeout")
     return found
-
-
-def _texts(value: Any) -> list[str]:
-    """Return the texts of an object or list."""
-    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
-    return [item for item in items if isinstance(item, str)]
 
 
 class _Entry:
@@ -224,7 +222,7 @@ class _Entry:
             return {key: self._plain(item, (*path, key), is_item=True) for key, item in value.items() if item is not None}
         if isinstance(value, str):
             try:
-                return translated(value, path[-1], self._folder, has_bare_variables=self._product.has_bare_variables)
+                return translated(value, path[-1], self._folder, has_bare_variables=BARE in self._product.marks)
             except SettingsError as error:
                 raise self._error(path, error.what, error.advice) from None
         return json.dumps(value) if is_item and isinstance(value, bool | int | float) else value
@@ -343,7 +341,7 @@ class _Entry:
 
 def _is_built_in(fields: Mapping[str, Any]) -> bool:
     """Return whether settings name something that only its program can start."""
-    return any(_word(fields.get(key)) in BUILT_IN for key in ("type", "source"))
+    return "uses" in fields or any(_word(fields.get(key)) in BUILT_IN for key in ("type", "source"))
 
 
 def _word(value: Any) -> str:

@@ -108,7 +108,6 @@ PROBLEMS = {
     "a list as the servers": '{"mcpServers": [1]}',
     "a list without names": '[{"command": "x"}]',
     "server that is a text": '{\n "mcpServers": {\n  "clock": "mcp-server-time"}}',
-    "name": '{"mcpServers": {"--": {"command": "x"}}}',
     "key twice": '{"mcpServers": {\n "a": {"command": "x"},\n "a": {"command": "y"}}}',
     "name twice in a list": '[{"name": "a", "command": "x"},\n {"name": "a", "command": "y"}]',
     "neither": '{"mcpServers": {"a": {"args": []}}}',
