@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agentnb.display.texts.servers.server_file import describe_servers
 from agentnb.errors import SettingsError
-from agentnb.tools.mcp.expansion import expanded, secrets
+from agentnb.tools.mcp.expansion import expanded, secrets, values
 from agentnb.tools.mcp.server import MCPServer
 from agentnb.tools.mcp.server_settings import read_servers
 
@@ -301,3 +301,25 @@ def test_no_value_or_default_of_a_file_is_seen(args: list[str], env: dict[str, s
             texts = (*each.args, *each.env.values(), *each.headers.values())
             assert not any(SECRET in one for one in texts) or any(SECRET in one for one in hidden)
     assert all(SECRET not in text for text in seen)
+
+
+def test_file_of_variables_is_read_from_the_workspace_folder(tmp_path: Path) -> None:
+    (tmp_path / ".vscode").mkdir()
+    (tmp_path / "my.env").write_text(f"# comment\nexport A='{SECRET} x'\nB = \"b\"\nC=c=d # no comment\n\nE=\nnothing\n")
+    fields = {**COMMAND, "envFile": "${workspaceFolder}/my.env", "env": {"B": "own"}}
+    found = read_servers(json.dumps({"servers": {"x": fields}}), "mcp.json", tmp_path / ".vscode")
+    assert [*found.servers] == [server(env={"A": f"{SECRET} x", "B": "own", "C": "c=d # no comment", "E": ""})]
+    assert "A, B, C, E" in found.notes[0] and SECRET not in describe_servers("mcp.json", found)
+    assert SECRET in "".join(secrets(found.servers[0]))
+
+
+def test_text_of_a_file_is_a_variable_that_is_read_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text(f"{SECRET}\n")
+    text = json.dumps({"mcp": {"x": {"type": "remote", **ADDRESS, "headers": {"A": "Bearer {file:key}", "B": "{file:~/no}"}}}})
+    (found,) = read_servers(text, "opencode.json", tmp_path).servers
+    assert found.headers == {"A": f"Bearer ${{file:{tmp_path}/key}}", "B": f"${{file:{Path.home()}/no}}"}
+    assert values(found) == {f"file:{tmp_path}/key": SECRET}
+    with pytest.raises(SettingsError, match=r"needs the file .*/no, which cannot be read"):
+        expanded(found, values(found))
+    (tmp_path / "key").unlink()
+    assert values(found) == {}
