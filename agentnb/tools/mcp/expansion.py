@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +12,8 @@ from agentnb.errors import SettingsError
 from agentnb.settings import values_of
 from agentnb.tools.mcp.server import FILE, VARIABLE, MCPServer, home_expanded, is_address
 
+MAX_FILE = 100_000
+"""Bytes of a file whose text is the value of a variable, or that has variables."""
 _NO_VARIABLE = re.compile(rf"\$\{{(?!{VARIABLE.pattern[4:]})")
 _AS_OTHERS_WRITE = (
     (re.compile(r"\$\{\{\s*secrets\.([A-Za-z_]\w*)\s*\}\}"), r"${\1}"),  # Continue
@@ -118,12 +119,17 @@ def check_variables(texts: Iterable[str]) -> str:
 def values(server: MCPServer) -> dict[str, str]:
     """Return the values of the variables in its settings, of those that are set and files that can be read."""
     names = variables(server)
-    found = values_of(names)
-    for name in names:
-        with suppress(OSError, ValueError):
-            if name.startswith(FILE) and (path := Path(name.removeprefix(FILE))).is_file():
-                found[name] = path.read_text("utf-8").strip()
-    return found
+    files = {name: text_of(Path(name.removeprefix(FILE))) for name in names if name.startswith(FILE)}
+    return values_of(names) | {name: text.strip() for name, text in files.items() if text is not None}
+
+
+def text_of(path: Path) -> str | None:
+    """Return the text of a small file; None if there is none."""
+    try:
+        is_read = path.is_file() and path.stat().st_size <= MAX_FILE
+        return path.read_text("utf-8") if is_read else None
+    except (OSError, ValueError):
+        return None
 
 
 def variables(server: MCPServer) -> list[str]:

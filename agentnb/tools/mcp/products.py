@@ -81,31 +81,31 @@ PLACES = {
 }
 """The products that have their servers at each place; the last one is that of a file without a mark of the others."""
 
-NAMES = {
-    "command": ("command", "cmd"),
-    "args": ("args", "arguments"),
-    "env": ("env", "envs", "environment"),
-    "env_names": ("env_vars", "env_keys"),
-    "env_file": ("envFile", "env_file"),
-    "url": ("url", "httpUrl", "serverUrl", "uri", "baseUrl"),
-    "headers": ("headers", "http_headers"),
-    "header_names": ("env_http_headers",),
-    "token": ("bearer_token",),
-    "token_name": ("bearer_token_env_var", "api_key_env"),
-    "token_header": ("api_key_header",),
-    "token_format": ("api_key_format",),
-    "cwd": ("cwd", "workDir", "working_directory", "workingDirectory"),
-    "roots": ("roots",),
-    "type": ("type", "transport"),
-    "source": ("source",),
-    "timeout": ("timeout",),
-    "timeout_seconds": ("tool_timeout_sec",),
-    "max_seconds": ("max_seconds",),
-    "disabled": ("disabled",),
-    "enabled": ("enabled", "isActive"),
-    "name": ("name",),
+SETTINGS: dict[str, tuple[type, tuple[str, ...]]] = {
+    "command": (str, ("command", "cmd")),
+    "args": (list, ("args", "arguments")),
+    "env": (dict, ("env", "envs", "environment")),
+    "env_names": (list, ("env_vars", "env_keys")),
+    "env_file": (str, ("envFile", "env_file")),
+    "url": (str, ("url", "httpUrl", "serverUrl", "uri", "baseUrl")),
+    "headers": (dict, ("headers", "http_headers")),
+    "header_names": (dict, ("env_http_headers",)),
+    "token": (str, ("bearer_token",)),
+    "token_name": (str, ("bearer_token_env_var", "api_key_env")),
+    "token_header": (str, ("api_key_header",)),
+    "token_format": (str, ("api_key_format",)),
+    "cwd": (str, ("cwd", "workDir", "working_directory", "workingDirectory")),
+    "roots": (list, ("roots",)),
+    "type": (str, ("type", "transport")),
+    "source": (str, ("source",)),
+    "timeout": (float, ("timeout",)),
+    "timeout_seconds": (float, ("tool_timeout_sec",)),
+    "max_seconds": (float, ("max_seconds",)),
+    "disabled": (bool, ("disabled",)),
+    "enabled": (bool, ("enabled", "isActive")),
+    "name": (str, ("name",)),
 }
-"""The settings that are read, by the names that programs give them."""
+"""The settings that are read: the kind of each, and the names that programs give it."""
 GROUPS = ("transport", "config", "requestOptions", "settings", "source")
 """Names of objects in which some programs have settings of a server."""
 PROGRAM, REMOTE = ("stdio", "local", "process"), ("http", "streamablehttp", "httpstream", "sse", "remote")

@@ -81,6 +81,8 @@ class MCPServer:
                 raise self._wrong("not an object with a text for each name", setting)
             self._check_texts(setting, given.items())
             object.__setattr__(self, setting, dict(given))
+        if self.transport not in ("", "stdio", "http"):
+            raise self._wrong("neither stdio nor http", "transport")
         for setting, seconds in (("timeout", self.timeout), ("max_seconds", self.max_seconds)):
             is_time = not isinstance(seconds, bool) and isinstance(seconds, int | float) and 0 < seconds < inf
             if not is_time and (setting, seconds) != ("timeout", None):
@@ -122,8 +124,8 @@ class MCPServer:
     @cached_property
     def identity(self) -> str:
         """The digest of command, arguments, folders and address as configured, to which permissions belong."""
-        folders = [*([] if self.cwd is None else [{"cwd": str(self.cwd)}]), *([{"roots": self.roots}] if self.roots else [])]
-        return digest([self.command_or_url, *self.args, *folders])
+        more = {"cwd": None if self.cwd is None else str(self.cwd), "roots": self.roots, "transport": self.transport}
+        return digest([self.command_or_url, *self.args, *({key: value} for key, value in more.items() if value)])
 
     @property
     def as_logged(self) -> dict[str, Any]:

@@ -11,42 +11,39 @@ from typing import Any, NamedTuple
 from agentnb.advice import Advised
 from agentnb.errors import SettingsError, nearest
 from agentnb.tools.mcp.documents import Document, Keys, place, read_document
-from agentnb.tools.mcp.expansion import check_variables, translated
+from agentnb.tools.mcp.expansion import check_variables, text_of, translated
 from agentnb.tools.mcp.products import (
     BARE,
     BUILT_IN,
     GROUPS,
     LONGEST_SECONDS,
     MILLISECONDS,
-    NAMES,
     NO_EFFECT,
     PLACES,
     PROGRAM,
     REMOTE,
     SECONDS,
+    SETTINGS,
     UNUSED,
     Product,
 )
-from agentnb.tools.mcp.server import MAX_NAME, MAX_SHOWN, MCPServer, WrongSetting
+from agentnb.tools.mcp.server import MAX_NAME, MAX_SHOWN, MCPServer, WrongSetting, home_expanded
 
-MAX_ENV_FILE = 100_000
-"""Bytes of a file of environment variables."""
 _FORM = '{"mcpServers": {"clock": {"command": "mcp-server-time"}}}'
-_SETTINGS: dict[str, str] = {name: setting for setting, names in NAMES.items() for name in names}
+_SETTINGS = {name: setting for setting, (_, names) in SETTINGS.items() for name in names}
 _SPLIT: dict[str, dict[str, str]] = {
     "command": {"path": "command"},
     "timeout": {"request": "timeout", "startup": "startup_timeout_ms"},
 }
 """Settings that are objects in some programs, and the names of what is in them."""
 _TARGETS = {"command", "url"}
-_LIST, _OBJECT, _TEXT = (list, "a list of texts"), (dict, "an object with a text for each name"), (str, "a text")
-KINDS: dict[str, tuple[type, str]] = {
-    **dict.fromkeys(("args", "roots", "env_names"), _LIST),
-    **dict.fromkeys(("env", "headers", "header_names"), _OBJECT),
-    **dict.fromkeys(("timeout", "timeout_seconds", "max_seconds"), (float, "a number above 0")),
-    **dict.fromkeys(("disabled", "enabled"), (bool, "true or false")),
+_KINDS = {
+    str: "a text",
+    list: "a list of texts",
+    dict: "an object with a text for each name",
+    float: "a number above 0",
+    bool: "true or false",
 }
-"""The kinds of the settings that are no texts."""
 _BARE = re.compile(r"(Bearer )?\$[A-Z_][A-Z0-9_]*")
 """A text that is a variable as Gemini CLI writes them."""
 _ASSIGNMENT = re.compile(r"""\s*(?:export\s+)?([\w.-]+)\s*=\s*(["']?)(.*?)\2\s*""")
@@ -207,11 +204,11 @@ class _Entry:
     def _get(self, key: str) -> Any:
         """Return a setting, with the variables in it as they are written here; without one an empty one of its kind."""
         path, value = self._fields.get(key, (self._path, None))
-        kind, what = KINDS.get(key, _TEXT)
+        kind = SETTINGS[key][0]
         if value is None:
             return kind()
         if not isinstance(value, int | float if kind is float else kind) or (isinstance(value, bool) and kind is not bool):
-            raise self._error(path, f"{path[-1]} is {what}")
+            raise self._error(path, f"{path[-1]} is {_KINDS[kind]}")
         return self._plain(value, path)
 
     def _plain(self, value: Any, path: Keys, *, is_item: bool = False) -> Any:
@@ -267,11 +264,11 @@ class _Entry:
 
     def _check_keys(self) -> None:
         """Note the settings without effect. Raises `SettingsError` for a key that may be meant for another."""
-        for key in self._fields.keys() - NAMES.keys() - {*UNUSED}:
+        for key in self._fields.keys() - SETTINGS.keys() - {*UNUSED}:
             if key not in NO_EFFECT and (advice := nearest(key, _SETTINGS, 1)):
                 raise self._error(key, f"there is no setting {key[:MAX_SHOWN]!r}", advice)
         for key in self._fields:
-            if key not in NAMES and key not in UNUSED:
+            if key not in SETTINGS and key not in UNUSED:
                 self._note(f"{key[:MAX_SHOWN]!r} has no effect{NO_EFFECT.get(key, '')}")
 
     def _check_type(self, *, is_remote: bool) -> None:
@@ -295,13 +292,10 @@ class _Entry:
         name = self._get("env_file")
         if not name:
             return {}
-        path = Path(self._in_folder(name)).expanduser()
-        try:
-            if not path.is_file() or path.stat().st_size > MAX_ENV_FILE:
-                raise FileNotFoundError
-            found = [match for line in path.read_text("utf-8").splitlines() if (match := _ASSIGNMENT.fullmatch(line))]
-        except (OSError, ValueError):
-            raise self._error("env_file", f"there is no file {name} with NAME=VALUE in each line") from None
+        text = text_of(home_expanded(self._in_folder(name)))
+        if text is None:
+            raise self._error("env_file", f"there is no file {name} with NAME=VALUE in each line")
+        found = [match for line in text.splitlines() if (match := _ASSIGNMENT.fullmatch(line))]
         self._note(f"{', '.join(match[1] for match in found)} of env stand in {name}")
         return {match[1]: match[3] for match in found}
 
