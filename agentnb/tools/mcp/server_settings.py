@@ -281,7 +281,11 @@ class _Entry:
     def _command(self) -> list[Any]:
         """Return the command, with those of its arguments that stand in the same list."""
         path, value = self._fields.get("command", ((), None))
-        return (self._plain(value, path) or [""]) if isinstance(value, list) else [self._get("command")]
+        if not isinstance(value, list):
+            return [self._get("command")]
+        if not all(isinstance(item, str) for item in value):
+            raise self._error("command", f"{path[-1]} is a list of texts")
+        return self._plain(value, path) or [""]
 
     def _env(self) -> dict[str, Any]:
         names = [item.get("name") if isinstance(item, dict) else item for item in self._get("env_names")]

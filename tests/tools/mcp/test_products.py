@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,12 @@ import pytest
 from asserted_sentences import Snapshot
 from hypothesis import given
 from hypothesis import strategies as st
+from property_settings import examples
 
 from agentnb.display.texts.servers.server_file import describe_servers
 from agentnb.errors import SettingsError
 from agentnb.tools.mcp.expansion import expanded, secrets, values
+from agentnb.tools.mcp.products import GROUPS, NO_EFFECT, PLACES, SETTINGS
 from agentnb.tools.mcp.server import MCPServer
 from agentnb.tools.mcp.server_settings import read_servers
 
@@ -269,6 +272,46 @@ def test_variables_that_only_a_program_can_fill_are_refused_with_a_line_that_wor
             assert SECRET not in str(raised.value)
 
 
+KEYS = [*(name for _, names in SETTINGS.values() for name in names), *GROUPS, *NO_EFFECT, "path", "request", "uses", "other"]
+ODD = [
+    "",
+    "x",
+    "http://x/",
+    "${A}",
+    "${A:-b}",
+    "${A:-${B:-c}}",
+    "$A",
+    "${input:x}",
+    "${file:/x}",
+    "stdio",
+    "sse",
+    "extension",
+    "${",
+    "\0",
+]
+LEAVES = st.one_of(st.sampled_from(ODD), st.none(), st.booleans(), st.integers(-5, 10**7), st.floats())
+VALUES = st.recursive(
+    LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=3), max_leaves=6
+)
+FIELDS = st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=6)
+SERVERS = st.dictionaries(st.sampled_from(["a", "b c", ""]), FIELDS | VALUES, max_size=3) | st.lists(
+    FIELDS | VALUES, max_size=3
+)
+
+
+@examples(10_000)
+@given(st.sampled_from([*PLACES]), SERVERS, st.sampled_from(["a.json", ".mcp.json"]))
+def test_any_document_gives_servers_or_an_error_for_the_person(place: tuple[str, ...], servers: Any, name: str) -> None:
+    document = servers
+    for key in reversed(place):
+        document = {key: document}
+    with suppress(SettingsError):
+        found = read_servers(json.dumps(document), name)
+        assert describe_servers(name, found) and len({server.identity for server in found.servers}) <= len(found.servers)
+        for server in found.servers:
+            expanded(server, {"A": "1"})
+
+
 WORDS = st.text(st.sampled_from("abz09-_./"), min_size=1, max_size=8).map(lambda text: f"{SECRET}{text}")
 TEXTS = st.lists(
     st.one_of(
@@ -282,6 +325,7 @@ TEXTS = st.lists(
 ).map("".join)
 
 
+@examples(5_000)
 @given(st.lists(TEXTS, max_size=3), st.dictionaries(st.sampled_from("TUV"), st.one_of(TEXTS, WORDS)), TEXTS)
 def test_no_value_or_default_of_a_file_is_seen(args: list[str], env: dict[str, str], query: str) -> None:
     text = json.dumps({"servers": {"x": {"command": "npx", "args": args, "env": env}, "y": {**ADDRESS, "headers": env}}})
