@@ -24,7 +24,7 @@ _AS_OTHERS_WRITE = (
 )
 """Variables of the environment as other programs write them, and as they are written here."""
 _FILE = re.compile(r"\$\{file:([^}:]+)(?=[}:])\}")
-_BARE = re.compile(r"\$([A-Za-z_]\w*)")
+_BARE = re.compile(r"\$([A-Z_][A-Z0-9_]*)\b")
 _WORKSPACE = "workspaceFolder|workspaceRoot|workspacePath|CLAUDE_PROJECT_DIR|cwd"
 _FOLDERS = re.compile(rf"\$\{{(?:({_WORKSPACE})(?::[^}}]*)?|(userHome)|(workspaceFolderBasename)|(pathSeparator|/))\}}")
 """The folders that editors know, which are no variables of the environment."""

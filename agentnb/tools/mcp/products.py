@@ -106,7 +106,7 @@ SETTINGS: dict[str, tuple[type, tuple[str, ...]]] = {
     "name": (str, ("name",)),
 }
 """The settings that are read: the kind of each, and the names that programs give it."""
-GROUPS = ("transport", "config", "requestOptions", "settings", "source")
+GROUPS = ("transport", "config", "requestOptions", "source")
 """Names of objects in which some programs have settings of a server."""
 PROGRAM, REMOTE = ("stdio", "local", "process"), ("http", "streamablehttp", "httpstream", "sse", "remote")
 """Words of ``type`` for servers that are started, and for those at an address, in small letters without signs."""
@@ -124,6 +124,6 @@ NO_EFFECT = {key: f": {reason}" for reason, keys in _NO_EFFECT.items() for key i
 """Settings of other programs that have no effect here, with the reason."""
 UNUSED = (
     *("description", "id", "icon", "iconPath", "gallery", "version", "dev", "$schema", "title", "display_name", "bundled"),
-    *("displayName", "registryUrl", "provider", "note", "comment"),
+    *("displayName", "registryUrl", "provider", "note", "comment", "settings"),
 )
 """Settings of other programs that change nothing anywhere but in their windows."""

@@ -264,12 +264,12 @@ class _Entry:
 
     def _check_keys(self) -> None:
         """Note the settings without effect. Raises `SettingsError` for a key that may be meant for another."""
-        for key in self._fields.keys() - SETTINGS.keys() - {*UNUSED}:
+        for key in self._fields:
+            if key in SETTINGS or key in UNUSED:
+                continue
             if key not in NO_EFFECT and (advice := nearest(key, _SETTINGS, 1)):
                 raise self._error(key, f"there is no setting {key[:MAX_SHOWN]!r}", advice)
-        for key in self._fields:
-            if key not in SETTINGS and key not in UNUSED:
-                self._note(f"{key[:MAX_SHOWN]!r} has no effect{NO_EFFECT.get(key, '')}")
+            self._note(f"{key[:MAX_SHOWN]!r} has no effect{NO_EFFECT.get(key, '')}")
 
     def _check_type(self, *, is_remote: bool) -> None:
         word, key = _word(self._get("type")), self._place("type")[-1]
@@ -312,11 +312,8 @@ class _Entry:
 
     def _times(self) -> dict[str, float | None]:
         """Return the time limits, in seconds."""
-        found: dict[str, float | None] = {
-            setting: self._get(key)
-            for key, setting in {"timeout_seconds": "timeout", "max_seconds": "max_seconds"}.items()
-            if key in self._fields
-        }
+        names = {"timeout_seconds": "timeout", "max_seconds": "max_seconds"}
+        found: dict[str, float | None] = {name: self._get(key) for key, name in names.items() if key in self._fields}
         if "timeout" in self._fields:
             number, product = self._get("timeout"), self._product
             unit = product.unit or (SECONDS if number <= LONGEST_SECONDS else MILLISECONDS)

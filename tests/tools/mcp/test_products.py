@@ -151,7 +151,9 @@ READ: tuple[tuple[str, str, str, list[MCPServer], int], ...] = (
     (
         "Zed, older",
         "settings.json",
-        json.dumps({"context_servers": {"x": {"command": {"path": "npx", "args": ["-y", "x"], "env": {}}, "settings": {}}}}),
+        json.dumps(
+            {"context_servers": {"x": {"command": {"path": "npx", "args": ["-y", "x"], "env": {}}, "settings": {"arg": 1}}}}
+        ),
         [X],
         0,
     ),
