@@ -170,7 +170,7 @@ def _read_toml(text: str) -> tuple[Any, dict[Keys, int]]:
 
 def _without_values(error: Any) -> str:
     """Return the message of a parser without what it quotes."""
-    return re.sub(r"(['\"]).*?\1", "'...'", " ".join(str(error).split()))
+    return re.sub(r"\s+", " ", re.sub(r"(['\"]).*?\1", "'...'", str(error)))
 
 
 class _Form(NamedTuple):

@@ -45,7 +45,7 @@ def add_command(session: Session, shell: Any, rest: str) -> None:
 
 
 def load_command(session: Session, shell: Any, rest: str) -> None:
-    """FILE: configure the servers of an mcpServers file, after it was shown and confirmed"""
+    """FILE: configure the servers of a file, also of another program's, after it was shown and confirmed"""
     words = _words(rest)
     if len(words) != 1:
         raise SettingsError("Which file?" if not words else "One file at a time", "Write: %agent mcp load FILE")
