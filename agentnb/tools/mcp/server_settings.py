@@ -297,10 +297,9 @@ class _Entry:
         if not name:
             return {}
         text = text_of(home_expanded(self._in_folder(name)))
-        if text is None:
-            raise self._error("env_file", f"there is no file {name} with NAME=VALUE in each line")
-        found = [match for line in text.splitlines() if (match := _ASSIGNMENT.fullmatch(line))]
-        self._note(f"{', '.join(match[1] for match in found)} of env stand in {name}")
+        found = [match for line in (text or "").splitlines() if (match := _ASSIGNMENT.fullmatch(line))]
+        names = ", ".join(match[1] for match in found)
+        self._note(f"env has {names or 'nothing'} from {name}{', which cannot be read' if text is None else ''}")
         return {match[1]: match[3] for match in found}
 
     def _headers(self) -> dict[str, Any]:

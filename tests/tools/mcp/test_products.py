@@ -232,6 +232,7 @@ READ: tuple[tuple[str, str, str, list[MCPServer], int], ...] = (
         [MCPServer("y", "y"), X],
         0,
     ),
+    ("no file of variables", "mcp.json", shared(**COMMAND, envFile="${workspaceFolder}/missing.env"), [X], 1),
     ("older transport", "mcp.json", shared(type="sse", **ADDRESS), [HTTP], 0),
     ("agentnb", "mcp.json", shared(**COMMAND, max_seconds=1200), [server(max_seconds=1200)], 0),
     ("settings of a command only", "mcp.json", shared(**ADDRESS, env={"A": "b"}, args=["x"]), [HTTP], 2),

@@ -123,7 +123,6 @@ PROBLEMS = {
     "env that is a list": one(env=["A=tide-7f3a9b21c4"]),
     "env with an object": one(env={"A": "x", "PORT": {"tide-7f3a9b21c4": 8900}}),
     "misspelt": one(evn={"A": "tide-7f3a9b21c4"}),
-    "file of variables that is not there": one(envFile="missing.env"),
     "enabled": one(enabled="no"),
     "disabled": one(disabled="yes"),
     "time-out": one(timeout=0),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from agentnb.display.texts.labels import cut
 from agentnb.display.texts.visible_text import visible
-from agentnb.tools.mcp.server import DEFAULT_MAX_SECONDS, DEFAULT_TIMEOUT, VARIABLE, MCPServer, without_defaults
+from agentnb.tools.mcp.server import VARIABLE, MCPServer, without_defaults
 from agentnb.tools.mcp.server_settings import ServerList
 
 MAX_SHOWN = 2_000
@@ -39,10 +39,11 @@ def _facts(server: MCPServer) -> Iterator[tuple[str, str]]:
         yield from ((kind, f"{name}, {_origin(value) or 'as the file has it'}") for name, value in values.items())
     if elsewhere := _origin(" ".join((server.command_or_url, *server.args))):
         yield "gets", f"{elsewhere.removeprefix('with ')} in its {'address' if server.is_remote else 'command'}"
-    if server.timeout != DEFAULT_TIMEOUT:
-        yield "time-out", "none" if server.timeout is None else f"{server.timeout:,g} seconds"
-    if server.max_seconds != DEFAULT_MAX_SECONDS:
-        yield "at most", f"{server.max_seconds:,g} seconds"
+    if server.timeout is None:
+        yield "time-out", "none"
+    else:
+        more = f", with progress {server.max_seconds:,g}" if server.max_seconds > server.timeout else ""
+        yield "time-out", f"{server.timeout:,g} seconds{more}"
 
 
 def _origin(text: str) -> str:
