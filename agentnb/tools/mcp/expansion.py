@@ -44,7 +44,7 @@ _REFUSED = {
 def translated(text: str, key: str | int, folder: Path | None, *, has_bare_variables: bool) -> str:
     """Return a text of another program's file with its variables as they are written here.
 
-    ``key``: the setting, or the place in a list; ``folder``: that of the file. Raises `SettingsError`, with a line that works,
+    ``key``: the setting, or the place in a list; ``folder``: that of the work. Raises `SettingsError`, with a line that works,
     for a variable that only its program can fill.
     """
     for what, pattern in _REFUSED.items():
@@ -58,7 +58,7 @@ def translated(text: str, key: str | int, folder: Path | None, *, has_bare_varia
             raise SettingsError(what.format(match[0]), f'Write {setting}"{value.join(around)}"{then}')
     for pattern, here in _AS_OTHERS_WRITE:
         text = pattern.sub(here, text)
-    workspace = (folder.parent if folder.name.startswith(".") else folder) if folder else Path.cwd()
+    workspace = folder or Path.cwd()
     places = (str(workspace), str(Path.home()), workspace.name, os.sep)
     text = _FOLDERS.sub(lambda match: places[(match.lastindex or 1) - 1], text)
     text = _FILE.sub(lambda match: f"${{{FILE}{(folder or Path()) / home_expanded(match[1])}}}", text)

@@ -37,6 +37,8 @@ PRODUCTS = (
     Product("Zed", ("context_servers",), SECONDS),
     # https://ampcode.com/manual#mcp
     Product("Amp", ("amp.mcpServers", "amp mcpServers")),
+    # https://docs.mistral.ai/vibe/code/cli/mcp-servers
+    Product("Mistral Vibe", ("mcp_servers",), SECONDS, marks=("transport",)),
     # https://developers.openai.com/codex/mcp
     Product("Codex", ("mcp_servers",), SECONDS),
     # https://opencode.ai/docs/mcp-servers and /docs/config#variables
@@ -124,6 +126,6 @@ NO_EFFECT = {key: f": {reason}" for reason, keys in _NO_EFFECT.items() for key i
 """Settings of other programs that have no effect here, with the reason."""
 UNUSED = (
     *("description", "id", "icon", "iconPath", "gallery", "version", "dev", "$schema", "title", "display_name", "bundled"),
-    *("displayName", "registryUrl", "provider", "note", "comment", "settings"),
+    *("displayName", "registryUrl", "provider", "note", "comment", "settings", "tags"),
 )
 """Settings of other programs that change nothing anywhere but in their windows."""

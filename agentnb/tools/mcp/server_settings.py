@@ -129,7 +129,7 @@ def _items(document: Document, keys: Keys, value: Any, *, is_guess: bool) -> Ite
     """Yield name, place and settings of each server in an object or list."""
     if isinstance(value, list):
         for index, fields in enumerate(value):
-            name = fields.get("name", fields.get("uses")) if isinstance(fields, dict) else None
+            name = fields.get("name", fields.get("uses", "" if keys else None)) if isinstance(fields, dict) else None
             if not isinstance(name, str):
                 if is_guess and keys:
                     continue
@@ -182,7 +182,8 @@ class _Entry:
         self._product = product
         self._path = path
         self._name = name
-        self._folder = folder
+        self._folder = folder.parent if folder and product.name and folder.name.startswith(".") else folder
+        """That of the work: editors have their files in a folder in it."""
         self._fields: dict[str, tuple[Keys, Any]] = {}
         self.notes: list[str] = []
         """What has no effect or is read otherwise than it looks, as sentences."""
@@ -267,7 +268,8 @@ class _Entry:
         for key in self._fields:
             if key in SETTINGS or key in UNUSED:
                 continue
-            if key not in NO_EFFECT and (advice := nearest(key, _SETTINGS, 1)):
+            meant = [name for name, setting in _SETTINGS.items() if setting not in self._fields]
+            if key not in NO_EFFECT and (advice := nearest(key, meant, 1)):
                 raise self._error(key, f"there is no setting {key[:MAX_SHOWN]!r}", advice)
             self._note(f"{key[:MAX_SHOWN]!r} has no effect{NO_EFFECT.get(key, '')}")
 

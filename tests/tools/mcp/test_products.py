@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -233,6 +234,15 @@ READ: tuple[tuple[str, str, str, list[MCPServer], int], ...] = (
         0,
     ),
     ("no file of variables", "mcp.json", shared(**COMMAND, envFile="${workspaceFolder}/missing.env"), [X], 1),
+    ("words like settings", "m.json", shared(**COMMAND, isActive=True, baseUrl="", tags=[], arg=0), [X], 1),
+    (
+        "list without names",
+        "agent.json",
+        json.dumps({"servers": [{"type": "stdio", **COMMAND}]}),
+        [replace(X, name="server-1")],
+        1,
+    ),
+    ("folder of an editor", "/p/.gemini/settings.json", shared(**COMMAND, cwd="a"), [server(cwd="/p/a")], 0),
     ("older transport", "mcp.json", shared(type="sse", **ADDRESS), [HTTP], 0),
     ("agentnb", "mcp.json", shared(**COMMAND, max_seconds=1200), [server(max_seconds=1200)], 0),
     ("settings of a command only", "mcp.json", shared(**ADDRESS, env={"A": "b"}, args=["x"]), [HTTP], 2),
