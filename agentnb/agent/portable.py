@@ -135,7 +135,7 @@ def _made_again(value: Any) -> Any:
         )
     if isinstance(value, MCPServer) and secrets_of_server(value):
         raise SettingsError(
-            f"The MCP server {value.name} holds values of env or headers, which do not leave this process",
+            f"The MCP server {value.name} holds values of env, headers or defaults, which do not leave this process",
             'Read them from the environment there: env={"TOKEN": "${TOKEN}"}',
         )
     if isinstance(value, Run):

@@ -69,8 +69,8 @@ MCP = _repeatable(
     "--mcp",
     metavar="FILE",
     type=text_of,
-    help="a JSON file with mcpServers, whose servers tools can be named of, such as -t mcp:clock; it is shown and confirmed "
-    "before they are started, the first time and after each change; repeatable",
+    help="a file of MCP servers, also that of another program, whose tools can be named, such as -t mcp:clock; it is shown and "
+    "confirmed before they are started, the first time and after each change; repeatable",
 )
 STRICT = argument("--strict", action="store_true", help="warnings are problems too")
 TRUST_LOG = argument(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from hashlib import sha256
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from agentnb.tools.mcp.server_settings import ServerList, read_servers
 FILE = "confirmed-servers.txt"
 """The person's file with a line for each file of servers that they confirmed. To take one back, delete its line."""
 MAX_BYTES = 1_000_000
+NAME_ONE = "Name a file of MCP servers, such as mcp.json"
 WITHOUT_PERSON = (
     "Name the file once where you can be asked, in an open notebook or at a terminal. "
     "Or set MCP_SERVERS, the variable of the environment, to these servers"
@@ -41,7 +43,7 @@ def load_server_file(servers: Servers, name: str, ask: Callable[[str], str] | No
     found = read_server_file(path, shown=name)
     line = _line(path, found.servers)
     if found.servers and line not in (*_confirmed_here, *read_lines(FILE)):
-        _confirm(name, found.servers, ask)
+        _confirm(name, found, ask)
         _remember(path, line)
     servers.load(found, str(path))
     return found
@@ -56,33 +58,30 @@ def read_server_file(path: Path, *, shown: str) -> ServerList:
         with opened(path, MAX_BYTES) as file:
             text = file.read().decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise SettingsError(f"{shown} is not a text in UTF-8", "Name a JSON file with mcpServers") from None
+        raise SettingsError(f"{shown} is not a text in UTF-8", NAME_ONE) from None
     except FileNotFoundError:
-        raise SettingsError(f"There is no file {shown}", "Name a JSON file with mcpServers") from None
+        raise SettingsError(f"There is no file {shown}", NAME_ONE) from None
     except OSError as error:
         raise SettingsError(f"{shown} cannot be read: {error.strerror or error}") from None
     except TraceError as error:
-        raise SettingsError(error.what.replace(str(path), shown), "Name a JSON file with mcpServers") from None
+        raise SettingsError(error.what.replace(str(path), shown), NAME_ONE) from None
     return read_servers(text, shown, path.parent)
 
 
-def _confirm(name: str, servers: Sequence[MCPServer], ask: Callable[[str], str] | None) -> None:
+def _confirm(name: str, found: ServerList, ask: Callable[[str], str] | None) -> None:
     """Ask the person; raise `SettingsError` unless they say yes."""
     if ask is None:
-        names = ", ".join(server.name for server in servers)
+        names = ", ".join(server.name for server in found.servers)
         what = f"{name} names MCP servers that you have not confirmed ({names}), and nobody can be asked here"
         raise SettingsError(what, WITHOUT_PERSON)
-    reply = ask(f"{redact(describe_servers(name, servers))}\n{CONFIRM}")
+    reply = ask(f"{redact(describe_servers(name, found))}\n{CONFIRM}")
     if reply.strip().lower() not in ("y", "yes"):
         raise SettingsError("Nothing was configured", f"To be asked again, name {name} again")
 
 
 def _line(path: Path, servers: Sequence[MCPServer]) -> str:
     """Return the line of a file: the digest of what it names, values included, and its path."""
-    named = [
-        [one.name, one.command_or_url, one.args, one.env, one.headers, one.cwd and str(one.cwd), one.timeout, *one.roots]
-        for one in servers
-    ]
+    named = [[getattr(one, setting.name) for setting in fields(one)] for one in servers]
     return f"{sha256(msgspec.json.encode(named, order='sorted')).hexdigest()} {_as_written(path)}"
 
 

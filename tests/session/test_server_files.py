@@ -108,13 +108,15 @@ def test_question_shows_what_would_be_started_and_no_values(personal: Path, snap
         fs={
             "command": "npx",
             "args": ["-y", "a b", "", "${FOLDER}", "\x1b[2J\u202e"],
-            "timeout": 600,
+            "timeout": 600_000,
+            "max_seconds": 3_600,
             "roots": ["/srv", "/x\ny"],
         },
         harbour={
-            "url": "http://localhost:${PORT}/mcp",
-            "headers": {"Authorization": "Bearer ${HARBOUR_TOKEN}", "X-Key": SECRET},
+            "httpUrl": "http://localhost:${PORT:-80}/mcp?key=${KEY:-tide-7f3a9b21c4}",
+            "headers": {"Authorization": "Bearer ${HARBOUR_TOKEN:-tide-7f3a9b21c4}", "X-Key": SECRET},
             "timeout": None,
+            "trust": True,
         },
         left={"command": "never", "disabled": True},
     )

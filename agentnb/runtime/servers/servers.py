@@ -16,11 +16,11 @@ from agentnb.core.forks import after_fork
 from agentnb.errors import AgentnbError, ServerFailed
 from agentnb.runtime.questions.model_code import check_person
 from agentnb.runtime.threads import LoopThread
-from agentnb.settings import Key, redact_values, values_of
+from agentnb.settings import Key, redact_values
 from agentnb.tools.mcp.configuration import Configuration
 from agentnb.tools.mcp.connections.live_server import LiveServer, reason
-from agentnb.tools.mcp.expansion import expanded, secrets, variables
-from agentnb.tools.mcp.server import MCPServer, ServerTools
+from agentnb.tools.mcp.expansion import expanded, secrets, values
+from agentnb.tools.mcp.server import FILE, MCPServer, ServerTools
 from agentnb.tools.mcp.server_settings import ServerList
 
 if TYPE_CHECKING:
@@ -169,9 +169,13 @@ class Servers:
 
 def _filled(server: MCPServer) -> MCPServer:
     """Return the server with the values of its variables, which no log will hold."""
-    environment = values_of(variables(server))
-    redact_values(environment)
-    found = expanded(server, environment)
+    known = values(server)
+    redact_values(known)
+    for name, text in known.items():
+        if name.startswith(FILE) and text:
+            Key(name, text, f"the MCP server {server.name}")
+    keep_secret(server)
+    found = expanded(server, known)
     keep_secret(found)
     return found
 

@@ -2,18 +2,70 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from agentnb.errors import SettingsError
-from agentnb.tools.mcp.server import MCPServer, home_expanded, is_address
+from agentnb.settings import values_of
+from agentnb.tools.mcp.server import FILE, VARIABLE, MCPServer, home_expanded, is_address
 
-VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_NO_VARIABLE = re.compile(r"\$\{(?![A-Za-z_][A-Za-z0-9_]*\})")
-_OF_OTHER_PROGRAMS = re.compile(r"\$\{(env|input):")
-"""Variables as other programs write them."""
+MAX_FILE = 100_000
+"""Bytes of a file whose text is the value of a variable, or that has variables."""
+_NO_VARIABLE = re.compile(rf"\$\{{(?!{VARIABLE.pattern[4:]})")
+_AS_OTHERS_WRITE = (
+    (re.compile(r"\$\{\{\s*secrets\.([A-Za-z_]\w*)\s*\}\}"), r"${\1}"),  # Continue
+    (re.compile(r"\$\{(?:env|localEnv)[:.]([A-Za-z_]\w*)"), r"${\1"),  # VS Code, Cursor, Windsurf, Roo Code
+    (re.compile(r"^\$?(COPILOT_MCP_\w+)$"), r"${\1}"),  # the coding agent of GitHub
+    (re.compile(r"(?<!\$)\{env:([A-Za-z_]\w*)\}"), r"${\1:-}"),  # opencode, where it is empty if it is not set
+    (re.compile(r"(?<!\$)\{file:([^}:]+)\}"), r"${file:\1}"),
+)
+"""Variables of the environment as other programs write them, and as they are written here."""
+_FILE = re.compile(r"\$\{file:([^}:]+)(?=[}:])\}")
+_BARE = re.compile(r"\$([A-Z_][A-Z0-9_]*)\b")
+_WORKSPACE = "workspaceFolder|workspaceRoot|workspacePath|CLAUDE_PROJECT_DIR|cwd"
+_FOLDERS = re.compile(rf"\$\{{(?:({_WORKSPACE})(?::[^}}]*)?|(userHome)|(workspaceFolderBasename)|(pathSeparator|/))\}}")
+"""The folders that editors know, which are no variables of the environment."""
+_REFUSED = {
+    "VS Code asks its user for {}": re.compile(r"\$\{(?:input|promptString):([^}]*)\}"),
+    "only VS Code knows {}": re.compile(r"\$\{(?:command|config):([^}]*)\}"),
+    "Continue asks its user for {}": re.compile(r"\$\{\{\s*inputs\.([^}\s]*)\s*\}\}"),
+    "Claude Desktop asks its user for {}": re.compile(r"\$\{user_config\.([^}]*)\}"),
+    "LibreChat asks its user for {}": re.compile(r"(?<!\{)\{\{([A-Z][A-Z0-9_]+)\}\}"),
+    "{} is the folder of a plugin of Claude Code": re.compile(r"\$\{(CLAUDE_PLUGIN_(?:ROOT|DATA))\}"),
+    "{} is the folder of an extension of Gemini CLI": re.compile(r"\$\{(extensionPath)\}"),
+    "{} is the folder of an extension of Claude Desktop": re.compile(r"\$\{(__dirname)\}"),
+}
+"""Variables that only their program can fill."""
+
+
+def translated(text: str, key: str | int, folder: Path | None, *, has_bare_variables: bool) -> str:
+    """Return a text of another program's file with its variables as they are written here.
+
+    ``key``: the setting, or the place in a list; ``folder``: that of the work. Raises `SettingsError`, with a line that works,
+    for a variable that only its program can fill.
+    """
+    for what, pattern in _REFUSED.items():
+        if match := pattern.search(text):
+            name = re.sub(r"\W", "_", match[1]).upper()
+            value, then = f"${{{name}}}", f', and set it: os.environ["{name}"] = ...'
+            if what.startswith("{}"):
+                value, then = "/THAT/FOLDER", ""
+            around = [part if _PLAIN.fullmatch(part) else "..." for part in (text[: match.start()], text[match.end() :])]
+            setting = f'"{key}": ' if isinstance(key, str) else ""
+            raise SettingsError(what.format(match[0]), f'Write {setting}"{value.join(around)}"{then}')
+    for pattern, here in _AS_OTHERS_WRITE:
+        text = pattern.sub(here, text)
+    workspace = folder or Path.cwd()
+    places = (str(workspace), str(Path.home()), workspace.name, os.sep)
+    text = _FOLDERS.sub(lambda match: places[(match.lastindex or 1) - 1], text)
+    text = _FILE.sub(lambda match: f"${{{FILE}{(folder or Path()) / home_expanded(match[1])}}}", text)
+    return _BARE.sub(r"${\1}", text) if has_bare_variables else text
+
+
+_KIND = "environment variable"
 
 
 def expanded(server: MCPServer, environment: Mapping[str, str]) -> MCPServer:
@@ -24,19 +76,25 @@ def expanded(server: MCPServer, environment: Mapping[str, str]) -> MCPServer:
 
     def fill(text: str) -> str:
         def value(match: re.Match[str]) -> str:
-            name = match.group(1)
+            name, default = match.groups()
+            if name not in environment and default is not None:
+                return fill(default)
             if name not in environment:
-                what = f"The MCP server {server.name} needs the environment variable {name}, which is not set"
-                raise SettingsError(what, f'Set it: os.environ["{name}"] = ...')
+                is_file = name.startswith(FILE)
+                needed = (
+                    f"file {name.removeprefix(FILE)}, which cannot be read" if is_file else f"{_KIND} {name}, which is not set"
+                )
+                advice = "" if is_file else f'Set it: os.environ["{name}"] = ...'
+                raise SettingsError(f"The MCP server {server.name} needs the {needed}", advice)
             return environment[name]
 
         return VARIABLE.sub(value, text)
 
-    address = fill(server.command_or_url) if server.is_remote else ""
-    if server.is_remote and not is_address(address):
+    target = fill(server.command_or_url)
+    if server.is_remote and not is_address(target):
         raise SettingsError(f"The address of the MCP server {server.name} does not begin with http:// or https://")
     headers = {name: fill(value) for name, value in server.headers.items()}
-    cwd = None if server.cwd is None else home_expanded(server.cwd)
+    cwd = None if server.cwd is None else home_expanded(fill(str(server.cwd)))
     for folder, purpose in ((cwd, "to start in"), *[(Path(root), "to have the root") for root in server.roots]):
         if folder is not None and not folder.is_dir():
             raise SettingsError(f"The MCP server {server.name} is {purpose} {folder}, which is not a folder")
@@ -45,7 +103,7 @@ def expanded(server: MCPServer, environment: Mapping[str, str]) -> MCPServer:
             raise SettingsError(f"The header {name} of the MCP server {server.name} has a line break or control character")
     return replace(
         server,
-        command_or_url=address or server.command_or_url,
+        command_or_url=target,
         args=tuple(map(fill, server.args)),
         env={name: fill(value) for name, value in server.env.items()},
         headers=headers,
@@ -53,30 +111,56 @@ def expanded(server: MCPServer, environment: Mapping[str, str]) -> MCPServer:
     )
 
 
-def check_variables(texts: Iterable[str], *, is_program_text: bool = False) -> str:
-    """Return what is wrong with the variables in texts, such as ``${env:NAME}``; empty if nothing is.
+def check_variables(texts: Iterable[str]) -> str:
+    """Return what is wrong with the variables in texts, such as ``${x y}``; empty if nothing is."""
+    return "${...} in it is not the name of a variable" if any(_NO_VARIABLE.search(text) for text in texts) else ""
 
-    ``is_program_text``: they are arguments, which may have a meaning of their own for ``${...}``, as in a shell.
-    """
-    wrong = _OF_OTHER_PROGRAMS if is_program_text else _NO_VARIABLE
-    return "${...} in it is not the name of a variable" if any(wrong.search(text) for text in texts) else ""
+
+def values(server: MCPServer) -> dict[str, str]:
+    """Return the values of the variables in its settings, of those that are set and files that can be read."""
+    names = variables(server)
+    files = {name: text_of(Path(name.removeprefix(FILE))) for name in names if name.startswith(FILE)}
+    return values_of(names) | {name: text.strip() for name, text in files.items() if text is not None}
+
+
+def text_of(path: Path) -> str | None:
+    """Return the text of a small file; None if there is none."""
+    try:
+        is_read = path.is_file() and path.stat().st_size <= MAX_FILE
+        return path.read_text("utf-8") if is_read else None
+    except (OSError, ValueError):
+        return None
 
 
 def variables(server: MCPServer) -> list[str]:
-    """Return the names of the environment variables that its settings read, each once."""
-    address = (server.command_or_url,) if server.is_remote else ()
-    texts = (*address, *server.args, *server.env.values(), *server.headers.values())
-    return list(dict.fromkeys(name for text in texts for name in VARIABLE.findall(text)))
+    """Return the names of the variables that its settings read, each once."""
+    texts = (server.command_or_url, *server.args, *server.env.values(), *server.headers.values(), str(server.cwd or ""))
+    return list(dict.fromkeys(name for text in texts for name in _names(text)))
+
+
+def _names(text: str) -> Iterator[str]:
+    """Yield the names of the variables in a text, and in what stands for them."""
+    for name, default in VARIABLE.findall(text):
+        yield name
+        yield from _names(default)
 
 
 def secrets(server: MCPServer) -> list[str]:
-    """Return the secrets in the settings of a server: values of env and headers that are not plain words.
+    """Return the secrets in the settings of a server: values of env and headers, and those for variables that are not set.
 
     ``warning`` or ``Europe/Paris`` would be masked wherever they occur, and are no secrets; ``${NAME}`` is none yet.
     """
-    values = [value for value in (*server.env.values(), *server.headers.values()) if not VARIABLE.search(value)]
-    parts = [part for value in values for part in {value, value.rpartition(" ")[2]}]
+    values = (*server.env.values(), *server.headers.values())
+    defaults = [text for value in (*values, *server.args, server.command_or_url) for text in _defaults(value)]
+    own = [value for value in values if not VARIABLE.search(value)]
+    parts = [part for value in (*own, *defaults) for part in {value, value.rpartition(" ")[2]}]
     return [part for part in parts if not _PLAIN.fullmatch(part)]
+
+
+def _defaults(text: str) -> Iterator[str]:
+    """Yield what stands in a text for variables that are not set."""
+    for _, default in VARIABLE.findall(text):
+        yield from _defaults(default) if VARIABLE.search(default) else [default]
 
 
 _PLAIN = re.compile(r"[A-Za-z/_.:, -]{0,40}")

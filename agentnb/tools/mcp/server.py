@@ -21,9 +21,13 @@ DEFAULT_TIMEOUT = 60.0
 """Seconds that a call may take without progress."""
 DEFAULT_MAX_SECONDS = 600.0
 """Seconds that a call with progress may take."""
+MAX_NAME = 64
 NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}")
 MAX_SHOWN = 40
 """Characters of a name that an error repeats."""
+VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*|file:[^}:]+)(?::-((?:\$\{[^{}]*\}|[^}])*))?\}")
+"""A variable of the environment or ``file:`` with the path of one, and what stands for it where it is not set."""
+FILE = "file:"
 _SCHEMES = ("http", "https")
 
 
@@ -44,8 +48,9 @@ class MCPServer:
     ``headers``: HTTP headers of each request. ``cwd``: the folder it starts in, by default that of the first run.
     ``roots``: the folders that it is told to work in; without any it is told of none.
     ``timeout``: seconds that a call may take, None for no limit; each progress that the server reports begins them anew, up to
-    ``max_seconds`` in all. ``${NAME}`` in args, env, headers and the address stands for
-    an environment variable. Values of env and headers never enter a log. Raises `SettingsError` for what cannot be a server.
+    ``max_seconds`` in all. In all these texts ``${NAME}`` stands for an environment variable, ``${NAME:-DEFAULT}`` for one that
+    may not be set, ``${file:PATH}`` for the text of a file. ``transport``: ``"stdio"`` or ``"http"``, needed for a command that
+    begins with a variable. Values of env and headers never enter a log. Raises `SettingsError` for what cannot be a server.
     """
 
     name: str
@@ -57,6 +62,7 @@ class MCPServer:
     timeout: float | None = DEFAULT_TIMEOUT
     roots: Iterable[str | Path] = ()
     max_seconds: float = DEFAULT_MAX_SECONDS
+    transport: str = ""
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -75,6 +81,8 @@ class MCPServer:
                 raise self._wrong("not an object with a text for each name", setting)
             self._check_texts(setting, given.items())
             object.__setattr__(self, setting, dict(given))
+        if self.transport not in ("", "stdio", "http"):
+            raise self._wrong("neither stdio nor http", "transport")
         for setting, seconds in (("timeout", self.timeout), ("max_seconds", self.max_seconds)):
             is_time = not isinstance(seconds, bool) and isinstance(seconds, int | float) and 0 < seconds < inf
             if not is_time and (setting, seconds) != ("timeout", None):
@@ -100,10 +108,13 @@ class MCPServer:
         what = f"{at[0]} of {setting}" if at else setting
         return WrongSetting(f"{what} of the MCP server {self.name} is {problem}", _EXAMPLE, path)
 
+    def __repr__(self) -> str:
+        return f"MCPServer({self.name!r}, {self.target!r})"
+
     @property
     def is_remote(self) -> bool:
         """Whether it is reached at an address, and not started as a program."""
-        return is_address_or_variable(self.command_or_url)
+        return self.transport == "http" if self.transport else is_address_or_variable(self.command_or_url)
 
     @property
     def target(self) -> str:
@@ -113,14 +124,17 @@ class MCPServer:
     @cached_property
     def identity(self) -> str:
         """The digest of command, arguments, folders and address as configured, to which permissions belong."""
-        folders = [*([] if self.cwd is None else [{"cwd": str(self.cwd)}]), *([{"roots": self.roots}] if self.roots else [])]
-        return digest([self.command_or_url, *self.args, *folders])
+        more = {"cwd": None if self.cwd is None else str(self.cwd), "roots": self.roots, "transport": self.transport}
+        return digest([self.command_or_url, *self.args, *({key: value} for key, value in more.items() if value)])
 
     @property
     def as_logged(self) -> dict[str, Any]:
         """Command and arguments, or the address, and the roots, for the settings of a log."""
-        lists = {"args": list(self.args), "roots": list(self.roots)}
-        return {"command_or_url": self.command_or_url, **{key: texts for key, texts in lists.items() if texts}}
+        lists = {"args": [*map(without_defaults, self.args)], "roots": list(self.roots)}
+        return {
+            "command_or_url": without_defaults(self.command_or_url, is_target=True),
+            **{key: texts for key, texts in lists.items() if texts},
+        }
 
 
 @dataclass(frozen=True)
@@ -182,7 +196,17 @@ def with_given(items: Iterable[ServerTools]) -> tuple[ServerTools, ...]:
 def target_text(command_or_url: str, args: Iterable[str], roots: Iterable[str | Path]) -> str:
     """Return command, arguments and roots of a server, or its address and roots, as a text for the person."""
     shown = ", ".join(map(str, roots))
-    return " ".join((command_or_url, *args, *([f"(roots: {shown})"] if shown else [])))
+    words = (without_defaults(command_or_url, is_target=True), *map(without_defaults, args))
+    return " ".join((*words, *([f"(roots: {shown})"] if shown else [])))
+
+
+def without_defaults(text: str, *, is_target: bool = False) -> str:
+    """Return a text without what stands for variables that are not set: a value of the person's.
+
+    ``is_target``: it is a command or address, of which only the query of an address can hold one.
+    """
+    kept, query, hidden = text.partition("?") if is_target else ("", "", text)
+    return kept + query + VARIABLE.sub(lambda match: f"${{{match[1]}{'' if match[2] is None else ':-...'}}}", hidden)
 
 
 def home_expanded(path: str | Path) -> Path:

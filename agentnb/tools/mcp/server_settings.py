@@ -1,137 +1,52 @@
-"""Settings of MCP servers as people write them: ``mcpServers`` objects, the list and the short form of ``MCP_SERVERS``."""
+"""Settings of MCP servers as people and programs write them: files of other programs, and ``MCP_SERVERS``."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, TypeAlias
+from typing import Any, NamedTuple
 
 from agentnb.advice import Advised
 from agentnb.errors import SettingsError, nearest
-from agentnb.tools.mcp.expansion import check_variables
-from agentnb.tools.mcp.server import DEFAULT_TIMEOUT, MAX_SHOWN, MCPServer, WrongSetting, check_name
-
-JsonPath: TypeAlias = tuple[str | int, ...]
-"""The keys and indexes that lead to a value."""
-MAX_KEY = 40
-"""Characters of a key that an error repeats."""
-MAX_DIGITS = 4_000
-"""Characters of a number that Python reads."""
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
-
-
-@dataclass(frozen=True)
-class LocatedJson:
-    """A document: its value, and where each value begins."""
-
-    source: str
-    """The file or variable, for errors."""
-    text: str
-    value: Any
-    offsets: dict[JsonPath, int]
-
-    def error(self, path: JsonPath, what: str, advice: Advised = "") -> SettingsError:
-        """Return the error about the value at this path."""
-        return SettingsError(f"{place(self.source, self.text, self.offsets.get(path, 0))}: {what}", advice)
-
-
-def place(source: str, text: str, offset: int) -> str:
-    """Return source, line and column of an offset in a text."""
-    column = offset - text.rfind("\n", 0, offset)
-    return f"{source}, line {text.count(chr(10), 0, offset) + 1}, column {column}"
-
-
-def read_json(text: str, source: str) -> LocatedJson:
-    """Read a document. Raises `SettingsError` with the place of what is no JSON, and of a key that is there twice."""
-    text = text.removeprefix("\ufeff")
-    try:
-        value = json.loads(text, parse_constant=_refuse)
-    except json.JSONDecodeError as error:
-        has_comment = text[error.pos :].startswith(("//", "/*"))
-        advice = "JSON has no comments: delete it" if has_comment else ""
-        raise SettingsError(f"{place(source, text, error.pos)}: not valid JSON: {error.msg}", advice) from None
-    except (ValueError, RecursionError):
-        wrong = next((token.start() for token in _TOKEN.finditer(text) if _is_no_number(token[0])), 0)
-        what = "a number that JSON does not have, or lists in too many lists"
-        raise SettingsError(f"{place(source, text, wrong)}: {what}") from None
-    half = next((token.start() for token in _TOKEN.finditer(text) if "\\" in token[0] and _has_half_character(token[0])), None)
-    if half is not None:
-        raise SettingsError(f"{place(source, text, half)}: a text has half of a character", "Write the whole character")
-    document = LocatedJson(source, text, value, {})
-    _locate(document)
-    return document
-
-
-def _is_no_number(token: str) -> bool:
-    return token.lstrip("-") in ("NaN", "Infinity") or (token[:1] != '"' and len(token) > MAX_DIGITS)
-
-
-def _has_half_character(token: str) -> bool:
-    return token[:1] == '"' and any("\ud800" <= char <= "\udfff" for char in json.loads(token))
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(constant)
-
-
-def _locate(document: LocatedJson) -> None:
-    """Note where each value of a valid document begins."""
-    path: list[str | int] = []
-    keys: list[bool] = []
-    """For each open list or object, whether the next text in it is a key."""
-    for token in _TOKEN.finditer(document.text):
-        sign = token[0]
-        if sign in "]}":
-            keys.pop()
-            if len(path) > len(keys):
-                path.pop()
-        elif sign == ",":
-            last = path.pop()
-            keys[-1] = isinstance(last, str)
-            if isinstance(last, int):
-                path.append(last + 1)
-        elif sign == ":":
-            keys[-1] = False
-        elif keys and keys[-1]:
-            path.append(json.loads(sign))
-            if tuple(path) in document.offsets:
-                where = place(document.source, document.text, token.start())
-                raise SettingsError(f"{where}: {str(path[-1])[:MAX_KEY]!r} is written twice", "Keep one of them")
-        else:
-            document.offsets[tuple(path)] = token.start()
-            if sign in "[{":
-                keys.append(sign == "{")
-                if sign == "[":
-                    path.append(0)
-
-
-OBJECTS = ("mcpServers", "servers")
-"""The keys under which files have their servers by name: that of most programs, and that of VS Code."""
-KEYS = (
-    "command",
-    "args",
-    "env",
-    "url",
-    "headers",
-    "cwd",
-    "workDir",
-    "roots",
-    "type",
-    "transport",
-    "timeout",
-    "disabled",
-    "name",
+from agentnb.tools.mcp.documents import Document, Keys, place, read_document
+from agentnb.tools.mcp.expansion import check_variables, text_of, translated
+from agentnb.tools.mcp.products import (
+    BARE,
+    BUILT_IN,
+    GROUPS,
+    LONGEST_SECONDS,
+    MILLISECONDS,
+    NO_EFFECT,
+    PLACES,
+    PROGRAM,
+    REMOTE,
+    SECONDS,
+    SETTINGS,
+    UNUSED,
+    Product,
 )
-PERMITTING = ("alwaysAllow", "autoApprove", "autoAllow", "trust", "allowedTools")
-"""Keys with which other programs allow calls: a file permits nothing here."""
-UNUSED = ("description", "id", "icon", "gallery", "version", "dev")
-"""Keys of other programs that change nothing here."""
-PROGRAM, REMOTE = ("stdio",), ("http", "streamable-http", "streamableHttp", "streamable_http")
-"""The words of ``type`` for servers that are started, and for those at an address."""
+from agentnb.tools.mcp.server import MAX_NAME, MAX_SHOWN, MCPServer, WrongSetting, home_expanded
+
 _FORM = '{"mcpServers": {"clock": {"command": "mcp-server-time"}}}'
+_SETTINGS = {name: setting for setting, (_, names) in SETTINGS.items() for name in names}
+_SPLIT: dict[str, dict[str, str]] = {
+    "command": {"path": "command"},
+    "timeout": {"request": "timeout", "startup": "startup_timeout_ms"},
+}
+"""Settings that are objects in some programs, and the names of what is in them."""
+_TARGETS = {"command", "url"}
+_KINDS = {
+    str: "a text",
+    list: "a list of texts",
+    dict: "an object with a text for each name",
+    float: "a number above 0",
+    bool: "true or false",
+}
+_BARE = re.compile(r"(Bearer )?\$[A-Z_][A-Z0-9_]*")
+"""A text that is a variable as Gemini CLI writes them."""
+_ASSIGNMENT = re.compile(r"""\s*(?:export\s+)?([\w.-]+)\s*=\s*(["']?)(.*?)\2\s*""")
 
 
 class ServerList(NamedTuple):
@@ -139,7 +54,9 @@ class ServerList(NamedTuple):
 
     servers: tuple[MCPServer, ...] = ()
     notes: tuple[str, ...] = ()
-    """What was left out, as sentences for the person."""
+    """What was left out or changed, as sentences for the person."""
+    product: str = ""
+    """The program whose file it is; empty if that is not known."""
 
     def named(self, name: str) -> MCPServer | None:
         """Return the server of this name."""
@@ -147,28 +64,25 @@ class ServerList(NamedTuple):
 
 
 def read_servers(text: str, source: str, folder: Path | None = None) -> ServerList:
-    """Return the servers of a JSON text: an ``mcpServers`` object, or a list whose items have a ``name``.
+    """Return the servers of a document: by name, as one of the products has them, or a list whose items have a ``name``.
 
-    ``source``: the file or variable, for errors; ``folder``: where a relative ``cwd`` begins. Raises `SettingsError` with the
+    ``source``: the file or variable, for errors; ``folder``: where relative paths begin. Raises `SettingsError` with the
     place of what is wrong.
     """
-    document = read_json(text, source)
-    seen: set[str] = set()
-    servers: list[MCPServer] = []
+    document = read_document(text, source)
+    servers: dict[str, MCPServer | None] = {}
     notes: list[str] = []
-    for name, path, fields in _entries(document):
-        if name in seen:
+    entries = [*_entries(document, str(Path(folder or "", source)))]
+    for product, given, path, fields in entries:
+        name = re.sub(r"[^a-zA-Z0-9_.-]+", "-", given).strip("-._")[:MAX_NAME] or f"server-{len(servers) + 1}"
+        if name != given:
+            notes.append(f"{given[:MAX_SHOWN]!r} is called {name} here")
+        if name in servers:
             raise document.error(path, f"there are two servers {name}", "Rename one of them")
-        seen.add(name)
-        try:
-            check_name(name)
-        except SettingsError as error:
-            raise document.error(path, error.what, error.advice) from None
-        entry = _Entry(document, path, fields, name, folder)
-        notes += entry.notes()
-        if fields.get("disabled") is not True:
-            servers.append(entry.server())
-    return ServerList(tuple(servers), tuple(notes))
+        entry = _Entry(document, product, path, name, folder, fields)
+        servers[name] = entry.server()
+        notes += entry.notes
+    return ServerList(tuple(filter(None, servers.values())), tuple(notes), entries[0][0].name if entries else "")
 
 
 def read_variable(text: str, source: str) -> ServerList:
@@ -194,113 +108,238 @@ def read_variable(text: str, source: str) -> ServerList:
     return ServerList(tuple(servers))
 
 
-def _entries(document: LocatedJson) -> Iterator[tuple[str, JsonPath, dict[str, Any]]]:
-    """Yield name, path and settings of each server."""
-    value = document.value
+def _entries(document: Document, file: str) -> Iterator[tuple[Product, str, Keys, dict[str, Any]]]:
+    """Yield product, name, place and settings of each server."""
+    is_found = False
+    for keys, sharing in PLACES.items():
+        value = document.value
+        for key in keys:
+            value = value.get(key) if isinstance(value, dict) else None
+        if value is None or (not keys and is_found):
+            continue
+        items = [*_items(document, keys, value, is_guess=sharing[-1].is_guess)]
+        product = next((one for one in sharing if _is_of(one, file, [fields for _, _, fields in items])), sharing[-1])
+        is_found = is_found or bool(items) or not product.is_guess or value in ([], {})
+        yield from ((product, *item) for item in items)
+    if not is_found:
+        raise document.error((), "there is no mcpServers", f"Write {_FORM}")
+
+
+def _items(document: Document, keys: Keys, value: Any, *, is_guess: bool) -> Iterator[tuple[str, Keys, dict[str, Any]]]:
+    """Yield name, place and settings of each server in an object or list."""
     if isinstance(value, list):
         for index, fields in enumerate(value):
-            name = fields.get("name") if isinstance(fields, dict) else None
+            name = fields.get("name", fields.get("uses", "" if keys else None)) if isinstance(fields, dict) else None
             if not isinstance(name, str):
+                if is_guess and keys:
+                    continue
                 advice = 'Write [{"name": "clock", "command": "mcp-server-time"}]'
-                raise document.error((index,), "a server in a list is an object with a name", advice)
-            yield name, (index,), fields
-        return
-    key, *other = [key for key in OBJECTS if isinstance(value, dict) and key in value] or [""]
-    if not key:
-        raise document.error((), "there is no mcpServers", f"Write {_FORM}")
-    if other:
-        raise document.error((other[0],), f"the file has {key} and {other[0]}", "Keep one of them")
-    if not isinstance(value[key], dict):
-        raise document.error((key,), f"{key} is an object that has the servers by name", f"Write {_FORM}")
-    for name, fields in value[key].items():
-        if not isinstance(fields, dict):
-            raise document.error((key, name), "the settings of a server are an object", f"Write {_FORM}")
-        yield name, (key, name), fields
+                raise document.error((*keys, index), "a server in a list is an object with a name", advice)
+            yield name, (*keys, index), fields
+    elif isinstance(value, dict):
+        for name, fields in value.items():
+            if isinstance(fields, dict) and not (is_guess and _TARGETS.isdisjoint(_flat(fields)) and not _is_built_in(fields)):
+                yield name, (*keys, name), fields
+            elif not is_guess:
+                raise document.error((*keys, name), "the settings of a server are an object", f"Write {_FORM}")
+    elif not is_guess:
+        raise document.error(keys, f"{keys[-1]} is an object that has the servers by name", f"Write {_FORM}")
+
+
+def _is_of(product: Product, file: str, servers: list[dict[str, Any]]) -> bool:
+    """Return whether a file is one of a product, by its path, or by settings or variables of its servers."""
+    if file.endswith(product.files):
+        return True
+    found: set[str] = set()
+    for fields in servers:
+        found |= {*fields, f"type {fields.get('type')}"}
+        values = [text for key in ("env", "headers") if isinstance(texts := fields.get(key), dict) for text in texts.values()]
+        found |= {BARE for text in values if isinstance(text, str) and _BARE.fullmatch(text)}
+    return not found.isdisjoint(product.marks)
+
+
+def _flat(fields: dict[str, Any], path: Keys = ()) -> dict[str, list[tuple[Keys, Any]]]:
+    """Return the settings of a server by the names they have here, each with its place; those without one by their own."""
+    found: dict[str, list[tuple[Keys, Any]]] = {}
+    for key, value in fields.items():
+        inner = {_SETTINGS.get(key, key): [((*path, key), value)]}
+        if isinstance(value, dict) and key in GROUPS:
+            inner = _flat(value, (*path, key))
+        elif isinstance(value, dict) and key in _SPLIT:
+            inner = _flat({_SPLIT[key].get(str(name), str(name)): item for name, item in value.items()}, (*path, key))
+        for name, values in inner.items():
+            found.setdefault(name, []).extend(one for one in values if one[1] is not None or name == "timeout")
+    return found
 
 
 class _Entry:
     """The settings of one server."""
 
-    def __init__(self, document: LocatedJson, path: JsonPath, fields: dict[str, Any], name: str, folder: Path | None) -> None:
+    def __init__(
+        self, document: Document, product: Product, path: Keys, name: str, folder: Path | None, fields: dict[str, Any]
+    ) -> None:
         self._document = document
+        self._product = product
         self._path = path
-        self._fields = fields
         self._name = name
-        self._folder = folder
+        self._folder = folder.parent if folder and product.name and folder.name.startswith(".") else folder
+        """That of the work: editors have their files in a folder in it."""
+        self._fields: dict[str, tuple[Keys, Any]] = {}
+        self.notes: list[str] = []
+        """What has no effect or is read otherwise than it looks, as sentences."""
+        for setting, (first, *others) in ((key, values) for key, values in _flat(fields, path).items() if values):
+            self._fields[setting] = first
+            if other := next((place for place, value in others if value != first[1]), None):
+                raise self._error(other, f"{first[0][-1]} and {other[-1]} are different", "Keep one of them")
 
-    def error(self, key: str, what: str, advice: Advised = "") -> SettingsError:
-        """Return the error about a setting."""
-        path = (*self._path, key) if key in self._fields else self._path
-        return self._document.error(path, f"{self._name}: {what}", advice)
+    def _error(self, at: str | Keys, what: str, advice: Advised = "") -> SettingsError:
+        """Return the error about a setting, or the value at a path."""
+        return self._document.error(self._place(at) if isinstance(at, str) else at, f"{self._name}: {what}", advice)
 
-    def notes(self) -> Iterator[str]:
-        """Yield what is left out of the settings. Raises `SettingsError` for a key that may be meant for another."""
-        for key in self._fields:
-            if key in PERMITTING:
-                yield f"{self._name}: {key} does not count: a file permits no calls"
-            elif key not in (*KEYS, *UNUSED):
-                if advice := nearest(key, KEYS, 1):
-                    raise self.error(key, f"there is no setting {key[:MAX_SHOWN]!r}", advice)
-                yield f"{self._name}: {key[:MAX_SHOWN]!r} is not used"
-        disabled = self._fields.get("disabled", False)
-        if not isinstance(disabled, bool):
-            raise self.error("disabled", "disabled is true or false")
-        if disabled:
-            yield f"{self._name} is disabled, and left out"
+    def _place(self, key: str) -> Keys:
+        return self._fields[key][0] if key in self._fields else self._path
 
-    def server(self) -> MCPServer:
-        """Return the server."""
-        command, url = self._text("command"), self._text("url")
+    def _note(self, text: str) -> None:
+        self.notes.append(f"{self._name}: {text}")
+
+    def _get(self, key: str) -> Any:
+        """Return a setting, with the variables in it as they are written here; without one an empty one of its kind."""
+        path, value = self._fields.get(key, (self._path, None))
+        kind = SETTINGS[key][0]
+        if value is None:
+            return kind()
+        if not isinstance(value, int | float if kind is float else kind) or (isinstance(value, bool) and kind is not bool):
+            raise self._error(path, f"{path[-1]} is {_KINDS[kind]}")
+        return self._plain(value, path)
+
+    def _plain(self, value: Any, path: Keys, *, is_item: bool = False) -> Any:
+        """Return a value with the variables in its texts as they are written here; numbers that are items become texts."""
+        if isinstance(value, list):
+            return [self._plain(item, (*path, index), is_item=True) for index, item in enumerate(value)]
+        if isinstance(value, dict):
+            return {key: self._plain(item, (*path, key), is_item=True) for key, item in value.items() if item is not None}
+        if isinstance(value, str):
+            try:
+                return translated(value, path[-1], self._folder, has_bare_variables=BARE in self._product.marks)
+            except SettingsError as error:
+                raise self._error(path, error.what, error.advice) from None
+        return json.dumps(value) if is_item and isinstance(value, bool | int | float) else value
+
+    def server(self) -> MCPServer | None:
+        """Return the server, None if it is left out."""
+        is_off = self._get("disabled") or ("enabled" in self._fields and not self._get("enabled"))
+        if is_off or _is_built_in({key: value for key, (_, value) in self._fields.items()}):
+            reason = "disabled" if is_off else f"a part of {self._product.name or 'its program'}"
+            self.notes.append(f"{self._name} is {reason}, and left out")
+            return None
+        self._check_keys()
+        url, (command, *args) = self._get("url"), self._command()
         if bool(command) == bool(url):
             what = "it has both a command and a url" if command else "it has neither a command nor a url"
-            raise self.error("url" if url else "", what, f"Write {_FORM}")
+            raise self._error("url" if url else "", what, f"Write {_FORM}")
         self._check_type(is_remote=bool(url))
-        given = {key: self._fields[key] for key in ("args", "env", "headers", "roots") if self._fields.get(key) is not None}
-        if isinstance(roots := given.get("roots"), list):
-            given["roots"] = [self._place(root) if isinstance(root, str) else root for root in roots]
-        cwd, timeout = self._cwd(), self._fields.get("timeout", DEFAULT_TIMEOUT)
+        for key in ("args", "env") if url else ("headers",):
+            if self._get(key):
+                self._note(f"{self._place(key)[-1]} has no effect: {'an address' if url else 'a command'} takes none")
+        given: dict[str, Any] = {**self._times(), "roots": [*map(self._in_folder, self._get("roots"))]}
+        if url:
+            given["headers"] = self._headers()
+        else:
+            given |= {"args": [*args, *self._get("args")], "env": self._env(), "cwd": self._in_folder(self._get("cwd")) or None}
+            given |= {"transport": "stdio"} if command.startswith("${") else {}
         try:
-            server = MCPServer(self._name, command or url, cwd=cwd, timeout=timeout, **given)
+            server = MCPServer(self._name, command or url, **given)
         except WrongSetting as error:  # its advice is for Python
-            advice = "Put it in quotation marks" if error.path[1:] else ""
-            raise self._document.error((*self._path, *error.path), error.what, advice) from None
+            setting, *rest = error.path
+            advice = "Put it in quotation marks" if rest else ""
+            raise self._document.error((*self._place(str(setting)), *rest), error.what, advice) from None
         except SettingsError as error:
-            raise self.error("", error.what) from None
+            raise self._error("", error.what) from None
         if server.is_remote != bool(url):
             what = "the address begins with http:// or https://" if url else "an address is written as url"
-            raise self.error("url" if url else "command", what)
-        for key, values in {"url": [url], "args": server.args, "env": server.env, "headers": server.headers}.items():
-            texts = values.values() if isinstance(values, dict) else values
-            if problem := check_variables(texts, is_program_text=key == "args"):
-                raise self.error(key, problem, "Write ${NAME} for a variable of the environment")
+            raise self._error("url" if url else "command", what)
+        for key, texts in {"url": [url], "env": server.env.values(), "headers": server.headers.values()}.items():
+            if problem := check_variables(texts):
+                raise self._error(key, problem, "Write ${NAME} for a variable of the environment")
         return server
 
+    def _check_keys(self) -> None:
+        """Note the settings without effect. Raises `SettingsError` for a key that may be meant for another."""
+        for key in self._fields:
+            if key in SETTINGS or key in UNUSED:
+                continue
+            meant = [name for name, setting in _SETTINGS.items() if setting not in self._fields]
+            if key not in NO_EFFECT and (advice := nearest(key, meant, 1)):
+                raise self._error(key, f"there is no setting {key[:MAX_SHOWN]!r}", advice)
+            self._note(f"{key[:MAX_SHOWN]!r} has no effect{NO_EFFECT.get(key, '')}")
+
     def _check_type(self, *, is_remote: bool) -> None:
-        key = "type" if "type" in self._fields else "transport"
-        word = self._text(key)
-        if not word:
-            return
-        if word == "sse":
-            advice = "Use the address of its streamable HTTP, often /mcp instead of /sse"
-            raise self.error(key, "sse is the older way to reach servers, which agentnb does not speak", advice)
-        if word not in (*PROGRAM, *REMOTE):
-            raise self.error(key, f"{key} is stdio or http")
-        if (word in REMOTE) != is_remote:
-            raise self.error(key, f"{key} {word} goes with a {'command' if word in PROGRAM else 'url'}")
+        word, key = _word(self._get("type")), self._place("type")[-1]
+        if word and word not in (*PROGRAM, *REMOTE):
+            raise self._error("type", f"{key} is stdio or http")
+        if word and (word in REMOTE) != is_remote:
+            raise self._error("type", f"{key} {word} goes with a {'command' if word in PROGRAM else 'url'}")
 
-    def _text(self, key: str) -> str:
-        value = self._fields.get(key)
-        if value is not None and not (isinstance(value, str) and value.strip()):
-            raise self.error(key, f"{key} is a text")
-        return value or ""
+    def _command(self) -> list[Any]:
+        """Return the command, with those of its arguments that stand in the same list."""
+        path, value = self._fields.get("command", ((), None))
+        if not isinstance(value, list):
+            return [self._get("command")]
+        if not all(isinstance(item, str) for item in value):
+            raise self._error("command", f"{path[-1]} is a list of texts")
+        return self._plain(value, path) or [""]
 
-    def _cwd(self) -> str | None:
-        both = [self._text("cwd"), self._text("workDir")]
-        if all(both) and both[0] != both[1]:
-            raise self.error("workDir", "cwd and workDir name different folders", "Keep one of them")
-        cwd = both[0] or both[1]
-        return self._place(cwd) if cwd else None
+    def _env(self) -> dict[str, Any]:
+        names = [item.get("name") if isinstance(item, dict) else item for item in self._get("env_names")]
+        return {**self._of_file(), **{str(name): f"${{{name}}}" for name in names}, **self._get("env")}
 
-    def _place(self, path: str) -> str:
+    def _of_file(self) -> dict[str, str]:
+        """Return the variables of ``envFile``."""
+        name = self._get("env_file")
+        if not name:
+            return {}
+        text = text_of(home_expanded(self._in_folder(name)))
+        found = [match for line in (text or "").splitlines() if (match := _ASSIGNMENT.fullmatch(line))]
+        names = ", ".join(match[1] for match in found)
+        self._note(f"env has {names or 'nothing'} from {name}{', which cannot be read' if text is None else ''}")
+        return {match[1]: match[3] for match in found}
+
+    def _headers(self) -> dict[str, Any]:
+        found = {header: f"${{{variable}}}" for header, variable in self._get("header_names").items()}
+        if token := f"${{{name}}}" if (name := self._get("token_name")) else self._get("token"):
+            form = self._get("token_format") or "Bearer {token}"
+            found[self._get("token_header") or "Authorization"] = form.replace("{token}", token)
+        return {**found, **self._get("headers")}
+
+    def _times(self) -> dict[str, float | None]:
+        """Return the time limits, in seconds."""
+        names = {"timeout_seconds": "timeout", "max_seconds": "max_seconds"}
+        found: dict[str, float | None] = {name: self._get(key) for key, name in names.items() if key in self._fields}
+        if "timeout" in self._fields:
+            number, product = self._get("timeout"), self._product
+            unit = product.unit or (SECONDS if number <= LONGEST_SECONDS else MILLISECONDS)
+            if self._fields["timeout"][1] is None:
+                found["timeout"] = None
+            elif number < product.least:
+                self._note(f"timeout {number:g} has no effect: {product.name} ignores less than {product.least:g}")
+            else:
+                found["timeout"] = number * unit
+                if unit != SECONDS:
+                    self._note(f"timeout {number:g} is {number * unit:g} seconds: it counts milliseconds")
+        return found
+
+    def _in_folder(self, path: Any) -> Any:
         """Return a path that begins at the folder of the file."""
-        return path if self._folder is None or path.startswith("~") else str(self._folder / path)
+        if self._folder is None or not isinstance(path, str) or not path or path.startswith(("~", "${")):
+            return path
+        return str(self._folder / path)
+
+
+def _is_built_in(fields: Mapping[str, Any]) -> bool:
+    """Return whether settings name something that only its program can start."""
+    return "uses" in fields or any(_word(fields.get(key)) in BUILT_IN for key in ("type", "source"))
+
+
+def _word(value: Any) -> str:
+    """Return a word of ``type`` in small letters, without signs."""
+    return re.sub(r"[^a-z]", "", value.lower()) if isinstance(value, str) else ""

@@ -53,7 +53,9 @@ def test_added_servers_are_as_typed(subtests: pytest.Subtests) -> None:
         "-- clock mcp-server-time": MCPServer("clock", "mcp-server-time"),
         "clock npx -y -- 'a b'": MCPServer("clock", "npx", ["-y", "--", "a b"]),
         "--env A=b=c --env TOKEN clock x": MCPServer("clock", "x", env={"A": "b=c", "TOKEN": "${TOKEN}"}),
-        "clock --env=A=${B} --cwd /srv --timeout 5 x": MCPServer("clock", "x", env={"A": "${B}"}, cwd="/srv", timeout=5),
+        "clock --env=A=${B} --cwd /srv --timeout 5 --max-seconds 9 x": MCPServer(
+            "clock", "x", env={"A": "${B}"}, cwd="/srv", timeout=5, max_seconds=9
+        ),
         "--roots /srv --roots=data clock x": MCPServer("clock", "x", roots=["/srv", Path.cwd() / "data"]),
         "clock x $HOME {a} ${HOME}": MCPServer("clock", "x", ["$HOME", "{a}", "${HOME}"]),
         "harbour http://localhost:8900/mcp": MCPServer("harbour", "http://localhost:8900/mcp"),
@@ -78,7 +80,7 @@ def test_words_are_offered_behind_the_command(monkeypatch: pytest.MonkeyPatch) -
     session = session_of("add clock x")
     assert {"add", "load", "remove", "clock"} <= {*mcp_words([], session)}
     assert mcp_words(["remove"], session) == ["clock"]
-    assert mcp_words(["add"], session) == ["--env", "--header", "--cwd", "--timeout", "--roots"]
+    assert mcp_words(["add"], session) == ["--env", "--header", "--cwd", "--timeout", "--max-seconds", "--roots"]
     monkeypatch.setenv("MCP_SERVERS", "[")
     assert "clock" in mcp_words([], session), "completion survives a variable that cannot be read"
 

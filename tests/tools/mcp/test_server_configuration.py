@@ -80,17 +80,18 @@ def test_unknown_names_say_what_to_do(monkeypatch: pytest.MonkeyPatch, snapshot:
             assert str(raised.value) == snapshot(name)
 
 
-def test_variables_are_replaced_in_args_env_headers_and_address_only(tmp_path: Path) -> None:
+def test_variables_are_replaced_by_their_values_or_defaults(tmp_path: Path) -> None:
     environment = {"TOKEN": SECRET, "PORT": "8900", "ZONE": "Europe/Paris", "ADDRESS": "http://localhost:8900/mcp"}
-    program = MCPServer("a", "run-${PORT}", ["--zone", "${ZONE}", "$ZONE", "${x:-y}"], env={"T": "${TOKEN}"}, cwd=tmp_path)
-    assert expanded(program, environment) == MCPServer(
-        "a", "run-${PORT}", ["--zone", "Europe/Paris", "$ZONE", "${x:-y}"], env={"T": SECRET}, cwd=tmp_path
-    )
+    args = ["--zone", "${ZONE}", "$ZONE", "${NONE:-y}", "${NONE:-}", "${ZONE:-z}", "${NONE:-a${PORT}b}", "${NONE:-${X:-d}}"]
+    program = MCPServer("a", "${HOME}/run", args, env={"T": "${TOKEN}"}, cwd=tmp_path, transport="stdio")
+    filled = ["--zone", "Europe/Paris", "$ZONE", "y", "", "Europe/Paris", "a8900b", "d"]
+    expected = MCPServer("a", "/h/run", filled, env={"T": SECRET}, cwd=tmp_path, transport="stdio")
+    assert expanded(program, {**environment, "HOME": "/h"}) == expected
     remote = MCPServer("b", "http://localhost:${PORT}/mcp", headers={"Authorization": "Bearer ${TOKEN}"})
     filled = MCPServer("b", "http://localhost:8900/mcp", headers={"Authorization": f"Bearer {SECRET}"})
     assert expanded(remote, environment) == filled
     assert expanded(MCPServer("c", "${ADDRESS}"), environment) == MCPServer("c", "http://localhost:8900/mcp")
-    assert variables(program) == ["ZONE", "TOKEN"] and variables(remote) == ["PORT", "TOKEN"]
+    assert variables(program) == ["HOME", "ZONE", "NONE", "PORT", "X", "TOKEN"] and variables(remote) == ["PORT", "TOKEN"]
     assert secrets(remote) == []
     assert SECRET in secrets(filled)
 

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from agentnb.display.texts.labels import cut
 from agentnb.display.texts.visible_text import visible
-from agentnb.tools.mcp.expansion import VARIABLE, variables
-from agentnb.tools.mcp.server import DEFAULT_TIMEOUT, MCPServer
+from agentnb.tools.mcp.server import VARIABLE, MCPServer, without_defaults
+from agentnb.tools.mcp.server_settings import ServerList
 
 MAX_SHOWN = 2_000
 """Characters of each line; the number of further ones is shown."""
 CONFIRM = "Configure these servers, from now on until the file changes? [y/N] "
 
 
-def describe_servers(file: str, servers: Iterable[MCPServer]) -> str:
+def describe_servers(file: str, found: ServerList) -> str:
     """Return what each server of a file would do, as lines for a person. Values of variables, env and headers are not shown."""
-    lines = [f"{visible(file)} names MCP servers that you have not confirmed:"]
-    for server in servers:
+    product = f", as {found.product} has them" if found.product else ""
+    lines = [f"{visible(file)} names MCP servers that you have not confirmed{product}:"]
+    for server in found.servers:
         lines.append(f"  {server.name}")
         lines += [f"    {name:<8} {_indent(cut(visible(value), MAX_SHOWN))}" for name, value in _facts(server)]
-    return "\n".join(lines)
+    return "\n".join([*lines, *(f"  Note: {_indent(cut(visible(note), MAX_SHOWN))}" for note in found.notes)])
 
 
 def _indent(text: str) -> str:
@@ -30,26 +31,32 @@ def _indent(text: str) -> str:
 
 def _facts(server: MCPServer) -> Iterator[tuple[str, str]]:
     """Yield a name and a value for each thing that the person would accept."""
-    yield ("reaches", server.command_or_url) if server.is_remote else ("starts", _command(server))
+    yield "reaches" if server.is_remote else "starts", _command(server)
     if server.cwd is not None:
         yield "in", str(server.cwd)
     yield from (("root", str(root)) for root in server.roots)
     for kind, values in (("env", server.env), ("header", server.headers)):
-        for name, value in values.items():
-            yours = list(dict.fromkeys(VARIABLE.findall(value)))
-            yield kind, f"{name}, with your {', '.join(yours)}" if yours else f"{name}, as the file has it"
-    elsewhere = [
-        name for name in variables(server) if any(f"${{{name}}}" in text for text in (server.command_or_url, *server.args))
-    ]
-    if elsewhere:
-        yield "gets", f"your {', '.join(elsewhere)} in its {'address' if server.is_remote else 'arguments'}"
-    if server.timeout != DEFAULT_TIMEOUT:
-        yield "time-out", "none" if server.timeout is None else f"{server.timeout:,g} seconds"
+        yield from ((kind, f"{name}, {_origin(value) or 'as the file has it'}") for name, value in values.items())
+    if elsewhere := _origin(" ".join((server.command_or_url, *server.args))):
+        yield "gets", f"{elsewhere.removeprefix('with ')} in its {'address' if server.is_remote else 'command'}"
+    if server.timeout is None:
+        yield "time-out", "none"
+    else:
+        more = f", with progress {server.max_seconds:,g}" if server.max_seconds > server.timeout else ""
+        yield "time-out", f"{server.timeout:,g} seconds{more}"
+
+
+def _origin(text: str) -> str:
+    """Return the variables that a text has its value from; empty if it has none."""
+    found = dict(VARIABLE.findall(text))
+    names = [f"{name} (or the file's own value)" if f"${{{name}:-" in text else name for name in found]
+    return f"with your {', '.join(names)}" if names else ""
 
 
 def _command(server: MCPServer) -> str:
-    """Return the command line, so that an argument with blanks is seen to be one."""
-    return " ".join(word if _is_plain(word) else repr(word) for word in (server.command_or_url, *server.args))
+    """Return the address, or the command line, so that an argument with blanks is seen to be one."""
+    words = (without_defaults(server.command_or_url, is_target=True), *map(without_defaults, server.args))
+    return " ".join(word if _is_plain(word) else repr(word) for word in words)
 
 
 def _is_plain(word: str) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from dataclasses import dataclass, field
 from typing import Any
 
 from agentnb.display.texts.labels import clean
@@ -14,31 +13,26 @@ from agentnb.notebook.frontend import asker
 from agentnb.session.server_files import load_server_file
 from agentnb.session.session import Session
 from agentnb.tools.mcp.expansion import check_variables, secrets
-from agentnb.tools.mcp.server import DEFAULT_TIMEOUT, PREFIX, MCPServer, check_name, is_address_or_variable
+from agentnb.tools.mcp.server import PREFIX, MCPServer, check_name, is_address_or_variable
 
-ENV, HEADER, CWD, TIMEOUT, ROOTS = "--env", "--header", "--cwd", "--timeout", "--roots"
-ADD_OPTIONS = (ENV, HEADER, CWD, TIMEOUT, ROOTS)
+ENV, HEADER, CWD, TIMEOUT, MAX_SECONDS, ROOTS = "--env", "--header", "--cwd", "--timeout", "--max-seconds", "--roots"
+ADD_OPTIONS = {
+    ENV: "NAME=VALUE",
+    HEADER: "NAME=VALUE",
+    CWD: "FOLDER",
+    TIMEOUT: "SECONDS",
+    MAX_SECONDS: "SECONDS",
+    ROOTS: "FOLDER",
+}
+"""The options, with what follows each."""
 END = "--"
 """Ends the options: what follows belongs to the command."""
 USAGE = "Write: %agent mcp add [OPTIONS] NAME COMMAND ..., or NAME URL. Options: " + ", ".join(
-    [f"{ENV} NAME=VALUE", f"{HEADER} NAME=VALUE", f"{CWD} FOLDER", f"{TIMEOUT} SECONDS", f"{ROOTS} FOLDER"]
+    f"{option} {value}" for option, value in ADD_OPTIONS.items()
 )
 IN_THE_NOTEBOOK = "A value that is written here stays in the notebook. ${NAME} stands for an environment variable"
 _ASSIGNMENTS = {ENV: re.compile(r"([^=\s]+)=(.*)", re.DOTALL), HEADER: re.compile(r"([^=:\s]+)(?:=|:\s*)(.*)", re.DOTALL)}
 """What env and headers are written as; a header also as a request has it: ``Authorization: Bearer ...``."""
-
-
-@dataclass
-class _Typed:
-    """A server as it was typed."""
-
-    words: list[str] = field(default_factory=list)
-    """Its name, then its command with arguments, or its address."""
-    env: dict[str, str] = field(default_factory=dict)
-    headers: dict[str, str] = field(default_factory=dict)
-    cwd: str | None = None
-    timeout: float | None = DEFAULT_TIMEOUT
-    roots: list[str] = field(default_factory=list)
 
 
 def add_command(session: Session, shell: Any, rest: str) -> None:
@@ -51,7 +45,7 @@ def add_command(session: Session, shell: Any, rest: str) -> None:
 
 
 def load_command(session: Session, shell: Any, rest: str) -> None:
-    """FILE: configure the servers of an mcpServers file, after it was shown and confirmed"""
+    """FILE: configure the servers of a file, also of another program's, after it was shown and confirmed"""
     words = _words(rest)
     if len(words) != 1:
         raise SettingsError("Which file?" if not words else "One file at a time", "Write: %agent mcp load FILE")
@@ -83,42 +77,43 @@ def _words(rest: str) -> list[str]:
         raise SettingsError(f"{error} in this line", "Close it, or leave it out") from None
 
 
-def _read(words: list[str]) -> MCPServer:
+def _read(typed: list[str]) -> MCPServer:
     """Return the server that the words describe.
 
     Options come before the command, whose own words are left alone; an address has none, so options may follow it.
     """
-    typed, left = _Typed(), [*words]
+    words, settings, left = list[str](), dict[str, Any](), [*typed]
     is_ended = False
     while left:
         word = left.pop(0)
-        in_command = len(typed.words) > 1 and not is_address_or_variable(typed.words[1])
+        in_command = len(words) > 1 and not is_address_or_variable(words[1])
         if word == END and not is_ended and not in_command:
             is_ended = True
         elif is_ended or in_command or not word.startswith("-"):
             if word.partition("=")[0] in ADD_OPTIONS and not is_ended:
                 what = f"{word.partition('=')[0]} stands behind the command"
                 raise SettingsError(what, f"Write it before the name; after {END} it is an argument of the command")
-            typed.words.append(word)
+            words.append(word)
         else:
-            _take_option(typed, word, left)
-    if len(typed.words) < 2:
-        raise SettingsError(f"The MCP server has no {'command or address' if typed.words else 'name'}", USAGE)
-    name, target, *args = typed.words
+            _take_option(settings, word, left)
+    if len(words) < 2:
+        raise SettingsError(f"The MCP server has no {'command or address' if words else 'name'}", USAGE)
+    name, target, *args = words
     is_remote = is_address_or_variable(target)
     if is_remote and args:
         raise SettingsError(f"An address has no arguments, got {len(args)}", USAGE)
-    if problem := check_variables((*([target] if is_remote else []), *typed.env.values(), *typed.headers.values())):
+    texts = [text for setting in ("env", "headers") for text in settings.get(setting, {}).values()]
+    if problem := check_variables((*([target] if is_remote else []), *texts)):
         raise SettingsError(f"{name}: {problem}", "Write ${NAME} for a variable of the environment")
     check_name(name)
     try:
-        return MCPServer(name, target, args, typed.env, typed.headers, typed.cwd, typed.timeout, typed.roots)
+        return MCPServer(name, target, args, **settings)
     except SettingsError as error:  # its advice is for Python
         raise SettingsError(error.what, USAGE) from None
 
 
-def _take_option(typed: _Typed, word: str, left: list[str]) -> None:
-    """Take an option with its value, which may be the next word."""
+def _take_option(settings: dict[str, Any], word: str, left: list[str]) -> None:
+    """Take an option with its value, which may be the next word, into the settings of the server."""
     option, equals, value = word.partition("=")
     if option not in ADD_OPTIONS:
         raise SettingsError(f"%agent mcp add has no option {option}", (*near(option, ADD_OPTIONS),))
@@ -126,25 +121,23 @@ def _take_option(typed: _Typed, word: str, left: list[str]) -> None:
         if not left:
             raise SettingsError(f"{option} has no value", USAGE)
         value = left.pop(0)
-    if option == CWD:
-        typed.cwd = value
-    elif option == ROOTS:
-        typed.roots.append(value)
-    elif option == TIMEOUT:
-        typed.timeout = _seconds(value)
-    else:
+    if option == ROOTS:
+        settings.setdefault("roots", []).append(value)
+    elif option in _ASSIGNMENTS:
         found = _ASSIGNMENTS[option].fullmatch(value)
         if found is None and (option == HEADER or not value.isidentifier()):
             raise SettingsError(f"{option} has a value that is not NAME=VALUE", USAGE)
         name, text = found.groups() if found is not None else (value, f"${{{value}}}")
-        (typed.env if option == ENV else typed.headers)[name] = text
+        settings.setdefault("env" if option == ENV else "headers", {})[name] = text
+    else:
+        settings[option.removeprefix("--").replace("-", "_")] = value if option == CWD else _seconds(option, value)
 
 
-def _seconds(text: str) -> float:
+def _seconds(option: str, text: str) -> float:
     try:
         seconds = float(text)
     except ValueError:
         seconds = 0.0
     if not (seconds > 0 and math.isfinite(seconds)):
-        raise SettingsError(f"{TIMEOUT} {text!r} is not a time", "Give seconds above 0")
+        raise SettingsError(f"{option} {text!r} is not a time", "Give seconds above 0")
     return seconds

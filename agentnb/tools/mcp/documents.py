@@ -1,0 +1,195 @@
+"""Documents that hold settings, as JSON (with comments), YAML or TOML: their values, and where each begins."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+from agentnb.advice import Advised
+from agentnb.errors import SettingsError
+
+Keys: TypeAlias = tuple[str | int, ...]
+"""The keys and indexes that lead to a value."""
+MAX_KEY = 40
+"""Characters of a key that an error repeats."""
+MAX_VALUES = 100_000
+"""Values of a YAML document, each alias counted as often as it is used."""
+_TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"/]+|.', re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Document:
+    """A document: its value, and where each value begins."""
+
+    source: str
+    """The file or variable, for errors."""
+    text: str
+    value: Any
+    offsets: dict[Keys, int]
+
+    def error(self, path: Keys, what: str, advice: Advised = "") -> SettingsError:
+        """Return the error about the value at this path."""
+        where = place(self.source, self.text, self.offsets.get(path, 0)) if self.offsets else self.source
+        return SettingsError(f"{where}: {what}", advice)
+
+
+class _Unreadable(Exception):
+    """A text that is no document of its format: what is wrong, and the offset, None if it is not known."""
+
+
+def place(source: str, text: str, offset: int) -> str:
+    """Return source, line and column of an offset in a text."""
+    column = offset - text.rfind("\n", 0, offset)
+    return f"{source}, line {text.count(chr(10), 0, offset) + 1}, column {column}"
+
+
+def read_document(text: str, source: str) -> Document:
+    """Read a document, in the format that its name tells, or else its first line.
+
+    Raises `SettingsError` with the place of what cannot be read, and of a key that is there twice.
+    """
+    text = text.removeprefix("\ufeff")
+    form = next((form for form in _FORMATS if source.lower().endswith(form.endings)), None) or _form_of(text)
+    try:
+        value, offsets = form.read(text)
+    except _Unreadable as error:
+        what, offset = error.args
+        where = source if offset is None else place(source, text, offset)
+        raise SettingsError(f"{where}: not valid {form.name}: {what}") from None
+    except RecursionError:
+        raise SettingsError(f"{source}: not valid {form.name}: lists or objects in too many others") from None
+    document = Document(source, text, value, offsets)
+    for path, found in _texts(value, ()):
+        if any("\ud800" <= char <= "\udfff" for char in found):
+            raise document.error(path, "a text has half of a character", "Write the whole character")
+    return document
+
+
+def _texts(value: Any, path: Keys) -> Iterator[tuple[Keys, str]]:
+    """Yield the texts in a value, keys included, with their places."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield (*path, key), str(key)
+            yield from _texts(inner, (*path, key))
+
+
+def _read_json(text: str) -> tuple[Any, dict[Keys, int]]:
+    """Read JSON, with the comments and trailing commas that editors allow in it."""
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        import json5
+
+        value, problem, end = json5.parse(text)
+        if problem:
+            what = "it ends too early" if end >= len(text) else "unexpected text"
+            raise _Unreadable(*((what, end) if end > error.pos else (error.msg, error.pos))) from None
+    except ValueError:
+        raise _Unreadable("a number is too long", None) from None
+    return value, _located(text)
+
+
+def _located(text: str) -> dict[Keys, int]:
+    """Return where each value of a valid JSON document begins."""
+    offsets: dict[Keys, int] = {}
+    path: list[str | int] = []
+    keys: list[bool] = []
+    """For each open list or object, whether the next text in it is a key."""
+    for token in _TOKEN.finditer(text):
+        sign = token[0]
+        if sign.startswith(("//", "/*")) or sign.isspace():
+            continue
+        if sign in "]}":
+            keys.pop()
+            if len(path) > len(keys):
+                path.pop()
+        elif sign == ",":
+            last = path.pop()
+            keys[-1] = isinstance(last, str)
+            if isinstance(last, int):
+                path.append(last + 1)
+        elif sign == ":":
+            keys[-1] = False
+        elif keys and keys[-1]:
+            path.append(json.loads(sign) if sign.startswith('"') else sign.strip("'"))
+            if tuple(path) in offsets:
+                raise _Unreadable(f"{str(path[-1])[:MAX_KEY]!r} is written twice", token.start())
+        else:
+            offsets[tuple(path)] = token.start()
+            if sign in "[{":
+                keys.append(sign == "{")
+                if sign == "[":
+                    path.append(0)
+    return offsets
+
+
+def _read_yaml(text: str) -> tuple[Any, dict[Keys, int]]:
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+    reader, offsets = YAML(typ="safe", pure=True), dict[Keys, int]()
+
+    def plain(node: Any, path: Keys) -> Any:
+        if len(offsets) > MAX_VALUES:
+            raise _Unreadable(f"more than {MAX_VALUES:,} values", None)
+        offsets[path] = node.start_mark.index
+        if node.id == "sequence":
+            return [plain(item, (*path, index)) for index, item in enumerate(node.value)]
+        if node.id != "mapping":
+            return reader.constructor.construct_object(node)
+        found: dict[str, Any] = {}
+        for key, item in node.value:
+            name = str(key.value)
+            if name in found:
+                raise _Unreadable(f"{name[:MAX_KEY]!r} is written twice", key.start_mark.index)
+            found[name] = plain(item, (*path, name))
+        return found
+
+    try:
+        node = reader.compose(text)
+        return (None if node is None else plain(node, ())), offsets
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise _Unreadable(_without_values(error.problem or error.context), mark and mark.index) from None
+    except (YAMLError, ValueError) as error:
+        raise _Unreadable(_without_values(error), None) from None
+
+
+def _read_toml(text: str) -> tuple[Any, dict[Keys, int]]:
+    try:
+        return tomllib.loads(text), {}
+    except tomllib.TOMLDecodeError as error:
+        raise _Unreadable(_without_values(error), None) from None
+
+
+def _without_values(error: Any) -> str:
+    """Return the message of a parser without what it quotes."""
+    return re.sub(r"\s+", " ", re.sub(r"(['\"]).*?\1", "'...'", str(error)))
+
+
+class _Form(NamedTuple):
+    """A format of documents."""
+
+    name: str
+    endings: tuple[str, ...]
+    """Those of the names of its files."""
+    read: Callable[[str], tuple[Any, dict[Keys, int]]]
+    """Returns the value, and where each value in it begins, if that is known."""
+
+
+_JSON = _Form("JSON", (".json", ".jsonc", ".json5"), _read_json)
+_YAML = _Form("YAML", (".yaml", ".yml"), _read_yaml)
+_TOML = _Form("TOML", (".toml",), _read_toml)
+_FORMATS = (_JSON, _YAML, _TOML)
+_FIRST_OF_TOML = re.compile(r"\[+[^\[\]{},]+\]+\s*(#.*)?|[\w.\"-]+\s*=.*")
+
+
+def _form_of(text: str) -> _Form:
+    first = next((line for line in map(str.strip, text.splitlines()) if line and not line.startswith("#")), "{")
+    return _TOML if _FIRST_OF_TOML.fullmatch(first) else _JSON if first.startswith(("{", "[", "/")) else _YAML

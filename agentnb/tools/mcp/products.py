@@ -1,0 +1,131 @@
+"""Files of MCP servers as other programs write them: where the servers stand, and how their settings are called."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+SECONDS, MILLISECONDS = 1.0, 0.001
+LONGEST_SECONDS = 3_600
+"""The longest time limit that programs which count in seconds allow: a larger number is one of milliseconds."""
+
+
+class Product(NamedTuple):
+    """A program whose files of MCP servers are read."""
+
+    name: str
+    places: tuple[str, ...]
+    """The keys that lead to its servers, joined by blanks; the empty text: the document itself."""
+    unit: float | None = None
+    """The seconds of 1 as a ``timeout``; None for programs that have none, or differ in it: `LONGEST_SECONDS` tells."""
+    files: tuple[str, ...] = ()
+    """How the paths of its files end, if several programs have their servers at the same place."""
+    marks: tuple[str, ...] = ()
+    """The settings, ``type WORD`` among them, that none of the others has; `BARE` for its variables."""
+    least: float = 0
+    """The smallest ``timeout`` that it does not ignore."""
+    is_guess: bool = False
+    """Whether other things stand at the places, too: servers are then what has a command or an address."""
+
+
+BARE = "$NAME"
+"""Variables without brackets, which Gemini CLI and Crush read."""
+_SHARED = ("mcpServers",)
+PRODUCTS = (
+    # https://code.visualstudio.com/docs/copilot/reference/mcp-configuration
+    Product("VS Code", ("servers", "mcp servers", "mcp.servers", "settings mcp servers", "customizations vscode mcp servers")),
+    # https://zed.dev/docs/ai/mcp; "in seconds": ContextServerCommand in crates/settings_content/src/project.rs
+    Product("Zed", ("context_servers",), SECONDS),
+    # https://ampcode.com/manual#mcp
+    Product("Amp", ("amp.mcpServers", "amp mcpServers")),
+    # https://docs.mistral.ai/vibe/code/cli/mcp-servers
+    Product("Mistral Vibe", ("mcp_servers",), SECONDS, marks=("transport",)),
+    # https://developers.openai.com/codex/mcp
+    Product("Codex", ("mcp_servers",), SECONDS),
+    # https://opencode.ai/docs/mcp-servers and /docs/config#variables
+    Product(
+        "opencode", ("mcp",), MILLISECONDS, ("opencode.json", "opencode.jsonc"), ("type local", "type remote"), is_guess=True
+    ),
+    # https://github.com/charmbracelet/crush#mcps
+    Product("Crush", ("mcp",), SECONDS, marks=(BARE,), is_guess=True),
+    # https://block.github.io/goose/docs/guides/config-files
+    Product("Goose", ("extensions",), SECONDS, is_guess=True),
+    # https://github.com/google-gemini/gemini-cli/blob/main/docs/tools/mcp-server.md
+    Product(
+        "Gemini CLI",
+        _SHARED,
+        MILLISECONDS,
+        (".gemini/settings.json", ".qwen/settings.json", "gemini-extension.json"),
+        (BARE, "httpUrl", "trust", "includeTools", "excludeTools"),
+    ),
+    # https://www.librechat.ai/docs/configuration/librechat_yaml/object_structure/mcp_servers
+    Product("LibreChat", _SHARED, MILLISECONDS, ("librechat.yaml",), ("initTimeout", "serverInstructions", "customUserVars")),
+    # https://code.claude.com/docs/en/mcp
+    Product("Claude Code", _SHARED, MILLISECONDS, ("/.mcp.json", ".claude.json"), ("headersHelper", "alwaysLoad"), least=1_000),
+    # https://docs.cline.bot/mcp/configuring-mcp-servers: 30 seconds to 1 hour
+    Product("Cline", _SHARED, SECONDS, ("cline_mcp_settings.json",)),
+    # https://docs.roocode.com/features/mcp/using-mcp-in-roo: 1 to 3600 seconds
+    Product("Roo Code", _SHARED, SECONDS, ("/mcp_settings.json", ".roo/mcp.json", ".kilocode/mcp.json"), ("watchPaths",)),
+    # https://docs.continue.dev/customize/deep-dives/mcp
+    Product("Continue", _SHARED, None, (".continue/config.yaml",), ("connectionTimeout", "requestOptions")),
+    # https://docs.cursor.com/context/model-context-protocol
+    Product("Cursor", _SHARED, None, (".cursor/mcp.json",), ("envFile",)),
+    # https://docs.windsurf.com/windsurf/cascade/mcp
+    Product("Windsurf", _SHARED, None, ("windsurf/mcp_config.json",), ("serverUrl",)),
+    # Claude Desktop, LM Studio, JetBrains, many others, and agentnb itself
+    Product("", _SHARED),
+    # a bare map, or the list of MCP_SERVERS
+    Product("", ("",), is_guess=True),
+)
+
+PLACES = {
+    tuple(place.split()): [product for product in PRODUCTS if place in product.places]
+    for place in dict.fromkeys(place for product in PRODUCTS for place in product.places)
+}
+"""The products that have their servers at each place; the last one is that of a file without a mark of the others."""
+
+SETTINGS: dict[str, tuple[type, tuple[str, ...]]] = {
+    "command": (str, ("command", "cmd")),
+    "args": (list, ("args", "arguments")),
+    "env": (dict, ("env", "envs", "environment")),
+    "env_names": (list, ("env_vars", "env_keys")),
+    "env_file": (str, ("envFile", "env_file")),
+    "url": (str, ("url", "httpUrl", "serverUrl", "uri", "baseUrl")),
+    "headers": (dict, ("headers", "http_headers")),
+    "header_names": (dict, ("env_http_headers",)),
+    "token": (str, ("bearer_token",)),
+    "token_name": (str, ("bearer_token_env_var", "api_key_env")),
+    "token_header": (str, ("api_key_header",)),
+    "token_format": (str, ("api_key_format",)),
+    "cwd": (str, ("cwd", "workDir", "working_directory", "workingDirectory")),
+    "roots": (list, ("roots",)),
+    "type": (str, ("type", "transport")),
+    "source": (str, ("source",)),
+    "timeout": (float, ("timeout",)),
+    "timeout_seconds": (float, ("tool_timeout_sec",)),
+    "max_seconds": (float, ("max_seconds",)),
+    "disabled": (bool, ("disabled",)),
+    "enabled": (bool, ("enabled", "isActive")),
+    "name": (str, ("name",)),
+}
+"""The settings that are read: the kind of each, and the names that programs give it."""
+GROUPS = ("transport", "config", "requestOptions", "source")
+"""Names of objects in which some programs have settings of a server."""
+PROGRAM, REMOTE = ("stdio", "local", "process"), ("http", "streamablehttp", "httpstream", "sse", "remote")
+"""Words of ``type`` for servers that are started, and for those at an address, in small letters without signs."""
+BUILT_IN = ("extension", "builtin", "platform", "frontend", "inlinepython")
+"""Words of ``type`` for what only its program can start."""
+_NO_EFFECT = {
+    "a file permits no calls": ("alwaysAllow", "autoApprove", "autoAllow", "always_allow", "trust", "allowedTools"),
+    "all its tools are offered, unless you name some, as mcp:NAME/TOOL": (
+        *("includeTools", "excludeTools", "tools", "enabled_tools", "disabled_tools", "disabledTools", "available_tools"),
+    ),
+    "the login is not read from files": ("oauth", "auth", "scopes", "oauth_resource", "headersHelper", "authProviderType"),
+    "starting has a time limit of its own": ("startup_timeout_sec", "startup_timeout_ms", "initTimeout", "connectionTimeout"),
+}
+NO_EFFECT = {key: f": {reason}" for reason, keys in _NO_EFFECT.items() for key in keys}
+"""Settings of other programs that have no effect here, with the reason."""
+UNUSED = (
+    *("description", "id", "icon", "iconPath", "gallery", "version", "dev", "$schema", "title", "display_name", "bundled"),
+    *("displayName", "registryUrl", "provider", "note", "comment", "settings", "tags"),
+)
+"""Settings of other programs that change nothing anywhere but in their windows."""
