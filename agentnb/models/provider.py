@@ -27,6 +27,10 @@ def sealed_length(value: Any) -> int:
         return 0
 
 
+DONE: dict[str, Any] = {"choices": [{"finish_reason": "stop"}]}
+"""The chunk for the mark ``[DONE]``, with which servers of OpenAI's APIs end a stream."""
+
+
 class Reading(Protocol):
     """A reply being read from its stream."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +47,8 @@ LIMITS = ("max_tokens", "max_completion_tokens")
 _refusals = [(re.compile(row["words"], re.IGNORECASE), row["trait"], row["value"]) for row in settings.REFUSALS]
 _learned: dict[str, dict[str, Any]] = {}
 """Traits that refusals have named in this process, by server and model."""
+tried_in_run: ContextVar[set[str] | None] = ContextVar("tried_in_run", default=None)
+"""Traits whose other form a request of this run was sent in; None outside a run."""
 
 
 def learned_of(server: str) -> dict[str, Any] | None:

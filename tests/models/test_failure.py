@@ -65,10 +65,12 @@ MEANT: dict[int, type[ModelError]] = {
     404: RequestRefused,
     408: ProviderTimedOut,
     429: RateLimited,
+    501: RequestRefused,
     504: ProviderTimedOut,
+    505: RequestRefused,
 }
 """What a status means; others below 500 are refusals, and those from 500 on trouble."""
-TRANSIENT = {408, 429, *range(500, 600)}
+TRANSIENT = {408, 429, *range(500, 600)} - {501, 505}
 SDKS = {"anthropic": anthropic, "openai": openai}
 
 

@@ -105,6 +105,19 @@ def test_a_trait_is_tried_once_where_the_refusal_stays() -> None:
         assert run.status == "failed" and len(server.requests) == 3
 
 
+def test_a_trait_changes_once_in_a_run() -> None:
+    refused = {
+        "max_tokens": "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.",
+        "max_completion_tokens": "Unrecognized request argument supplied: max_completion_tokens",
+    }
+    script = [Status(400, refused["max_tokens"]), SCRIPT[0], Status(400, refused["max_completion_tokens"]), "On.", "Never."]
+    with LoopbackServer(script, lenient=True) as server:
+        run = run_at(server, "compatible", max_tokens=50)
+        assert (run.status, len(run.warnings), len(server.requests)) == ("failed", 1, 3)
+        assert run_at(server, "compatible", max_tokens=50).text == "On."
+        assert "length_limit" in str(run.warnings[0])
+
+
 def test_each_words_of_a_refusal_name_their_trait(subtests: pytest.Subtests) -> None:
     for words, named in {
         "Unexpected role 'user' after role 'tool'": ("alternating", True),

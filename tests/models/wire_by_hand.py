@@ -23,7 +23,7 @@ PROVIDERS = {one.name: one for one in (ANTHROPIC, OPENAI, RESPONSES, COMPATIBLE,
 PNG = Image("image/png", b"\x89PNG not really")
 TIFF = Image("image/tiff", b"II*")
 NO_DATA = Image("image/png", b"")
-NO_COUNTS = ["5", 1.5, float("nan"), float("inf"), -1, 10**30, True, None, [3], {"a": 3}]
+NO_COUNTS = ["five", "-5", "5" * 5000, 1.5, float("nan"), float("inf"), -1, 10**30, True, None, [3], {"a": 3}]
 """What servers send where a number of tokens should be."""
 URL = "data:image/png;base64,iVBORyBub3QgcmVhbGx5"
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}

@@ -139,6 +139,8 @@ BETTER_ADVICE: tuple[tuple[re.Pattern[str], Advised], ...] = (
     ),
 )
 """More specific advice for refusals, by the provider's message."""
+NEVER_DONE = (501, 505)
+"""Statuses of servers that lack what was requested: a retry changes nothing."""
 WORDED = (400, 404, 422, 500, 501)
 """Statuses of refusals whose message may say more than they do."""
 
@@ -296,7 +298,7 @@ def _meaning(refusal: Refusal, status: int | None) -> str:
         return "quota"
     if refusal.name in OVERFLOW_NAMES or said_by(OVERFLOWS, status, refusal.message):
         return "overflow"
-    if status is None or status >= 500 or status == 408:
+    if status is None or status == 408 or (status >= 500 and status not in NEVER_DONE):
         return "timeout" if status in (408, 504) else "trouble"
     if status < 400:
         return "redirect"

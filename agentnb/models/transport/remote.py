@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace as with_changes
@@ -26,7 +27,7 @@ from agentnb.models.capabilities import Capabilities
 from agentnb.models.estimate import about, with_estimates
 from agentnb.models.model import Notice, Reply, Retry, StreamItem, Unshown
 from agentnb.models.options import OF_TRAITS, OPTION_OF, Options, named, option_text
-from agentnb.models.provider import CutOff, Provider, Reading, Refused
+from agentnb.models.provider import DONE, CutOff, Provider, Reading, Refused
 from agentnb.models.traits import Traits
 from agentnb.models.transport.bounded_body import MAX_PIECE, TooMuch
 from agentnb.models.transport.connections import Endpoint, client_of, limiter_of
@@ -53,6 +54,8 @@ MALFORMED = (ValueError, TypeError, KeyError, AttributeError, IndexError, Recurs
 """What reading raises where a reply is not as it should be."""
 WORTH_COUNTING = 500
 """Characters without a delta after which they are told."""
+DONE_MARK = re.compile(rb"data: ?\[DONE\]\s*$")
+"""The end of a stream of OpenAI's APIs."""
 WHOLE = ("content", "choices", "output")
 """Fields of a reply that came whole; it has at least one of them."""
 
@@ -105,7 +108,8 @@ class RemoteModel:
         started = perf_counter()
         before: Reply | None = None
         used = NOTHING_USED
-        tried: set[str] = set()
+        tried = traits.tried_in_run.get()
+        tried = set() if tried is None else tried
         for turn in range(MAX_TURNS):
             async with aclosing(with_retries(partial(self._attempt, request, tried), self.retries, limiter)) as items:
                 async for item in items:
@@ -154,7 +158,7 @@ class RemoteModel:
     def _learn(self, error: Exception, tried: set[str], sent: Traits | None) -> Notice | None:
         """Keep the trait that this refusal names, and return the notice of it; None if the request would not change.
 
-        ``tried``: the traits that were changed for this request; ``sent``: those that it was sent with.
+        ``tried``: the traits that were changed in this run; ``sent``: those that it was sent with.
         """
         details = error.details if isinstance(error, Refused) else self._provider.sdk.error_details(error)
         if sent is None or details is None or details.status in NOT_OF_THE_FORM:
@@ -242,6 +246,8 @@ class RemoteModel:
                 anything = True
                 yield chunk
             if anything:
+                if DONE_MARK.search(getattr(stream.response.stream, "tail", b"")):
+                    yield DONE
                 return
             if isinstance(told := _without_events(stream.response), dict):
                 for chunk in _whole(told, self._provider):
