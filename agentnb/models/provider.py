@@ -87,6 +87,11 @@ class Sdk(Protocol):
         """Return the details of a provider's error; None for a connection error or any other exception."""
 
 
+def takes_none(schema: dict[str, Any]) -> bool:
+    """Return that no JSON Schema of answers is taken."""
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Provider:
     """One way to call a model."""
@@ -106,7 +111,7 @@ class Provider:
     needs_key: bool = True
     sees: bool = True
     """Whether its models take images, unless the ``images`` option is set."""
-    takes_schema: Callable[[dict[str, Any]], bool] = lambda schema: False
+    takes_schema: Callable[[dict[str, Any]], bool] = takes_none
     """Whether its own server holds a model to this JSON Schema of answers; another server may leave out the tools then."""
     thinks_by_budget: bool = False
     """Whether requests can set a number of tokens for thinking."""
@@ -117,7 +122,7 @@ class Provider:
     own_url: str | None = None
     """URL of its server, if its library knows it."""
     models_path: str = "/models"
-    """Path of its list of models."""
+    """Path of its list of models, or the URL of the list of its own server."""
 
 
 COMMON_OPTIONS = frozenset({"max_tokens", "stop", "stream", "timeout", "stall", "images", "url", "key", "price", "retries"})

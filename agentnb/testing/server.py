@@ -104,7 +104,7 @@ class LoopbackServer:
         ``server.model("openai", stream="no")``.
         """
         provider = provider or self.like or "compatible"
-        url = self.url if provider == "anthropic" else f"{self.url}/v1"
+        url = self.url if SERVERS.get(provider, {}).get("wire") == MESSAGES.name else f"{self.url}/v1"
         return f"{provider}:{MODEL}?{urlencode({'url': url, **options}, safe=':/')}"
 
     def _answer(self, path: str, raw: bytes, headers: dict[str, str]) -> tuple[Received | None, Delivery]:

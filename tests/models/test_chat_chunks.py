@@ -404,7 +404,8 @@ def test_a_message_that_came_whole_needs_no_reason_of_its_end() -> None:
 
 def test_a_stream_with_its_mark_of_the_end_needs_no_reason_if_all_can_be_read(subtests: pytest.Subtests) -> None:
     add = fragment(0, "a", "add", '{"a":1}')
-    for name, chunks in {"text": [chunk(content="So")], "a call": calls(add), "both": [chunk(content="So"), *calls(add)]}.items():
+    text = chunk(content="So")
+    for name, chunks in {"text": [text], "a call": calls(add), "both": [text, *calls(add)]}.items():
         with subtests.test(name):
             assert read(*chunks, DONE)[1].message == read(*chunks, chunk("stop"))[1].message
             assert read(*chunks, chunk("length"), DONE)[1].stop_reason == "length"

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import httpx2
 import pytest
 
 from agentnb import Agent, History, Run, settings
@@ -15,6 +16,7 @@ from agentnb.errors import RequestRefused, SettingsError, UnknownModel
 from agentnb.models import make_model, traits
 from agentnb.models.options import Options
 from agentnb.models.registry import REMOTE, endpoint_of
+from agentnb.notebook.commands.models import provider_models
 from agentnb.testing import LoopbackServer, Status
 
 LIKE = sorted(name for name, row in settings.SERVERS.items() if row["wire"] == "chat" and name not in ("openai", "compatible"))
@@ -244,6 +246,22 @@ def test_the_address_of_azure_comes_from_its_variable(monkeypatch: pytest.Monkey
     for said in ("https://mine.openai.azure.com", "https://mine.openai.azure.com/openai/v1/"):
         monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", said)
         assert endpoint_of(REMOTE["azure"], Options(), by_person=True).url == "https://mine.openai.azure.com/openai/v1"
+
+
+def test_the_models_of_a_server_are_listed_in_each_form_of_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        asked.append(str(request.url))
+        found: list[Any] = [{"id": "openai/gpt-4.1"}]
+        return httpx2.Response(200, json=found if len(asked) == 1 else {"data": found})
+
+    settings = {"transport": httpx2.MockTransport(answer)}
+    monkeypatch.setattr("agentnb.models.providers.openai.http_settings", lambda url: settings)
+    monkeypatch.setenv("GITHUB_TOKEN", "a-token-of-github-0123456789")
+    assert provider_models("github") == ["github:openai/gpt-4.1"]
+    assert provider_models("github?url=http://127.0.0.1:9/v1") == ["github:openai/gpt-4.1?url=http://127.0.0.1:9/v1"]
+    assert asked == ["https://models.github.ai/catalog/models", "http://127.0.0.1:9/v1/models"]
 
 
 def test_a_name_that_cannot_be_used_says_why_and_what_can() -> None:

@@ -14,11 +14,10 @@ from agentnb.models import Reply, ScriptedModel
 from agentnb.models.options import Options
 from agentnb.models.provider import Provider
 from agentnb.models.providers.anthropic import PROVIDER as ANTHROPIC
-from agentnb.models.providers.compatible import PROVIDERS as SERVERS
-from agentnb.models.providers.openai import PROVIDER as OPENAI
+from agentnb.models.providers.openai import PROVIDERS as SERVERS
 from agentnb.models.providers.openai_responses import PROVIDER as RESPONSES
 
-COMPATIBLE, OLLAMA = SERVERS["compatible"], SERVERS["ollama"]
+OPENAI, COMPATIBLE, OLLAMA = SERVERS["openai"], SERVERS["compatible"], SERVERS["ollama"]
 PROVIDERS = {one.name: one for one in (ANTHROPIC, OPENAI, RESPONSES, COMPATIBLE, OLLAMA)}
 PNG = Image("image/png", b"\x89PNG not really")
 TIFF = Image("image/tiff", b"II*")

@@ -366,7 +366,8 @@ def _begins_another(call: dict[str, Any], function: Mapping[str, Any]) -> bool:
 
 def _is_rest_of_name(call: dict[str, Any], function: Mapping[str, Any]) -> bool:
     """Return whether the fragment, which has the call's mark and no id, has a name before any arguments."""
-    return function.get("name") not in (None, "", call["name"]) and not (call["end"] or call["given"] or function.get("arguments"))
+    has_begun = call["end"] or call["given"] or function.get("arguments")
+    return function.get("name") not in (None, "", call["name"]) and not has_begun
 
 
 def _begins(function: Mapping[str, Any]) -> bool:

@@ -285,10 +285,11 @@ async def models_of(provider: Provider, endpoint: Endpoint) -> list[str]:
     """Return the names of the models that the provider has for this key. Raises a `ModelError` if it does not list them."""
     client = await client_of(endpoint, provider.sdk)
     try:
-        answer = await client.get(provider.models_path, cast_to=object)
-        if not isinstance(answer, dict):
+        is_elsewhere = provider.models_path.startswith("https:") and endpoint.url != provider.url
+        answer = await client.get("/models" if is_elsewhere else provider.models_path, cast_to=object)
+        if not isinstance(answer, dict | list):
             raise NoReply(_kind_of(answer), "list of models")
-        return [str(one["id"]) for one in answer["data"]]
+        return [str(one["id"]) for one in (answer["data"] if isinstance(answer, dict) else answer)]
     except Exception as error:
         found = failure_of(error, provider, endpoint, "list of models").error
     raise found  # outside the handler: the traceback then holds no frames of the libraries, which have the key
