@@ -324,6 +324,7 @@ OVERFLOW_WORDS = [
     ("vllm", None, "Input prompt (2664 tokens) is too long and exceeds limit of 2048"),
     ("sglang", 400, "Input length 5000 exceeds the maximum length 4096"),
     ("sglang", 400, "Input length (5000 tokens) exceeds the maximum allowed length (4096 tokens)."),
+    ("sglang", 400, "The input (61709 tokens) is longer than the model's context length (40960 tokens)."),
     ("llamacpp", 400, "request (9000 tokens) exceeds the available context size (4096 tokens), try increasing it"),
     (
         "llamacpp",
@@ -348,11 +349,13 @@ OVERFLOW_WORDS = [
         "Prompt contains 130001 tokens and 0 draft tokens, too large for model with 131072 maximum context length",
     ),
     ("xai", 400, "This model's maximum prompt length is 131072 but the request contains 537812 tokens"),
-    ("github", 400, "prompt token count of 70000 exceeds the limit of 64000"),
+    ("copilot", 400, "prompt token count of 70000 exceeds the limit of 64000"),
     ("kimi", 400, "Invalid request: Your request exceeded model token limit: 262144 (requested: 300000)"),
-    ("kimi", 400, "Total tokens of image and text exceed max message tokens"),
+    ("volcengine", 400, "Total tokens of image and text exceed max message tokens"),
     ("cohere", 400, "too many tokens: total number of tokens (prompt and prediction) cannot exceed 2048 - received 6354."),
     ("gateways", 400, "litellm.ContextWindowExceededError: context size has been exceeded"),
+    ("gateways", 400, "invalid params, context window exceeds limit (2013)"),
+    ("gateways", 400, "Prompt too long: 41911 tokens exceeds max context window of 32768 tokens"),
 ]
 QUOTA_WORDS = [
     ("groq", 429, "Rate limit reached for model `m` on tokens per day (TPD): Limit 100000, Used 97050, Requested 3619."),
