@@ -18,6 +18,7 @@ from agentnb.models.options import Options
 from agentnb.models.registry import REMOTE, endpoint_of
 from agentnb.notebook.commands.models import provider_models
 from agentnb.testing import LoopbackServer, Status
+from agentnb.testing.requests.rules_chat import MINIMAL
 
 LIKE = sorted(name for name, row in settings.SERVERS.items() if row["wire"] == "chat" and name not in ("openai", "compatible"))
 SCRIPT = [[Thinking("I should add."), ToolCall("add", {"a": 1, "b": 2})], [Thinking("Said."), Text("Three.")]]
@@ -54,6 +55,8 @@ def test_each_server_takes_what_is_sent_under_its_name(subtests: pytest.Subtests
                 ]
                 assert any("reminder" in json.dumps(message) for message in bodies(server)[1]["messages"])
                 assert run.usage.input and run.usage.output
+                (most,) = {"max_tokens", "max_completion_tokens"} & bodies(server)[0].keys()
+                assert {key for body in bodies(server) for key in body} <= MINIMAL | {most}
 
 
 def test_a_refused_form_is_sent_again_in_the_other_and_remembered(subtests: pytest.Subtests) -> None:
@@ -125,6 +128,10 @@ def test_each_words_of_a_refusal_name_their_trait(subtests: pytest.Subtests) -> 
         "Unexpected role 'user' after role 'tool'": ("alternating", True),
         "Conversation roles must alternate user/assistant/user/assistant/...": ("alternating", True),
         "After the optional system message, conversation roles must alternate user and assistant roles": ("alternating", True),
+        "After the (optional) system message(s), user or tool message(s) should alternate with assistant message(s).": (
+            "alternating",
+            True,
+        ),
         "Tool call id was call_1 but must be a-z, A-Z, 0-9, with a length of 9.": ("short_ids", True),
         "System role not supported": ("system", "user"),
         "Developer instruction is not enabled for models/gemma-3-27b-it": ("system", "user"),

@@ -46,23 +46,24 @@ def problems(
 ) -> list[str]:
     """Why the API refuses this body; empty if it is good. ``traits``: those of a server that it is to be like."""
     found = [*_top_level(body, _known(minimal, traits)), *_settings(body), *_tools(body)]
-    if found:
+    messages = body.get("messages")
+    if not messages or not isinstance(messages, list):
         return found
     roles = ROLES | (DEVELOPER if not minimal else MINIMAL_ROLES if traits.get("returned") != "never" else {})
-    for index, message in enumerate(body["messages"]):
-        found += _message(f"messages[{index}]", message, roles)
-    return found or [*_tool_pairing(body["messages"]), *_of_its_own(body["messages"], traits, memory)]
+    told = [one for index, message in enumerate(messages) for one in _message(f"messages[{index}]", message, roles)]
+    return [*found, *(told or [*_tool_pairing(messages), *_of_its_own(messages, traits, memory)])]
 
 
 def _known(minimal: bool, traits: Mapping[str, Any]) -> frozenset[str]:
-    """The fields that are known."""
-    if not minimal:
-        return FIELDS
-    more = {"tool_choice", "reasoning_effort"} if traits else set()
-    more |= {"parallel_tool_calls"} if traits.get("parallel") else set()
-    more |= {traits["length_limit"]} if "length_limit" in traits else set()
-    less = set() if traits.get("stream_options", True) else {"stream_options"}
-    return (MINIMAL | more) - less - {*traits.get("without", ())}
+    """The fields that are known. Most servers know those of the API, or pass over them."""
+    if not minimal or not traits:
+        return MINIMAL if minimal else FIELDS
+    less = {
+        "stream_options": not traits.get("stream_options", True),
+        "parallel_tool_calls": not traits.get("parallel"),
+        "max_completion_tokens": "length_limit" not in traits,
+    }
+    return frozenset(traits.get("knows", FIELDS)) - {name for name, is_less in less.items() if is_less} - {*traits["without"]}
 
 
 def _of_its_own(messages: list[dict[str, Any]], traits: Mapping[str, Any], memory: Memory | None) -> Iterator[str]:
