@@ -215,6 +215,8 @@ ERRORS: dict[str, tuple[Any, int | None]] = {
     "Google's": ({"error": {"message": "broke", "status": "UNAVAILABLE"}}, 503),
     "FastAPI's": ({"detail": "broke"}, None),
     "FastAPI's list": ({"detail": [{"msg": "broke", "type": "value_error"}]}, None),
+    "in a delta": ({"choices": [{"index": 0, "delta": {"error": {"message": "broke", "code": 503}}}]}, 503),
+    "MiniMax's": ({"choices": None, "base_resp": {"status_code": 1000, "status_msg": "broke"}}, None),
     "a text": ({"error": "broke"}, None),
     "TGI's": ({"error": "broke", "error_type": "overloaded"}, None),
     "of a server behind": (

@@ -118,7 +118,7 @@ class ChatReading:
         self._count(object_of(chunk.get("x_groq")).get("usage"))
         if chunk.get("object") == "error":
             raise Refused(reported(chunk))
-        if "choices" not in chunk and "usage" not in chunk:
+        if not chunk.get("choices") and "usage" not in chunk:
             self._without_choices = chunk
 
     def _count(self, usage: Any) -> None:
@@ -130,6 +130,8 @@ class ChatReading:
         if content and len(delta) == 1 and isinstance(content, str) and self._tag is None:  # nearly all chunks
             self._text.append(content)
             return [TextDelta(content)]
+        if error := delta.get("error"):
+            raise Refused(reported(error))
         told: list[ReplyDelta] = []
         self._think(delta, told)
         if content:
@@ -295,7 +297,7 @@ class ChatReading:
 
     def _is_whole(self) -> bool:
         """Return whether a stream that ends without a reason had text, or calls whose arguments can all be read."""
-        if self._finish or self._without_choices or not (self._text or self._calls):
+        if self._finish or said_in(self._without_choices) or not (self._text or self._calls):
             return False
         return all(call["given"] is not None or _is_object("".join(call["pieces"])) for call in self._calls)
 
