@@ -71,7 +71,10 @@ TLS = re.compile(r"\bSSL|certificate", re.IGNORECASE)
 CERTIFICATE = re.compile("certificate", re.IGNORECASE)
 PLAIN_HTTP = re.compile("WRONG_VERSION_NUMBER|RECORD_LAYER|HTTP_REQUEST|wrong version number|record layer failure")
 """Messages of the TLS library for a server that seems to speak plain HTTP."""
-WORDS = tuple(["message", "error", "detail", "msg", "error_message", "errorMessage", "errors", "Message", "reason", "title", "base_resp", "status_msg"])
+WORDS = (
+    *("message", "error", "detail", "msg", "error_message", "errorMessage", "errors", "Message", "reason", "title"),
+    *("base_resp", "status_msg"),
+)
 """Fields of an error that hold its words."""
 MARKUP = re.compile(r"<(script|style)\b.*?(</\1>|$)|<!--.*?(-->|$)|<[^<>]{0,500}>", re.IGNORECASE | re.DOTALL)
 """The parts of a web page that are not its text."""
