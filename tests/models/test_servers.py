@@ -168,6 +168,18 @@ def test_fields_of_thinking_go_back_to_their_server_and_model_only() -> None:
         assert "I should add." not in json.dumps([server.requests[-1].body, other.requests[-1].body])
 
 
+def test_signatures_of_calls_go_back_to_their_server() -> None:
+    with LoopbackServer(SCRIPT, like="gemini") as server:
+        assert run_at(server).text == "Three." and server.problems == []
+        (call,) = bodies(server)[1]["messages"][2]["tool_calls"]
+        assert call["extra_content"]["google"]["thought_signature"]
+        body = {**bodies(server)[1], "stream": False}
+        body.pop("stream_options")
+        del body["messages"][2]["tool_calls"][0]["extra_content"]
+        post = httpx2.post(f"{server.url}/v1/chat/completions", json=body, headers={"authorization": "Bearer a-key"})
+        assert post.status_code == 400 and "thought_signature" in post.text
+
+
 def test_a_compaction_keeps_fields_of_thinking_beside_open_calls() -> None:
     def line(body: dict[str, Any]) -> Any:
         return [Thinking("I should add."), ToolCall("add", {"a": 1, "b": 2})] if "tools" in body else "They added."
