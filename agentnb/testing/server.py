@@ -169,5 +169,5 @@ def _like(name: str) -> Like:
         raise SettingsError(f"There is no server {name!r} to be like", near(name, SERVERS))
     row = SERVERS[name]
     is_strict = row["wire"] != CHAT.name or "own" in row  # as the server is without a name
-    more = {key: row[key] for key in ("knows", "signs") if key in row}
+    more: dict[str, Any] = {key: row[key] for key in ("knows", "signs") if key in row}
     return Like(not is_strict, {"without": row.get("without", ()), **more, **row.get("traits", {})})

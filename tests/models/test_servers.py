@@ -12,6 +12,7 @@ import pytest
 
 from agentnb import Agent, History, Run, settings
 from agentnb.core.messages import Text, Thinking, ToolCall
+from agentnb.core.run.rounds import LEARNED_TRAITS
 from agentnb.errors import RequestRefused, SettingsError, UnknownModel
 from agentnb.models import make_model, traits
 from agentnb.models.options import Options
@@ -67,6 +68,8 @@ def test_a_refused_form_is_sent_again_in_the_other_and_remembered(subtests: pyte
             assert first.status == "completed" and len(first.warnings) == refused <= 3
             second = run_at(server, "compatible", max_tokens=50)
             assert second.status == "completed" and (len(server.problems), second.warnings) == (refused, ())
+            learned = [one.metadata.get(LEARNED_TRAITS, {}) for one in (first.rounds[-1], second.rounds[0])]
+            assert learned[0] == learned[1] and len(learned[0]) == refused
 
 
 def test_a_refusal_is_in_the_log_with_the_option_that_avoids_it() -> None:

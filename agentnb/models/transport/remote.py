@@ -19,7 +19,7 @@ from agentnb.core.log.events import TextDelta
 from agentnb.core.messages import Message
 from agentnb.core.redaction import redact
 from agentnb.core.request import Request
-from agentnb.core.run.rounds import BY_SCHEMA, CONTEXT_TOKENS, TOKENS_ESTIMATED
+from agentnb.core.run.rounds import BY_SCHEMA, CONTEXT_TOKENS, LEARNED_TRAITS, TOKENS_ESTIMATED
 from agentnb.core.usage import NOTHING_USED, Usage
 from agentnb.errors import BrokenReply, ProviderTimedOut, RequestRefused
 from agentnb.models import prices, traits
@@ -130,6 +130,8 @@ class RemoteModel:
         if prices_ready is not None:
             await prices_ready
         metadata = {**before.metadata, BY_SCHEMA: True} if self.options.output_schema is not None else before.metadata
+        if self._learned:
+            metadata = {**metadata, LEARNED_TRAITS: self._learned}
         usage = self._priced(before, used)
         if usage.estimated:
             metadata = {**metadata, TOKENS_ESTIMATED: True}
@@ -384,12 +386,8 @@ def _failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model:
         )
     if isinstance(error, CutOff):
         return broken_connection(provider.name, ConnectionError("the stream ended before the reply did"))
-    causes = list(_causes(error))
-    for cause in causes:
-        if isinstance(cause, httpx2.HTTPError | httpx2.StreamError | OSError):
-            return broken_connection(provider.name, cause, endpoint.url)
-    if _is_called(error, "APIConnectionError", "EndOfStream"):
-        return broken_connection(provider.name, causes[-1], endpoint.url)
+    if (cause := _connection_cause(error)) is not None:
+        return broken_connection(provider.name, cause, endpoint.url)
     if isinstance(error, httpx2.InvalidURL):
         return Failure(RequestRefused(f"{provider.name}: {readable(str(error))}", "Name another URL: url="), transient=False)
     if (broken := _broken_reply(error, provider, endpoint)) is not None:
@@ -423,11 +421,16 @@ def _broken_reply(error: Exception, provider: Provider, endpoint: Endpoint) -> F
 
 def _is_of_the_way(error: Exception) -> bool:
     """Return whether the error is one of the connection, or of bytes that are no chunk."""
+    return isinstance(error, IdleTimeout | ValueError) or _connection_cause(error) is not None
+
+
+def _connection_cause(error: Exception) -> BaseException | None:
+    """Return the cause of an error of the connection; None of any other error."""
     import httpx2
 
-    if isinstance(error, IdleTimeout | ValueError) or _is_called(error, "APIConnectionError"):
-        return True
-    return any(isinstance(cause, httpx2.HTTPError | httpx2.StreamError | OSError) for cause in _causes(error))
+    causes = list(_causes(error))
+    found = [cause for cause in causes if isinstance(cause, httpx2.HTTPError | httpx2.StreamError | OSError)]
+    return next(iter(found or (causes[-1:] if _is_called(error, "APIConnectionError", "EndOfStream") else ())), None)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
