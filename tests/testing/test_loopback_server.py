@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from typing import Any
 
+import httpx2
 import pytest
 from raw_http import HEADERS, MINIMAL, PATHS, Answered, begin, connect, post, streamed
 
@@ -437,6 +438,19 @@ def test_a_server_that_is_like_another_refuses_what_that_refuses_and_no_more(sub
         with subtests.test(like, field=field), LoopbackServer(["one"], like=like) as server:
             answered = post(server, "chat", {"model": "m", "messages": messages, field: 1}, key)
             assert (answered.status == 200) == is_known and (server.problems == []) == is_known
+
+
+def test_a_server_like_openai_knows_the_role_of_a_developer_and_one_like_mistral_does_not(subtests: pytest.Subtests) -> None:
+    body = {"model": "m", "messages": [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "Hi"}]}
+    for like, status in {"openai": 200, "mistral": 400}.items():
+        with subtests.test(like), LoopbackServer(["one"], like=like) as server:
+            assert post(server, "chat", body, {"authorization": "Bearer secret"}).status == status
+
+
+def test_a_lenient_server_lists_its_models_without_a_key() -> None:
+    for lenient, status in {True: 200, False: 401}.items():
+        with LoopbackServer(lenient=lenient) as server:
+            assert httpx2.get(f"{server.url}/v1/models").status_code == status
 
 
 def test_a_lenient_server_tells_what_is_wrong_in_all_parts_of_a_request() -> None:
