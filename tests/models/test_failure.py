@@ -51,7 +51,7 @@ from agentnb.models.transport.failure import (
     retry_after,
     words_of,
 )
-from agentnb.models.transport.refusal_words import OVERFLOWS, QUOTAS, Words
+from agentnb.models.transport.refusal_words import words_of_servers
 from agentnb.models.transport.remote import failure_of
 from agentnb.settings import KEY_VARIABLES, Key
 
@@ -369,8 +369,10 @@ QUOTA_WORDS = [
 ]
 
 
-def has_words_of(rows: tuple[Words, ...], server: str, message: str) -> bool:
-    return any(row.server == server and re.search(row.pattern, message, re.IGNORECASE) for row in rows)
+def has_words_of(kind: str, server: str, message: str) -> bool:
+    rows = words_of_servers()[kind]
+    assert all(row["source"] for row in rows)
+    return any(row["server"] == server and re.search(row["words"], message, re.IGNORECASE) for row in rows)
 
 
 def test_a_conversation_that_is_too_long_is_known_by_the_words_of_each_server_and_not_sent_again(
@@ -381,8 +383,8 @@ def test_a_conversation_that_is_too_long_is_known_by_the_words_of_each_server_an
             found = said(status, message=message)
             assert isinstance(found.error, ContextOverflow) and not found.transient
             assert "longer than m-1 can take" in found.error.what and "--continue" in in_notebook(found.error.advice)
-            assert has_words_of(OVERFLOWS, server, message)
-    assert {row.server for row in OVERFLOWS} == {server for server, *_ in OVERFLOW_WORDS}
+            assert has_words_of("overflow", server, message)
+    assert {row["server"] for row in words_of_servers()["overflow"]} == {server for server, *_ in OVERFLOW_WORDS}
 
 
 def test_a_quota_that_lasts_a_day_is_known_by_the_words_of_each_server_and_not_waited_for(subtests: pytest.Subtests) -> None:
@@ -390,8 +392,8 @@ def test_a_quota_that_lasts_a_day_is_known_by_the_words_of_each_server_and_not_w
         with subtests.test(server, message=message):
             found = said(status, message=message)
             assert isinstance(found.error, RateLimited) and not found.transient and "a day or longer" in found.error.what
-            assert has_words_of(QUOTAS, server, message)
-    assert {row.server for row in QUOTAS} == {server for server, *_ in QUOTA_WORDS}
+            assert has_words_of("quota", server, message)
+    assert {row["server"] for row in words_of_servers()["quota"]} == {server for server, *_ in QUOTA_WORDS}
 
 
 def test_the_bare_words_of_an_error_in_a_stream_are_told(subtests: pytest.Subtests) -> None:

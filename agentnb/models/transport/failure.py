@@ -28,7 +28,7 @@ from agentnb.errors import (
 )
 from agentnb.models.destinations.destination import is_local
 from agentnb.models.provider import ProviderError
-from agentnb.models.transport.refusal_words import OVERFLOWS, QUOTAS, said_by
+from agentnb.models.transport.refusal_words import says
 
 NUMBER = re.compile(r"[-+]?[0-9]{1,300}(\.[0-9]{0,300})?|[-+]?\.[0-9]{1,300}", re.ASCII)
 MAX_OF_A_MESSAGE = 500
@@ -297,9 +297,9 @@ def _error(refusal: Refusal, status: int | None, meaning: str) -> ModelError:
 def _meaning(refusal: Refusal, status: int | None) -> str:
     if refusal.name in OUT_OF_CREDIT or status == 402:
         return "no credit"
-    if said_by(QUOTAS, status, refusal.message):
+    if says("quota", status, refusal.message):
         return "quota"
-    if refusal.name in OVERFLOW_NAMES or said_by(OVERFLOWS, status, refusal.message):
+    if refusal.name in OVERFLOW_NAMES or says("overflow", status, refusal.message):
         return "overflow"
     if status is None or status == 408 or (status >= 500 and status not in NEVER_DONE):
         return "timeout" if status in (408, 504) else "trouble"
