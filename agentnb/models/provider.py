@@ -87,11 +87,6 @@ class Sdk(Protocol):
         """Return the details of a provider's error; None for a connection error or any other exception."""
 
 
-def takes_none(schema: dict[str, Any]) -> bool:
-    """Return that no JSON Schema of answers is taken."""
-    return False
-
-
 @dataclass(frozen=True, slots=True)
 class Provider:
     """One way to call a model."""
@@ -111,7 +106,7 @@ class Provider:
     needs_key: bool = True
     sees: bool = True
     """Whether its models take images, unless the ``images`` option is set."""
-    takes_schema: Callable[[dict[str, Any]], bool] = takes_none
+    takes_schema: Callable[[dict[str, Any]], bool] = lambda schema: False
     """Whether its own server holds a model to this JSON Schema of answers; another server may leave out the tools then."""
     thinks_by_budget: bool = False
     """Whether requests can set a number of tokens for thinking."""

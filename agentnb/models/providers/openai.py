@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.request import Request, ToolSpec
 from agentnb.models.options import Options
-from agentnb.models.provider import COMMON_OPTIONS, Provider, ProviderError, takes_none
+from agentnb.models.provider import COMMON_OPTIONS, Provider, ProviderError
 from agentnb.models.providers.chat_chunks import THINKING_FIELDS, ChatReading, as_stream
 from agentnb.models.providers.serialization import (
     WITHOUT_RESULT,
@@ -274,7 +274,7 @@ def _provider_of(name: str, row: Mapping[str, Any]) -> Provider:
         url=row.get("url"),
         own_url=OWN_URL if is_own else None,
         models_path=row.get("models", "/models"),
-        takes_schema=takes_schema if is_own else takes_none,
+        takes_schema=takes_schema if is_own else lambda schema: False,
         traits=traits,
     )
 

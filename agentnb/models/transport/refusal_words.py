@@ -1,4 +1,4 @@
-"""Whether the words of an error say that a conversation is too long, or a quota used up: by a table, read at the first error."""
+"""Whether the words of an error say that a conversation is too long, or a quota used up; a table, read at the first error."""
 
 from __future__ import annotations
 
