@@ -20,7 +20,7 @@ from agentnb.models import make_model, prices
 from agentnb.models.estimate import tokens_of_request
 from agentnb.models.options import Options
 from agentnb.models.options import named as named_options
-from agentnb.models.provider import CutOff
+from agentnb.models.provider import DONE, CutOff
 from agentnb.models.providers import anthropic, serialization
 from agentnb.models.registry import REMOTE, endpoint_of
 from agentnb.models.transport import limiter, remote
@@ -310,13 +310,15 @@ def test_a_first_request_is_about_as_long_as_it_says() -> None:
     assert whole - own == pytest.approx(int(told[2].replace(",", "")), rel=0.03)
 
 
-def test_a_reply_without_a_reason_for_its_end_is_cut_off_whatever_server_it_is_of() -> None:
-    assert "Without a reason for its end (`finish_reason`) a reply counts as cut off" in WORDS
+def test_a_reply_without_a_sign_of_its_end_is_cut_off_whatever_server_it_is_of() -> None:
+    assert "Without a reason for its end (`finish_reason`) or the mark `[DONE]` a reply counts as cut off" in WORDS
     for name in ("openai", "ollama", "compatible"):
         reading = REMOTE[name].reading()
         reading.take({"choices": [{"index": 0, "delta": {"content": "Hello."}}]})
         with pytest.raises(CutOff):
             reading.reply()
+        reading.take(DONE)
+        assert reading.reply().message.text == "Hello."
 
 
 def test_with_the_url_of_another_server_only_that_counts_for_the_price() -> None:

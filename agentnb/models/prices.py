@@ -16,11 +16,12 @@ import msgspec
 
 from agentnb.core.usage import Usage
 from agentnb.errors import SettingsError
+from agentnb.settings import SERVERS
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice, TieredPrices
 
-IN_TABLE = {"anthropic": "anthropic", "openai": "openai", "openai-responses": "openai"}
+IN_TABLE = {name: row["prices"] for name, row in SERVERS.items() if "prices" in row}
 """The table's names of our providers. Other servers are found by their URL, or not at all."""
 NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 MILLION = Decimal(1_000_000)

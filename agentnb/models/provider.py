@@ -27,6 +27,10 @@ def sealed_length(value: Any) -> int:
         return 0
 
 
+DONE: dict[str, Any] = {"choices": [{"finish_reason": "stop"}]}
+"""The chunk for the mark ``[DONE]``, with which servers of OpenAI's APIs end a stream."""
+
+
 class Reading(Protocol):
     """A reply being read from its stream."""
 
@@ -113,7 +117,7 @@ class Provider:
     own_url: str | None = None
     """URL of its server, if its library knows it."""
     models_path: str = "/models"
-    """Path of its list of models."""
+    """Path of its list of models, or the URL of the list of its own server."""
 
 
 COMMON_OPTIONS = frozenset({"max_tokens", "stop", "stream", "timeout", "stall", "images", "url", "key", "price", "retries"})

@@ -20,7 +20,7 @@ from agentnb.models.destinations.destination import FileModelName, is_local
 from agentnb.models.model import Model
 from agentnb.models.options import PLAIN, Options, check_url, read_options
 from agentnb.models.provider import Provider
-from agentnb.models.providers import anthropic, compatible, openai, openai_responses
+from agentnb.models.providers import anthropic, openai, openai_responses
 from agentnb.models.recorded import RecordedModel
 from agentnb.models.simulated.model import SimulatedModel
 from agentnb.models.simulated.personas import PERSONAS, options_of
@@ -35,15 +35,8 @@ DEFAULT = "simulated:disciplined"
 Given: TypeAlias = Sequence[tuple[str, str]]
 """The options after ``?``, in order."""
 
-REMOTE: dict[str, Provider] = {
-    provider.name: provider
-    for provider in (
-        anthropic.PROVIDER,
-        openai.PROVIDER,
-        openai_responses.PROVIDER,
-        *compatible.PROVIDERS.values(),
-    )
-}
+_OF_OTHER_WIRES = {provider.name: provider for provider in (anthropic.PROVIDER, openai_responses.PROVIDER)}
+REMOTE: dict[str, Provider] = {name: (_OF_OTHER_WIRES | openai.PROVIDERS)[name] for name in settings.SERVERS}
 """The providers of language models."""
 
 
@@ -71,13 +64,6 @@ SEED = "seed"
 """The option of models that draw by a seed."""
 OTHERS: dict[str, Callable[[str, Given], Model]] = {"simulated": _simulated, "scripted": _scripted, "recorded": _recorded}
 """Constructors of models that are not language models, from the rest of the name and the options."""
-FAMILIES = (
-    ("claude", "anthropic"),
-    ("gpt-oss", "ollama"),
-    *((beginning, "openai") for beginning in ("gpt-", "chatgpt", "o1", "o3", "o4", "codex")),
-    *((beginning, "ollama") for beginning in ("llama", "qwen", "mistral", "gemma", "phi", "deepseek")),
-)
-"""Beginnings of models' names, and the provider that most probably has them; the first match counts."""
 PLAIN_URL = re.compile(r"https?://[\w.:/-]{1,200}")
 OPTIONS_FORM = "They stand behind ?, with & between them: provider:NAME?effort=high&max_tokens=8000"
 PROVIDERS = ("simulated", "scripted", *REMOTE, "recorded")
@@ -305,7 +291,8 @@ def _how_to_name(called: str, provider: str) -> Advised:
         return f"Write compatible:NAME?url={called}"
     if called[:1] in "\"'":
         return "Write it without quotation marks, or give the variable that holds it"
-    family = next((known for beginning, known in FAMILIES if called.lower().startswith(beginning)), "")
+    begun = [(start, name) for name, row in settings.SERVERS.items() for start in row.get("families", ())]
+    _, family = max((one for one in begun if called.lower().startswith(one[0])), default=("", ""))  # the longest of these
     if family and (":" not in called or not REMOTE[family].needs_key):  # whose names may have a tag
         return f"Name its provider: {family}:{called}"
     if ":" in called and (like := nearest(called, [DEFAULT, *(f"{other}:" for other in PROVIDERS), *names()[1:]])):

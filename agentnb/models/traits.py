@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,9 +44,10 @@ class Traits:
 
 PLACES_OF_SYSTEM = ("anywhere", "first", "user")
 LIMITS = ("max_tokens", "max_completion_tokens")
-_refusals = [(re.compile(row["words"], re.IGNORECASE), row["trait"], row["value"]) for row in settings.REFUSALS]
 _learned: dict[str, dict[str, Any]] = {}
 """Traits that refusals have named in this process, by server and model."""
+tried_in_run: ContextVar[set[str] | None] = ContextVar("tried_in_run", default=None)
+"""Traits whose other form a request of this run was sent in; None outside a run."""
 
 
 def learned_of(server: str) -> dict[str, Any] | None:
@@ -60,4 +62,5 @@ def learn(server: str, trait: str, value: Any) -> None:
 
 def named_in(refusal: str, but: Collection[str] = ()) -> tuple[str, Any] | None:
     """Return the trait that the words of a refusal name, and its value; None if they name none besides these."""
-    return next(((trait, value) for words, trait, value in _refusals if trait not in but and words.search(refusal)), None)
+    rows = (row for row in settings.REFUSALS if row["trait"] not in but and re.search(row["words"], refusal, re.IGNORECASE))
+    return next(((row["trait"], row["value"]) for row in rows), None)

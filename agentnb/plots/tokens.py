@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from agentnb.core.run.rounds import CONTEXT_TOKENS, WorkflowRound
 from agentnb.detect.run import Run
 from agentnb.interchange.files import RunSource, load_traces
-from agentnb.models.prices import known_of
+from agentnb.models.prices import IN_TABLE, known_of
 from agentnb.plots.drawing.several import Curve, draw_curves
 from agentnb.plots.drawing.sources import about
 from agentnb.plots.drawing.style import (
@@ -106,7 +106,7 @@ def window_of(run: Run) -> int | None:
     provider, _, model = name.partition(":")
     if model:
         return None if "url=" in options else known_of(provider, model)[0]  # another server may have another window
-    found = (known_of(each, name)[0] for each in ("anthropic", "openai"))  # other products log the model alone
+    found = (known_of(each, name)[0] for each in IN_TABLE)  # other products log the model alone
     return next((size for size in found if size), None)
 
 

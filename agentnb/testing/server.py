@@ -104,7 +104,7 @@ class LoopbackServer:
         ``server.model("openai", stream="no")``.
         """
         provider = provider or self.like or "compatible"
-        url = self.url if provider == "anthropic" else f"{self.url}/v1"
+        url = self.url if SERVERS.get(provider, {}).get("wire") == MESSAGES.name else f"{self.url}/v1"
         return f"{provider}:{MODEL}?{urlencode({'url': url, **options}, safe=':/')}"
 
     def _answer(self, path: str, raw: bytes, headers: dict[str, str]) -> tuple[Received | None, Delivery]:
@@ -152,7 +152,7 @@ class LoopbackServer:
 
     def _get(self, path: str, headers: dict[str, str]) -> Delivery:
         wire = MESSAGES if "anthropic-version" in headers else CHAT
-        if problem := key_problem(wire, headers, self._key, self._needs_key):
+        if (problem := key_problem(wire, headers, self._key, self._needs_key)) and not self.lenient:
             return wire.refuse(401, problem)
         if path != "/v1/models":
             return wire.refuse(404, f"Unknown request URL: GET {path}.")
@@ -165,8 +165,9 @@ class LoopbackServer:
 
 def _like(name: str) -> Like:
     """The kind of server of this name."""
-    if name not in SERVERS or SERVERS[name]["wire"] != "chat":
-        known = [other for other, row in SERVERS.items() if row["wire"] == "chat"]
-        raise SettingsError(f"There is no server {name!r} to be like", near(name, known))
+    if name not in SERVERS:
+        raise SettingsError(f"There is no server {name!r} to be like", near(name, SERVERS))
     row = SERVERS[name]
-    return Like(True, {"without": row.get("without", ()), **row.get("traits", {})})
+    is_strict = row["wire"] != CHAT.name or "own" in row  # as the server is without a name
+    more: dict[str, Any] = {key: row[key] for key in ("knows", "signs") if key in row}
+    return Like(not is_strict, {"without": row.get("without", ()), **more, **row.get("traits", {})})

@@ -22,7 +22,7 @@ from agentnb.core.messages import Message, Text, Thinking, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.errors import BrokenReply, ProviderTrouble
 from agentnb.models import Reply
-from agentnb.models.provider import CutOff, Refused
+from agentnb.models.provider import DONE, CutOff, Refused
 from agentnb.models.providers.chat_chunks import ChatReading, as_stream
 from agentnb.models.providers.serialization import ARGUMENTS_MENDED
 from agentnb.models.transport.bounded_body import bound
@@ -53,6 +53,11 @@ ONE = {
         fragment(0, "a", "add", '{"a"'),
         fragment(1, None, None, ":1"),
         fragment(2, None, None, "}"),
+    ],
+    "a name in pieces": [
+        fragment(0, "a", "a", ""),
+        fragment(0, None, "dd", ""),
+        fragment(0, None, None, '{"a":1}'),
     ],
     "an id that comes late": [fragment(0, None, "add", '{"a":'), fragment(0, "a", None, "1}")],
 }
@@ -210,6 +215,8 @@ ERRORS: dict[str, tuple[Any, int | None]] = {
     "Google's": ({"error": {"message": "broke", "status": "UNAVAILABLE"}}, 503),
     "FastAPI's": ({"detail": "broke"}, None),
     "FastAPI's list": ({"detail": [{"msg": "broke", "type": "value_error"}]}, None),
+    "in a delta": ({"choices": [{"index": 0, "delta": {"error": {"message": "broke", "code": 503}}}]}, 503),
+    "MiniMax's": ({"choices": None, "base_resp": {"status_code": 1000, "status_msg": "broke"}}, None),
     "a text": ({"error": "broke"}, None),
     "TGI's": ({"error": "broke", "error_type": "overloaded"}, None),
     "of a server behind": (
@@ -256,6 +263,7 @@ USAGES: dict[str, tuple[list[Any], Usage]] = {
     ),
     "DeepSeek's cache": ([{**chunk("stop"), "usage": {**COUNTS, "prompt_cache_hit_tokens": 80}}], Usage(100, 10, 80)),
     "LiteLLM's cache": ([{**chunk("stop"), "usage": {**COUNTS, "cache_read_input_tokens": 80}}], Usage(100, 10, 80)),
+    "as text": ([{**chunk("stop"), "usage": {"prompt_tokens": "100", "completion_tokens": "10"}}], Usage(100, 10)),
     "with a point": ([{**chunk("stop"), "usage": {"prompt_tokens": 100.0, "completion_tokens": 10.0}}], Usage(100, 10)),
 }
 
@@ -351,11 +359,12 @@ END = len(b"".join(EVENTS[:-1]))
 class Broken(httpx2.AsyncByteStream):
     """The first bytes of a stream; then the connection breaks, or closes in order."""
 
-    def __init__(self, data: bytes, *, breaks: bool) -> None:
+    def __init__(self, *data: bytes, breaks: bool) -> None:
         self._data, self._breaks = data, breaks
 
     async def __aiter__(self) -> AsyncGenerator[bytes]:
-        yield self._data
+        for piece in self._data:
+            yield piece
         if self._breaks:
             raise httpx2.RemoteProtocolError("peer closed connection")
 
@@ -393,6 +402,45 @@ def test_a_message_that_came_whole_needs_no_reason_of_its_end() -> None:
         assert read(*as_stream({"choices": [choice]}))[1].stop_reason == "stop"
     with pytest.raises(CutOff):
         read(*as_stream({"choices": [{"message": {"role": "assistant", "content": None}}]}))
+
+
+def test_a_stream_with_its_mark_of_the_end_needs_no_reason_if_all_can_be_read(subtests: pytest.Subtests) -> None:
+    add = fragment(0, "a", "add", '{"a":1}')
+    text = chunk(content="So")
+    for name, chunks in {"text": [text], "a call": calls(add), "both": [text, *calls(add)]}.items():
+        with subtests.test(name):
+            assert read(*chunks, DONE)[1].message == read(*chunks, chunk("stop"))[1].message
+            assert read(*chunks, chunk("length"), DONE)[1].stop_reason == "length"
+            with pytest.raises(CutOff):
+                read(*chunks)
+    for name, chunks in {
+        "nothing": [chunk()],
+        "thinking": [chunk(reasoning="Hm")],
+        "half a call": [chunk(content="So"), *calls(fragment(0, "a", "add", '{"a":'))],
+    }.items():
+        with subtests.test(name), pytest.raises(CutOff):
+            read(*chunks, DONE)
+
+
+def test_the_mark_of_the_end_is_found_in_a_stream_however_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[bytes] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        stream = Broken(*sent, breaks=False)
+        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, stream=stream)
+
+    settings = {"transport": httpx2.MockTransport(answer), "event_hooks": {"response": [bound]}}
+    monkeypatch.setattr("agentnb.models.providers.openai.http_settings", lambda url: settings)
+
+    async def ask(*pieces: bytes) -> Any:
+        sent[:] = pieces
+        return (await items_of(quick("compatible:m?url=http://127.0.0.1:9/v1", NEVER)))[-1]
+
+    event = b"data: " + json.dumps(chunk(content="So")).encode() + b"\n\n"
+    for pieces in ((event + b"data: [DONE]\n\n",), (event, b"data:[DO", b"NE]", b"\n\n")):
+        assert asyncio.run(ask(*pieces)).message.text == "So"
+    with pytest.raises(ProviderTrouble, match="ended before the reply did"):
+        asyncio.run(ask(event))
 
 
 def test_a_reply_that_ends_while_its_stream_stays_open_is_waited_for_no_longer() -> None:

@@ -51,7 +51,7 @@ from agentnb.models.transport.failure import (
     retry_after,
     words_of,
 )
-from agentnb.models.transport.refusal_words import OVERFLOWS, QUOTAS, Words
+from agentnb.models.transport.refusal_words import words_of_servers
 from agentnb.models.transport.remote import failure_of
 from agentnb.settings import KEY_VARIABLES, Key
 
@@ -65,10 +65,12 @@ MEANT: dict[int, type[ModelError]] = {
     404: RequestRefused,
     408: ProviderTimedOut,
     429: RateLimited,
+    501: RequestRefused,
     504: ProviderTimedOut,
+    505: RequestRefused,
 }
 """What a status means; others below 500 are refusals, and those from 500 on trouble."""
-TRANSIENT = {408, 429, *range(500, 600)}
+TRANSIENT = {408, 429, *range(500, 600)} - {501, 505}
 SDKS = {"anthropic": anthropic, "openai": openai}
 
 
@@ -322,6 +324,7 @@ OVERFLOW_WORDS = [
     ("vllm", None, "Input prompt (2664 tokens) is too long and exceeds limit of 2048"),
     ("sglang", 400, "Input length 5000 exceeds the maximum length 4096"),
     ("sglang", 400, "Input length (5000 tokens) exceeds the maximum allowed length (4096 tokens)."),
+    ("sglang", 400, "The input (61709 tokens) is longer than the model's context length (40960 tokens)."),
     ("llamacpp", 400, "request (9000 tokens) exceeds the available context size (4096 tokens), try increasing it"),
     (
         "llamacpp",
@@ -346,11 +349,13 @@ OVERFLOW_WORDS = [
         "Prompt contains 130001 tokens and 0 draft tokens, too large for model with 131072 maximum context length",
     ),
     ("xai", 400, "This model's maximum prompt length is 131072 but the request contains 537812 tokens"),
-    ("github", 400, "prompt token count of 70000 exceeds the limit of 64000"),
+    ("copilot", 400, "prompt token count of 70000 exceeds the limit of 64000"),
     ("kimi", 400, "Invalid request: Your request exceeded model token limit: 262144 (requested: 300000)"),
-    ("kimi", 400, "Total tokens of image and text exceed max message tokens"),
+    ("volcengine", 400, "Total tokens of image and text exceed max message tokens"),
     ("cohere", 400, "too many tokens: total number of tokens (prompt and prediction) cannot exceed 2048 - received 6354."),
     ("gateways", 400, "litellm.ContextWindowExceededError: context size has been exceeded"),
+    ("gateways", 400, "invalid params, context window exceeds limit (2013)"),
+    ("gateways", 400, "Prompt too long: 41911 tokens exceeds max context window of 32768 tokens"),
 ]
 QUOTA_WORDS = [
     ("groq", 429, "Rate limit reached for model `m` on tokens per day (TPD): Limit 100000, Used 97050, Requested 3619."),
@@ -364,8 +369,10 @@ QUOTA_WORDS = [
 ]
 
 
-def has_words_of(rows: tuple[Words, ...], server: str, message: str) -> bool:
-    return any(row.server == server and re.search(row.pattern, message, re.IGNORECASE) for row in rows)
+def has_words_of(kind: str, server: str, message: str) -> bool:
+    rows = words_of_servers()[kind]
+    assert all(row["source"] for row in rows)
+    return any(row["server"] == server and re.search(row["words"], message, re.IGNORECASE) for row in rows)
 
 
 def test_a_conversation_that_is_too_long_is_known_by_the_words_of_each_server_and_not_sent_again(
@@ -376,8 +383,8 @@ def test_a_conversation_that_is_too_long_is_known_by_the_words_of_each_server_an
             found = said(status, message=message)
             assert isinstance(found.error, ContextOverflow) and not found.transient
             assert "longer than m-1 can take" in found.error.what and "--continue" in in_notebook(found.error.advice)
-            assert has_words_of(OVERFLOWS, server, message)
-    assert {row.server for row in OVERFLOWS} == {server for server, *_ in OVERFLOW_WORDS}
+            assert has_words_of("overflow", server, message)
+    assert {row["server"] for row in words_of_servers()["overflow"]} == {server for server, *_ in OVERFLOW_WORDS}
 
 
 def test_a_quota_that_lasts_a_day_is_known_by_the_words_of_each_server_and_not_waited_for(subtests: pytest.Subtests) -> None:
@@ -385,8 +392,8 @@ def test_a_quota_that_lasts_a_day_is_known_by_the_words_of_each_server_and_not_w
         with subtests.test(server, message=message):
             found = said(status, message=message)
             assert isinstance(found.error, RateLimited) and not found.transient and "a day or longer" in found.error.what
-            assert has_words_of(QUOTAS, server, message)
-    assert {row.server for row in QUOTAS} == {server for server, *_ in QUOTA_WORDS}
+            assert has_words_of("quota", server, message)
+    assert {row["server"] for row in words_of_servers()["quota"]} == {server for server, *_ in QUOTA_WORDS}
 
 
 def test_the_bare_words_of_an_error_in_a_stream_are_told(subtests: pytest.Subtests) -> None:

@@ -7,15 +7,19 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import httpx2
 import pytest
 
 from agentnb import Agent, History, Run, settings
 from agentnb.core.messages import Text, Thinking, ToolCall
+from agentnb.core.run.rounds import LEARNED_TRAITS
 from agentnb.errors import RequestRefused, SettingsError, UnknownModel
 from agentnb.models import make_model, traits
 from agentnb.models.options import Options
 from agentnb.models.registry import REMOTE, endpoint_of
+from agentnb.notebook.commands.models import provider_models
 from agentnb.testing import LoopbackServer, Status
+from agentnb.testing.requests.rules_chat import MINIMAL
 
 LIKE = sorted(name for name, row in settings.SERVERS.items() if row["wire"] == "chat" and name not in ("openai", "compatible"))
 SCRIPT = [[Thinking("I should add."), ToolCall("add", {"a": 1, "b": 2})], [Thinking("Said."), Text("Three.")]]
@@ -52,6 +56,8 @@ def test_each_server_takes_what_is_sent_under_its_name(subtests: pytest.Subtests
                 ]
                 assert any("reminder" in json.dumps(message) for message in bodies(server)[1]["messages"])
                 assert run.usage.input and run.usage.output
+                (most,) = {"max_tokens", "max_completion_tokens"} & bodies(server)[0].keys()
+                assert {key for body in bodies(server) for key in body} <= MINIMAL | {most}
 
 
 def test_a_refused_form_is_sent_again_in_the_other_and_remembered(subtests: pytest.Subtests) -> None:
@@ -62,6 +68,8 @@ def test_a_refused_form_is_sent_again_in_the_other_and_remembered(subtests: pyte
             assert first.status == "completed" and len(first.warnings) == refused <= 3
             second = run_at(server, "compatible", max_tokens=50)
             assert second.status == "completed" and (len(server.problems), second.warnings) == (refused, ())
+            learned = [one.metadata.get(LEARNED_TRAITS, {}) for one in (first.rounds[-1], second.rounds[0])]
+            assert learned[0] == learned[1] and len(learned[0]) == refused
 
 
 def test_a_refusal_is_in_the_log_with_the_option_that_avoids_it() -> None:
@@ -105,11 +113,28 @@ def test_a_trait_is_tried_once_where_the_refusal_stays() -> None:
         assert run.status == "failed" and len(server.requests) == 3
 
 
+def test_a_trait_changes_once_in_a_run() -> None:
+    refused = {
+        "max_tokens": "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.",
+        "max_completion_tokens": "Unrecognized request argument supplied: max_completion_tokens",
+    }
+    script = [Status(400, refused["max_tokens"]), SCRIPT[0], Status(400, refused["max_completion_tokens"]), "On.", "Never."]
+    with LoopbackServer(script, lenient=True) as server:
+        run = run_at(server, "compatible", max_tokens=50)
+        assert (run.status, len(run.warnings), len(server.requests)) == ("failed", 1, 3)
+        assert run_at(server, "compatible", max_tokens=50).text == "On."
+        assert "length_limit" in str(run.warnings[0])
+
+
 def test_each_words_of_a_refusal_name_their_trait(subtests: pytest.Subtests) -> None:
     for words, named in {
         "Unexpected role 'user' after role 'tool'": ("alternating", True),
         "Conversation roles must alternate user/assistant/user/assistant/...": ("alternating", True),
         "After the optional system message, conversation roles must alternate user and assistant roles": ("alternating", True),
+        "After the (optional) system message(s), user or tool message(s) should alternate with assistant message(s).": (
+            "alternating",
+            True,
+        ),
         "Tool call id was call_1 but must be a-z, A-Z, 0-9, with a length of 9.": ("short_ids", True),
         "System role not supported": ("system", "user"),
         "Developer instruction is not enabled for models/gemma-3-27b-it": ("system", "user"),
@@ -144,6 +169,18 @@ def test_fields_of_thinking_go_back_to_their_server_and_model_only() -> None:
         for model in (server.model().replace("loopback", "another"), other.model()):
             assert Agent(model, tools=[add]).run_sync("On", continue_from=run).status == "completed"
         assert "I should add." not in json.dumps([server.requests[-1].body, other.requests[-1].body])
+
+
+def test_signatures_of_calls_go_back_to_their_server() -> None:
+    with LoopbackServer(SCRIPT, like="gemini") as server:
+        assert run_at(server).text == "Three." and server.problems == []
+        (call,) = bodies(server)[1]["messages"][2]["tool_calls"]
+        assert call["extra_content"]["google"]["thought_signature"]
+        body = {**bodies(server)[1], "stream": False}
+        body.pop("stream_options")
+        del body["messages"][2]["tool_calls"][0]["extra_content"]
+        post = httpx2.post(f"{server.url}/v1/chat/completions", json=body, headers={"authorization": "Bearer a-key"})
+        assert post.status_code == 400 and "thought_signature" in post.text
 
 
 def test_a_compaction_keeps_fields_of_thinking_beside_open_calls() -> None:
@@ -231,6 +268,22 @@ def test_the_address_of_azure_comes_from_its_variable(monkeypatch: pytest.Monkey
     for said in ("https://mine.openai.azure.com", "https://mine.openai.azure.com/openai/v1/"):
         monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", said)
         assert endpoint_of(REMOTE["azure"], Options(), by_person=True).url == "https://mine.openai.azure.com/openai/v1"
+
+
+def test_the_models_of_a_server_are_listed_in_each_form_of_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        asked.append(str(request.url))
+        found: list[Any] = [{"id": "openai/gpt-4.1"}]
+        return httpx2.Response(200, json=found if len(asked) == 1 else {"data": found})
+
+    settings = {"transport": httpx2.MockTransport(answer)}
+    monkeypatch.setattr("agentnb.models.providers.openai.http_settings", lambda url: settings)
+    monkeypatch.setenv("GITHUB_TOKEN", "a-token-of-github-0123456789")
+    assert provider_models("github") == ["github:openai/gpt-4.1"]
+    assert provider_models("github?url=http://127.0.0.1:9/v1") == ["github:openai/gpt-4.1?url=http://127.0.0.1:9/v1"]
+    assert asked == ["https://models.github.ai/catalog/models", "http://127.0.0.1:9/v1/models"]
 
 
 def test_a_name_that_cannot_be_used_says_why_and_what_can() -> None:

@@ -14,16 +14,15 @@ from agentnb.models import Reply, ScriptedModel
 from agentnb.models.options import Options
 from agentnb.models.provider import Provider
 from agentnb.models.providers.anthropic import PROVIDER as ANTHROPIC
-from agentnb.models.providers.compatible import PROVIDERS as SERVERS
-from agentnb.models.providers.openai import PROVIDER as OPENAI
+from agentnb.models.providers.openai import PROVIDERS as SERVERS
 from agentnb.models.providers.openai_responses import PROVIDER as RESPONSES
 
-COMPATIBLE, OLLAMA = SERVERS["compatible"], SERVERS["ollama"]
+OPENAI, COMPATIBLE, OLLAMA = SERVERS["openai"], SERVERS["compatible"], SERVERS["ollama"]
 PROVIDERS = {one.name: one for one in (ANTHROPIC, OPENAI, RESPONSES, COMPATIBLE, OLLAMA)}
 PNG = Image("image/png", b"\x89PNG not really")
 TIFF = Image("image/tiff", b"II*")
 NO_DATA = Image("image/png", b"")
-NO_COUNTS = ["5", 1.5, float("nan"), float("inf"), -1, 10**30, True, None, [3], {"a": 3}]
+NO_COUNTS = ["five", "-5", "5" * 5000, 1.5, float("nan"), float("inf"), -1, 10**30, True, None, [3], {"a": 3}]
 """What servers send where a number of tokens should be."""
 URL = "data:image/png;base64,iVBORyBub3QgcmVhbGx5"
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from typing import Any
 
+import httpx2
 import pytest
 from raw_http import HEADERS, MINIMAL, PATHS, Answered, begin, connect, post, streamed
 
@@ -15,6 +16,7 @@ from agentnb import ToolCall
 from agentnb.core.messages import Image, Text, Thinking
 from agentnb.core.usage import Usage
 from agentnb.errors import SettingsError
+from agentnb.settings import SERVERS
 from agentnb.testing import Answer, LoopbackServer, Opaque, Received, Status
 
 WIRES = list(PATHS)
@@ -413,8 +415,56 @@ def test_a_lenient_server_answers_and_keeps_what_was_wrong(subtests: pytest.Subt
 def test_a_server_is_like_those_with_a_name_only() -> None:
     with pytest.raises(SettingsError, match="mistral"):
         LoopbackServer(like="mistrel")
-    with pytest.raises(SettingsError, match="no server 'anthropic'"):
-        LoopbackServer(like="anthropic")
+    for name in SERVERS:
+        with LoopbackServer(like=name) as server:
+            assert server.model().startswith(f"{name}:")
+
+
+def test_a_server_that_is_like_another_refuses_what_that_refuses_and_no_more(subtests: pytest.Subtests) -> None:
+    messages = [{"role": "user", "content": "Hi"}]
+    key = {"authorization": "Bearer secret"}
+    for like, field, is_known in [
+        ("mistral", "random_seed", True),
+        ("mistral", "seed", False),
+        ("mistral", "store", False),
+        ("groq", "logprobs", False),
+        ("groq", "top_p", True),
+        ("deepseek", "presence_penalty", True),
+        ("deepseek", "max_completion_tokens", False),
+        ("openai", "max_completion_tokens", True),
+        ("openai", "colour", False),
+        ("azure", "metadata", True),
+    ]:
+        with subtests.test(like, field=field), LoopbackServer(["one"], like=like) as server:
+            answered = post(server, "chat", {"model": "m", "messages": messages, field: 1}, key)
+            assert (answered.status == 200) == is_known and (server.problems == []) == is_known
+
+
+def test_a_server_like_openai_knows_the_role_of_a_developer_and_one_like_mistral_does_not(subtests: pytest.Subtests) -> None:
+    body = {"model": "m", "messages": [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "Hi"}]}
+    for like, status in {"openai": 200, "mistral": 400}.items():
+        with subtests.test(like), LoopbackServer(["one"], like=like) as server:
+            assert post(server, "chat", body, {"authorization": "Bearer secret"}).status == status
+
+
+def test_a_lenient_server_lists_its_models_without_a_key() -> None:
+    for lenient, status in {True: 200, False: 401}.items():
+        with LoopbackServer(lenient=lenient) as server:
+            assert httpx2.get(f"{server.url}/v1/models").status_code == status
+
+
+def test_a_lenient_server_tells_what_is_wrong_in_all_parts_of_a_request() -> None:
+    calls = [{"id": "call_1", "type": "function", "function": {"name": "add", "arguments": "{}"}}]
+    messages = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": None, "tool_calls": calls},
+        {"role": "tool", "tool_call_id": "call_1", "content": "3"},
+        {"role": "user", "content": "On"},
+    ]
+    with LoopbackServer(["one"], like="mistral", lenient=True) as server:
+        assert post(server, "chat", {"model": "m", "seed": 1, "messages": messages}, {}).status == 200
+        for words in ("API key", "'seed'", "Tool call id", "Unexpected role 'user' after role 'tool'"):
+            assert len([problem for problem in server.problems if words in problem]) == 1
 
 
 def test_each_server_places_its_usage_where_it_does(subtests: pytest.Subtests) -> None:

@@ -16,6 +16,7 @@ from agentnb.detect.run import Run
 from agentnb.interchange.exports.stored_messages import conversation_of, one_or_lines
 from agentnb.interchange.formats.exchanges import PARENT_ID, RUN_ID
 from agentnb.models.providers.serialization import data_url, parameters
+from agentnb.settings import SERVERS
 
 NAME = "openai_chat"
 TITLE = "OpenAI chat messages"
@@ -42,7 +43,7 @@ def request_of(run: Run) -> dict[str, Any]:
 def _model_name(model: str) -> str:
     """Return the name without ours of the provider, if it is one of those whose API this is."""
     provider, _, name = model.partition(":")
-    return name if name and provider in ("openai", "compatible") else model
+    return name if name and SERVERS.get(provider, {}).get("wire") == "chat" else model
 
 
 def _tool(tool: ToolSpec) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
 from agentnb.core.messages import AnyPart, Message, Text, Thinking, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.models.model import Reply
-from agentnb.models.provider import PART, CutOff, Refused, sealed_length
+from agentnb.models.provider import DONE, PART, CutOff, Refused, sealed_length
 from agentnb.models.providers.serialization import (
     ARGUMENTS_MENDED,
     call_of,
@@ -95,7 +95,7 @@ class ChatReading:
         if isinstance(delta, str):
             delta = {"content": delta}
         told = self._delta(delta) if isinstance(delta, dict) else []
-        if finish := choice.get("finish_reason"):
+        if (finish := choice.get("finish_reason")) and (chunk is not DONE or self._is_whole()):
             self._finish = finish
             self._count(object_of(chunk.get("x_groq")).get("usage"))
             if self._held:
@@ -118,7 +118,7 @@ class ChatReading:
         self._count(object_of(chunk.get("x_groq")).get("usage"))
         if chunk.get("object") == "error":
             raise Refused(reported(chunk))
-        if "choices" not in chunk and "usage" not in chunk:
+        if not chunk.get("choices") and "usage" not in chunk:
             self._without_choices = chunk
 
     def _count(self, usage: Any) -> None:
@@ -130,6 +130,8 @@ class ChatReading:
         if content and len(delta) == 1 and isinstance(content, str) and self._tag is None:  # nearly all chunks
             self._text.append(content)
             return [TextDelta(content)]
+        if error := delta.get("error"):
+            raise Refused(reported(error))
         told: list[ReplyDelta] = []
         self._think(delta, told)
         if content:
@@ -223,7 +225,9 @@ class ChatReading:
         if type(call_id) is int:
             call_id = str(call_id)
         call = self._begun(index, call_id, function)
-        if call is None or _begins_another(call, function):
+        if call is not None and call["id"] and not call_id and _is_rest_of_name(call, function):
+            call["name"] += function["name"]
+        elif call is None or _begins_another(call, function):
             self._several_open = self._several_open or (bool(self._calls) and not _is_whole(self._calls[-1]))
             call = {"id": call_id or "", "name": "", "pieces": [], "given": None, "own": {}, "looks": 0, "end": ""}
             self._calls.append(call)
@@ -291,6 +295,12 @@ class ChatReading:
         stop_reason = "refusal" if self._refused else self._finish
         return checked(Reply(Message("assistant", whole), read_usage(self._usage), stop_reason, metadata))
 
+    def _is_whole(self) -> bool:
+        """Return whether a stream that ends without a reason had text, or calls whose arguments can all be read."""
+        if self._finish or said_in(self._without_choices) or not (self._text or self._calls):
+            return False
+        return all(call["given"] is not None or _is_object("".join(call["pieces"])) for call in self._calls)
+
     def _raise_failed(self) -> None:
         if said_in(self._without_choices):
             raise Refused(reported(self._without_choices))
@@ -354,6 +364,12 @@ def _begins_another(call: dict[str, Any], function: Mapping[str, Any]) -> bool:
     if not name or not call["name"]:
         return False
     return name != call["name"] or (_begins(function) and _is_whole(call))
+
+
+def _is_rest_of_name(call: dict[str, Any], function: Mapping[str, Any]) -> bool:
+    """Return whether the fragment, which has the call's mark and no id, has a name before any arguments."""
+    has_begun = call["end"] or call["given"] or function.get("arguments")
+    return function.get("name") not in (None, "", call["name"]) and not has_begun
 
 
 def _begins(function: Mapping[str, Any]) -> bool:

@@ -1,4 +1,7 @@
-"""``openai:``, the Chat Completions API, which many other servers speak as well (see `compatible`)."""
+"""OpenAI's Chat Completions API, which many servers speak: local ones, gateways, other providers; a row each in `servers.toml`.
+
+Replies are parsed leniently, and requests have only the fields that all servers know, or that the row names.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +39,9 @@ from agentnb.models.transport.connections import http_settings, is_at, text_of
 from agentnb.models.transport.failure import reported, words_of
 from agentnb.settings import SERVERS, Key
 
-NAME = "openai"
+FORM = "chat"
+"""Key of what is cached of a request."""
 OWN_URL = "https://api.openai.com/v1"
-OTHERS = "compatible"
-"""Metadata key for OpenAI-compatible servers."""
 BETWEEN = {"role": "assistant", "content": "(interrupted)"}
 """Message between results of tools and a message of the user, where roles alternate."""
 SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
@@ -67,9 +69,9 @@ def body(model: str, request: Request, options: Options, *, traits: Traits, own:
     traits = options.traits or traits
     returned = traits.returned if options.echo is None else "always" if options.echo else "never"
     form = Form(options.server or own, options.images is not False, returned, traits)
-    start = fields_before(NAME, _head, model, request, options, traits)
+    start = fields_before(FORM, _head, model, request, options, traits)
     messages, make = request.messages, partial(_fragment, form=form)
-    fragments = made_of_all(messages, (NAME, form), make)
+    fragments = made_of_all(messages, (FORM, form), make)
     if traits.alternating and (reminded := _reminded(*lasting(messages), messages)) is not None:
         fragments[len(messages) - 1] = make(reminded)
     if request.system and traits.system == "user":
@@ -255,23 +257,25 @@ _OPTIONS = COMMON_OPTIONS | {
 }
 
 
-def provider_of(name: str, row: Mapping[str, Any], own: str = OTHERS, **more: Any) -> Provider:
-    """Return the provider of a row of the data file. ``own``: the metadata key of its fields, where no server is known."""
-    traits = Traits(**row.get("traits", {}))
+def _provider_of(name: str, row: Mapping[str, Any]) -> Provider:
+    """Return the provider of a row of the data file. Its name is the metadata key of its fields, where no server is known."""
+    traits, is_own = Traits(**row.get("traits", {})), row.get("own", False)
     parallel = {"parallel"} if traits.parallel else set()
     return Provider(
         name=name,
         sdk=SDK,
         path="/chat/completions",
-        body=partial(body, traits=traits, own=own),
-        reading=partial(_reading, traits=traits, own=own),
+        body=partial(body, traits=traits, own=name),
+        reading=partial(_reading, traits=traits, own=name),
         as_stream=as_stream,
         options=(_OPTIONS | parallel) - {*row.get("without", ())},
         needs_key="key" in row,
         sees=row.get("sees", False),
         url=row.get("url"),
+        own_url=OWN_URL if is_own else None,
+        models_path=row.get("models", "/models"),
+        takes_schema=takes_schema if is_own else lambda schema: False,
         traits=traits,
-        **more,
     )
 
 
@@ -280,4 +284,4 @@ def _reading(options: Options | None = None, *, traits: Traits, own: str) -> Cha
     return ChatReading(own=server or own, tags=(found or traits).think_tags)
 
 
-PROVIDER = provider_of(NAME, {**SERVERS[NAME], "sees": True}, NAME, own_url=OWN_URL, takes_schema=takes_schema)
+PROVIDERS = {name: _provider_of(name, row) for name, row in SERVERS.items() if row["wire"] == "chat"}

@@ -35,6 +35,7 @@ OF_NO_KIND = "models take no pictures of this kind"
 EMPTY = "there is nothing in it"
 MAX_TOKENS = 10**12
 """Larger counts are ignored as errors of the server."""
+DIGITS = re.compile("[0-9]{1,13}")
 ARGUMENTS_MENDED = "arguments_mended"
 """Metadata key for arguments that were no plain JSON object: the call's name and what was odd."""
 MAX_MENDED = 100_000
@@ -189,7 +190,7 @@ def checked(reply: Reply) -> Reply:
 
 def count(value: Any) -> int | None:
     """Return the token count; None if it is invalid: a bad count must not spoil a good reply, which is paid for."""
-    if type(value) is float and value.is_integer():
+    if (type(value) is float and value.is_integer()) or (type(value) is str and DIGITS.fullmatch(value)):
         value = int(value)
     return value if type(value) is int and 0 <= value <= MAX_TOKENS else None
 

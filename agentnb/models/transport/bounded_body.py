@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncIterator
 from functools import cache
 from typing import Any
 
@@ -10,6 +10,8 @@ MAX_PIECE = 64_000_000
 """Bytes of the longest line of a stream, and of the longest body of anything else."""
 MAX_HEAD = 1_000
 """Most pieces that are kept of a body without an event."""
+TAIL = 50
+"""Bytes that are enough to tell how a body ends."""
 
 
 class TooMuch(Exception):
@@ -22,37 +24,34 @@ async def bound(response: Any) -> None:
     response.stream = _body_class()(response.stream, is_stream)
 
 
-async def bounded(body: AsyncIterable[bytes], *, lines: bool, head: list[bytes] | None = None) -> AsyncIterator[bytes]:
-    """Yield the pieces of a body; raise `TooMuch` where it becomes too long, or with ``lines`` where one of its lines does.
-
-    ``head`` gets the pieces of a body in which no event of a stream comes, and is empty for any other.
-    """
-    length = 0
-    async for data in body:
-        end = data.rfind(b"\n") if lines else -1
-        length = len(data) - end - 1 if end >= 0 else length + len(data)
-        if length > MAX_PIECE:
-            raise TooMuch
-        if head is not None:
-            head.append(data)
-            if b"data:" in data or len(head) > MAX_HEAD:
-                head.clear()
-                head = None
-        yield data
-
-
 @cache
 def _body_class() -> Any:
     import httpx2
 
     class Body(httpx2.AsyncByteStream):
+        """A body whose pieces are bounded, or with ``lines`` its lines."""
+
         def __init__(self, body: Any, lines: bool) -> None:
             self._body = body
             self._lines = lines
             self.head: list[bytes] = []
+            """The pieces of a body in which no event of a stream comes; empty for any other."""
+            self.tail = b""
+            """The end of what came."""
 
-        def __aiter__(self) -> AsyncIterator[bytes]:
-            return bounded(self._body, lines=self._lines, head=self.head)
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            length, is_event = 0, False
+            async for data in self._body:
+                end = data.rfind(b"\n") if self._lines else -1
+                length = len(data) - end - 1 if end >= 0 else length + len(data)
+                if length > MAX_PIECE:
+                    raise TooMuch
+                if not is_event:
+                    self.head.append(data)
+                    if is_event := b"data:" in data or len(self.head) > MAX_HEAD:
+                        self.head.clear()
+                self.tail = data if len(data) >= TAIL else (self.tail + data)[-TAIL:]
+                yield data
 
         async def aclose(self) -> None:
             await self._body.aclose()

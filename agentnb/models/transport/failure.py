@@ -28,7 +28,7 @@ from agentnb.errors import (
 )
 from agentnb.models.destinations.destination import is_local
 from agentnb.models.provider import ProviderError
-from agentnb.models.transport.refusal_words import OVERFLOWS, QUOTAS, said_by
+from agentnb.models.transport.refusal_words import says
 
 NUMBER = re.compile(r"[-+]?[0-9]{1,300}(\.[0-9]{0,300})?|[-+]?\.[0-9]{1,300}", re.ASCII)
 MAX_OF_A_MESSAGE = 500
@@ -71,7 +71,10 @@ TLS = re.compile(r"\bSSL|certificate", re.IGNORECASE)
 CERTIFICATE = re.compile("certificate", re.IGNORECASE)
 PLAIN_HTTP = re.compile("WRONG_VERSION_NUMBER|RECORD_LAYER|HTTP_REQUEST|wrong version number|record layer failure")
 """Messages of the TLS library for a server that seems to speak plain HTTP."""
-WORDS = ("message", "error", "detail", "msg", "error_message", "errorMessage", "errors", "Message", "reason", "title")
+WORDS = (
+    *("message", "error", "detail", "msg", "error_message", "errorMessage", "errors", "Message", "reason", "title"),
+    *("base_resp", "status_msg"),
+)
 """Fields of an error that hold its words."""
 MARKUP = re.compile(r"<(script|style)\b.*?(</\1>|$)|<!--.*?(-->|$)|<[^<>]{0,500}>", re.IGNORECASE | re.DOTALL)
 """The parts of a web page that are not its text."""
@@ -139,6 +142,8 @@ BETTER_ADVICE: tuple[tuple[re.Pattern[str], Advised], ...] = (
     ),
 )
 """More specific advice for refusals, by the provider's message."""
+NEVER_DONE = (501, 505)
+"""Statuses of servers that lack what was requested: a retry changes nothing."""
 WORDED = (400, 404, 422, 500, 501)
 """Statuses of refusals whose message may say more than they do."""
 
@@ -292,11 +297,11 @@ def _error(refusal: Refusal, status: int | None, meaning: str) -> ModelError:
 def _meaning(refusal: Refusal, status: int | None) -> str:
     if refusal.name in OUT_OF_CREDIT or status == 402:
         return "no credit"
-    if said_by(QUOTAS, status, refusal.message):
+    if says("quota", status, refusal.message):
         return "quota"
-    if refusal.name in OVERFLOW_NAMES or said_by(OVERFLOWS, status, refusal.message):
+    if refusal.name in OVERFLOW_NAMES or says("overflow", status, refusal.message):
         return "overflow"
-    if status is None or status >= 500 or status == 408:
+    if status is None or status == 408 or (status >= 500 and status not in NEVER_DONE):
         return "timeout" if status in (408, 504) else "trouble"
     if status < 400:
         return "redirect"

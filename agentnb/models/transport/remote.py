@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace as with_changes
@@ -18,7 +19,7 @@ from agentnb.core.log.events import TextDelta
 from agentnb.core.messages import Message
 from agentnb.core.redaction import redact
 from agentnb.core.request import Request
-from agentnb.core.run.rounds import BY_SCHEMA, CONTEXT_TOKENS, TOKENS_ESTIMATED
+from agentnb.core.run.rounds import BY_SCHEMA, CONTEXT_TOKENS, LEARNED_TRAITS, TOKENS_ESTIMATED
 from agentnb.core.usage import NOTHING_USED, Usage
 from agentnb.errors import BrokenReply, ProviderTimedOut, RequestRefused
 from agentnb.models import prices, traits
@@ -26,7 +27,7 @@ from agentnb.models.capabilities import Capabilities
 from agentnb.models.estimate import about, with_estimates
 from agentnb.models.model import Notice, Reply, Retry, StreamItem, Unshown
 from agentnb.models.options import OF_TRAITS, OPTION_OF, Options, named, option_text
-from agentnb.models.provider import CutOff, Provider, Reading, Refused
+from agentnb.models.provider import DONE, CutOff, Provider, Reading, Refused
 from agentnb.models.traits import Traits
 from agentnb.models.transport.bounded_body import MAX_PIECE, TooMuch
 from agentnb.models.transport.connections import Endpoint, client_of, limiter_of
@@ -53,6 +54,8 @@ MALFORMED = (ValueError, TypeError, KeyError, AttributeError, IndexError, Recurs
 """What reading raises where a reply is not as it should be."""
 WORTH_COUNTING = 500
 """Characters without a delta after which they are told."""
+DONE_MARK = re.compile(rb"data: ?\[DONE\]\s*$")
+"""The end of a stream of OpenAI's APIs."""
 WHOLE = ("content", "choices", "output")
 """Fields of a reply that came whole; it has at least one of them."""
 
@@ -105,7 +108,8 @@ class RemoteModel:
         started = perf_counter()
         before: Reply | None = None
         used = NOTHING_USED
-        tried: set[str] = set()
+        tried = traits.tried_in_run.get()
+        tried = set() if tried is None else tried
         for turn in range(MAX_TURNS):
             async with aclosing(with_retries(partial(self._attempt, request, tried), self.retries, limiter)) as items:
                 async for item in items:
@@ -126,6 +130,8 @@ class RemoteModel:
         if prices_ready is not None:
             await prices_ready
         metadata = {**before.metadata, BY_SCHEMA: True} if self.options.output_schema is not None else before.metadata
+        if self._learned:
+            metadata = {**metadata, LEARNED_TRAITS: self._learned}
         usage = self._priced(before, used)
         if usage.estimated:
             metadata = {**metadata, TOKENS_ESTIMATED: True}
@@ -154,7 +160,7 @@ class RemoteModel:
     def _learn(self, error: Exception, tried: set[str], sent: Traits | None) -> Notice | None:
         """Keep the trait that this refusal names, and return the notice of it; None if the request would not change.
 
-        ``tried``: the traits that were changed for this request; ``sent``: those that it was sent with.
+        ``tried``: the traits that were changed in this run; ``sent``: those that it was sent with.
         """
         details = error.details if isinstance(error, Refused) else self._provider.sdk.error_details(error)
         if sent is None or details is None or details.status in NOT_OF_THE_FORM:
@@ -242,6 +248,8 @@ class RemoteModel:
                 anything = True
                 yield chunk
             if anything:
+                if DONE_MARK.search(getattr(stream.response.stream, "tail", b"")):
+                    yield DONE
                 return
             if isinstance(told := _without_events(stream.response), dict):
                 for chunk in _whole(told, self._provider):
@@ -279,10 +287,11 @@ async def models_of(provider: Provider, endpoint: Endpoint) -> list[str]:
     """Return the names of the models that the provider has for this key. Raises a `ModelError` if it does not list them."""
     client = await client_of(endpoint, provider.sdk)
     try:
-        answer = await client.get(provider.models_path, cast_to=object)
-        if not isinstance(answer, dict):
+        is_elsewhere = provider.models_path.startswith("https:") and endpoint.url != provider.url
+        answer = await client.get("/models" if is_elsewhere else provider.models_path, cast_to=object)
+        if not isinstance(answer, dict | list):
             raise NoReply(_kind_of(answer), "list of models")
-        return [str(one["id"]) for one in answer["data"]]
+        return [str(one["id"]) for one in (answer["data"] if isinstance(answer, dict) else answer)]
     except Exception as error:
         found = failure_of(error, provider, endpoint, "list of models").error
     raise found  # outside the handler: the traceback then holds no frames of the libraries, which have the key
@@ -377,12 +386,8 @@ def _failure_of(error: Exception, provider: Provider, endpoint: Endpoint, model:
         )
     if isinstance(error, CutOff):
         return broken_connection(provider.name, ConnectionError("the stream ended before the reply did"))
-    causes = list(_causes(error))
-    for cause in causes:
-        if isinstance(cause, httpx2.HTTPError | httpx2.StreamError | OSError):
-            return broken_connection(provider.name, cause, endpoint.url)
-    if _is_called(error, "APIConnectionError", "EndOfStream"):
-        return broken_connection(provider.name, causes[-1], endpoint.url)
+    if (cause := _connection_cause(error)) is not None:
+        return broken_connection(provider.name, cause, endpoint.url)
     if isinstance(error, httpx2.InvalidURL):
         return Failure(RequestRefused(f"{provider.name}: {readable(str(error))}", "Name another URL: url="), transient=False)
     if (broken := _broken_reply(error, provider, endpoint)) is not None:
@@ -416,11 +421,16 @@ def _broken_reply(error: Exception, provider: Provider, endpoint: Endpoint) -> F
 
 def _is_of_the_way(error: Exception) -> bool:
     """Return whether the error is one of the connection, or of bytes that are no chunk."""
+    return isinstance(error, IdleTimeout | ValueError) or _connection_cause(error) is not None
+
+
+def _connection_cause(error: Exception) -> BaseException | None:
+    """Return the cause of an error of the connection; None of any other error."""
     import httpx2
 
-    if isinstance(error, IdleTimeout | ValueError) or _is_called(error, "APIConnectionError"):
-        return True
-    return any(isinstance(cause, httpx2.HTTPError | httpx2.StreamError | OSError) for cause in _causes(error))
+    causes = list(_causes(error))
+    found = [cause for cause in causes if isinstance(cause, httpx2.HTTPError | httpx2.StreamError | OSError)]
+    return next(iter(found or (causes[-1:] if _is_called(error, "APIConnectionError", "EndOfStream") else ())), None)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -19,6 +19,7 @@ from agentnb.errors import AgentnbError, ModelError
 from agentnb.models.capabilities import used_until_cut
 from agentnb.models.estimate import about, with_estimates
 from agentnb.models.model import Model, Notice, Reply, Retry, StreamItem, Unshown
+from agentnb.models.traits import tried_in_run
 from agentnb.policies import Policy
 from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.ending import OVER_LIMIT
@@ -154,6 +155,7 @@ class ModelCalls:
         self._budget, self._policies = budget, bundle.policies
         self.is_cancelled = is_cancelled
         self._usage_check = UsageCheck(log, budget, bundle.policies)
+        self._tried: set[str] = set()
 
     async def reply(self, request: Request) -> Message:
         """Return the model's reply as logged. If the stream breaks off, its partial reply is logged."""
@@ -162,7 +164,7 @@ class ModelCalls:
         reply: Reply | None = None
         started, items = perf_counter(), None
         try:
-            items = _stream(self.model, request)
+            items = self._stream(request)
             async for item in items:
                 if isinstance(item, Reply):
                     reply = item
@@ -194,6 +196,17 @@ class ModelCalls:
         if stream_buffer is not None:
             stream_buffer.end()
         return self._logged(request, self._normalized(reply), perf_counter() - started)
+
+    def _stream(self, request: Request) -> AsyncIterator[StreamItem]:
+        """Return the model's stream; raises `ModelError` if it is not an async iterator."""
+        tried_in_run.set(self._tried)
+        stream: Any = self.model.stream(request)
+        if hasattr(stream, "__aiter__"):
+            return stream  # type: ignore[no-any-return]  # just looked
+        if inspect.iscoroutine(stream):
+            stream.close()  # it will not be awaited
+        what = f"The stream of {self.model.name} is not an async generator, but returns {_kind_of(stream)}"
+        raise ModelError(what, f"Write async def stream(self, request), with yield. {HOW_TO_YIELD}")
 
     def _logged(self, request: Request, reply: Reply, seconds: float) -> Message:
         """Log the reply, its usage complete and without its markers, and return its message as logged."""
@@ -276,7 +289,7 @@ class ModelCalls:
     async def side_request(self, request: Request) -> AsyncGenerator[StreamItem]:
         """Stream a side request, outside the conversation; only its retries and usage warnings are logged."""
         limit = self._limit(request, comes_after_limit=True)
-        items = _stream(self.model, request)
+        items = self._stream(request)
         try:
             async for item in items:
                 if isinstance(item, Reply):
@@ -312,17 +325,6 @@ async def _close(stream: AsyncIterator[StreamItem] | None, error: BaseException)
     """Close the stream whose use has failed, unless nothing can be awaited any more."""
     if not isinstance(error, GeneratorExit) and hasattr(stream, "aclose"):
         await stream.aclose()  # type: ignore[union-attr]  # just looked
-
-
-def _stream(model: Model, request: Request) -> AsyncIterator[StreamItem]:
-    """Return the model's stream; raises `ModelError` if it is not an async iterator."""
-    stream: Any = model.stream(request)
-    if hasattr(stream, "__aiter__"):
-        return stream  # type: ignore[no-any-return]  # just looked
-    if inspect.iscoroutine(stream):
-        stream.close()  # it will not be awaited
-    what = f"The stream of {model.name} is not an async generator, but returns {_kind_of(stream)}"
-    raise ModelError(what, f"Write async def stream(self, request), with yield. {HOW_TO_YIELD}")
 
 
 def _kind_of(stream: object) -> str:

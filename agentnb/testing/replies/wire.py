@@ -12,6 +12,8 @@ from agentnb.testing.ids import Ids
 from agentnb.testing.memory import Memory
 from agentnb.testing.replies.lines import Answer, output_tokens
 
+SIGNED = "extra_content"
+"""Field of the chat wire that holds the signature of a call, or of a text, as Gemini has it."""
 JSON = "application/json"
 EVENTS = "text/event-stream; charset=utf-8"
 

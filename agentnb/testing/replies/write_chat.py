@@ -8,7 +8,7 @@ from typing import Any
 from agentnb.core.messages import Thinking, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.testing.replies.lines import Answer, arguments_text, fragments, words
-from agentnb.testing.replies.wire import Asked, Sse
+from agentnb.testing.replies.wire import SIGNED, Asked, Sse
 
 AT = 1_795_000_000
 """When replies are made: always then."""
@@ -148,17 +148,18 @@ def _thinking(pieces: list[str], asked: Asked) -> list[dict[str, Any]]:
 
 
 def _remember(answer: Answer, calls: list[dict[str, Any]], asked: Asked) -> None:
-    """Remember the calls that come after thinking, if the server wants it back with them."""
-    if asked.like.traits.get("returns") and _thought(answer):
-        for call in calls:
-            asked.memory.thought_led_to("thinking", call["id"])
+    """Remember the calls that come with what the server wants back beside them: thinking, or a signature."""
+    wanted = asked.like.traits.get("returns", "") if _thought(answer) else ""
+    for call in calls:
+        asked.memory.thought_led_to("signature" if SIGNED in call else wanted, call["id"])
 
 
 def _call(call: ToolCall, asked: Asked) -> dict[str, Any]:
     function = {"name": call.name, "arguments": arguments_text(call)}
     short = asked.like.traits.get("short_ids")
     made = asked.ids.letters("", 9) if short else asked.ids.letters("call_", 24)
-    return {"id": call.id or made, "type": "function", "function": function}
+    signed = {SIGNED: {"google": {"thought_signature": asked.ids.letters("", 20)}}} if asked.like.traits.get("signs") else {}
+    return {"id": call.id or made, "type": "function", "function": function, **signed}
 
 
 def _call_pieces(answer: Answer, asked: Asked) -> list[list[dict[str, Any]]]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agentnb.testing.memory import Memory
+from agentnb.testing.replies.wire import SIGNED
 from agentnb.testing.requests.checks import (
     extra,
     is_object_schema,
@@ -46,23 +47,25 @@ def problems(
 ) -> list[str]:
     """Why the API refuses this body; empty if it is good. ``traits``: those of a server that it is to be like."""
     found = [*_top_level(body, _known(minimal, traits)), *_settings(body), *_tools(body)]
-    if found:
+    messages = body.get("messages")
+    if not messages or not isinstance(messages, list):
         return found
     roles = ROLES | (DEVELOPER if not minimal else MINIMAL_ROLES if traits.get("returned") != "never" else {})
-    for index, message in enumerate(body["messages"]):
-        found += _message(f"messages[{index}]", message, roles)
-    return found or [*_tool_pairing(body["messages"]), *_of_its_own(body["messages"], traits, memory)]
+    roles |= {"assistant": roles["assistant"] | {SIGNED}} if traits.get("signs") else {}
+    told = [one for index, message in enumerate(messages) for one in _message(f"messages[{index}]", message, roles)]
+    return [*found, *(told or [*_tool_pairing(messages), *_of_its_own(messages, traits, memory)])]
 
 
 def _known(minimal: bool, traits: Mapping[str, Any]) -> frozenset[str]:
-    """The fields that are known."""
-    if not minimal:
-        return FIELDS
-    more = {"tool_choice", "reasoning_effort"} if traits else set()
-    more |= {"parallel_tool_calls"} if traits.get("parallel") else set()
-    more |= {traits["length_limit"]} if "length_limit" in traits else set()
-    less = set() if traits.get("stream_options", True) else {"stream_options"}
-    return (MINIMAL | more) - less - {*traits.get("without", ())}
+    """The fields that are known. Most servers know those of the API, or pass over them."""
+    if not minimal or not traits:
+        return MINIMAL if minimal else FIELDS
+    less = {
+        "stream_options": not traits.get("stream_options", True),
+        "parallel_tool_calls": not traits.get("parallel"),
+        "max_completion_tokens": "length_limit" not in traits,
+    }
+    return frozenset(traits.get("knows", FIELDS)) - {name for name, is_less in less.items() if is_less} - {*traits["without"]}
 
 
 def _of_its_own(messages: list[dict[str, Any]], traits: Mapping[str, Any], memory: Memory | None) -> Iterator[str]:
@@ -78,9 +81,12 @@ def _of_its_own(messages: list[dict[str, Any]], traits: Mapping[str, Any], memor
             for call in message.get("tool_calls") or ():
                 if not SHORT_ID.fullmatch(call["id"]):
                     yield f"Tool call id was {call['id']} but must be a-z, A-Z, 0-9, with a length of 9."
-        thought = [call["id"] for call in message.get("tool_calls") or () if memory and memory.thought_before(call["id"])]
-        if thought and field not in message:
+        calls = message.get("tool_calls") or ()
+        led = {memory.thought_before(call["id"]): call for call in calls} if memory else {}
+        if field and field in led and field not in message:
             yield f"The `{field}` of the reply must be passed back to the API."
+        if SIGNED not in led.get("signature", {SIGNED: 1}):
+            yield "Function call is missing a thought_signature in functionCall parts."
         before = role
 
 
@@ -163,7 +169,7 @@ def _message(at: str, message: Any, roles: dict[str, frozenset[str]]) -> Iterato
         yield f"Unknown parameter: '{at}.{name}'."
     content = message.get("content")
     if role == "assistant":
-        yield from _assistant(at, message)
+        yield from _assistant(at, message, roles[role] & {SIGNED})
     elif content is None or (content == "" and role != "tool"):
         yield f"Invalid value for '{at}.content': expected a string with something in it."
     if role == "tool" and not isinstance(message.get("tool_call_id"), str):
@@ -196,7 +202,7 @@ def _picture(at: str, image: Any) -> Iterator[str]:
         yield f"Invalid '{at}.image_url.url': you uploaded an unsupported image, or no image."
 
 
-def _assistant(at: str, message: dict[str, Any]) -> Iterator[str]:
+def _assistant(at: str, message: dict[str, Any], more: frozenset[str]) -> Iterator[str]:
     calls = message.get("tool_calls")
     if not message.get("content") and not message.get("refusal") and calls is None:
         yield f"Invalid assistant message: content or tool_calls must be set. ({at})"
@@ -204,7 +210,7 @@ def _assistant(at: str, message: dict[str, Any]) -> Iterator[str]:
         yield f"Invalid '{at}.tool_calls': empty array. Expected an array with minimum length 1."
     for index, call in enumerate(calls or []):
         here, function = f"{at}.tool_calls[{index}]", call.get("function")
-        if call.get("type") != "function" or not isinstance(function, dict) or extra(call, ("id", "type", "function")):
+        if call.get("type") != "function" or not isinstance(function, dict) or extra(call, ("id", "type", "function", *more)):
             yield f"Invalid '{here}': expected an object with 'id', 'type' and 'function' only."
             continue
         if not isinstance(call.get("id"), str) or not 0 < len(call["id"]) <= LONGEST_ID:

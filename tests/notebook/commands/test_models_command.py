@@ -88,12 +88,14 @@ def test_names_with_odd_characters_are_shown_as_they_can_be_read() -> None:
 
 
 def test_a_server_without_models_says_so() -> None:
-    with listing(200, {"object": "list", "data": []}) as url:
-        assert provider_models(f"compatible?url={url}") == ["compatible: lists no models"]
+    empty: list[Any] = [{"object": "list", "data": []}, []]
+    for body in empty:
+        with listing(200, body) as url:
+            assert provider_models(f"compatible?url={url}") == ["compatible: lists no models"]
 
 
 def test_what_is_no_list_is_an_error_for_a_person(subtests: pytest.Subtests) -> None:
-    for body in [{}, [], {"data": None}, {"data": [{}]}, {"data": ["x"]}, b"<html>", "text", None]:
+    for body in [{}, [7], {"data": None}, {"data": [{}]}, {"data": ["x"]}, b"<html>", "text", None]:
         with subtests.test(str(body)):
             with (
                 listing(200, body) as url,
