@@ -52,10 +52,10 @@ def asker(shell: Any) -> Callable[[str], str] | None:
     return input if is_present else None
 
 
-def masked(question: str) -> str:
-    """Return the line that the person types, which is not shown; blank at its end.
+def masked(question: str, what: str) -> str:
+    """Return the line that the person types, which is not shown; blank if they end the input.
 
-    Raises `SettingsError` where it would be shown.
+    ``what``: what is asked for. Raises `SettingsError` where it would be shown.
     """
     try:
         with warnings.catch_warnings():
@@ -65,7 +65,7 @@ def masked(question: str) -> str:
     except EOFError:
         return ""
     except (StdinNotImplementedError, getpass.GetPassWarning):
-        raise SettingsError("There is no way to ask here without showing what is typed", "Use a frontend with input") from None
+        raise SettingsError(f"There is no way to ask for {what} here without showing it", "Use a frontend with input") from None
 
 
 def can_ask(shell: Any, *, blocks: bool) -> bool:

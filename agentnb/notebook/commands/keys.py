@@ -73,11 +73,11 @@ def _asked(name: str, variable: str) -> str:
     users = f"{name} tools" if name in settings.TOOL_KEY_VARIABLES else f"{name}: models"
     what = variable if name == variable else f"{variable}, for {users}"
     try:
-        return masked(f"The key ({what}): ")
+        return masked(f"The key ({what}): ", variable)
     except KeyboardInterrupt:
         raise SettingsError("Interrupted: nothing was stored") from None
     except SettingsError as error:
-        raise SettingsError(error.what, f"Set {variable} before Jupyter starts, or use a frontend with input") from None
+        raise SettingsError(error.what, "Set that variable before Jupyter starts, or use a frontend with input") from None
 
 
 def _forgotten(variable: str) -> str:

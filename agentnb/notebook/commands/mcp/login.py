@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from agentnb.display.texts.labels import clean
@@ -21,5 +22,6 @@ def login_command(session: Session, shell: Any, rest: str) -> None:
         raise SettingsError("Which server?", "Name one: %agent mcp login NAME; %agent mcp lists them")
     row = find_row(session, name)
     live = row.live or session.servers.live(ServerTools(name, server=row.server), folder_of(None))
-    done = log_in(session.servers, live, scope.strip(), print, masked if asker(shell) else None)
+    ask = partial(masked, what="the address") if asker(shell) else None
+    done = log_in(session.servers, live, scope.strip(), print, ask)
     print(clean(f"{done}. Next: %%agent -t {PREFIX}{name}"))
