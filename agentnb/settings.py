@@ -354,7 +354,7 @@ def forget_key(name: str) -> tuple[str, ...]:
     with _held.keyring_lock:
         places = () if _held.kept.pop(variable, None) is None else (KERNEL,)
         _held.in_keyring.pop(variable, None)
-        return (*places, KEYRING) if _take_from_keyring(variable) else places
+        return (*places, KEYRING) if take_from_keyring(variable) else places
 
 
 def expect_key(variable: str) -> None:
@@ -564,7 +564,7 @@ def _put_in_keyring(variable: str, text: str) -> None:
         raise SettingsError(f"The system's keyring does not take the key ({why})", f"{variable} is kept in this kernel only")
 
 
-def _take_from_keyring(variable: str) -> bool:
+def take_from_keyring(variable: str) -> bool:
     """Delete the key from the keyring; return whether it was there."""
     if not from_keyring(variable):
         return False

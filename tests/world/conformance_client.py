@@ -1,11 +1,12 @@
 """The client that the official conformance suite starts: ``conformance_client.py ADDRESS``, with the scenario in a variable.
 
-It runs an agent that makes the calls of the scenario, as a run of a person's would. Where the server wants a login, it logs in as
-a person would, with a browser that follows where it is led, and runs the agent again.
+It runs an agent that makes the calls of the scenario, as a run of a person's would. Where the server wants a login, it logs in
+with a browser that follows where it is led, and runs the agent again.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import tempfile
@@ -21,7 +22,7 @@ from agentnb.errors import ServerFailed
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.host.host import Host, hosted
 from agentnb.runtime.servers.servers import Servers
-from agentnb.session.server_login import log_in
+from agentnb.session.server_login import SECRET_PROMPT, log_in
 from agentnb.tools.mcp.connections.refusal import Refusal
 from agentnb.tools.mcp.server import MCPServer, ServerTools
 
@@ -32,6 +33,8 @@ CALLS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 """The call of each scenario that needs one."""
 CALL_OF_LOGINS = ("test-tool", {})
+CLIENT_OF_DOCUMENT = "https://conformance-test.local/client-metadata.json"
+"""The address of a document about the client, which stands for its registration: the suite's own."""
 MAX_LOGINS = 3
 
 
@@ -42,9 +45,7 @@ def main(address: str, scenario: str) -> None:
         refusal = ran(servers, server, scenario)
         if refusal is None or not refusal.takes_login:
             break
-        opened: list[str] = []
-        live = servers.live(ServerTools(server.name, server=server), Path.cwd())
-        print(log_in(servers, live, refusal.scope, opened.append, lambda _, told=opened: browse(told[-1])), file=sys.stderr)
+        log_in_at(servers, server, scenario, refusal.scope)
     servers.close()
 
 
@@ -61,6 +62,19 @@ def ran(servers: Servers, server: MCPServer, scenario: str) -> Refusal | None:
         if servers.used[0].refusal is None:
             raise
     return servers.used[0].refusal
+
+
+def log_in_at(servers: Servers, server: MCPServer, scenario: str, scope: str) -> None:
+    """Log in as a person would, with the client that the scenario names."""
+    known = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
+    client = known.get("client_id", CLIENT_OF_DOCUMENT if scenario == "auth/basic-cimd" else "")
+    told: list[str] = []
+
+    def ask(prompt: str) -> str:
+        return known.get("client_secret", "") if prompt == SECRET_PROMPT else browse(told[-1])
+
+    live = servers.live(ServerTools(server.name, server=server), Path.cwd())
+    print(log_in(servers, live, told.append, ask, scope=scope, client=client), file=sys.stderr)
 
 
 def browse(told: str) -> str:

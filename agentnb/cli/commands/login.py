@@ -9,13 +9,16 @@ from agentnb.cli.command import Command, argument, text_of
 from agentnb.cli.commands.accept import NAME, named_server
 from agentnb.cli.terminal.streams import tell
 from agentnb.cli.workflow_options import MCP
-from agentnb.session.server_login import log_in
+from agentnb.session.server_login import forget, log_in
 
 
 def login(given: Namespace) -> str:
     """Log in to an MCP server in the browser; the login is kept for later runs."""
     with named_server(given) as (servers, live, asks):
-        return log_in(servers, live, " ".join(given.scope), tell, getpass if asks else None) + "\n"
+        if given.forget:
+            return forget(servers, live) + "\n"
+        ask = getpass if asks else None
+        return log_in(servers, live, tell, ask, scope=" ".join(given.scope), client=given.client) + "\n"
 
 
 LOGIN = Command(
@@ -23,6 +26,8 @@ LOGIN = Command(
     (
         NAME,
         argument("scope", nargs="*", type=text_of, metavar="SCOPE", help="rights to ask for besides those of before"),
+        argument("--client", metavar="ID", default="", type=text_of, help="the id of a client that is registered already"),
+        argument("--forget", action="store_true", help="forget the login instead"),
         MCP,
     ),
     "agentnb login docs --mcp servers.json",

@@ -19,6 +19,7 @@ from agentnb.runtime.questions.model_code import check_person
 from agentnb.runtime.threads import LoopThread
 from agentnb.settings import Key, redact_values, values_of
 from agentnb.tools.mcp.configuration import Configuration
+from agentnb.tools.mcp.connections.kept_logins import forget_login
 from agentnb.tools.mcp.connections.live_server import LiveServer, reason
 from agentnb.tools.mcp.connections.refusal import has_own_login
 from agentnb.tools.mcp.expansion import expanded, secrets, variables
@@ -126,10 +127,10 @@ class Servers:
                 task.get_loop().call_soon_threadsafe(task.cancel)
             raise
 
-    def begin_login(self, live: LiveServer, scope: str) -> tuple[Login, Future[bool]]:
+    def begin_login(self, live: LiveServer, *given: Any) -> tuple[Login, Future[bool]]:
         """Begin to log in to a server, and return the login with its outcome: whether it could be stored.
 
-        Raises `SettingsError` for a server that takes no login.
+        ``given``: what `Login` takes besides the server. Raises `SettingsError` for a server that takes no login.
         """
         from agentnb.tools.mcp.connections.login import Login
 
@@ -137,8 +138,14 @@ class Servers:
         if not server.is_remote or has_own_login(server):
             why = "has the header Authorization, which counts instead" if server.is_remote else "is a program on this machine"
             raise SettingsError(f"There is no login at the MCP server {server.name}: it {why}")
-        login = Login(server, scope)
+        login = Login(server, *given)
         return login, self._running_thread(live).submit(login.run)
+
+    def forget_login(self, live: LiveServer) -> bool:
+        """Forget the login at a server, and end its connections; return whether there was one. Raises `SettingsError`."""
+        was_there = forget_login(_filled(live.server).command_or_url)
+        self.stop(live.server.name)
+        return was_there
 
     def _running_thread(self, live: LiveServer) -> LoopThread:
         with self._lock:

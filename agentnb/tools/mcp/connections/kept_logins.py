@@ -74,6 +74,14 @@ def keep_login(login: KeptLogin) -> bool:
     return True
 
 
+def forget_login(address: str) -> bool:
+    """Forget the login at the server of this address; return whether there was one. Blocks. Raises `SettingsError`, OSError."""
+    was_there = _here.pop(address, None) is not None or _path(address).exists()
+    settings.take_from_keyring(_entry(address))
+    _path(address).unlink(missing_ok=True)
+    return was_there
+
+
 def redact_login(*parts: dict[str, Any]) -> None:
     """Redact the secrets among these values from now on."""
     settings.redact_values({name: part[name] for part in parts for name in SECRETS if isinstance(part.get(name), str)})

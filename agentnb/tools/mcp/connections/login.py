@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator
-from concurrent.futures import Future
-from contextlib import asynccontextmanager, suppress
+import socket
+from collections.abc import AsyncGenerator
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -33,6 +34,7 @@ from agentnb.core.messages import visible
 from agentnb.core.redaction import redact
 from agentnb.errors import ServerFailed
 from agentnb.tools.mcp.connections.kept_logins import KeptLogin, keep_login, kept_login, redact_login
+from agentnb.tools.mcp.connections.refusal import NOT_ALLOWED
 from agentnb.tools.mcp.server import MCPServer
 
 CLIENT_NAME = "agentnb"
@@ -43,6 +45,8 @@ LOGIN_SECONDS = 600.0
 REQUEST_SECONDS = 30.0
 MAX_WORDS = 300
 """Characters of an authorization server's words that an error repeats."""
+ACCEPT = "application/json, text/event-stream"
+BASIC = "client_secret_basic"
 UNAUTHORIZED = 401
 FLOW_LOGGER = "mcp.client.auth.oauth2"
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -135,132 +139,134 @@ class LoggedIn(_Provider):
             refused = token
 
 
-class Login:
-    """One login, which the person completes in the browser. `run` belongs on an event loop; the rest is for any thread."""
+class Login(_Provider):
+    """A login that the person completes in the browser: `run` on an event loop, `take` and `give_up` in any thread."""
 
-    def __init__(self, server: MCPServer, scope: str = "") -> None:
-        """``server``: with the values of its variables; ``scope``: rights to ask for besides those of before."""
+    def __init__(self, server: MCPServer, scope: str = "", client: tuple[str, str] | None = None) -> None:
+        """``server``: with the values of its variables; ``scope``: rights to ask for besides those of before.
+
+        ``client``: the id and secret of a client that is registered already; the secret may be empty.
+        """
+        self._socket = socket.create_server((LOOPBACK, 0))
+        answered_at = f"http://{LOOPBACK}:{self._socket.getsockname()[1]}{ANSWER_PATH}"
+        super().__init__(server.command_or_url, answered_at, redirect_handler=self._show, callback_handler=self._answered)
         self._server = server
         self._scope = scope
+        self._client = client
         self._state = ""
+        self._is_challenged = False
         self._refusal = ""
-        """The last answer of a server that refused a step."""
-        self._is_asked = False
+        """How a server refused the last step that it refused."""
         self.address: Future[str] = Future()
         """Where the person logs in."""
         self._answer: Future[dict[str, str]] = Future()
 
     @property
     def is_answered(self) -> bool:
-        """Whether the browser has come back, or the login was given up."""
+        """Whether the browser has come back, or the login is over."""
         return self._answer.done()
 
     def take(self, address: str) -> bool:
         """Take the address at which the browser ended; return whether it is one of this login."""
-        given = {name: values[0] for name, values in parse_qs(urlsplit(address.strip()).query).items()}
+        given = {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
         if not self._state or not secrets.compare_digest(given.get("state", "").encode(), self._state.encode()):
             return False
         settings.redact_values({"AUTH_CODE": given.get("code", "")})
-        with suppress(Exception):  # it came twice
-            self._answer.set_result(given)
+        self._end(given)
         return True
 
     def give_up(self) -> None:
-        """End the login without an answer."""
-        with suppress(Exception):  # it has one
-            self._answer.set_result({"error": "interrupted"})
+        """End the login, unless it has an answer."""
+        self._end({"error": "given up"})
+
+    def _end(self, answer: dict[str, str]) -> None:
+        with suppress(InvalidStateError):  # it has one
+            self._answer.set_result(answer)
 
     async def run(self) -> bool:
         """Log in and keep the tokens; return whether they could be stored. Raises `ServerFailed`."""
         try:
-            async with asyncio.timeout(LOGIN_SECONDS), self._listening() as answered_at:
-                return await self._logged_in(answered_at)
+            async with asyncio.timeout(LOGIN_SECONDS), await asyncio.start_server(self._receive, sock=self._socket):
+                await self._log_in()
+                return self.is_kept
         except TimeoutError:
             why = f"nobody has logged in for {LOGIN_SECONDS / 60:.0f} minutes" if self._state else "it did not answer in time"
-        except (OAuthRegistrationError, OAuthTokenError) as error:  # their texts hold answers of servers
-            step = "registers no client" if isinstance(error, OAuthRegistrationError) else "gives no token"
-            why = self._refusal or f"its authorization server {step} that can be used"
-        except (OAuthFlowError, HTTPError, ValueError, OSError) as error:
+        except (OAuthRegistrationError, OAuthTokenError, ValueError) as error:  # their texts hold what servers answered
+            why = self._refusal or f"its authorization server {_FAILED.get(type(error), 'gives an unreadable answer')}"
+        except (OAuthFlowError, HTTPError, OSError) as error:
             why = self._refusal or _shown(str(error)) or type(error).__name__
         raise ServerFailed(f"The login at the MCP server {self._server.name} failed: {why}") from None
 
-    async def _logged_in(self, answered_at: str) -> bool:
-        server = self._server
-        before = await asyncio.to_thread(kept_login, server.command_or_url)
-        granted = before.tokens.get("scope") if before is not None and self._scope else None
-        more = union_scopes(granted, self._scope)
-        provider = _Interactive(self, server.command_or_url, answered_at, more)
-        headers = {
-            **server.headers,
-            "Accept": "application/json, text/event-stream",
-            "MCP-Protocol-Version": LATEST_PROTOCOL_VERSION,
-        }
+    async def _log_in(self) -> None:
+        address = self._server.command_or_url
+        headers = {**self._server.headers, "Accept": ACCEPT, "MCP-Protocol-Version": LATEST_PROTOCOL_VERSION}
         hooks: Any = {"request": [self._check], "response": [self._note]}
         async with (
-            AsyncClient(auth=provider, timeout=Timeout(REQUEST_SECONDS), event_hooks=hooks) as http,
-            http.stream("POST", server.command_or_url, json=PING, headers=headers) as response,
+            AsyncClient(auth=self, timeout=Timeout(REQUEST_SECONDS), event_hooks=hooks) as http,
+            http.stream("POST", address, json=PING, headers=headers) as response,
         ):
-            if response.status_code in (UNAUTHORIZED, 403):
+            if response.status_code in NOT_ALLOWED:
                 raise OAuthFlowError(f"it answers {response.status_code} after the login, too")
-        return provider.is_kept
 
     async def _check(self, request: Request) -> None:
-        if self._server.command_or_url.lower().startswith("https:") and request.url.scheme != "https":
-            raise OAuthFlowError(f"it leads to {request.url.scheme}://{request.url.host}, where anybody could read along")
+        is_secure = self._server.command_or_url.lower().startswith("https:")
+        if is_secure and request.url.scheme != "https":
+            raise OAuthFlowError(f"it leads to {request.url.scheme}://{request.url.host}, where others could read along")
 
     async def _note(self, response: Response) -> None:
-        if not self._is_asked:  # whatever a server lets everybody do: this is a login
-            self._is_asked, response.status_code = True, UNAUTHORIZED
+        if not self._is_challenged:  # whatever the server lets everybody do: this is a login
+            self._is_challenged, response.status_code = True, UNAUTHORIZED
         elif response.request.method == "POST" and response.status_code >= 400:
             self._refusal = await _refusal(response)
 
-    async def ask(self, address: str) -> None:
-        """Show the person where to log in."""
-        self._state = parse_qs(urlsplit(address).query)["state"][0]
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        """Return the client that the person named, if they did: any other is registered for this login."""
+        if self._client is None:
+            return None
+        client_id, secret = self._client
+        redact_login({"client_secret": secret})
+        uris = self.context.client_metadata.redirect_uris
+        return OAuthClientInformationFull(client_id=client_id, client_secret=secret or None, redirect_uris=uris)
+
+    async def _perform_authorization_code_grant(self) -> tuple[str, str]:
+        context = self.context
+        before = await asyncio.to_thread(kept_login, context.server_url) if self._scope else None
+        granted = before.tokens.get("scope") if before is not None else None
+        context.client_metadata.scope = union_scopes(context.client_metadata.scope, union_scopes(granted, self._scope))
+        if self._client is not None and context.client_info is not None and context.client_info.client_secret:
+            taken = (context.oauth_metadata and context.oauth_metadata.token_endpoint_auth_methods_supported) or [BASIC]
+            context.client_info.token_endpoint_auth_method = BASIC if BASIC in taken else "client_secret_post"
+        return await super()._perform_authorization_code_grant()
+
+    async def _show(self, address: str) -> None:
+        self._state = parse_qs(urlsplit(address).query)["state"][-1]
         settings.redact_values({"AUTH_STATE": self._state})
         self.address.set_result(address)
 
-    async def answer(self) -> AuthorizationCodeResult:
-        """Wait until the browser comes back. Raises `OAuthFlowError` if the person or the server refused."""
+    async def _answered(self) -> AuthorizationCodeResult:
         given = await asyncio.wrap_future(self._answer)
         if "error" in given:
-            raise OAuthFlowError(": ".join(filter(None, [given["error"], given.get("error_description", "")])))
+            raise OAuthFlowError(": ".join(filter(None, [given["error"], given.get("error_description")])))
         return AuthorizationCodeResult(code=given.get("code", ""), state=given["state"], iss=given.get("iss"))
 
-    @asynccontextmanager
-    async def _listening(self) -> AsyncIterator[str]:
-        """Wait for the browser on this machine; yield the address that it is sent to."""
-
-        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            try:
-                async with asyncio.timeout(REQUEST_SECONDS):
-                    head = await reader.readuntil(b"\r\n\r\n")
-                    path = head.split(b" ", 2)[1].decode("ascii", "replace")
-                    is_ours = path.partition("?")[0] == ANSWER_PATH and self.take(path)
-                    page, status = (ARRIVED, "200 OK") if is_ours else (NOT_EXPECTED, "400 Bad Request")
-                    length = f"Content-Type: text/html\r\nContent-Length: {len(page)}\r\nConnection: close"
-                    writer.write(f"HTTP/1.1 {status}\r\n{length}\r\n\r\n".encode() + page)
-                    await writer.drain()
-            except (OSError, IndexError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-                pass
-            finally:
-                writer.close()
-
-        async with await asyncio.start_server(answer, LOOPBACK, 0) as listening:
-            yield f"http://{LOOPBACK}:{listening.sockets[0].getsockname()[1]}{ANSWER_PATH}"
+    async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer a browser on this machine, which an authorization server has sent back."""
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                head = await reader.readuntil(b"\r\n\r\n")
+                path = head.split(b" ", 2)[1].decode("ascii", "replace")
+                is_ours = path.partition("?")[0] == ANSWER_PATH and self.take(path)
+                page, status = (ARRIVED, "200 OK") if is_ours else (NOT_EXPECTED, "400 Bad Request")
+                about = f"Content-Type: text/html\r\nContent-Length: {len(page)}\r\nConnection: close"
+                writer.write(f"HTTP/1.1 {status}\r\n{about}\r\n\r\n".encode() + page)
+                await writer.drain()
+        except (OSError, IndexError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass  # no browser
+        finally:
+            writer.close()
 
 
-class _Interactive(_Provider):
-    """The SDK's flow, in which a person logs in."""
-
-    def __init__(self, login: Login, address: str, answered_at: str, more: str | None) -> None:
-        super().__init__(address, answered_at, redirect_handler=login.ask, callback_handler=login.answer)
-        self._more = more
-
-    async def _perform_authorization_code_grant(self) -> tuple[str, str]:
-        asked = self.context.client_metadata
-        asked.scope = union_scopes(asked.scope, self._more)
-        return await super()._perform_authorization_code_grant()
+_FAILED: dict[type[Exception], str] = {OAuthRegistrationError: "registers no client", OAuthTokenError: "gives no token"}
 
 
 def _dumped(model: Any) -> dict[str, Any] | None:
