@@ -7,7 +7,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import Any
 
 from agentnb.advice import LogInToServer
-from agentnb.display.texts.labels import clean
+from agentnb.display.texts.labels import clean, counted
 from agentnb.errors import SettingsError
 from agentnb.runtime.questions.model_code import check_person
 from agentnb.runtime.servers.servers import Servers
@@ -59,7 +59,7 @@ def log_in(
     servers.stop(name)
     tools = servers.ask(live, tools_of)
     where = "" if is_stored else ". It cannot be stored here, so it holds in this process only"
-    return f"You are logged in to {name}, which has {len(tools)} tools{where}"
+    return f"You are logged in to {name}, which has {counted(len(tools), 'tool')}{where}"
 
 
 def forget(servers: Servers, live: LiveServer) -> str:

@@ -16,6 +16,7 @@ from mcp.server.auth.provider import (
     AuthorizationParams,
     AuthorizeError,
     RefreshToken,
+    TokenError,
     construct_redirect_uri,
 )
 from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions
@@ -35,6 +36,8 @@ class Authorization:
         """Every secret that it gave: codes, tokens, secrets of clients."""
         self.renewed = 0
         self.is_refusing = False
+        self.complaint = ""
+        """Why it gives no tokens, before the code that was to be exchanged."""
         self.lifetime: int | None = 3600
         """Seconds that it says an access token lasts."""
         self.clients: dict[str, OAuthClientInformationFull] = {}
@@ -75,6 +78,8 @@ class Authorization:
         return self.codes.get(code)
 
     async def exchange_authorization_code(self, client: OAuthClientInformationFull, code: AuthorizationCode) -> OAuthToken:
+        if self.complaint:
+            raise TokenError("invalid_grant", f"{self.complaint} {code.code}")
         del self.codes[code.code]
         return self._tokens(client, code.scopes, code.resource)
 
@@ -120,7 +125,7 @@ class ProtectedServer:
         self.origin = f"http://127.0.0.1:{self.port}"
         self.address = f"{self.origin}/mcp"
         self.asked: list[tuple[str, str]] = []
-        """The method and path of each request."""
+        """The path of each request, and its header Authorization."""
         self.authorization = Authorization() if issuer is None else issuer.authorization
         self._tool_right = tool_right
         self._has_started = threading.Event()
@@ -143,11 +148,12 @@ class ProtectedServer:
     async def _noted(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
             return await self._app(scope, receive, self._on_lifespan(send))
-        self.asked.append((scope["method"], scope["path"]))
+        sent = dict(scope["headers"]).get(b"authorization", b"").decode()
+        self.asked.append((scope["path"], sent))
         if not (self._tool_right and scope["path"] == "/mcp" and scope["method"] == "POST"):
             return await self._app(scope, receive, send)
         message = await receive()
-        token = self.authorization.access.get(dict(scope["headers"]).get(b"authorization", b"").decode().rpartition(" ")[2])
+        token = self.authorization.access.get(sent.rpartition(" ")[2])
         if token is None or self._tool_right in token.scopes or b'"tools/call"' not in message["body"]:
             first = [message]
 

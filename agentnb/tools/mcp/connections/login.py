@@ -199,6 +199,8 @@ class Login(_Provider):
 
     async def _log_in(self) -> None:
         address = self._server.command_or_url
+        if self._scope and (before := await asyncio.to_thread(kept_login, address)) is not None:
+            self._scope = union_scopes(before.tokens.get("scope"), self._scope) or ""
         headers = {**self._server.headers, "Accept": ACCEPT, "MCP-Protocol-Version": LATEST_PROTOCOL_VERSION}
         hooks: Any = {"request": [self._check], "response": [self._note]}
         async with (
@@ -215,7 +217,10 @@ class Login(_Provider):
 
     async def _note(self, response: Response) -> None:
         if not self._is_challenged:  # whatever the server lets everybody do: this is a login
-            self._is_challenged, response.status_code = True, UNAUTHORIZED
+            self._is_challenged, response.status_code = True, 403 if self._scope else UNAUTHORIZED
+            wanted = response.headers.get("www-authenticate", "Bearer")
+            if self._scope:
+                response.headers["www-authenticate"] = f'error="insufficient_scope", scope="{self._scope}", {wanted}'
         elif response.request.method == "POST" and response.status_code >= 400:
             self._refusal = await _refusal(response)
 
@@ -229,13 +234,10 @@ class Login(_Provider):
         return OAuthClientInformationFull(client_id=client_id, client_secret=secret or None, redirect_uris=uris)
 
     async def _perform_authorization_code_grant(self) -> tuple[str, str]:
-        context = self.context
-        before = await asyncio.to_thread(kept_login, context.server_url) if self._scope else None
-        granted = before.tokens.get("scope") if before is not None else None
-        context.client_metadata.scope = union_scopes(context.client_metadata.scope, union_scopes(granted, self._scope))
-        if self._client is not None and context.client_info is not None and context.client_info.client_secret:
-            taken = (context.oauth_metadata and context.oauth_metadata.token_endpoint_auth_methods_supported) or [BASIC]
-            context.client_info.token_endpoint_auth_method = BASIC if BASIC in taken else "client_secret_post"
+        client, metadata = self.context.client_info, self.context.oauth_metadata
+        if client is not None and self._client is not None and client.client_secret:
+            taken = (metadata and metadata.token_endpoint_auth_methods_supported) or [BASIC]
+            client.token_endpoint_auth_method = BASIC if BASIC in taken else "client_secret_post"
         return await super()._perform_authorization_code_grant()
 
     async def _show(self, address: str) -> None:
