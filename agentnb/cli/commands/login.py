@@ -18,7 +18,7 @@ def login(given: Namespace) -> str:
         if given.forget:
             return forget(servers, live) + "\n"
         ask = getpass if asks else None
-        return log_in(servers, live, tell, ask, scope=" ".join(given.scope), client=given.client) + "\n"
+        return log_in(servers, live, tell, ask, scope=" ".join(given.scope), client=given.client or "") + "\n"
 
 
 LOGIN = Command(
@@ -26,7 +26,7 @@ LOGIN = Command(
     (
         NAME,
         argument("scope", nargs="*", type=text_of, metavar="SCOPE", help="rights to ask for besides those of before"),
-        argument("--client", metavar="ID", default="", type=text_of, help="the id of a client that is registered already"),
+        argument("--client", metavar="ID", type=text_of, help="the id of a client that is registered already"),
         argument("--forget", action="store_true", help="forget the login instead"),
         MCP,
     ),

@@ -36,7 +36,7 @@ LISTED: dict[str, Callable[[Catalogue], list[str]]] = {
 
 
 def mcp_command(session: Session, shell: Any, rest: str) -> Any:
-    """[NAME | add NAME COMMAND | load FILE | remove, stop, accept, login NAME | read NAME URI | prompt NAME WORD]: MCP servers
+    """[NAME | add NAME COMMAND | load FILE | remove, stop, accept, login NAME | read NAME URI | prompt NAME PROMPT]: servers
 
     List the servers, show the one that the line names, or run its sub-command.
     """

@@ -242,7 +242,6 @@ class Login(_Provider):
 
     async def _show(self, address: str) -> None:
         self._state = parse_qs(urlsplit(address).query)["state"][-1]
-        settings.redact_values({"AUTH_STATE": self._state})
         self.address.set_result(address)
 
     async def _answered(self) -> AuthorizationCodeResult:
