@@ -21,6 +21,7 @@ from agentnb.settings import Key, redact_values, values_of
 from agentnb.tools.mcp.configuration import Configuration
 from agentnb.tools.mcp.connections.kept_logins import forget_login
 from agentnb.tools.mcp.connections.live_server import LiveServer, reason
+from agentnb.tools.mcp.connections.login import Login
 from agentnb.tools.mcp.connections.refusal import has_own_login
 from agentnb.tools.mcp.expansion import expanded, secrets, variables
 from agentnb.tools.mcp.server import MCPServer, ServerTools
@@ -28,8 +29,6 @@ from agentnb.tools.mcp.server_settings import ServerList
 
 if TYPE_CHECKING:
     from mcp import Client
-
-    from agentnb.tools.mcp.connections.login import Login
 
 T = TypeVar("T")
 CONFIGURING = "Configuring MCP servers"
@@ -132,8 +131,6 @@ class Servers:
 
         ``given``: what `Login` takes besides the server. Raises `SettingsError` for a server that takes no login.
         """
-        from agentnb.tools.mcp.connections.login import Login
-
         server = _filled(live.server)
         if not server.is_remote or has_own_login(server):
             why = "has the header Authorization, which counts instead" if server.is_remote else "is a program on this machine"

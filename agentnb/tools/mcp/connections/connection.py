@@ -18,6 +18,7 @@ from agentnb.settings import known_secrets
 from agentnb.tools.mcp.connections.catalogue import Catalogue, ServerFacts, catalogue_of, facts_of, tools_of
 from agentnb.tools.mcp.connections.kept_logins import kept_login
 from agentnb.tools.mcp.connections.lenient_results import SetAside, read_leniently
+from agentnb.tools.mcp.connections.login import LoggedIn
 from agentnb.tools.mcp.connections.refusal import NOT_ALLOWED, Refusal, has_own_login, refusal_of
 from agentnb.tools.mcp.server import MCPServer
 
@@ -250,11 +251,7 @@ class Connection:
     async def _login(self) -> Any:
         """Return what puts the person's login into requests; None if there is none, or they have a header for it."""
         kept = None if has_own_login(self.server) else await asyncio.to_thread(kept_login, self.server.command_or_url)
-        if kept is None:
-            return None
-        from agentnb.tools.mcp.connections.login import LoggedIn
-
-        return LoggedIn(kept)
+        return None if kept is None else LoggedIn(kept).auth
 
     async def _on_response(self, response: Any) -> None:
         request = response.request

@@ -17,7 +17,6 @@ from agentnb.tools.mcp.server import digest
 FOLDER = "mcp-logins"
 SECRETS = ("access_token", "refresh_token", "client_secret")
 """What is redacted of tokens and clients from when they are known."""
-MAX_BYTES = 1_000_000
 
 
 class KeptLogin(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -28,9 +27,9 @@ class KeptLogin(msgspec.Struct, frozen=True, omit_defaults=True):
     tokens: dict[str, Any]
     client: dict[str, Any]
     """How agentnb is registered at the authorization server."""
-    metadata: dict[str, Any] | None = None
+    metadata: dict[str, Any] = {}
     """What the authorization server says of itself: its name, and where tokens are renewed."""
-    resource: dict[str, Any] | None = None
+    resource: dict[str, Any] = {}
     """What the MCP server says of itself to those who log in."""
     expires: float | None = None
     """When the access token expires, in seconds since 1970; None if that is not known."""

@@ -11,7 +11,8 @@ from agentnb.core.redaction import redact
 from agentnb.settings import known_secrets
 from agentnb.tools.mcp.server import MCPServer
 
-NOT_ALLOWED = {401: "Unauthorized", 403: "Forbidden"}
+UNAUTHORIZED = 401
+NOT_ALLOWED = {UNAUTHORIZED: "Unauthorized", 403: "Forbidden"}
 HEADER = 'give what it wants as a header, such as headers={"Authorization": "Bearer ${TOKEN}"}'
 MAX_CHALLENGE = 500
 _SCOPE = re.compile(r"[\w:/.~+-]{1,100}(?: [\w:/.~+-]{1,100}){0,19}", re.ASCII)
@@ -32,8 +33,8 @@ class Refusal(NamedTuple):
     @property
     def text(self) -> str:
         """The status and what it wants, for the person."""
-        said = f"WWW-Authenticate: {self.challenge}" if self.challenge else "without saying what it wants"
-        return f"it answers {self.status} {NOT_ALLOWED[self.status]} ({said})"
+        wanted = f"WWW-Authenticate: {self.challenge}" if self.challenge else "without saying what it wants"
+        return f"it answers {self.status} {NOT_ALLOWED[self.status]} ({wanted})"
 
     def advice(self, name: str) -> tuple[AnyAdvice, ...]:
         """Return what the person can do about a server of this name."""
@@ -53,7 +54,7 @@ def refusal_of(response: Any, server: MCPServer) -> Refusal | None:
     lacks_rights = extract_field_from_www_auth(response, "error") == "insufficient_scope"
     scope = (extract_field_from_www_auth(response, "scope") or "") if lacks_rights else ""
     is_bearer = challenge.lower().startswith("bearer") or not challenge
-    takes_login = is_bearer and not has_own_login(server) and (response.status_code == 401 or lacks_rights)
+    takes_login = is_bearer and not has_own_login(server) and (response.status_code == UNAUTHORIZED or lacks_rights)
     return Refusal(response.status_code, challenge, takes_login, scope if _SCOPE.fullmatch(scope) else "")
 
 
