@@ -18,6 +18,7 @@ from mcp_runs import played, texts
 from own_folder import use_own_folder
 from protected_servers import ProtectedServer, browse
 from pydantic import AnyUrl
+from starlette.responses import JSONResponse
 
 from agentnb.core.messages import ToolCall
 from agentnb.errors import ServerFailed, SettingsError
@@ -150,6 +151,34 @@ def test_refused_login_says_why(docs: ProtectedServer, servers: Servers, subtest
             said = str(raised.value).replace(docs.origin, "ORIGIN")
             assert said == snapshot(refuse.__name__)
             assert raised.value.__cause__ is None and raised.value.__suppress_context__
+
+
+def test_answers_that_do_not_fit_end_the_login_and_show_nothing_secret(
+    docs: ProtectedServer, servers: Servers, subtests: pytest.Subtests, snapshot: Snapshot
+) -> None:
+    leak = "leaked-0123456789abcdef"
+    for path, answer in {
+        "/.well-known/oauth-protected-resource/mcp": {
+            "resource": "https://example.org/mcp",
+            "authorization_servers": [docs.origin],
+        },
+        "/.well-known/oauth-authorization-server": {
+            "issuer": "https://example.org",
+            "authorization_endpoint": f"{docs.origin}/authorize",
+            "token_endpoint": f"{docs.origin}/token",
+            "response_types_supported": ["code"],
+        },
+        "/register": {"client_secret": leak},
+        "/token": {"refresh_token": leak, "expires_in": "soon"},
+    }.items():
+        with subtests.test(path):
+            docs.instead = {path: JSONResponse(answer)}
+            with pytest.raises(ServerFailed) as raised:
+                logged_in(servers, docs)
+            text = str(raised.value).replace(docs.origin, "ORIGIN")
+            assert text == snapshot(path) and leak not in text
+    with pytest.raises(ServerFailed, match="%agent mcp login docs"):
+        called(servers, docs)
 
 
 def test_answer_with_another_state_is_not_taken(docs: ProtectedServer, servers: Servers) -> None:

@@ -126,6 +126,8 @@ class ProtectedServer:
         self.address = f"{self.origin}/mcp"
         self.asked: list[tuple[str, str]] = []
         """The path of each request, and its header Authorization."""
+        self.instead: dict[str, Response] = {}
+        """What it answers at a path in place of its own answer."""
         self.authorization = Authorization() if issuer is None else issuer.authorization
         self._tool_right = tool_right
         self._has_started = threading.Event()
@@ -150,6 +152,8 @@ class ProtectedServer:
             return await self._app(scope, receive, self._on_lifespan(send))
         sent = dict(scope["headers"]).get(b"authorization", b"").decode()
         self.asked.append((scope["path"], sent))
+        if scope["path"] in self.instead:
+            return await self.instead[scope["path"]](scope, receive, send)
         if not (self._tool_right and scope["path"] == "/mcp" and scope["method"] == "POST"):
             return await self._app(scope, receive, send)
         message = await receive()

@@ -30,7 +30,8 @@ class Hostile:
 
     server = MCPServer("bench", "program")
     work_dir = Path()
-    refusal = ""
+    refusal = None
+    why = staticmethod(reason)
 
     async def request(self, make: Any, questions: Any) -> Any:
         return await make(SimpleNamespace(session=self))

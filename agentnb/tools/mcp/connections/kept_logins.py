@@ -52,7 +52,7 @@ def kept_login(address: str) -> KeptLogin | None:
     try:
         file = msgspec.json.decode(_path(address).read_bytes(), type=_File)
         found = found or file.login or msgspec.json.decode(settings.from_keyring(_entry(address)), type=KeptLogin)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, RecursionError):
         pass
     if found is None or found.address != address:
         return None

@@ -104,13 +104,14 @@ class LoggedIn(_Tokens):
         if kept is None:
             return
         context = self._provider.context
-        context.current_tokens = models.OAuthToken.model_validate(kept.tokens)
-        context.token_expiry_time = kept.expires
-        context.client_info = models.OAuthClientInformationFull.model_validate(kept.client)
-        if kept.metadata:
-            context.oauth_metadata = models.OAuthMetadata.model_validate(kept.metadata)
-        if kept.resource:
-            context.protected_resource_metadata = models.ProtectedResourceMetadata.model_validate(kept.resource)
+        with suppress(ValueError):  # another program has changed it: the person logs in anew
+            context.client_info = models.OAuthClientInformationFull.model_validate(kept.client)
+            if kept.metadata:
+                context.oauth_metadata = models.OAuthMetadata.model_validate(kept.metadata)
+            if kept.resource:
+                context.protected_resource_metadata = models.ProtectedResourceMetadata.model_validate(kept.resource)
+            context.current_tokens = models.OAuthToken.model_validate(kept.tokens)
+            context.token_expiry_time = kept.expires
 
     def _usable(self, refused: str) -> str:
         """Return the token to send; empty if it has expired, or is the refused one."""
