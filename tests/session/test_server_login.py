@@ -22,6 +22,7 @@ from starlette.responses import JSONResponse
 
 from agentnb.core.messages import ToolCall
 from agentnb.errors import ServerFailed, SettingsError
+from agentnb.runtime.questions.model_code import ModelCode
 from agentnb.runtime.servers.servers import Servers
 from agentnb.session.server_login import SECRET_PROMPT, forget, log_in
 from agentnb.settings import known_secrets
@@ -105,9 +106,10 @@ def test_tokens_are_renewed_when_they_expire_or_are_refused(docs: ProtectedServe
     docs.authorization.lifetime = 3600
     docs.authorization.forget_access()
     assert called(servers, docs) == ["echo hi"]
-    renewed = docs.authorization.renewed
-    assert renewed >= 1
-    assert called(other, docs) == ["echo hi"] and docs.authorization.renewed == renewed, "one kernel renews for all"
+    renewals = [path for path, _ in docs.asked].count("/token")
+    assert docs.authorization.renewed >= 1
+    assert called(other, docs) == ["echo hi"]
+    assert [path for path, _ in docs.asked].count("/token") == renewals, "one kernel renews for all"
     other.close()
     docs.authorization.forget_all()
     (result,) = called(servers, docs)
@@ -223,6 +225,7 @@ def test_secrets_of_a_login_stand_only_in_its_file(
     with pytest.raises(ServerFailed) as raised:
         logged_in(servers, docs, told, pasted)
     docs.authorization.complaint = ""
+    told.append(caplog.text)
     told.append(logged_in(servers, docs, visit=pasted))
     secrets = [secret for secret in docs.authorization.given if secret not in told[0]]
     assert len(secrets) >= 5 and not [secret for secret in secrets if secret not in known_secrets()]
@@ -238,6 +241,14 @@ def test_secrets_of_a_login_stand_only_in_its_file(
     assert files
     told += [path.read_bytes().decode(errors="replace") for path in files]
     assert not [text[:300] for text in told[1:] for secret in secrets if secret in text]
+
+
+def test_header_of_the_person_counts_instead_of_a_login(docs: ProtectedServer, servers: Servers) -> None:
+    logged_in(servers, docs)
+    docs.asked.clear()
+    with pytest.raises(ServerFailed, match="as a header"):
+        played([CALL], [MCPServer("docs", docs.address, headers={"authorization": "Bearer of-the-person-01"})], servers)
+    assert {sent for _, sent in docs.asked} == {"Bearer of-the-person-01"}
 
 
 def test_keyring_takes_the_login_and_the_file_says_only_that_it_does(
@@ -330,3 +341,6 @@ def test_login_needs_a_person_and_a_server_that_takes_one(
             with pytest.raises((SettingsError, ServerFailed)) as raised:
                 log_in(servers, live, print, ask)
             assert str(raised.value) == snapshot(case)
+    for act in (lambda: log_in(servers, live, print, str), lambda: forget(servers, live)):
+        with ModelCode(None).running(), pytest.raises(SettingsError, match="up to the person"):
+            act()

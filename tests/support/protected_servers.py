@@ -121,6 +121,7 @@ class ProtectedServer:
         self._socket = socket.socket()
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._socket.bind(("127.0.0.1", port))
+        self._socket.listen()  # whoever comes before the server serves waits
         self.port: int = self._socket.getsockname()[1]
         self.origin = f"http://127.0.0.1:{self.port}"
         self.address = f"{self.origin}/mcp"

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import msgspec
 import pytest
 from mcp.client.auth import OAuthFlowError
 from own_folder import use_own_folder
 
+from agentnb.settings import known_secrets
 from agentnb.tools.mcp.connections.kept_logins import FOLDER, KeptLogin, keep_login, kept_login
 from agentnb.tools.mcp.connections.login import LoggedIn, Login
 from agentnb.tools.mcp.connections.refusal import refusal_of
@@ -63,6 +65,7 @@ def test_server_that_refuses_every_token_is_asked_twice() -> None:
     sent = asyncio.run(exchanged(LoggedIn(KEPT).auth, answer))
     assert [one.url.path for one in sent] == ["/mcp", "/token", "/mcp"]
     assert sent[-1].headers["authorization"] == "Bearer renewed-000000000000"
+    assert {"renewed-000000000000", "next-0123456789"} <= {*known_secrets()}
     kept = kept_login(ADDRESS)
     assert kept is not None and kept.tokens["refresh_token"] == "next-0123456789"
 
@@ -78,6 +81,38 @@ def test_renewal_that_is_refused_leaves_the_kept_login_alone() -> None:
         )
         assert [one.url.path for one in sent] == ["/mcp", "/token"]
         assert kept_login(ADDRESS) == KEPT
+
+
+def test_token_that_has_expired_is_renewed_before_it_is_sent() -> None:
+    def answer(sent: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, json={"access_token": "renewed-0123456789"}, request=sent)
+
+    metadata = {
+        "issuer": "https://login.example.org",
+        "authorization_endpoint": "https://login.example.org/authorize",
+        "token_endpoint": "https://login.example.org/oauth/token",
+        "response_types_supported": ["code"],
+    }
+    kept = msgspec.structs.replace(KEPT, expires=1.0, metadata=metadata)
+    sent = asyncio.run(exchanged(LoggedIn(kept).auth, answer))
+    assert [str(one.url) for one in sent] == [metadata["token_endpoint"], ADDRESS]
+    assert sent[-1].headers["authorization"] == "Bearer renewed-0123456789"
+
+
+def test_login_that_another_kernel_renewed_meanwhile_is_used() -> None:
+    keep_login(KEPT)
+    newer = msgspec.structs.replace(KEPT, tokens={"access_token": "newer-0123456789"})
+
+    def answer(sent: httpx2.Request) -> httpx2.Response:
+        if sent.url.path == "/token":
+            keep_login(newer)
+            return httpx2.Response(400, request=sent)
+        return httpx2.Response(200 if "newer" in sent.headers["authorization"] else 401, request=sent)
+
+    sent = asyncio.run(exchanged(LoggedIn(KEPT).auth, answer))
+    assert [one.url.path for one in sent] == ["/mcp", "/token", "/mcp"]
+    (later,) = asyncio.run(exchanged(LoggedIn(newer).auth, answer))
+    assert later.headers["authorization"] == "Bearer newer-0123456789"
 
 
 def test_file_that_another_program_has_changed_is_no_login(person: Path, subtests: pytest.Subtests) -> None:

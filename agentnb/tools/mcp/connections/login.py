@@ -124,10 +124,12 @@ class LoggedIn(_Tokens):
         context, refused = self._provider.context, ""
         for _ in range(2):
             async with context.lock:
-                if not self._usable(refused):  # another kernel may have renewed it
+                if not self._usable(refused):  # another kernel may have renewed them
                     self._take(await asyncio.to_thread(kept_login, context.server_url))
                 if not self._usable(refused) and context.can_refresh_token():
-                    await self._provider._handle_refresh_response((yield await self._provider._refresh_token()))
+                    answer = yield await self._provider._refresh_token()
+                    if not await self._provider._handle_refresh_response(answer):  # another kernel may have been quicker
+                        self._take(await asyncio.to_thread(kept_login, context.server_url))
                 token = self._usable(refused)
             if token:
                 request.headers["Authorization"] = f"Bearer {token}"
@@ -270,8 +272,7 @@ class Login(_Tokens):
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
-                path = head.split(b" ", 2)[1].decode("ascii", "replace")
-                is_ours = path.partition("?")[0] == ANSWER_PATH and self.take(path)
+                is_ours = self.take(head.split(b" ", 2)[1].decode("ascii", "replace"))
                 page, status = (ARRIVED, "200 OK") if is_ours else (NOT_EXPECTED, "400 Bad Request")
                 about = f"Content-Type: text/html\r\nContent-Length: {len(page)}\r\nConnection: close"
                 writer.write(f"HTTP/1.1 {status}\r\n{about}\r\n\r\n".encode() + page)
