@@ -174,6 +174,13 @@ class AcceptServer(Advice, frozen=True, tag="accept_server"):
     name: str = "NAME"
 
 
+class LogInToServer(Advice, frozen=True, tag="log_in_to_server"):
+    """Log in to an MCP server; ``scope``: the rights that it wants besides those of now."""
+
+    name: str = "NAME"
+    scope: str = ""
+
+
 class SetModel(Advice, frozen=True, tag="set_model"):
     """Name a model; ``again``: the model object that a recovered run had."""
 
@@ -292,6 +299,7 @@ AnyAdvice: TypeAlias = (
     | SetKey
     | AcceptServer
     | AddServer
+    | LogInToServer
     | SetModel
     | SetDefaultModel
     | ShowModels
@@ -402,6 +410,11 @@ def replay_call(advice: ReplayRun) -> str:
     return f'replay({advice.variable}, guidance="matrix", policy="matrix").sentence'
 
 
+def login_command(advice: LogInToServer) -> str:
+    """Return the command that logs in to a server: of a notebook, since a person is needed."""
+    return f"%agent mcp login {advice.name} {advice.scope}".rstrip()
+
+
 PYTHON: Commands = {
     TryAgain: lambda _: "agent.run(PROMPT, continue_from=run)",
     ContinueRun: lambda _: "agent.run(PROMPT, continue_from=run)",
@@ -420,6 +433,7 @@ PYTHON: Commands = {
     SetKey: lambda one: f'os.environ["{one.variable}"] = ...',
     AcceptServer: lambda _: None,
     AddServer: lambda one: f"tools=[MCPServer({one.name!r}, COMMAND)]",
+    LogInToServer: login_command,
     SetModel: lambda one: "recover(run, model=...)" if one.again else f"model={one.name!r}",
     SetDefaultModel: lambda one: f'os.environ["AGENTNB_MODEL"] = "{one.name}"',
     ShowModels: lambda one: f"{'the' if one.lead else 'The'} documentation of {one.provider or 'agentnb'}",

@@ -354,7 +354,7 @@ def forget_key(name: str) -> tuple[str, ...]:
     with _held.keyring_lock:
         places = () if _held.kept.pop(variable, None) is None else (KERNEL,)
         _held.in_keyring.pop(variable, None)
-        return (*places, KEYRING) if _take_from_keyring(variable) else places
+        return (*places, KEYRING) if take_from_keyring(variable) else places
 
 
 def expect_key(variable: str) -> None:
@@ -460,6 +460,26 @@ def check_keyring() -> None:
         )
 
 
+def keep_in_keyring(name: str, text: str) -> bool:
+    """Keep a text of several secrets in the system's keyring; return False if there is none, or it does not take it."""
+    if (keyring := _keyring()) is None:
+        return False
+    try:
+        keyring.set_password(SERVICE, name, text)
+    except Exception:  # locked, refused, too long, or none on this machine
+        return False
+    return from_keyring(name) == text
+
+
+def from_keyring(name: str) -> str:
+    """Return what the keyring has under this name; blank if there is nothing, or the query fails."""
+    keyring = _keyring()
+    try:
+        return "" if keyring is None else str(keyring.get_password(SERVICE, name) or "").strip()
+    except Exception:  # locked, refused, or none on this machine: treated alike
+        return ""
+
+
 def _learn(*texts: str) -> None:
     """Add these to the known secrets. Uses its own lock: the other one may be held while the keyring prompts the person."""
     known = _held.known.texts
@@ -529,17 +549,9 @@ def _in_keyring(variable: str) -> str:
     """Return the keyring's value for this name, queried once; blank if there is none or the query fails."""
     with _held.keyring_lock:
         if variable not in _held.in_keyring:
-            _held.in_keyring[variable] = _asked_keyring(variable)
+            _held.in_keyring[variable] = from_keyring(variable)
             _learn(_held.in_keyring[variable])
         return _held.in_keyring[variable]
-
-
-def _asked_keyring(variable: str) -> str:
-    keyring = _keyring()
-    try:
-        return "" if keyring is None else str(keyring.get_password(SERVICE, variable) or "").strip()
-    except Exception:  # locked, refused, or none on this machine: treated alike
-        return ""
 
 
 def _put_in_keyring(variable: str, text: str) -> None:
@@ -552,9 +564,9 @@ def _put_in_keyring(variable: str, text: str) -> None:
         raise SettingsError(f"The system's keyring does not take the key ({why})", f"{variable} is kept in this kernel only")
 
 
-def _take_from_keyring(variable: str) -> bool:
+def take_from_keyring(variable: str) -> bool:
     """Delete the key from the keyring; return whether it was there."""
-    if not _asked_keyring(variable):
+    if not from_keyring(variable):
         return False
     try:
         _keyring().delete_password(SERVICE, variable)

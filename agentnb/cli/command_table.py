@@ -7,6 +7,7 @@ from agentnb.cli.commands.accept import ACCEPT
 from agentnb.cli.commands.answer import ANSWER
 from agentnb.cli.commands.execute import EXEC
 from agentnb.cli.commands.experiment import EXPERIMENT
+from agentnb.cli.commands.login import LOGIN
 from agentnb.cli.commands.recorded_runs import RECORDED
 from agentnb.cli.commands.recover import RECOVER
 from agentnb.cli.commands.schema import SCHEMA
@@ -22,5 +23,6 @@ COMMANDS: dict[str, Command] = {
     "recover": RECOVER,
     "undo": UNDO,
     "accept": ACCEPT,
+    "login": LOGIN,
     "schema": SCHEMA,
 }

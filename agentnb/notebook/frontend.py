@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import getpass
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
+from IPython.core.error import StdinNotImplementedError
+
+from agentnb.errors import SettingsError
 from agentnb.notebook.card.view import CardView
 from agentnb.notebook.card.widget import OpenWidgets
 from agentnb.notebook.views import DisplayView, TerminalView
@@ -45,6 +50,22 @@ def asker(shell: Any) -> Callable[[str], str] | None:
     kernel = getattr(shell, "kernel", None)
     is_present = sys.stdin is not None and sys.stdin.isatty() if kernel is None else is_attended(kernel)
     return input if is_present else None
+
+
+def masked(question: str, what: str) -> str:
+    """Return the line that the person types, which is not shown; blank if they end the input.
+
+    ``what``: what is asked for. Raises `SettingsError` where it would be shown.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", getpass.GetPassWarning)  # getpass would show what is typed
+            # Looked up on each call: a kernel replaces it with its own.
+            return getpass.getpass(question)
+    except EOFError:
+        return ""
+    except (StdinNotImplementedError, getpass.GetPassWarning):
+        raise SettingsError(f"There is no way to ask for {what} here without showing it", "Use a frontend with input") from None
 
 
 def can_ask(shell: Any, *, blocks: bool) -> bool:

@@ -44,6 +44,7 @@ def one_line_errors(magic: Callable[..., Any]) -> Callable[..., Any]:
 def in_one_line(error: E, line: str) -> E:
     """Return the error, for which IPython will show this line in place of a traceback."""
     setattr(error, RENDERER, lambda: [line])
+    error.__context__ = None  # with a group of errors in it, IPython would print the whole traceback instead
     return error
 
 

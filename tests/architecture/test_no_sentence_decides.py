@@ -39,11 +39,15 @@ COMMAND = re.compile(
 )
 """A magic, or a command of a shell."""
 NAMES_COMMANDS = {
+    "advice.py",
     "core/log/older_logs.py",
     "display/texts/notebook_commands.py",
     "tools/builtin/github/api_errors.py",
 }
-"""The sentences of older logs; the table of the card, whose HTML is made in display; what a model passes on to the person."""
+"""The sentences of older logs; the table of the card, whose HTML is made in display; what a model passes on to the person.
+
+The table of Python: a script cannot log in, and the person does it in a notebook.
+"""
 ROOMS_BELOW_SESSION = (
     "core",
     "models",

@@ -15,7 +15,7 @@ from typing import Self
 from waiting import PATIENCE
 
 CTRL_C, CTRL_D = "\x03", "\x04"
-PROMPT = re.compile(r"\n(?:(?:Answer|\w+ \()[^\n]*: |[^\n]*\[y/N\] )$")
+PROMPT = re.compile(r"\n(?:(?:Answer|Press Enter|\w+ \()[^\n]*: |[^\n]*\[y/N\] )$")
 
 
 class Terminal:

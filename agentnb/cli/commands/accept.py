@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from agentnb.cli.command import Command, argument, text_of
 from agentnb.cli.server_files import servers_of
@@ -10,22 +12,28 @@ from agentnb.cli.terminal.terminal_questions import ask, is_at_terminal
 from agentnb.cli.workflow_options import MCP
 from agentnb.runtime.host.host import current_host
 from agentnb.runtime.host.run_options import folder_of
+from agentnb.runtime.servers.servers import Servers
 from agentnb.session.server_acceptance import accept_as_now
+from agentnb.tools.mcp.connections.live_server import LiveServer
 from agentnb.tools.mcp.server import PREFIX, ServerTools
 
+NAME = argument("name", metavar="NAME", type=text_of, help="the name of the server in the file, or in MCP_SERVERS")
 
-def accept(given: Namespace) -> str:
-    """Take an MCP server and its tools as they are now, after what has changed was shown and confirmed."""
+
+@contextmanager
+def named_server(given: Namespace) -> Iterator[tuple[Servers, LiveServer, bool]]:
+    """Yield the servers of the files that a command names, the one of its name, and whether the person can be asked."""
     asks = is_at_terminal()
     with servers_of(given.mcp, asks=asks):
         servers = current_host.get().servers
         assert servers is not None, "the block gives them"
-        live = servers.live(ServerTools(given.name.removeprefix(PREFIX)), folder_of(None))
+        yield servers, servers.live(ServerTools(given.name.removeprefix(PREFIX)), folder_of(None)), asks
+
+
+def accept(given: Namespace) -> str:
+    """Take an MCP server and its tools as they are now, after what has changed was shown and confirmed."""
+    with named_server(given) as (servers, live, asks):
         return accept_as_now(servers, live, ask if asks else None) + "\n"
 
 
-ACCEPT = Command(
-    accept,
-    (argument("name", metavar="NAME", type=text_of, help="the name of the server in the file, or in MCP_SERVERS"), MCP),
-    "agentnb accept clock --mcp servers.json",
-)
+ACCEPT = Command(accept, (NAME, MCP), "agentnb accept clock --mcp servers.json")

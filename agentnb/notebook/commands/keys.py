@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import getpass
-import warnings
 from collections.abc import Sequence
-
-from IPython.core.error import StdinNotImplementedError
 
 from agentnb import settings
 from agentnb.errors import SettingsError, near
+from agentnb.notebook.frontend import masked
 
 OPTIONS = ("--keyring", "--forget")
 
@@ -76,19 +73,11 @@ def _asked(name: str, variable: str) -> str:
     users = f"{name} tools" if name in settings.TOOL_KEY_VARIABLES else f"{name}: models"
     what = variable if name == variable else f"{variable}, for {users}"
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", getpass.GetPassWarning)  # getpass would show what is typed
-            # Looked up on each call: a kernel replaces it with its own.
-            return getpass.getpass(f"The key ({what}): ")
-    except EOFError:
-        return ""
+        return masked(f"The key ({what}): ", variable)
     except KeyboardInterrupt:
         raise SettingsError("Interrupted: nothing was stored") from None
-    except (StdinNotImplementedError, getpass.GetPassWarning):
-        raise SettingsError(
-            f"There is no way to ask for {variable} here without showing it",
-            "Set that variable before Jupyter starts, or use a frontend with input",
-        ) from None
+    except SettingsError as error:
+        raise SettingsError(error.what, "Set that variable before Jupyter starts, or use a frontend with input") from None
 
 
 def _forgotten(variable: str) -> str:

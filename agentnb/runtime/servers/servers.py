@@ -6,6 +6,7 @@ import asyncio
 import atexit
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,12 +14,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
 from agentnb.core.forks import after_fork
-from agentnb.errors import AgentnbError, ServerFailed
+from agentnb.errors import AgentnbError, ServerFailed, SettingsError
 from agentnb.runtime.questions.model_code import check_person
 from agentnb.runtime.threads import LoopThread
 from agentnb.settings import Key, redact_values
 from agentnb.tools.mcp.configuration import Configuration
+from agentnb.tools.mcp.connections.kept_logins import forget_login
 from agentnb.tools.mcp.connections.live_server import LiveServer, reason
+from agentnb.tools.mcp.connections.login import Login
+from agentnb.tools.mcp.connections.refusal import has_own_login
 from agentnb.tools.mcp.expansion import expanded, secrets, values
 from agentnb.tools.mcp.server import FILE, MCPServer, ServerTools
 from agentnb.tools.mcp.server_settings import ServerList
@@ -100,10 +104,7 @@ class Servers:
         The server is started first if it is not running. Raises `ServerFailed`, and `SettingsError` for an unset variable.
         """
         check_person("Using an MCP server directly")
-        with self._lock:
-            if self._thread is None:
-                raise ServerFailed(f"The MCP server {live.server.name} was stopped")
-            thread = self._thread
+        thread = self._running_thread(live)
         tasks: list[asyncio.Task[Any] | None] = []
 
         async def within_limit(client: Client) -> T:
@@ -124,6 +125,30 @@ class Servers:
             for task in filter(None, tasks):
                 task.get_loop().call_soon_threadsafe(task.cancel)
             raise
+
+    def begin_login(self, live: LiveServer, *given: Any) -> tuple[Login, Future[bool]]:
+        """Begin to log in to a server, and return the login with its outcome: whether it could be stored.
+
+        ``given``: what `Login` takes besides the server. Raises `SettingsError` for a server that takes no login.
+        """
+        server = _filled(live.server)
+        if not server.is_remote or has_own_login(server):
+            why = "has the header Authorization, which counts instead" if server.is_remote else "is a program on this machine"
+            raise SettingsError(f"There is no login at the MCP server {server.name}: it {why}")
+        login = Login(server, *given)
+        return login, self._running_thread(live).submit(login.run)
+
+    def forget_login(self, live: LiveServer) -> bool:
+        """Forget the login at a server, and end its connections; return whether there was one. Raises `SettingsError`."""
+        was_there = forget_login(_filled(live.server).command_or_url)
+        self.stop(live.server.name)
+        return was_there
+
+    def _running_thread(self, live: LiveServer) -> LoopThread:
+        with self._lock:
+            if self._thread is None:
+                raise ServerFailed(f"The MCP server {live.server.name} was stopped")
+            return self._thread
 
     def stop(self, name: str) -> bool:
         """End the connections of a server; return whether there were any. Blocks."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from agentnb.advice import PYTHON, in_words
 from agentnb.core.messages import Text, visible
 from agentnb.core.questions import ToolOrigin
 from agentnb.core.request import ToolRole, ToolSpec
@@ -16,7 +17,7 @@ from agentnb.core.schema.json_schema import UnusableSchema, schema_errors, usabl
 from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
 from agentnb.core.schema.whole_numbers import with_leaves
 from agentnb.tools.mcp.connections.catalogue import CONNECTION_CLOSED
-from agentnb.tools.mcp.connections.live_server import LiveServer, leaves, reason
+from agentnb.tools.mcp.connections.live_server import LiveServer, leaves
 from agentnb.tools.mcp.questions import CallQuestions
 from agentnb.tools.mcp.results import outcome_of
 from agentnb.tools.mcp.server import ServerTools, digest
@@ -142,7 +143,9 @@ class MCPTool:
     def _failed(self, error: BaseException) -> ToolOutcome:
         if self._is_end(error):
             return failure("server_ended", DIED)
-        return failure("tool_error", f"The MCP server {self.live.server.name} failed: {self.live.refusal or reason(error)}")
+        name, refusal = self.live.server.name, self.live.refusal
+        advice = "" if refusal is None else f"Only the user can do that. {in_words(refusal.advice(name), PYTHON)}"
+        return failure("tool_error", f"The MCP server {name} failed: {self.live.why(error)}", advice)
 
     def _is_end(self, error: BaseException) -> bool:
         """Return whether the connection ended. That to a program then is closed, and any code is a word of the program."""

@@ -34,7 +34,8 @@ class Hostile:
 
     server = MCPServer("bench", "program")
     work_dir = Path()
-    refusal = ""
+    refusal = None
+    why = staticmethod(reason)
     set_aside: dict[str, str] = {}
 
     async def request(self, make: Any, questions: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 from agentnb.notebook.commands.mcp.accept import accept_command
 from agentnb.notebook.commands.mcp.configure import ADD_OPTIONS, add_command, load_command, remove_command
+from agentnb.notebook.commands.mcp.login import login_command
 from agentnb.notebook.commands.mcp.look import list_servers, listed_words, names_of, show_server, stop_command
 from agentnb.notebook.commands.mcp.read import prompt_command, read_command
 from agentnb.session.session import Session
@@ -18,13 +19,14 @@ SUBCOMMANDS: dict[str, Callable[[Session, Any, str], Any]] = {
     "remove": remove_command,
     "stop": stop_command,
     "accept": accept_command,
+    "login": login_command,
     "read": read_command,
     "prompt": prompt_command,
 }
 """What ``%agent mcp WORD`` does: functions of the session, the shell and the rest of the line."""
 
 
-NAMES_FIRST = ("remove", "stop", "accept", "read", "prompt")
+NAMES_FIRST = ("remove", "stop", "accept", "login", "read", "prompt")
 """Sub-commands whose first word is the name of a server."""
 LISTED: dict[str, Callable[[Catalogue], list[str]]] = {
     "read": lambda found: [one.uri for one in found.resources],
@@ -34,7 +36,7 @@ LISTED: dict[str, Callable[[Catalogue], list[str]]] = {
 
 
 def mcp_command(session: Session, shell: Any, rest: str) -> Any:
-    """[NAME | add NAME COMMAND | load FILE | remove, stop, accept NAME | read NAME URI | prompt NAME PROMPT]: MCP servers
+    """[NAME | add NAME COMMAND | load FILE | remove, stop, accept, login NAME | read NAME URI | prompt NAME PROMPT]: servers
 
     List the servers, show the one that the line names, or run its sub-command.
     """

@@ -15,6 +15,7 @@ from agentnb.core.messages import visible
 from agentnb.core.redaction import redact
 from agentnb.settings import known_secrets
 from agentnb.tools.mcp.connections.catalogue import Catalogue, ServerFacts, catalogue_of, facts_of, tools_of
+from agentnb.tools.mcp.connections.kept_logins import kept_login
 from agentnb.tools.mcp.connections.lenient_results import (
     MAX_LINE_BYTES,
     SetAside,
@@ -22,6 +23,8 @@ from agentnb.tools.mcp.connections.lenient_results import (
     read_leniently,
     readable_message,
 )
+from agentnb.tools.mcp.connections.login import LoggedIn
+from agentnb.tools.mcp.connections.refusal import NOT_ALLOWED, Refusal, has_own_login, refusal_of
 from agentnb.tools.mcp.server import MCPServer
 
 if TYPE_CHECKING:
@@ -85,7 +88,6 @@ CLOSE_SECONDS = 9.0
 SESSION_HEADER = "mcp-session-id"
 NOT_FOUND = 404
 """The status of a response to a request of a session that the server does not know; the older protocol has sessions."""
-NOT_ALLOWED = {401: "Unauthorized", 403: "Forbidden"}
 NO_STREAMABLE_HTTP = (400, 404, 405)
 """The statuses with which a server of the older transport, SSE, refuses a request at its address."""
 NO_SSE = "the older transport do, SSE, which the installed version of mcp cannot speak"
@@ -114,8 +116,8 @@ class Connection:
         """Whether calls can be made: false before it is ready, and after the server has died or the connection was closed."""
         self.is_forgotten = False
         """Whether the server no longer knows this connection, as after it was started anew: it reads no request of it."""
-        self.refusal = ""
-        """The last response without leave to use the server: its status, and the login that it wants."""
+        self.refusal: Refusal | None = None
+        """The last response, if it gave no leave to use the server."""
         self._status = 0
         self._elicit = elicit
         self._changed = changed
@@ -236,7 +238,10 @@ class Connection:
         # The transport follows a redirect only within the origin of the address, so no header reaches another host.
         async with (
             AsyncClient(
-                headers=dict(self.server.headers), timeout=Timeout(CONNECT_SECONDS, read=None), event_hooks=hooks
+                headers=dict(self.server.headers),
+                timeout=Timeout(CONNECT_SECONDS, read=None),
+                event_hooks=hooks,
+                auth=await self._login(),
             ) as http,
             streamable_http_client(self.server.command_or_url, http_client=http, max_sse_event_size=MAX_LINE_BYTES) as streams,
         ):
@@ -247,19 +252,20 @@ class Connection:
         """Reach a server of the older transport, which answers no request at its address but streams there."""
         from mcp.client.sse import sse_client
 
-        server = self.server
-        async with sse_client(server.command_or_url, dict(server.headers), CONNECT_SECONDS, SSE_SECONDS) as (read, write):
+        at = self.server.command_or_url, dict(self.server.headers), CONNECT_SECONDS, SSE_SECONDS
+        async with sse_client(*at, auth=await self._login()) as (read, write):
             yield _EndNoticed(read, self._ended), write
+
+    async def _login(self) -> Any:
+        """Return what puts the person's login into requests; None if there is none, or they have a header for it."""
+        kept = None if has_own_login(self.server) else await asyncio.to_thread(kept_login, self.server.command_or_url)
+        return None if kept is None else LoggedIn(kept).auth
 
     async def _on_response(self, response: Any) -> None:
         request = response.request
         self._status = response.status_code
-        if self._status in NOT_ALLOWED:
-            wanted = visible(response.headers.get("www-authenticate", ""))[:MAX_LINE_CHARACTERS]
-            said = f"WWW-Authenticate: {redact(wanted, known_secrets())}" if wanted else "without saying what it wants"
-            self.refusal = f"it answers {self._status} {NOT_ALLOWED[self._status]} ({said})"
-        elif self._status < 400:
-            self.refusal = ""
+        if self._status in NOT_ALLOWED or self._status < 400:
+            self.refusal = refusal_of(response, self.server)
         if response.status_code == NOT_FOUND and request.method == "POST" and SESSION_HEADER in request.headers:
             self.is_forgotten, self.is_open = True, False
         mend_response(response)

@@ -9,12 +9,13 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 
-from agentnb.advice import Plain
+from agentnb.advice import Advised, Plain
 from agentnb.core.messages import visible
 from agentnb.errors import AgentnbError, ServerFailed
 from agentnb.tools.mcp.connections.catalogue import SESSION_UNKNOWN, Catalogue, ServerFacts
 from agentnb.tools.mcp.connections.connection import Connection
 from agentnb.tools.mcp.connections.lenient_results import SetAside
+from agentnb.tools.mcp.connections.refusal import Refusal
 from agentnb.tools.mcp.server import MCPServer
 
 if TYPE_CHECKING:
@@ -76,9 +77,9 @@ class LiveServer:
         return () if self._connection is None else self._connection.tools
 
     @property
-    def refusal(self) -> str:
-        """Why it does not let the connection use it, if its last answers said so."""
-        return "" if self._connection is None else self._connection.refusal
+    def refusal(self) -> Refusal | None:
+        """Why it does not let the connection use it, if its last answer said so."""
+        return None if self._connection is None else self._connection.refusal
 
     @property
     def set_aside(self) -> SetAside:
@@ -113,7 +114,7 @@ class LiveServer:
                 async with asyncio.timeout(self._seconds):
                     await connection.list_tools()
             except Exception as error:
-                self.problem = self.refusal or reason(error)
+                self.problem = self.why(error)
                 raise self._failed(error) from error
 
         await self._there(list_again)
@@ -174,7 +175,7 @@ class LiveServer:
                 return await self._connected()
             except BaseException as error:
                 self._state = "failed"
-                self.problem = self.refusal or reason(error)
+                self.problem = self.why(error)
                 if isinstance(error, Exception) and not isinstance(error, AgentnbError):
                     raise self._failed(error) from error
                 raise
@@ -209,15 +210,19 @@ class LiveServer:
     def _note_change(self) -> None:
         self.version += 1
 
+    def why(self, error: BaseException) -> str:
+        """Return why a request failed: that the server gave no leave, or else the error."""
+        return reason(error) if self.refusal is None else self.refusal.text
+
     def _failed(self, error: Exception) -> ServerFailed:
         done = "reached" if self.server.is_remote else "started"
         what = f"The MCP server {self.server.name} ({self.server.target}) could not be {done}: {self.problem}"
         lines = "\n".join(self.stderr)
         return ServerFailed(f"{what}\nIt wrote:\n{lines}" if lines else what, self._advice(error))
 
-    def _advice(self, error: Exception) -> Plain:
-        if self.refusal:
-            return Plain('Give what it wants as a header, such as headers={"Authorization": "Bearer ${TOKEN}"}')
+    def _advice(self, error: Exception) -> Advised:
+        if self.refusal is not None:
+            return self.refusal.advice(self.server.name)
         if self.server.is_remote:
             return Plain("Is it running, and is the address right?")
         if any(is_no_program(cause) for cause in leaves(error)):

@@ -1,0 +1,34 @@
+"""``agentnb login``: the person logs in to an MCP server in the browser."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from getpass import getpass
+
+from agentnb.cli.command import Command, argument, text_of
+from agentnb.cli.commands.accept import NAME, named_server
+from agentnb.cli.terminal.streams import tell
+from agentnb.cli.workflow_options import MCP
+from agentnb.session.server_login import forget, log_in
+
+
+def login(given: Namespace) -> str:
+    """Log in to an MCP server in the browser; the login is kept for later runs."""
+    with named_server(given) as (servers, live, asks):
+        if given.forget:
+            return forget(servers, live) + "\n"
+        ask = getpass if asks else None
+        return log_in(servers, live, tell, ask, scope=" ".join(given.scope), client=given.client or "") + "\n"
+
+
+LOGIN = Command(
+    login,
+    (
+        NAME,
+        argument("scope", nargs="*", type=text_of, metavar="SCOPE", help="rights to ask for besides those of before"),
+        argument("--client", metavar="ID", type=text_of, help="the id of a client that is registered already"),
+        argument("--forget", action="store_true", help="forget the login instead"),
+        MCP,
+    ),
+    "agentnb login docs --mcp servers.json",
+)

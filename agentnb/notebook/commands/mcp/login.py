@@ -1,0 +1,37 @@
+"""``%agent mcp login``: the person logs in to a server in the browser."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from agentnb.display.texts.labels import clean
+from agentnb.errors import SettingsError, near
+from agentnb.notebook.commands.mcp.look import find_row
+from agentnb.notebook.frontend import asker, masked
+from agentnb.runtime.host.run_options import folder_of
+from agentnb.session.server_login import forget, log_in
+from agentnb.session.session import Session
+from agentnb.tools.mcp.server import PREFIX, ServerTools
+
+CLIENT, FORGET = "--client", "--forget"
+USAGE = "Write: %agent mcp login NAME [--client=ID] [SCOPE ...], or %agent mcp login NAME --forget"
+
+
+def login_command(session: Session, shell: Any, rest: str) -> None:
+    """NAME [--client=ID] [SCOPE...] | NAME --forget: log in to a server in the browser, or forget its login"""
+    words = rest.removeprefix(PREFIX).split()
+    options = dict([word.partition("=")[::2] for word in words if word.startswith("-")])
+    name, *scope = [word for word in words if not word.startswith("-")] or [""]
+    if wrong := [option for option in options if option not in (CLIENT, FORGET)]:
+        raise SettingsError(f"%agent mcp login has no option {wrong[0]}", near(wrong[0], (CLIENT, FORGET)) or USAGE)
+    if not name or options.get(CLIENT) == "":
+        raise SettingsError("Which client?" if name else "Which server?", USAGE)
+    row = find_row(session, name)
+    live = row.live or session.servers.live(ServerTools(name, server=row.server), folder_of(None))
+    if FORGET in options:
+        print(clean(forget(session.servers, live)))
+        return
+    ask = partial(masked, what="the address") if asker(shell) else None
+    done = log_in(session.servers, live, print, ask, scope=" ".join(scope), client=options.get(CLIENT, ""))
+    print(clean(f"{done}. Next: %%agent -t {PREFIX}{name}"))

@@ -1,0 +1,75 @@
+"""Logging in to an MCP server: the person opens an address in the browser, and the connection goes on with what that gave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from typing import Any
+
+from agentnb.advice import LogInToServer
+from agentnb.display.texts.labels import clean, counted
+from agentnb.errors import SettingsError
+from agentnb.runtime.questions.model_code import check_person
+from agentnb.runtime.servers.servers import Servers
+from agentnb.runtime.threads import TICK
+from agentnb.tools.mcp.connections.catalogue import tools_of
+from agentnb.tools.mcp.connections.live_server import LiveServer
+
+LOGGING_IN = "Logging in to an MCP server"
+PROMPT = "Press Enter when the browser says that your answer has arrived, or paste the address at which it ended: "
+SECRET_PROMPT = "The secret of this client (Enter if it has none): "
+
+
+def log_in(
+    servers: Servers,
+    live: LiveServer,
+    tell: Callable[[str], Any],
+    ask: Callable[[str], str] | None,
+    *,
+    scope: str = "",
+    client: str = "",
+) -> str:
+    """Let the person log in to a server, and return what was done; its connections begin anew.
+
+    ``ask``: writes a question and returns the line that the person types, which is not shown; None if nobody is present.
+    ``scope``: rights to ask for besides those of before; ``client``: the id of a client that is registered already. Raises
+    `ServerFailed`, and `SettingsError` for a server without a login, or if nobody is present.
+    """
+    check_person(LOGGING_IN, is_lasting=True)
+    name = live.server.name
+    if ask is None:
+        advice = LogInToServer(name=name, scope=scope, lead="In a notebook that is open, or at a terminal")
+        raise SettingsError("Nobody can log in here", advice)
+    login, outcome = servers.begin_login(live, scope, (client, ask(SECRET_PROMPT).strip()) if client else None)
+    try:
+        _wait(outcome, login.address)
+        if login.address.done():
+            where = f"To log in to {name} ({live.server.target}), open this address in your browser:"
+            tell(clean(f"{where}\n{login.address.result()}"))
+        while not (login.is_answered or outcome.done()):
+            typed = ask(PROMPT).strip()
+            if typed and not login.take(typed):
+                tell("That is not an address at which this login ended. It begins with http://127.0.0.1")
+            elif not (typed or login.is_answered or outcome.done()):
+                tell("Nothing has arrived from the browser yet")
+        _wait(outcome)
+        is_stored = outcome.result()
+    finally:
+        login.give_up()
+    servers.stop(name)
+    tools = servers.ask(live, tools_of)
+    where = "" if is_stored else ". It cannot be stored here, so it holds in this process only"
+    return f"You are logged in to {name}, which has {counted(len(tools), 'tool')}{where}"
+
+
+def forget(servers: Servers, live: LiveServer) -> str:
+    """Forget the login at a server, and return what was done. Raises `SettingsError` if that cannot be."""
+    check_person(LOGGING_IN, is_lasting=True)
+    name, was_there = live.server.name, servers.forget_login(live)
+    return f"The login at {name} is forgotten" if was_there else f"There is no login at {name}"
+
+
+def _wait(*futures: Future[Any]) -> None:
+    """Wait for the first of these; an interrupt is noticed."""
+    while not any(future.done() for future in futures):
+        wait(futures, timeout=TICK, return_when=FIRST_COMPLETED)

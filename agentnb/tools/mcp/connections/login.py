@@ -1,0 +1,307 @@
+"""Logging in to an MCP server by OAuth, as the official SDK does it, and the requests of a person who is logged in."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import socket
+from collections.abc import AsyncGenerator
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
+
+from agentnb import settings
+from agentnb.core.messages import visible
+from agentnb.core.redaction import redact
+from agentnb.errors import ServerFailed
+from agentnb.tools.mcp.connections.kept_logins import KeptLogin, keep_login, kept_login, redact_login
+from agentnb.tools.mcp.connections.refusal import NOT_ALLOWED, UNAUTHORIZED
+from agentnb.tools.mcp.server import MCPServer
+
+if TYPE_CHECKING:
+    from httpx2 import Auth, Request, Response
+    from mcp.client.auth import OAuthClientProvider
+    from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthToken
+
+LOOPBACK = "127.0.0.1"
+ANSWER_PATH = "/callback"
+LOGIN_SECONDS = 600.0
+"""Seconds that the person has in the browser."""
+REQUEST_SECONDS = 30.0
+MAX_WORDS = 300
+"""Characters of a server's words that an error repeats."""
+BASIC = "client_secret_basic"
+FLOW_LOGGER = "mcp.client.auth.oauth2"
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+"""The request that asks for the login. Nothing comes of it without a session."""
+PAGE = "<!doctype html><meta charset=utf-8><title>agentnb</title><p>"
+ARRIVED = f"{PAGE}Your answer has arrived. You can close this page and go back to your notebook.".encode()
+NOT_EXPECTED = f"{PAGE}This is not the login that agentnb waits for.".encode()
+
+
+class _Tokens:
+    """What the SDK gets at one address, and where it keeps that."""
+
+    def __init__(self, address: str, answered_at: str, **handlers: Any) -> None:
+        from mcp.client.auth import OAuthClientProvider
+        from mcp.shared.auth import OAuthClientMetadata
+        from pydantic import AnyUrl
+
+        about = OAuthClientMetadata(client_name="agentnb", redirect_uris=[AnyUrl(answered_at)])
+        self._provider: OAuthClientProvider = OAuthClientProvider(address, about, self, **handlers)
+        self._is_stored = True
+        # The SDK logs its errors, which hold what servers have answered.
+        logging.getLogger(FLOW_LOGGER).addFilter(_without_cause)
+
+    async def get_tokens(self) -> OAuthToken | None:
+        """Return none: a login begins without those before."""
+        return None
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        """Return none: a client is registered for each login, which waits at an address of its own."""
+        return None
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        """Redact the secret of the client."""
+        redact_login(client_info.model_dump())
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        """Keep what the authorization server gave."""
+        context = self._provider.context
+        kept = KeptLogin(
+            context.server_url,
+            _dumped(tokens),
+            _dumped(context.client_info),
+            _dumped(context.oauth_metadata),
+            _dumped(context.protected_resource_metadata),
+            context.token_expiry_time,
+        )
+        redact_login(kept.tokens, kept.client)
+        self._is_stored = await asyncio.to_thread(keep_login, kept)
+
+
+class LoggedIn(_Tokens):
+    """The requests of a person who is logged in. It renews tokens that expire or are refused, and asks for nothing else."""
+
+    def __init__(self, kept: KeptLogin) -> None:
+        super().__init__(kept.address, f"http://{LOOPBACK}{ANSWER_PATH}")
+        self._take(kept)
+
+    @property
+    def auth(self) -> Auth:
+        """The login in the form that the client takes."""
+        from httpx2 import Auth
+
+        auth = Auth()
+        auth.async_auth_flow = self._flow  # type: ignore[method-assign]
+        return auth
+
+    def _take(self, kept: KeptLogin | None) -> None:
+        from mcp.shared import auth as models
+
+        if kept is None:
+            return
+        context = self._provider.context
+        with suppress(ValueError):  # another program has changed it: the person logs in anew
+            context.client_info = models.OAuthClientInformationFull.model_validate(kept.client)
+            if kept.metadata:
+                context.oauth_metadata = models.OAuthMetadata.model_validate(kept.metadata)
+            if kept.resource:
+                context.protected_resource_metadata = models.ProtectedResourceMetadata.model_validate(kept.resource)
+            context.current_tokens = models.OAuthToken.model_validate(kept.tokens)
+            context.token_expiry_time = kept.expires
+
+    def _usable(self, refused: str) -> str:
+        """Return the token to send; empty if it has expired, or is the refused one."""
+        context = self._provider.context
+        token = context.current_tokens.access_token if context.current_tokens and context.is_token_valid() else ""
+        return "" if token == refused else token
+
+    async def _flow(self, request: Request) -> AsyncGenerator[Request, Response]:
+        # The SDK's own flow would log in anew, and holds its lock until the response: a call could not ask the person.
+        context, refused = self._provider.context, ""
+        for _ in range(2):
+            async with context.lock:
+                if not self._usable(refused):  # another kernel may have renewed them
+                    self._take(await asyncio.to_thread(kept_login, context.server_url))
+                if not self._usable(refused) and context.can_refresh_token():
+                    answer = yield await self._provider._refresh_token()
+                    if not await self._provider._handle_refresh_response(answer):  # another kernel may have been quicker
+                        self._take(await asyncio.to_thread(kept_login, context.server_url))
+                token = self._usable(refused)
+            if token:
+                request.headers["Authorization"] = f"Bearer {token}"
+            elif refused:
+                return
+            response = yield request
+            if response.status_code != UNAUTHORIZED or not token:
+                return
+            refused = token
+
+
+class Login(_Tokens):
+    """A login that the person completes in the browser: `run` on an event loop, `take` and `give_up` in any thread."""
+
+    def __init__(self, server: MCPServer, scope: str = "", client: tuple[str, str] | None = None) -> None:
+        """``server``: with the values of its variables; ``scope``: rights to ask for besides those of before.
+
+        ``client``: the id and secret of a client that is registered already; the secret may be empty.
+        """
+        self._socket = socket.create_server((LOOPBACK, 0))
+        self._answered_at = f"http://{LOOPBACK}:{self._socket.getsockname()[1]}{ANSWER_PATH}"
+        super().__init__(server.command_or_url, self._answered_at, redirect_handler=self._show, callback_handler=self._answered)
+        self._server = server
+        self._scope = scope
+        self._client = client
+        self._state = ""
+        self._is_challenged = False
+        self._refusal = ""
+        """How a server refused the last step that it refused."""
+        self.address: Future[str] = Future()
+        """Where the person logs in."""
+        self._answer: Future[dict[str, str]] = Future()
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the browser has come back, or the login is over."""
+        return self._answer.done()
+
+    def take(self, address: str) -> bool:
+        """Take the address at which the browser ended; return whether it is one of this login."""
+        given = {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
+        if not self._state or not secrets.compare_digest(given.get("state", "").encode(), self._state.encode()):
+            return False
+        settings.redact_values({"AUTH_CODE": given.get("code", "")})
+        self._end(given)
+        return True
+
+    def give_up(self) -> None:
+        """End the login, unless it has an answer."""
+        self._end({"error": "given up"})
+
+    def _end(self, answer: dict[str, str]) -> None:
+        with suppress(InvalidStateError):  # it has one
+            self._answer.set_result(answer)
+
+    async def run(self) -> bool:
+        """Log in and keep the tokens; return whether they could be stored. Raises `ServerFailed`."""
+        from httpx2 import HTTPError
+        from mcp.client.auth import OAuthFlowError, OAuthRegistrationError, OAuthTokenError
+
+        try:
+            async with asyncio.timeout(LOGIN_SECONDS), await asyncio.start_server(self._receive, sock=self._socket):
+                await self._log_in()
+                return self._is_stored
+        except TimeoutError:
+            why = f"nobody has logged in for {LOGIN_SECONDS / 60:.0f} minutes" if self._state else "it did not answer in time"
+        except OAuthRegistrationError:  # the texts of these hold what servers answered
+            why = self._refusal or "its authorization server registers no client"
+        except (OAuthTokenError, ValueError):
+            why = self._refusal or "its authorization server gives no token that can be used"
+        except (OAuthFlowError, HTTPError, OSError) as error:
+            why = self._refusal or _shown(str(error)) or type(error).__name__
+        raise ServerFailed(f"The login at the MCP server {self._server.name} failed: {why}") from None
+
+    async def _log_in(self) -> None:
+        from httpx2 import AsyncClient, Timeout
+        from mcp.client.auth import OAuthFlowError
+        from mcp.client.auth.utils import union_scopes
+        from mcp_types import LATEST_PROTOCOL_VERSION
+
+        address = self._server.command_or_url
+        if self._scope and (before := await asyncio.to_thread(kept_login, address)) is not None:
+            self._scope = union_scopes(before.tokens.get("scope"), self._scope) or ""
+        accept = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": LATEST_PROTOCOL_VERSION}
+        hooks: Any = {"request": [self._check], "response": [self._note]}
+        async with (
+            AsyncClient(auth=self._provider, timeout=Timeout(REQUEST_SECONDS), event_hooks=hooks) as http,
+            http.stream("POST", address, json=PING, headers={**self._server.headers, **accept}) as response,
+        ):
+            if response.status_code in NOT_ALLOWED:
+                raise OAuthFlowError(f"it answers {response.status_code} after the login, too")
+
+    async def _check(self, request: Request) -> None:
+        from mcp.client.auth import OAuthFlowError
+
+        is_secure = self._server.command_or_url.lower().startswith("https:")
+        if is_secure and request.url.scheme != "https":
+            raise OAuthFlowError(f"it leads to {request.url.scheme}://{request.url.host}, where others could read along")
+
+    async def _note(self, response: Response) -> None:
+        if self._is_challenged:
+            if response.request.method == "POST" and response.status_code >= 400:
+                self._refusal = await _refusal(response)
+            return
+        # Whatever the server lets everybody do: this is a login.
+        self._is_challenged, response.status_code = True, 403 if self._scope else UNAUTHORIZED
+        if self._scope:
+            wanted = response.headers.get("www-authenticate", "Bearer")
+            response.headers["www-authenticate"] = f'error="insufficient_scope", scope="{self._scope}", {wanted}'
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        """Return the client that the person named, if they did: any other is registered for this login."""
+        from mcp.shared.auth import OAuthClientInformationFull
+
+        if self._client is None:
+            return None
+        client_id, secret = self._client
+        redact_login({"client_secret": secret})
+        return OAuthClientInformationFull(client_id=client_id, client_secret=secret or None)
+
+    async def _show(self, address: str) -> None:
+        client, metadata = self._provider.context.client_info, self._provider.context.oauth_metadata
+        if self._client is not None and client is not None and client.client_secret:
+            taken = (metadata and metadata.token_endpoint_auth_methods_supported) or [BASIC]
+            client.token_endpoint_auth_method = BASIC if BASIC in taken else "client_secret_post"
+        self._state = parse_qs(urlsplit(address).query)["state"][-1]
+        self.address.set_result(address)
+
+    async def _answered(self) -> AuthorizationCodeResult:
+        from mcp.client.auth import OAuthFlowError
+        from mcp.shared.auth import AuthorizationCodeResult
+
+        given = await asyncio.wrap_future(self._answer)
+        if "error" in given:
+            raise OAuthFlowError(": ".join(filter(None, [given["error"], given.get("error_description")])))
+        return AuthorizationCodeResult(code=given.get("code", ""), state=given["state"], iss=given.get("iss"))
+
+    async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer a browser on this machine, which an authorization server has sent back."""
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                head = await reader.readuntil(b"\r\n\r\n")
+                is_ours = self.take(head.split(b" ", 2)[1].decode("ascii", "replace"))
+                page, status = (ARRIVED, "200 OK") if is_ours else (NOT_EXPECTED, "400 Bad Request")
+                about = f"Content-Type: text/html\r\nContent-Length: {len(page)}\r\nConnection: close"
+                writer.write(f"HTTP/1.1 {status}\r\n{about}\r\n\r\n".encode() + page)
+                await writer.drain()
+        except (OSError, IndexError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass  # no browser
+        finally:
+            writer.close()
+
+
+def _dumped(model: Any) -> dict[str, Any]:
+    return {} if model is None else model.model_dump(mode="json", exclude_none=True)
+
+
+def _shown(text: str) -> str:
+    """Return words of a server for an error: in a line, bounded, without secrets."""
+    return redact(visible(text), settings.known_secrets()).replace("\n", " ").strip()[:MAX_WORDS]
+
+
+async def _refusal(response: Response) -> str:
+    """Return how an authorization server refused a step, in the words that the protocol has for that."""
+    reason = ""
+    with suppress(ValueError):
+        given = await response.aread() and response.json()
+        words = [given.get(key) for key in ("error", "error_description")] if isinstance(given, dict) else []
+        reason = _shown(": ".join([word for word in words if isinstance(word, str)]))
+    return f"{response.request.url.copy_with(query=None)} answers {response.status_code}" + (f" ({reason})" if reason else "")
+
+
+def _without_cause(record: logging.LogRecord) -> bool:
+    record.exc_info = record.exc_text = None
+    return True

@@ -1,0 +1,63 @@
+"""Answers with which an MCP server gives no leave to use it: what it wants, and what the person can do."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from agentnb.advice import AnyAdvice, LogInToServer, Plain
+from agentnb.core.messages import visible
+from agentnb.core.redaction import redact
+from agentnb.settings import known_secrets
+from agentnb.tools.mcp.server import MCPServer
+
+UNAUTHORIZED = 401
+NOT_ALLOWED = {UNAUTHORIZED: "Unauthorized", 403: "Forbidden"}
+HEADER = 'give what it wants as a header, such as headers={"Authorization": "Bearer ${TOKEN}"}'
+MAX_CHALLENGE = 500
+_SCOPE = re.compile(r"[\w:/.~+-]{1,100}(?: [\w:/.~+-]{1,100}){0,19}", re.ASCII)
+"""Rights that a command can name: a server chooses these words, and a person copies them."""
+
+
+class Refusal(NamedTuple):
+    """A response with 401 or 403."""
+
+    status: int
+    challenge: str
+    """What it wants, in its own words."""
+    takes_login: bool = False
+    """Whether a login by OAuth may help."""
+    scope: str = ""
+    """The rights that a login of now lacks."""
+
+    @property
+    def text(self) -> str:
+        """The status and what it wants, for the person."""
+        wanted = f"WWW-Authenticate: {self.challenge}" if self.challenge else "without saying what it wants"
+        return f"it answers {self.status} {NOT_ALLOWED[self.status]} ({wanted})"
+
+    def advice(self, name: str) -> tuple[AnyAdvice, ...]:
+        """Return what the person can do about a server of this name."""
+        if not self.takes_login:
+            return (Plain(HEADER[:1].upper() + HEADER[1:]),)
+        is_sure = self.scope or "resource_metadata=" in self.challenge
+        return (LogInToServer(name=name, scope=self.scope, lead="Log in", rest="" if is_sure else f". Or {HEADER}"),)
+
+
+def refusal_of(response: Any, server: MCPServer) -> Refusal | None:
+    """Return what a response refuses; None if it does not."""
+    if response.status_code not in NOT_ALLOWED:
+        return None
+    from mcp.client.auth.utils import extract_field_from_www_auth
+
+    challenge = redact(visible(response.headers.get("www-authenticate", ""))[:MAX_CHALLENGE], known_secrets())
+    lacks_rights = extract_field_from_www_auth(response, "error") == "insufficient_scope"
+    scope = (extract_field_from_www_auth(response, "scope") or "") if lacks_rights else ""
+    is_bearer = challenge.lower().startswith("bearer") or not challenge
+    takes_login = is_bearer and not has_own_login(server) and (response.status_code == UNAUTHORIZED or lacks_rights)
+    return Refusal(response.status_code, challenge, takes_login, scope if _SCOPE.fullmatch(scope) else "")
+
+
+def has_own_login(server: MCPServer) -> bool:
+    """Return whether the person has given the server a header to log in with."""
+    return "authorization" in map(str.lower, server.headers)

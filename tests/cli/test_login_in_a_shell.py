@@ -1,0 +1,36 @@
+"""``agentnb login`` at a terminal, for commands that follow."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from protected_servers import ProtectedServer, browse
+from shell_calls import Call, written
+
+STEP = "workflow:\n  - {id: a, type: tool, name: mcp_docs_echo, args: {text: hi}}\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no pty")
+@pytest.mark.slow("a program that asks at a terminal, and a real server")
+def test_login_at_a_terminal_serves_commands_that_follow(cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from terminal import Terminal  # not on Windows
+
+    for variable in ("HOME", "XDG_DATA_HOME"):
+        monkeypatch.setenv(variable, str(tmp_path / "home"))
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
+    with ProtectedServer() as docs:
+        monkeypatch.setenv("MCP_SERVERS", json.dumps([{"name": "docs", "url": docs.address}]))
+        run = ("exec", str(written("one.yaml", STEP)), "-t", "mcp:docs", "--approve", "auto")
+        assert "agentnb login docs --mcp FILE" in cli(*run).err
+        assert "agentnb login docs --mcp FILE" in cli("login", "docs").err
+        with Terminal("login", "docs") as terminal:
+            address = next(line for line in terminal.asked().splitlines() if line.startswith("http"))
+            assert browse(address).status_code == 200
+            terminal.type("")
+            code, out = terminal.ended()
+            assert code == 0 and "logged in to docs" in out, terminal.shown
+        assert "echo hi" in cli(*run).out
+        assert "forgotten" in cli("login", "docs", "--forget").out

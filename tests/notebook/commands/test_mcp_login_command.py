@@ -1,0 +1,58 @@
+"""``%agent mcp login``, in a real kernel: the address is shown as text, and what is typed is not shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from protected_servers import ProtectedServer, browse
+from real_kernel import PATIENCE, Kernel
+
+MODEL = """
+from agentnb import ToolCall
+from agentnb.models import ScriptedModel
+asker = ScriptedModel([ToolCall("mcp_docs_echo", {"text": "hi"}), "Done."])
+"""
+CELL = "%%agent -m asker -t mcp:docs --approve auto\nGo."
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_keyring() -> Iterator[None]:
+    """Keep the logins of kernels out of the keyring of this machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
+        yield
+
+
+@pytest.mark.slow("a kernel, and a real server")
+def test_person_logs_in_and_the_next_cell_uses_the_server(kernel: Kernel) -> None:
+    with ProtectedServer() as docs:
+        kernel.run(f"{MODEL}\n%agent mcp add docs {docs.address}")
+        assert "Log in: %agent mcp login docs" in kernel.run(CELL).shown
+        refused = kernel.run("%agent mcp docs").error
+        assert refused.endswith("Log in: %agent mcp login docs") and "\n" not in refused
+        assert "Nobody can log in here" in kernel.run("%agent mcp login docs").error
+        request = kernel.client.execute("%agent mcp login docs", allow_stdin=True)
+        asked = kernel.client.get_stdin_msg(timeout=PATIENCE)["content"]
+        assert asked["password"] and asked["prompt"].startswith("Press Enter")
+        shown: list[dict[str, str]] = []
+        while "/authorize?" not in "".join(one.get("text", "") for one in shown):
+            shown.append(kernel.client.get_iopub_msg(timeout=PATIENCE)["content"])
+        assert browse("".join(one.get("text", "") for one in shown).splitlines()[1]).status_code == 200
+        kernel.client.input("")
+        ended = kernel.client.get_shell_msg(timeout=PATIENCE)
+        while ended["parent_header"]["msg_id"] != request:
+            ended = kernel.client.get_shell_msg(timeout=PATIENCE)
+        assert ended["content"]["status"] == "ok"
+        kernel.run(MODEL)
+        assert kernel.run(CELL).status == "ok"
+        assert kernel.value("run.rounds[0].records[0].result.parts[0].text") == "echo hi"
+        assert "The login at docs is forgotten" in kernel.run("%agent mcp login docs --forget").printed
+        assert kernel.run("%agent mcp docs").error.endswith("Log in: %agent mcp login docs")
+    for line, words in {
+        "": "Which server?",
+        "dcs": "There is no MCP server dcs",
+        "docs --clint=x": "--client",
+        "docs --client": "Which client?",
+    }.items():
+        assert words in kernel.run(f"%agent mcp login {line}").error

@@ -1,0 +1,346 @@
+"""Logging in to an MCP server by OAuth: a real server, the authorization server of the official SDK, a scripted browser."""
+
+from __future__ import annotations
+
+import json
+import logging
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import keyring
+import pytest
+from asserted_sentences import Snapshot
+from keyrings import LockedKeyring, MemoryKeyring
+from mcp_runs import played, texts
+from own_folder import use_own_folder
+from protected_servers import ProtectedServer, browse
+from pydantic import AnyUrl
+from starlette.responses import JSONResponse
+
+from agentnb.core.messages import ToolCall
+from agentnb.errors import ServerFailed, SettingsError
+from agentnb.runtime.questions.model_code import ModelCode
+from agentnb.runtime.servers.servers import Servers
+from agentnb.session.server_login import SECRET_PROMPT, forget, log_in
+from agentnb.settings import known_secrets
+from agentnb.store.store import Store
+from agentnb.tools.mcp.server import MCPServer, ServerTools
+
+CALL = ToolCall("mcp_docs_echo", {"text": "hi"})
+
+
+@pytest.fixture(autouse=True)
+def person(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, locked: None) -> Path:
+    """The folder of a person whose keyring is locked."""
+    return use_own_folder(monkeypatch, tmp_path / "person")
+
+
+@pytest.fixture
+def docs() -> Iterator[ProtectedServer]:
+    with ProtectedServer() as server:
+        yield server
+
+
+@pytest.fixture
+def servers() -> Iterator[Servers]:
+    held = Servers()
+    yield held
+    held.close()
+
+
+def logged_in(
+    servers: Servers,
+    server: ProtectedServer,
+    told: list[str] | None = None,
+    visit: Callable[[str], Any] = browse,
+    secret: str = "",
+    **given: str,
+) -> str:
+    """Log in as a person does whose browser does this with the address; return what was said in the end."""
+    said = [] if told is None else told
+
+    def ask(question: str) -> str:
+        if question == SECRET_PROMPT:
+            return secret
+        assert len(said) < 5, said
+        answer = visit(said[0].splitlines()[1])
+        return answer if isinstance(answer, str) else ""
+
+    live = servers.live(ServerTools("docs", server=MCPServer("docs", server.address)), Path.cwd())
+    return log_in(servers, live, said.append, ask, **given)
+
+
+def called(servers: Servers, server: ProtectedServer, **options: Any) -> list[str]:
+    return texts(played([CALL], [MCPServer("docs", server.address)], servers, **options))
+
+
+def login_files(person: Path) -> list[Path]:
+    return [*(person / "mcp-logins").iterdir()]
+
+
+def test_login_in_the_browser_serves_runs_and_later_processes(
+    docs: ProtectedServer, servers: Servers, person: Path, snapshot: Snapshot
+) -> None:
+    with pytest.raises(ServerFailed) as refused:
+        called(servers, docs)
+    assert str(refused.value).replace(docs.origin, "ORIGIN") == snapshot("before")
+    told: list[str] = []
+    assert logged_in(servers, docs, told) == snapshot("after")
+    assert told[0].splitlines()[1].startswith(f"{docs.origin}/authorize?")
+    assert called(servers, docs) == ["echo hi"]
+    later = Servers()
+    assert called(later, docs) == ["echo hi"]
+    later.close()
+    (file,) = login_files(person)
+    assert (stat.S_IMODE(file.stat().st_mode), stat.S_IMODE(file.parent.stat().st_mode)) == (0o600, 0o700)
+
+
+def test_tokens_are_renewed_when_they_expire_or_are_refused(docs: ProtectedServer, servers: Servers) -> None:
+    docs.authorization.lifetime = 1
+    logged_in(servers, docs)
+    other = Servers()
+    assert called(other, docs) == ["echo hi"]
+    docs.authorization.lifetime = 3600
+    docs.authorization.forget_access()
+    assert called(servers, docs) == ["echo hi"]
+    renewals = [path for path, _ in docs.asked].count("/token")
+    assert docs.authorization.renewed >= 1
+    assert called(other, docs) == ["echo hi"]
+    assert [path for path, _ in docs.asked].count("/token") == renewals, "one kernel renews for all"
+    other.close()
+    docs.authorization.forget_all()
+    (result,) = called(servers, docs)
+    assert "it answers 401 Unauthorized" in result and result.endswith("Log in: %agent mcp login docs")
+    fresh = Servers()
+    with pytest.raises(ServerFailed, match="%agent mcp login docs"):
+        called(fresh, docs)
+    fresh.close()
+
+
+def test_server_that_moved_asks_again_and_gets_nothing_of_the_old_login(docs: ProtectedServer, servers: Servers) -> None:
+    logged_in(servers, docs)
+    with ProtectedServer() as elsewhere:
+        with pytest.raises(ServerFailed, match="%agent mcp login docs"):
+            called(servers, elsewhere)
+        assert {sent for _, sent in elsewhere.asked} == {""}
+        servers.close()
+        docs.__exit__()
+        with ProtectedServer(docs.port, issuer=elsewhere) as moved:
+            later = Servers()
+            with pytest.raises(ServerFailed, match="%agent mcp login docs"):
+                called(later, moved)
+            assert not [path for path, _ in elsewhere.asked if path in ("/token", "/register", "/authorize")]
+            logged_in(later, moved)
+            assert called(later, moved) == ["echo hi"]
+            later.close()
+
+
+def test_refused_login_says_why(docs: ProtectedServer, servers: Servers, subtests: pytest.Subtests, snapshot: Snapshot) -> None:
+    def by_the_person() -> None:
+        docs.authorization.is_refusing = True
+
+    def by_the_token_endpoint() -> None:
+        docs.authorization.is_refusing, docs.authorization.complaint = False, "no tokens for"
+
+    for refuse in (by_the_person, by_the_token_endpoint):
+        with subtests.test(refuse.__name__):
+            refuse()
+            with pytest.raises(ServerFailed) as raised:
+                logged_in(servers, docs)
+            said = str(raised.value).replace(docs.origin, "ORIGIN")
+            assert said == snapshot(refuse.__name__)
+            assert raised.value.__cause__ is None and raised.value.__suppress_context__
+
+
+def test_answers_that_do_not_fit_end_the_login_and_show_nothing_secret(
+    docs: ProtectedServer, servers: Servers, subtests: pytest.Subtests, snapshot: Snapshot
+) -> None:
+    leak = "leaked-0123456789abcdef"
+    for path, answer in {
+        "/.well-known/oauth-protected-resource/mcp": {
+            "resource": "https://example.org/mcp",
+            "authorization_servers": [docs.origin],
+        },
+        "/.well-known/oauth-authorization-server": {
+            "issuer": "https://example.org",
+            "authorization_endpoint": f"{docs.origin}/authorize",
+            "token_endpoint": f"{docs.origin}/token",
+            "response_types_supported": ["code"],
+        },
+        "/register": {"client_secret": leak},
+        "/token": {"refresh_token": leak, "expires_in": "soon"},
+    }.items():
+        with subtests.test(path):
+            docs.instead = {path: JSONResponse(answer)}
+            with pytest.raises(ServerFailed) as raised:
+                logged_in(servers, docs)
+            text = str(raised.value).replace(docs.origin, "ORIGIN")
+            assert text == snapshot(path) and leak not in text
+    with pytest.raises(ServerFailed, match="%agent mcp login docs"):
+        called(servers, docs)
+
+
+def test_answer_with_another_state_is_not_taken(docs: ProtectedServer, servers: Servers) -> None:
+    pages: list[int] = []
+
+    def visit(address: str) -> str:
+        pages.append(0)
+        back = httpx2.URL(address).params["redirect_uri"]
+        if len(pages) == 1:
+            pages[0] = httpx2.get(f"{back}?code=theirs-0123456&state=theirs").status_code
+        elif len(pages) == 2:
+            return f"{back}?code=theirs-0123456&state=theirs"
+        else:
+            browse(address)
+        return ""
+
+    told: list[str] = []
+    logged_in(servers, docs, told, visit)
+    assert pages[0] == 400
+    assert "Nothing has arrived" in told[1] and "not an address at which this login ended" in told[2]
+    assert called(servers, docs) == ["echo hi"]
+
+
+def test_address_of_a_browser_that_reaches_no_loopback_can_be_pasted(docs: ProtectedServer, servers: Servers) -> None:
+    assert logged_in(servers, docs, visit=lambda address: httpx2.get(address).headers["location"] + "\n")
+    assert called(servers, docs) == ["echo hi"]
+
+
+def test_secrets_of_a_login_stand_only_in_its_file(
+    docs: ProtectedServer, servers: Servers, person: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    told: list[str] = []
+    codes: list[str] = []
+
+    def pasted(address: str) -> str:
+        codes.append(httpx2.get(address).headers["location"])
+        caplog.clear()  # the browser's own
+        return codes[-1]
+
+    docs.authorization.complaint = "not for"
+    with pytest.raises(ServerFailed) as raised:
+        logged_in(servers, docs, told, pasted)
+    docs.authorization.complaint = ""
+    told.append(caplog.text)
+    told.append(logged_in(servers, docs, visit=pasted))
+    secrets = [secret for secret in docs.authorization.given if secret not in told[0]]
+    assert len(secrets) >= 5 and not [secret for secret in secrets if secret not in known_secrets()]
+    run = played(
+        [ToolCall("mcp_docs_echo", {"text": secret}) for secret in secrets],
+        [MCPServer("docs", docs.address)],
+        servers,
+        store=Store(tmp_path / "runs"),
+    )
+    docs.authorization.forget_all()
+    told += [str(raised.value), repr(raised.value.args), *called(servers, docs), caplog.text, str(run.events)]
+    files = [path for path in tmp_path.rglob("*") if path.is_file() and path not in login_files(person)]
+    assert files
+    told += [path.read_bytes().decode(errors="replace") for path in files]
+    assert not [text[:300] for text in told[1:] for secret in secrets if secret in text]
+
+
+def test_header_of_the_person_counts_instead_of_a_login(docs: ProtectedServer, servers: Servers) -> None:
+    logged_in(servers, docs)
+    docs.asked.clear()
+    with pytest.raises(ServerFailed, match="as a header"):
+        played([CALL], [MCPServer("docs", docs.address, headers={"authorization": "Bearer of-the-person-01"})], servers)
+    assert {sent for _, sent in docs.asked} == {"Bearer of-the-person-01"}
+
+
+def test_keyring_takes_the_login_and_the_file_says_only_that_it_does(
+    docs: ProtectedServer,
+    servers: Servers,
+    person: Path,
+    memory: MemoryKeyring,
+) -> None:
+    keyring.set_keyring(memory)
+    logged_in(servers, docs)
+    (file,) = login_files(person)
+    assert json.loads(file.read_bytes()) == {"address": docs.address}
+    assert docs.authorization.given[-1] in "".join(memory.held.values())
+    later = Servers()
+    assert called(later, docs) == ["echo hi"]
+    keyring.set_keyring(LockedKeyring())
+    fresh = Servers()
+    with pytest.raises(ServerFailed, match="%agent mcp login docs"):
+        called(fresh, docs)
+    later.close()
+    fresh.close()
+
+
+def test_login_that_cannot_be_stored_holds_in_this_process(
+    docs: ProtectedServer, servers: Servers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    use_own_folder(monkeypatch, tmp_path / "file")
+    assert logged_in(servers, docs).endswith("in this process only")
+    assert called(servers, docs) == ["echo hi"]
+
+
+def test_forgotten_login_is_gone_everywhere(
+    docs: ProtectedServer,
+    servers: Servers,
+    person: Path,
+    memory: MemoryKeyring,
+) -> None:
+    live = servers.live(ServerTools("docs", server=MCPServer("docs", docs.address)), Path.cwd())
+    for backend in (LockedKeyring(), memory):
+        keyring.set_keyring(backend)
+        logged_in(servers, docs)
+        assert forget(servers, live) == "The login at docs is forgotten"
+        assert (login_files(person), memory.held) == ([], {})
+        with pytest.raises(ServerFailed, match="%agent mcp login docs"):
+            called(servers, docs)
+    assert forget(servers, live) == "There is no login at docs"
+
+
+def test_rights_that_a_call_lacks_are_named_and_asked_for(servers: Servers) -> None:
+    with ProtectedServer(tool_right="write") as docs:
+        logged_in(servers, docs)
+        (result,) = called(servers, docs)
+        assert "it answers 403 Forbidden" in result and result.endswith("%agent mcp login docs write")
+        told: list[str] = []
+        logged_in(servers, docs, told, scope="write")
+        assert "scope=read+write" in told[0]
+        assert called(servers, docs) == ["echo hi"]
+
+
+def test_client_that_is_registered_already_registers_no_other(docs: ProtectedServer, servers: Servers) -> None:
+    logged_in(servers, docs)
+    (client,) = docs.authorization.clients.values()
+    assert client.client_secret
+    client.token_endpoint_auth_method = "client_secret_basic"
+
+    def visit(address: str) -> None:
+        client.redirect_uris = [AnyUrl(httpx2.URL(address).params["redirect_uri"])]
+        browse(address)
+
+    logged_in(servers, docs, visit=visit, client=client.client_id, secret=client.client_secret)
+    assert len(docs.authorization.clients) == 1
+    assert called(servers, docs) == ["echo hi"]
+
+
+def test_login_needs_a_person_and_a_server_that_takes_one(
+    servers: Servers, subtests: pytest.Subtests, snapshot: Snapshot
+) -> None:
+    remote, program = MCPServer("docs", "http://127.0.0.1:9/mcp"), MCPServer("docs", "docs-server")
+    header = MCPServer("docs", "http://127.0.0.1:9/mcp", headers={"authorization": "Bearer ${TOKEN_OF_DOCS}"})
+    for case, server, ask in (
+        ("nobody there", remote, None),
+        ("a program", program, str),
+        ("nothing listens", remote, str),
+        ("a header", header, str),
+    ):
+        with subtests.test(case), pytest.MonkeyPatch.context() as patch:
+            patch.setenv("TOKEN_OF_DOCS", "of-the-person-0123")
+            live = servers.live(ServerTools("docs", server=server), Path.cwd())
+            with pytest.raises((SettingsError, ServerFailed)) as raised:
+                log_in(servers, live, print, ask)
+            assert str(raised.value) == snapshot(case)
+    for act in (lambda: log_in(servers, live, print, str), lambda: forget(servers, live)):
+        with ModelCode(None).running(), pytest.raises(SettingsError, match="up to the person"):
+            act()
