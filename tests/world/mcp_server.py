@@ -1,0 +1,66 @@
+"""An MCP server as people run them: its tools go through each strict wire, and of each wire a call is made of it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from counterpart_cases import Case
+from environments import Environment
+
+from agentnb.agent.agent import Agent
+from agentnb.core.log.events import ToolFinished
+from agentnb.core.messages import Text, ToolCall
+from agentnb.runtime.host.host import Host, hosted
+from agentnb.runtime.servers.servers import Servers
+from agentnb.testing import LoopbackServer
+from agentnb.tools.mcp.server import MCPServer
+
+WIRES = {"Chat": "openai", "Responses": "openai-responses", "Messages": "anthropic"}
+SECONDS = 120.0
+
+
+def cases(row: dict[str, Any], environment: Environment) -> Iterator[Case]:
+    """Yield a run on each strict wire with all tools of the server, of which it calls the one that the row names."""
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        for name, text in row.get("files", {}).items():
+            (folder / name).write_text(text, encoding="utf-8")
+        placed = {"folder": made, "environment": environment.folder}
+        server = MCPServer(
+            "tried",
+            environment.program(row["command"]),
+            args=[argument.format(**placed) for argument in row.get("args", [])],
+            env={"PATH": f"{environment.path}:{os.environ['PATH']}", **row.get("env", {})},
+            cwd=folder,
+            timeout=SECONDS,
+        )
+        arguments = {name: _placed(value, placed) for name, value in row.get("arguments", {}).items()}
+        servers = Servers()
+        with hosted(Host(servers=servers)):
+            for wire, provider in WIRES.items():
+                yield Case(wire, _problem(server, provider, row["call"], arguments))
+        servers.close()
+
+
+def _placed(value: Any, placed: dict[str, Any]) -> Any:
+    return value.replace("{folder}", placed["folder"]) if isinstance(value, str) else value
+
+
+def _problem(server: MCPServer, provider: str, tool: str, arguments: dict[str, Any]) -> str:
+    """Return what is wrong with a run that calls a tool of the server once; empty for nothing."""
+    call = ToolCall(f"mcp_{server.name}_{tool}", arguments)
+    with LoopbackServer([call, "Done."]) as strict:
+        agent = Agent(strict.model(provider), tools=[server], todos=False)
+        run = agent.run_sync("Go.", approve="auto")
+        problems = [*strict.problems, *map(str, run.warnings)]
+    results = [event.result for event in run.events if isinstance(event, ToolFinished)]
+    for result in results:
+        if result.is_error:
+            problems.append(f"{tool}: {' '.join(part.text for part in result.parts if isinstance(part, Text))}")
+    if run.status != "completed":
+        problems.append(f"{run.status}: {run.error or run.stop_reason}")
+    return "; ".join(problems) or ("" if results else "no call was made")
