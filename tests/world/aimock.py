@@ -8,14 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from counterpart_cases import Case, free_port, model_cases, started
+from counterpart_cases import Case, doors, free_port, model_cases, started
 from environments import Environment
 
 CALL = {"name": "add", "arguments": json.dumps({"a": 20, "b": 22})}
+USAGE = {"prompt_tokens": 20, "completion_tokens": 5, "total_tokens": 25, "input_tokens": 20, "output_tokens": 5}
 ANSWERS = [
-    {"match": {"hasToolResult": True}, "response": {"content": "It is 42."}},
-    {"match": {"userMessage": "Use the tool", "hasToolResult": False}, "response": {"toolCalls": [CALL]}},
-    {"match": {"userMessage": "Say hello"}, "response": {"content": "Hello there, from the mock server."}},
+    {"match": {"turnIndex": 1}, "response": {"content": "It is 42.", "usage": USAGE}},
+    {"match": {"userMessage": "Use the tool", "turnIndex": 0}, "response": {"toolCalls": [CALL], "usage": USAGE}},
+    {"match": {"userMessage": "Say hello"}, "response": {"content": "Hello there, from the mock server.", "usage": USAGE}},
 ]
 
 
@@ -28,12 +29,3 @@ def cases(row: dict[str, Any], environment: Environment) -> Iterator[Case]:
         address = f"http://127.0.0.1:{port}"
         with started(command, address, folder):
             yield from model_cases(doors(address), calls=True)
-
-
-def doors(address: str, model: str = "gpt-4o") -> dict[str, str]:
-    """Return the models of a server that speaks all three wires, by wire."""
-    return {
-        "Chat": f"compatible:{model}?url={address}/v1",
-        "Responses": f"openai-responses:{model}?url={address}/v1",
-        "Messages": f"anthropic:{model}?url={address}",
-    }

@@ -63,6 +63,15 @@ def _wait(process: subprocess.Popen[bytes], ready: str, log: Path) -> None:
     raise Missing(f"it did not start: {lines[-1][:200]}")
 
 
+def doors(address: str, model: str = "gpt-4o") -> dict[str, str]:
+    """Return the models of a server that speaks all three wires, by wire."""
+    return {
+        "Chat": f"compatible:{model}?url={address}/v1",
+        "Responses": f"openai-responses:{model}?url={address}/v1",
+        "Messages": f"anthropic:{model}?url={address}",
+    }
+
+
 def add(a: int, b: int) -> int:
     """Add two numbers."""
     return a + b

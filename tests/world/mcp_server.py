@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,10 @@ from agentnb.core.messages import Text, ToolCall
 from agentnb.runtime.host.host import Host, hosted
 from agentnb.runtime.servers.servers import Servers
 from agentnb.testing import LoopbackServer
+from agentnb.tools.mcp.connections.live_server import LiveServer
 from agentnb.tools.mcp.server import MCPServer
+from agentnb.tools.mcp.server_tool import problem_of
+from agentnb.tools.mcp.wire_names import wire_name
 
 WIRES = {"Chat": "openai", "Responses": "openai-responses", "Messages": "anthropic"}
 SECONDS = 120.0
@@ -42,7 +45,8 @@ def cases(row: dict[str, Any], environment: Environment) -> Iterator[Case]:
         servers = Servers()
         with hosted(Host(servers=servers)):
             for wire, provider in WIRES.items():
-                yield Case(wire, _problem(server, provider, row["call"], arguments))
+                yield Case(wire, "; ".join(_problems(server, provider, row["call"], arguments)))
+            yield Case("all tools", _misfit(servers.used, row.get("left_out", [])))
         servers.close()
 
 
@@ -50,17 +54,24 @@ def _placed(value: Any, placed: dict[str, Any]) -> Any:
     return value.replace("{folder}", placed["folder"]) if isinstance(value, str) else value
 
 
-def _problem(server: MCPServer, provider: str, tool: str, arguments: dict[str, Any]) -> str:
-    """Return what is wrong with a run that calls a tool of the server once; empty for nothing."""
-    call = ToolCall(f"mcp_{server.name}_{tool}", arguments)
+def _problems(server: MCPServer, provider: str, tool: str, arguments: dict[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with a run that calls a tool of the server once."""
+    call = ToolCall(wire_name(server.name, tool), arguments)
     with LoopbackServer([call, "Done."]) as strict:
-        agent = Agent(strict.model(provider), tools=[server], todos=False)
-        run = agent.run_sync("Go.", approve="auto")
-        problems = [*strict.problems, *map(str, run.warnings)]
+        run = Agent(strict.model(provider), tools=[server], todos=False).run_sync("Go.", approve="auto")
+        yield from strict.problems
     results = [event.result for event in run.events if isinstance(event, ToolFinished)]
+    if not results:
+        yield "no call was made"
     for result in results:
         if result.is_error:
-            problems.append(f"{tool}: {' '.join(part.text for part in result.parts if isinstance(part, Text))}")
+            yield f"{tool}: {' '.join(part.text for part in result.parts if isinstance(part, Text))}"
     if run.status != "completed":
-        problems.append(f"{run.status}: {run.error or run.stop_reason}")
-    return "; ".join(problems) or ("" if results else "no call was made")
+        yield f"{run.status}: {run.error or run.stop_reason}"
+
+
+def _misfit(used: Iterable[LiveServer], expected: list[str]) -> str:
+    """Return the tools that are left out otherwise than expected; empty for none."""
+    left_out = {name: why for live in used for name, why in live.set_aside.items()}
+    left_out |= {tool.name: why for live in used for tool in live.tools if (why := problem_of(tool))}
+    return "; ".join(f"{name}: {left_out.get(name, 'offered')}" for name in {*left_out} ^ {*expected})

@@ -1,0 +1,55 @@
+"""LiteLLM's proxy before a strict server: what goes into each of its doors must come out as the wire behind it wants it."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from counterpart_cases import Case, doors, free_port, model_cases, started
+from environments import Environment
+
+from agentnb.core.messages import ToolCall
+from agentnb.testing import LoopbackServer
+
+BEHIND = {"Chat": "openai/chat_completions/loopback", "Responses": "openai/responses/loopback", "Messages": "anthropic/loopback"}
+"""The wire behind the proxy by that before it, as the proxy writes models."""
+KEY, VARIABLE = "sk-of-the-proxy", "LITELLM_KEY"
+
+
+def cases(row: dict[str, Any], environment: Environment) -> Iterator[Case]:
+    """Yield runs through each door of the proxy to the same wire behind it."""
+    os.environ[VARIABLE] = KEY
+    with tempfile.TemporaryDirectory() as made, LoopbackServer(_reply) as strict:
+        folder, port = Path(made), free_port()
+        (folder / "config.yaml").write_text(json.dumps(_settings(strict.url)), encoding="utf-8")
+        program = environment.program("litellm")
+        command = [program, "--config", "config.yaml", "--host", "127.0.0.1", "--port", str(port)]
+        address = f"http://127.0.0.1:{port}"
+        local = {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "PATH": f"{environment.path}:{os.environ['PATH']}"}
+        with started(command, f"{address}/health/liveliness", folder, local):
+            for door, model in doors(address, "of-{door}").items():
+                for case in model_cases({door: f"{model.replace('{door}', door)}&key={VARIABLE}"}, calls=True):
+                    refused = "; ".join(strict.problems)
+                    strict.requests.clear()
+                    yield case if case.problem or not refused else case._replace(problem=refused)
+
+
+def _settings(url: str) -> dict[str, Any]:
+    models = [
+        {
+            "model_name": f"of-{door}",
+            "litellm_params": {"model": model, "api_base": url if door == "Messages" else f"{url}/v1", "api_key": "sk-behind"},
+        }
+        for door, model in BEHIND.items()
+    ]
+    return {"model_list": models, "general_settings": {"master_key": KEY}}
+
+
+def _reply(body: dict[str, Any]) -> Any:
+    """Return the reply to a request: the call of a tool that has not been called yet, else a text."""
+    asks = body.get("tools") and "42" not in json.dumps(body.get("messages", body.get("input")))
+    return ToolCall("add", {"a": 20, "b": 22}) if asks else "It is 42, or hello."
