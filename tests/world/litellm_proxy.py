@@ -1,4 +1,4 @@
-"""LiteLLM's proxy before a strict server: what goes into each of its doors must come out as the wire behind it wants it."""
+"""LiteLLM's proxy before a strict server: runs go through each of its doors to the same wire behind it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,12 @@ from environments import Environment
 from agentnb.core.messages import ToolCall
 from agentnb.testing import LoopbackServer
 
-BEHIND = {"Chat": "openai/chat_completions/loopback", "Responses": "openai/responses/loopback", "Messages": "anthropic/loopback"}
-"""The wire behind the proxy by that before it, as the proxy writes models."""
+BEHIND = {
+    "Chat": ("chat", "openai/chat_completions/loopback"),
+    "Responses": ("responses", "openai/responses/loopback"),
+    "Messages": ("messages", "anthropic/loopback"),
+}
+"""The wires behind the proxy, with their names at the strict server and the models as the proxy writes them."""
 KEY, VARIABLE = "sk-of-the-proxy", "LITELLM_KEY"
 
 
@@ -31,20 +35,21 @@ def cases(row: dict[str, Any], environment: Environment) -> Iterator[Case]:
         address = f"http://127.0.0.1:{port}"
         local = {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "PATH": f"{environment.path}:{os.environ['PATH']}"}
         with started(command, f"{address}/health/liveliness", folder, local):
-            for door, model in doors(address, "of-{door}").items():
-                for case in model_cases({door: f"{model.replace('{door}', door)}&key={VARIABLE}"}, calls=True):
-                    refused = "; ".join(strict.problems)
+            for wire, (name, _) in BEHIND.items():
+                for case in model_cases({wire: f"{doors(address, wire)[wire]}&key={VARIABLE}"}, calls=True):
+                    others = [f"it asked on the wire {one.wire}" for one in strict.requests if one.wire != name]
+                    problems = [case.problem, *strict.problems, *others]
                     strict.requests.clear()
-                    yield case if case.problem or not refused else case._replace(problem=refused)
+                    yield case._replace(problem="; ".join(filter(None, problems)))
 
 
 def _settings(url: str) -> dict[str, Any]:
     models = [
         {
-            "model_name": f"of-{door}",
-            "litellm_params": {"model": model, "api_base": url if door == "Messages" else f"{url}/v1", "api_key": "sk-behind"},
+            "model_name": wire,
+            "litellm_params": {"model": model, "api_base": url if wire == "Messages" else f"{url}/v1", "api_key": "sk-behind"},
         }
-        for door, model in BEHIND.items()
+        for wire, (_, model) in BEHIND.items()
     ]
     return {"model_list": models, "general_settings": {"master_key": KEY}}
 
