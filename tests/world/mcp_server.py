@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,7 @@ from agentnb.core.messages import Text, ToolCall
 from agentnb.runtime.host.host import Host, hosted
 from agentnb.runtime.servers.servers import Servers
 from agentnb.testing import LoopbackServer
-from agentnb.tools.mcp.connections.live_server import LiveServer
 from agentnb.tools.mcp.server import MCPServer
-from agentnb.tools.mcp.server_tool import problem_of
 from agentnb.tools.mcp.wire_names import wire_name
 
 WIRES = {"Chat": "openai", "Responses": "openai-responses", "Messages": "anthropic"}
@@ -45,8 +43,8 @@ def cases(row: dict[str, Any], environment: Environment) -> Iterator[Case]:
         servers = Servers()
         with hosted(Host(servers=servers)):
             for wire, provider in WIRES.items():
-                yield Case(wire, "; ".join(_problems(server, provider, row["call"], arguments)))
-            yield Case("all tools", _misfit(servers.used, row.get("left_out", [])))
+                left_out = row.get("left_out", [])
+                yield Case(wire, "; ".join(_problems(servers, server, provider, row["call"], arguments, left_out)))
         servers.close()
 
 
@@ -54,24 +52,24 @@ def _placed(value: Any, placed: dict[str, Any]) -> Any:
     return value.replace("{folder}", placed["folder"]) if isinstance(value, str) else value
 
 
-def _problems(server: MCPServer, provider: str, tool: str, arguments: dict[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with a run that calls a tool of the server once."""
+def _problems(
+    servers: Servers, server: MCPServer, provider: str, tool: str, arguments: dict[str, Any], left_out: list[str]
+) -> Iterator[str]:
+    """Yield what is wrong with a run that calls a tool of the server once. ``left_out``: the tools that it has to set aside."""
     call = ToolCall(wire_name(server.name, tool), arguments)
     with LoopbackServer([call, "Done."]) as strict:
         run = Agent(strict.model(provider), tools=[server], todos=False).run_sync("Go.", approve="auto")
         yield from strict.problems
+    if run.status != "completed":
+        yield f"{run.status}: {run.error or run.stop_reason}"
+        return
     results = [event.result for event in run.events if isinstance(event, ToolFinished)]
     if not results:
         yield "no call was made"
     for result in results:
         if result.is_error:
             yield f"{tool}: {' '.join(part.text for part in result.parts if isinstance(part, Text))}"
-    if run.status != "completed":
-        yield f"{run.status}: {run.error or run.stop_reason}"
-
-
-def _misfit(used: Iterable[LiveServer], expected: list[str]) -> str:
-    """Return the tools that are left out otherwise than expected; empty for none."""
-    left_out = {name: why for live in used for name, why in live.set_aside.items()}
-    left_out |= {tool.name: why for live in used for tool in live.tools if (why := problem_of(tool))}
-    return "; ".join(f"{name}: {left_out.get(name, 'offered')}" for name in {*left_out} ^ {*expected})
+    offered = {one.name for one in run.tools}
+    listed = {name for live in servers.used for name in (*live.set_aside, *[one.name for one in live.tools])}
+    for name in sorted({name for name in listed if wire_name(server.name, name) not in offered} ^ {*left_out}):
+        yield f"{name} is {'offered' if name in left_out else 'left out'}"
