@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 from loopback_thread import LoopbackThread
-from mcp_runs import played, texts
+from mcp_runs import played, results, texts
 
+from agentnb.agent.agent import Agent
 from agentnb.core.messages import ToolCall
 from agentnb.errors import ServerFailed
 from agentnb.runtime.questions.call_clock import CallClock
+from agentnb.testing import LoopbackServer
 from agentnb.tools.mcp.server import MCPServer
 
 ODD = """
@@ -26,7 +28,7 @@ for line in sys.stdin:
         "initialize": {"result": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
                                   "serverInfo": {"name": "odd", "version": "1"}}},
         "tools/list": json.loads(sys.argv[1]),
-        "tools/call": {"result": json.loads(sys.argv[2])},
+        "tools/call": {"result": json.loads(sys.argv[2]) or {"content": json.dumps(asked.get("params", {}).get("arguments"))}},
     }
     answer = answers.get(asked.get("method"), {"error": {"code": -32601, "message": "Method not found"}})
     if "id" in asked:
@@ -54,6 +56,25 @@ def test_bad_tools_are_left_out_with_a_warning_and_the_others_work() -> None:
     warned = " ".join(warning.message for warning in run.warned)
     assert all(f"{tool!r} of the MCP server odd is left out" in warned for tool in ("list", "slow"))
     assert "'get_it' of the MCP server odd is called mcp_odd_get_it_" in warned
+
+
+def test_property_whose_name_providers_refuse_has_another_for_models_only() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"$filter": {"type": "string"}, "$top": {"type": "integer"}},
+        "required": ["$filter"],
+        "additionalProperties": False,
+    }
+    tools = [{"name": "mails", "inputSchema": schema}]
+    given = [{"_filter": "read", "_top": 3}, {"_filter": "read", "_top": "many"}, {"$filter": "unread"}]
+    for provider in ("openai", "openai-responses", "anthropic"):
+        calls = [[ToolCall("mcp_odd_mails", arguments)] for arguments in given]
+        with LoopbackServer([*calls, "Done."]) as strict:
+            agent = Agent(strict.model(provider), tools=[odd({"result": {"tools": tools}})], todos=False)
+            run = agent.run_sync("Go.", approve=lambda call, run: True)
+        assert (run.status, strict.problems) == ("completed", [])
+        assert [json.loads(texts(run)[place]) for place in (0, 2)] == [{"$filter": "read", "$top": 3}, {"$filter": "unread"}]
+        assert [result.error_code for result in results(run)] == [None, "invalid_arguments", None]
 
 
 def test_server_without_a_list_of_tools_is_a_warning() -> None:
