@@ -65,8 +65,8 @@ def _accepted(text: bytes) -> dict[str, Any]:
     }
     required = {"required": [safe.get(name, name) for name in list_of(schema.get("required"))]} if safe else {}
     object_schema = {"type": "object", "properties": named}
-    whole: dict[str, Any] = _with_items({**object_schema, **schema, **object_schema, **required})
-    return whole
+    accepted: dict[str, Any] = _with_items({**object_schema, **schema, **object_schema, **required})
+    return accepted
 
 
 class _Object(NamedTuple):
