@@ -556,6 +556,7 @@ def test_where_a_provider_says_what_to_do_the_hint_says_it_in_our_words(subtests
         ('"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set', "Start vLLM with"),
         ("tools param requires --jinja flag", "--jinja"),
         ("registry.ollama.ai/library/gemma does not support tools", "This model takes no tools"),
+        ("'tools' is not supported: the chat template declares no tool-call format", "This model takes no tools"),
     ]
     for message, hint in cases:
         status = 404 if message.startswith("No endpoints") else 500 if "--jinja" in message else 400

@@ -50,11 +50,11 @@ def environment_of(row: dict[str, Any]) -> Environment:
         if wanted["npm"]:
             if shutil.which("npm") is None:
                 raise Missing("there is no npm")
-            _run(["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(folder), *wanted["npm"]])
+            run(["npm", "install", "--loglevel=error", "--no-audit", "--no-fund", "--prefix", str(folder), *wanted["npm"]])
         if wanted["pypi"]:
-            _run([sys.executable, "-m", "venv", str(folder)])
-            pip = [str(folder / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-            _run([*pip, *wanted["pypi"]])
+            run([sys.executable, "-m", "venv", str(folder)])
+            pip = [str(folder / "bin/python"), "-m", "pip", "install", "--quiet", "--no-compile", "--disable-pip-version-check"]
+            run([*pip, *(["--no-deps"] if row.get("no_deps") else []), *wanted["pypi"]])
         complete.write_text(json.dumps(wanted), encoding="utf-8")
     return Environment(folder, _version(folder, wanted))
 
@@ -78,13 +78,13 @@ def _version(folder: Path, wanted: dict[str, list[str]]) -> str:
         about = folder / "node_modules" / _package(wanted["npm"][0]) / "package.json"
         return str(json.loads(about.read_text(encoding="utf-8"))["version"])
     code = "import sys; from importlib.metadata import version; print(version(sys.argv[1]))"
-    return _run([str(folder / "bin/python"), "-c", code, _package(wanted["pypi"][0])]).strip()
+    return run([str(folder / "bin/python"), "-c", code, _package(wanted["pypi"][0])]).strip()
 
 
-def _run(command: list[str]) -> str:
-    """Run a command and return its output. Raises `Missing` with the last line that names an error."""
+def run(command: list[str], *, cwd: Path | None = None, seconds: float = INSTALL_SECONDS) -> str:
+    """Run a command and return its output. Raises `Missing` with the first line that names an error."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False)
+        done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=seconds, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Missing(f"{Path(command[0]).name}: {error}") from error
     if done.returncode:

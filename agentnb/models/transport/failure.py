@@ -132,7 +132,7 @@ BETTER_ADVICE: tuple[tuple[re.Pattern[str], Advised], ...] = (
     (
         re.compile(
             r"(does not|doesn't) support (tools?|functions?)\b|(tool use|tool calling|function calling) is not supported"
-            r"|tools? (is|are) not supported|no (tool|function) support|no endpoints found that support tool",
+            r"|tools?['\"`]? (is|are) not supported|no (tool|function) support|no endpoints found that support tool",
             re.IGNORECASE,
         ),
         "This model takes no tools: use one that can call tools, or give none",
