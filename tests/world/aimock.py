@@ -18,6 +18,7 @@ ANSWERS = [
     {"match": {"userMessage": "Use the tool", "turnIndex": 0}, "response": {"toolCalls": [CALL], "usage": USAGE}},
     {"match": {"userMessage": "Say hello"}, "response": {"content": "Hello there, from the mock server.", "usage": USAGE}},
 ]
+TRIED = "Chat, Responses, Messages: whole, streamed; tools"
 
 
 def cases(row: dict[str, Any], environment: Environment) -> Iterator[Case]:

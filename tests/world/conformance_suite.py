@@ -16,6 +16,7 @@ from environments import ROOT, Environment
 
 CLIENT = Path(__file__).with_name("conformance_client.py")
 SECONDS = 120
+TRIED = "official scenarios"
 
 
 def cases(row: dict[str, Any], environment: Environment) -> Iterator[Case]:

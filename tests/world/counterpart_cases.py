@@ -17,8 +17,13 @@ from environments import Missing
 
 from agentnb.agent.agent import Agent
 from agentnb.detect.run import Run
+from agentnb.errors import RequestRefused
 
 START_SECONDS = 180
+NO_TOOLS = "This model takes no tools"
+"""The begin of the advice about such a model."""
+CUT = ("reply_cut", "max_rounds", "empty_answer")
+"""Reasons for which runs of a model that is very small end."""
 
 
 class Case(NamedTuple):
@@ -89,7 +94,7 @@ def model_cases(models: Mapping[str, str], *, calls: bool = True, takes_tools: b
         try:
             run = agent.run_sync("What is 20 + 22? Use the tool." if tools else "Say hello.", approve="auto")
         except RequestRefused as error:
-            is_expected = tools and not takes_tools and NO_TOOLS in error.advice
+            is_expected = tools and not takes_tools and error.hint.startswith(NO_TOOLS)
             yield Case(name, "" if is_expected else str(error))
         else:
             yield Case(name, _problem(run, is_able=calls, wants_call=tools and calls))

@@ -22,6 +22,7 @@ BEHIND = {
 }
 """The wires behind the proxy, with their names at the strict server and the models as the proxy writes them."""
 KEY, VARIABLE = "sk-of-the-proxy", "LITELLM_KEY"
+TRIED = "before the strict server; Chat, Responses, Messages: whole, streamed; tools"
 
 
 def cases(row: dict[str, Any], environment: Environment) -> Iterator[Case]:

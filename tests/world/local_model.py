@@ -14,6 +14,7 @@ from counterpart_cases import Case, doors, free_port, model_cases, started
 from environments import Environment, Missing, run
 
 BUILD_SECONDS = 7_200
+TRIED = "whole, streamed; tools"
 
 
 def cases(row: dict[str, Any], environment: Environment) -> Iterator[Case]:

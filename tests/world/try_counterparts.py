@@ -35,6 +35,9 @@ SHOWN = 300
 class Kind(Protocol):
     """A module that tries counterparts of one kind."""
 
+    TRIED: str
+    """What is tried, in words."""
+
     def cases(self, row: dict[str, Any], environment: Environment) -> Iterator[Case]:
         """Yield what is tried of a counterpart. Raises `Missing` if it does not start."""
 
@@ -63,7 +66,8 @@ class Tried(NamedTuple):
 
 def counterparts(only: Iterable[str] = (), *, nightly: bool = False) -> list[dict[str, Any]]:
     """Return the rows that are to be tried: those of these names or kinds, else all, the nightly ones if asked for."""
-    rows = tomllib.loads((FOLDER / "counterparts.toml").read_text(encoding="utf-8"))["counterpart"]
+    tables = tomllib.loads((FOLDER / "counterparts.toml").read_text(encoding="utf-8"))
+    rows = [{"kind": kind, **row} for kind, table in tables.items() for row in table]
     wanted = set(only)
     unknown = wanted - {value for row in rows for value in (row["name"], row["kind"])}
     if unknown:
@@ -76,7 +80,7 @@ def counterparts(only: Iterable[str] = (), *, nightly: bool = False) -> list[dic
 def tried(row: dict[str, Any]) -> Tried:
     """Try a counterpart, printing each failure."""
     kind: Kind = import_module(row["kind"])
-    result = Tried(row["name"], "", row["tried"], [])
+    result = Tried(row["name"], "", row.get("tried", kind.TRIED), [])
     try:
         environment = environment_of(row)
         result = result._replace(version=environment.version)
