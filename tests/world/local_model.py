@@ -33,19 +33,26 @@ def cases(row: dict[str, Any], environment: Environment) -> Iterator[Case]:
 
 
 def _build(row: dict[str, Any], environment: Environment) -> None:
-    """Build the program from the source that a package carries, and keep nothing else of it. Raises `Missing`."""
+    """Build the program from the source that a package carries, and keep nothing else of it. Raises `Missing`.
+
+    A build that was broken off goes on where it was.
+    """
     if (cmake := shutil.which("cmake")) is None:
         raise Missing("there is no cmake")
     print(f"  building {row['program']}, which takes a while", flush=True)
-    with tempfile.TemporaryDirectory(dir=environment.folder) as made:
+    source, build = environment.folder / "source", environment.folder / "build"
+    if not (build / "CMakeCache.txt").exists():
         pip = [str(environment.folder / "bin/python"), "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
         package = row["build"]["source"]
-        run([*pip, "--no-deps", "--no-binary", ":all:", "--dest", made, package], seconds=BUILD_SECONDS)
-        with tarfile.open(next(Path(made).glob("*.tar.gz"))) as packed:
-            packed.extractall(made, filter="data")
-        source = next(Path(made).glob(row["build"]["folder"]))
+        run(
+            [*pip, "--no-deps", "--no-binary", package.partition("=")[0], "--dest", str(source), package], seconds=BUILD_SECONDS
+        )
+        with tarfile.open(next(source.glob("*.tar.gz"))) as packed:
+            packed.extractall(source, filter="data")
         switches = [f"-D{switch}" for switch in row["build"]["switches"]]
-        run([cmake, "-S", str(source), "-B", f"{made}/build", "-DCMAKE_BUILD_TYPE=Release", *switches], seconds=BUILD_SECONDS)
-        jobs = ["--parallel", str(os.cpu_count() or 1)]
-        run([cmake, "--build", f"{made}/build", "--target", row["program"], *jobs], seconds=BUILD_SECONDS)
-        shutil.move(next(Path(made, "build").rglob(row["program"])), environment.folder / "bin" / row["program"])
+        run([cmake, "-S", str(next(source.glob(row["build"]["folder"]))), "-B", str(build), *switches], seconds=BUILD_SECONDS)
+    jobs = ["--parallel", str(os.cpu_count() or 1)]
+    run(["nice", cmake, "--build", str(build), "--target", row["program"], *jobs], seconds=BUILD_SECONDS)
+    shutil.move(next(build.rglob(f"bin/{row['program']}")), environment.folder / "bin" / row["program"])
+    shutil.rmtree(source)
+    shutil.rmtree(build)
