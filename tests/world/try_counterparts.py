@@ -91,6 +91,9 @@ def tried(row: dict[str, Any]) -> Tried:
     except Missing as error:
         print(f"  skipped {row['name']}: {error}", flush=True)
         return result._replace(missing=str(error))
+    except Exception as error:  # the others are tried nevertheless
+        result.cases.append(Case("all of it", f"{type(error).__name__}: {error}"))
+        print(f"  FAILED {row['name']}: {result.cases[-1].problem[:SHOWN]}", flush=True)
     print(f"  {row['name']} {result.version}: {len(result.cases)} cases, {len(result.failures)} failures", flush=True)
     return result
 
