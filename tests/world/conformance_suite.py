@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -34,7 +35,7 @@ def cases(row: dict[str, Any], environment: Environment) -> Iterator[Case]:
     listed = re.findall(r"^\s+- (\S+)", told("list", "--client").stdout, re.MULTILINE)
     for scenario in listed:
         if re.search(row["scenarios"], scenario):
-            done = told("client", "--command", f"{sys.executable} {CLIENT}", "--scenario", scenario)
+            done = told("client", "--command", shlex.join([sys.executable, str(CLIENT)]), "--scenario", scenario)
             yield Case(scenario, "" if done.returncode == 0 else _reason(done.stdout + done.stderr))
 
 
