@@ -42,5 +42,6 @@ def cases(row: dict[str, Any], environment: Environment) -> Iterator[Case]:
 def _reason(text: str) -> str:
     """Return the failed checks of a scenario, or the last line that its client wrote."""
     failed = re.findall(r"^\s+- (.*)\n\s+Error: (.*)$", text, re.MULTILINE)
-    lines = [line for line in re.sub(r"\x1b\[\d+m", "", text).splitlines() if line.strip()]
+    told = re.search(r"^Stderr:\n(.*?)^Results saved", text, re.MULTILINE | re.DOTALL)
+    lines = [line for line in (told[1] if told else text).splitlines() if line.strip()]
     return "; ".join(f"{check}: {error}" for check, error in failed) or (lines[-1] if lines else "it wrote nothing")
