@@ -564,6 +564,16 @@ def test_where_a_provider_says_what_to_do_the_hint_says_it_in_our_words(subtests
             assert hint in in_notebook(failure(Refusal("openai", "m", status, "invalid_request_error", message)).error.advice)
 
 
+def test_server_without_the_responses_api_is_recommended_for_chat() -> None:
+    for message in (
+        "unknown endpoint: /v1/responses",
+        "Unknown request URL: POST /v1/responses.",
+        "Invalid URL (POST /v1/responses)",
+    ):
+        error = failure(Refusal("openai-responses", "m", 404, "", message, url="http://127.0.0.1:1/v1")).error
+        assert "-m compatible:m?url=http://127.0.0.1:1/v1" in in_notebook(error.advice), message
+
+
 def test_what_is_not_found_at_another_url_may_be_the_url() -> None:
     error = failure(Refusal("compatible", "m", 404, "", "Not Found", url="http://10.0.0.1:8000")).error
     assert "there is no m at http://10.0.0.1:8000" in error.what

@@ -41,7 +41,7 @@ def cases(row: dict[str, Any], environment: Environment) -> Iterator[Case]:
 
 def _reason(text: str) -> str:
     """Return the failed checks of a scenario, or the last line that its client wrote."""
-    failed = re.findall(r"^\s+- (.*)\n\s+Error: (.*)$", text, re.MULTILINE)
+    checks = re.search(r"^Failed Checks:\n(.*?)\n\n", text, re.MULTILINE | re.DOTALL)
     told = re.search(r"^Stderr:\n(.*?)^Results saved", text, re.MULTILINE | re.DOTALL)
-    lines = [line for line in (told[1] if told else text).splitlines() if line.strip()]
-    return "; ".join(f"{check}: {error}" for check, error in failed) or (lines[-1] if lines else "it wrote nothing")
+    lines = [line.strip() for line in (told[1] if told else text).splitlines() if line.strip()]
+    return " ".join(checks[1].split()) if checks else lines[-1] if lines else "it wrote nothing"
