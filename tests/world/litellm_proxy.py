@@ -12,8 +12,10 @@ from typing import Any
 from counterpart_cases import Case, doors, free_port, model_cases, started
 from environments import Environment
 
+from agentnb.agent.agent import Agent
 from agentnb.core.messages import ToolCall
-from agentnb.testing import LoopbackServer
+from agentnb.errors import AgentnbError, ContextOverflow
+from agentnb.testing import LoopbackServer, overflow
 
 BEHIND = {
     "Chat": ("chat", "openai/chat_completions/loopback"),
@@ -21,8 +23,9 @@ BEHIND = {
     "Messages": ("messages", "anthropic/loopback"),
 }
 """The wires behind the proxy, with their names at the strict server and the models as the proxy writes them."""
+TOO_LONG = "This is too long."
 KEY, VARIABLE = "sk-of-the-proxy", "LITELLM_KEY"
-TRIED = "before the strict server; Chat, Responses, Messages: whole, streamed; tools"
+TRIED = "before the strict server; Chat, Responses, Messages: whole, streamed; tools; overflow"
 
 
 def cases(row: dict[str, Any], environment: Environment) -> Iterator[Case]:
@@ -42,6 +45,7 @@ def cases(row: dict[str, Any], environment: Environment) -> Iterator[Case]:
                     problems = [case.problem, *strict.problems, *others]
                     strict.requests.clear()
                     yield case._replace(problem="; ".join(filter(None, problems)))
+                yield Case(f"{wire}, too long", _of_too_long(f"{doors(address, wire)[wire]}&key={VARIABLE}"))
 
 
 def _settings(url: str) -> dict[str, Any]:
@@ -55,7 +59,20 @@ def _settings(url: str) -> dict[str, Any]:
     return {"model_list": models, "general_settings": {"master_key": KEY}}
 
 
+def _of_too_long(model: str) -> str:
+    """Return what is wrong with the error for a conversation that is too long behind the proxy."""
+    try:
+        run = Agent(model, todos=False).run_sync(TOO_LONG)
+    except ContextOverflow:
+        return ""
+    except AgentnbError as error:
+        return str(error)
+    return f"{run.status}: {run.error}"
+
+
 def _reply(body: dict[str, Any]) -> Any:
     """Return the reply to a request: the call of a tool that has not been called yet, else a text."""
+    if TOO_LONG in json.dumps(body):
+        return overflow()
     asks = body.get("tools") and "42" not in json.dumps(body.get("messages", body.get("input")))
     return ToolCall("add", {"a": 20, "b": 22}) if asks else "It is 42, or hello."
