@@ -46,6 +46,7 @@ def cases(row: dict[str, Any], environment: Environment) -> Iterator[Case]:
                     strict.requests.clear()
                     yield case._replace(problem="; ".join(filter(None, problems)))
                 yield Case(f"{wire}, too long", _of_too_long(f"{doors(address, wire)[wire]}&key={VARIABLE}"))
+                strict.requests.clear()
 
 
 def _settings(url: str) -> dict[str, Any]:
