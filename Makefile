@@ -17,13 +17,14 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --constr
 # Options for JupyterLab, such as: make lab LAB=--no-browser. It will not run as root unless told so.
 LAB := $(shell test "$$(id -u 2>/dev/null)" = 0 && echo --allow-root)
 
-.PHONY: help demo lab outputs pictures check test coverage nightly breaks changed-breaks bench scores lock clean
+.PHONY: help demo lab outputs pictures check test coverage nightly breaks changed-breaks world bench scores lock clean
 help:
 	@grep '^#   make' Makefile; echo '    make lab    opens the executed quickstart in JupyterLab'; \
 	echo '    make check  runs the linter, the type checker and the import contracts alone'; \
 	echo '    make bench  measures speed; make nightly runs more examples, and the tests on every Python there is'; \
 	echo '    make breaks breaks one rule after the other in a copy, and tells which no test notices; make changed-breaks: those of'; \
 	echo '                files that changed, for 90 s'; \
+	echo '    make world  tries real counterparts: MCP servers, proxies, small models; make world WORLD="--only aimock": some'; \
 	echo '    make scores TRACES=FOLDER  scores the detectors on labelled traces of your own'; \
 	echo '    make outputs, make pictures  renew what the stored notebooks and the README show'
 
@@ -85,7 +86,8 @@ coverage: .venv/test
 
 # First whether every slow test says why; then whether tests notice the night's broken rules; then 10,000 damaged and hostile files;
 # then more examples of every property than in each test run, and new ones, on every Python of the range that this machine has, each
-# in an environment of its own; then mutants of five modules, for a person to read.
+# in an environment of its own; then real counterparts, also those that take long to build; then mutants of five modules, for a
+# person to read.
 nightly: check
 	@$(BIN)/python -m pytest -q --browser $(WORKERS) --slow-say-why
 	@$(BIN)/python tests/breaks/break_rules.py --nightly
@@ -93,6 +95,7 @@ nightly: check
 	@AGENTNB_CONVERSATIONS=5000 $(BIN)/python -m pytest -q tests/agent/test_conversations_never_break.py
 	@.ci/as-other-user
 	@for version in 3.11 3.12 3.13 3.14; do sh .ci/one-python $$version || exit 1; done
+	@$(BIN)/python tests/world/try_counterparts.py --nightly
 	@sh .ci/mutate --for-seconds 300
 
 # One rule after the other is broken in a copy of the tree. Some rules only: make breaks BREAKS="--only budget"
@@ -102,6 +105,10 @@ breaks: .venv/test
 # For a landing: the rules of files that changed, the most dangerous first, as far as the time goes.
 changed-breaks: .venv/test
 	@$(BIN)/python tests/breaks/break_rules.py --changed --for-seconds 90
+
+# Real counterparts, each in an environment of its own below .venvs/world. With those that take long to build: WORLD=--nightly
+world: .venv/test
+	@$(BIN)/python tests/world/try_counterparts.py $(WORLD)
 
 bench: .venv/test
 	@$(BIN)/python benchmarks/run.py

@@ -563,11 +563,22 @@ def test_where_a_provider_says_what_to_do_the_hint_says_it_in_our_words(subtests
         ('"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set', "Start vLLM with"),
         ("tools param requires --jinja flag", "--jinja"),
         ("registry.ollama.ai/library/gemma does not support tools", "This model takes no tools"),
+        ("'tools' is not supported: the chat template declares no tool-call format", "This model takes no tools"),
     ]
     for message, hint in cases:
         status = 404 if message.startswith("No endpoints") else 500 if "--jinja" in message else 400
         with subtests.test(message):
             assert hint in in_notebook(failure(Refusal("openai", "m", status, "invalid_request_error", message)).error.advice)
+
+
+def test_server_without_the_responses_api_is_recommended_for_chat() -> None:
+    for message in (
+        "unknown endpoint: /v1/responses",
+        "Unknown request URL: POST /v1/responses.",
+        "Invalid URL (POST /v1/responses)",
+    ):
+        error = failure(Refusal("openai-responses", "m", 404, "", message, url="http://127.0.0.1:1/v1")).error
+        assert "-m compatible:m?url=http://127.0.0.1:1/v1" in in_notebook(error.advice), message
 
 
 def test_what_is_not_found_at_another_url_may_be_the_url() -> None:

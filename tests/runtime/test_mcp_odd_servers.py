@@ -22,6 +22,7 @@ from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.host.host import Host, hosted
 from agentnb.runtime.questions.call_clock import CallClock
 from agentnb.runtime.servers.servers import Servers
+from agentnb.testing import LoopbackServer
 from agentnb.tools.mcp.server import MCPServer, ServerTools
 from agentnb.tools.mcp.wire_names import wire_names
 
@@ -109,6 +110,25 @@ def test_answers_that_the_client_refuses_are_read(servers: Servers, subtests: py
         with subtests.test(name):
             (result,) = results(played([ToolCall("mcp_odd_get")], [odd({"result": [GET]}, answer)], servers))
             assert words in result.text and result.error_code == (None if is_result else "tool_error")
+
+
+def test_property_whose_name_providers_refuse_has_another_for_models_only() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"$filter": {"type": "string"}, "$top": {"type": "integer"}},
+        "required": ["$filter"],
+        "additionalProperties": False,
+    }
+    tools = [{"name": "mails", "inputSchema": schema}]
+    given = [{"_filter": "read", "_top": 3}, {"_filter": "read", "_top": "many"}, {"$filter": "unread"}]
+    for provider in ("openai", "openai-responses", "anthropic"):
+        calls = [[ToolCall("mcp_odd_mails", arguments)] for arguments in given]
+        with LoopbackServer([*calls, "Done."]) as strict:
+            agent = Agent(strict.model(provider), tools=[odd({"result": {"tools": tools}})], todos=False)
+            run = agent.run_sync("Go.", approve=lambda call, run: True)
+        assert (run.status, strict.problems) == ("completed", [])
+        assert [json.loads(texts(run)[place]) for place in (0, 2)] == [{"$filter": "read", "$top": 3}, {"$filter": "unread"}]
+        assert [result.error_code for result in results(run)] == [None, "invalid_arguments", None]
 
 
 def test_server_without_a_list_of_tools_is_a_warning() -> None:

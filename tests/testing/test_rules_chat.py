@@ -109,6 +109,14 @@ REFUSED = {
     "a bad name of a tool": (tools(tool(name="add up")), "Invalid 'tools[0].function.name'"),
     "too long a name of a tool": (tools(tool(name="a" * 65)), "Invalid 'tools[0].function.name'"),
     "a schema that is not of an object": (tools(tool(parameters={"type": "array"})), "Invalid schema for function 'add'"),
+    "a schema with alternatives": (
+        tools(tool(parameters={"type": "object", "anyOf": [{}]})),
+        "Invalid schema for function 'add': schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not'",
+    ),
+    "an array of it knows not what": (
+        tools(tool(parameters={"type": "object", "properties": {"a": {"type": "array"}}})),
+        "Invalid schema for function 'add': In context=('properties', 'a'), array schema missing items.",
+    ),
     "two tools of one name": (tools(tool(), tool()), "function names must be unique"),
     "an unknown role": (messages({"role": "function", "content": "x"}), "Invalid value: 'function'. Supported values are"),
     "a message that is none": (messages("Hi"), "Invalid value: 'None'"),

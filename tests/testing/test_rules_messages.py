@@ -148,6 +148,18 @@ REFUSED = {
         "input_schema.type: Input should be 'object'",
     ),
     "a schema without a type": (with_tool(input_schema={}), "input_schema.type: Input should be 'object'"),
+    "a schema with alternatives": (
+        with_tool(input_schema={"type": "object", "oneOf": [{}]}),
+        "tools.0.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level",
+    ),
+    "a property that is no plain word": (
+        with_tool(input_schema={"type": "object", "properties": {"$top": {}}}),
+        "tools.0.custom.input_schema.properties: Property keys should match pattern",
+    ),
+    "a schema of an earlier draft": (
+        with_tool(input_schema={"type": "object", "properties": {"a": {"minimum": 1, "exclusiveMinimum": True}}}),
+        "tools.0.custom.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12",
+    ),
     "a description that is no text": (with_tool(description=None), "description: Input should be a valid string"),
     "a picture in the system prompt": (with_fields(system=[image()]), "system.0.type: Input should be 'text'"),
     "an empty system prompt": (with_fields(system=""), "text content blocks must be non-empty"),

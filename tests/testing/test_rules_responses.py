@@ -96,6 +96,10 @@ REFUSED = {
     ),
     "a bad name of a tool": (fields(tools=[tool(name="a b")]), "Invalid 'tools[0].name'"),
     "a schema that is not of an object": (fields(tools=[tool(parameters={})]), "Invalid schema for function 'add'"),
+    "a schema with alternatives": (
+        fields(tools=[tool(parameters={"type": "object", "not": {}})]),
+        "Invalid schema for function 'add': schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not'",
+    ),
     "two tools of one name": (fields(tools=[tool(), tool()]), "function names must be unique"),
     "a choice without tools": (
         lambda body: body.update(tools=[], tool_choice="auto"),

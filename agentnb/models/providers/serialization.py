@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from agentnb.core.messages import AnyPart, Image, Message, Text, ToolCall, encodable_data
 from agentnb.core.request import Request, Sent, ToolSpec
+from agentnb.core.schema.accepted_schema import accepted_schema
 from agentnb.core.schema.nesting import bounded, bounded_metadata, is_too_deep
 from agentnb.models.model import Reply
 from agentnb.models.options import Options
@@ -61,8 +62,8 @@ def safe_id(call_id: str) -> str:
 
 
 def parameters(tool: ToolSpec) -> dict[str, Any]:
-    """Return the JSON Schema of a tool's arguments, with the keys that providers require even if it takes none."""
-    return {"type": "object", "properties": {}, **tool.input_schema}
+    """Return the JSON Schema of a tool's arguments as all providers accept it."""
+    return accepted_schema(tool.input_schema)
 
 
 def words(value: Any) -> str:

@@ -129,13 +129,17 @@ BETTER_ADVICE: tuple[tuple[re.Pattern[str], Advised], ...] = (
         re.compile(r"encrypted content is not supported", re.IGNORECASE),
         "This model does not think: add thinking=off behind its name and ?",
     ),
+    (
+        re.compile(r"(unknown|invalid|unsupported)[\w ]{0,20} (endpoint|url|route|path)\b.{0,20}/responses", re.IGNORECASE),
+        SetModel("compatible:{model}?url={url}", lead="The server has no Responses API: use"),
+    ),
     (re.compile(r"/v1/responses"), SetModel("openai-responses:{model}", lead="Use")),
     (re.compile(r"requires --enable-auto-tool-choice"), "Start vLLM with --enable-auto-tool-choice --tool-call-parser PARSER"),
     (re.compile(r"requires --jinja"), "Start llama-server with --jinja"),
     (
         re.compile(
             r"(does not|doesn't) support (tools?|functions?)\b|(tool use|tool calling|function calling) is not supported"
-            r"|tools? (is|are) not supported|no (tool|function) support|no endpoints found that support tool",
+            r"|tools?['\"`]? (is|are) not supported|no (tool|function) support|no endpoints found that support tool",
             re.IGNORECASE,
         ),
         "This model takes no tools: use one that can call tools, or give none",

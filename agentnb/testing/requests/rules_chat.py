@@ -10,7 +10,6 @@ from agentnb.testing.memory import Memory
 from agentnb.testing.replies.wire import SIGNED
 from agentnb.testing.requests.checks import (
     extra,
-    is_object_schema,
     is_object_text,
     is_picture,
     is_whole_number,
@@ -18,6 +17,7 @@ from agentnb.testing.requests.checks import (
     names,
     repeated,
 )
+from agentnb.testing.requests.rules_schemas import of_openai
 
 MINIMAL = names("model messages tools stream stream_options max_tokens temperature seed stop response_format")
 FIELDS = MINIMAL | names(
@@ -146,8 +146,8 @@ def _tools(body: dict[str, Any]) -> Iterator[str]:
         for name in extra(function, ("name", "description", "parameters", "strict")):
             yield f"Unknown parameter: '{at}.function.{name}'."
         yield from named(f"{at}.function.name", function.get("name"))
-        if "parameters" in function and not is_object_schema(function["parameters"]):
-            yield f"Invalid schema for function '{function.get('name')}': schema must be a JSON Schema of 'type: \"object\"'."
+        if "parameters" in function:
+            yield from of_openai(function.get("name"), function["parameters"])
         names.append(function.get("name"))
     for name in repeated(names):
         yield f"Invalid 'tools': function names must be unique, found '{name}' twice."

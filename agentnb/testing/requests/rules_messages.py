@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from agentnb.testing.memory import Memory
-from agentnb.testing.requests.checks import extra, is_object_schema, is_whole_number, missing, names, repeated
+from agentnb.testing.requests.checks import extra, is_whole_number, missing, names, repeated
 from agentnb.testing.requests.message_blocks import block_problems, blocks_of
+from agentnb.testing.requests.rules_schemas import of_anthropic
 
 FIELDS = names(
     "max_tokens messages model cache_control container context_management diagnostics inference_geo mcp_servers metadata "
@@ -118,8 +119,7 @@ def _tools(body: dict[str, Any]) -> Iterator[str]:
             yield f"{at}.{name}: Extra inputs are not permitted"
         if not TOOL_NAME.fullmatch(str(tool.get("name", ""))):
             yield f"{at}.name: String should match pattern '^[a-zA-Z0-9_-]{{1,128}}$'"
-        if not is_object_schema(tool.get("input_schema")):
-            yield f"{at}.input_schema.type: Input should be 'object'"
+        yield from of_anthropic(f"{at}.input_schema", tool.get("input_schema"))
         if not isinstance(tool.get("description", ""), str):
             yield f"{at}.description: Input should be a valid string"
     for _ in repeated(tool["name"] for tool in tools if "name" in tool):

@@ -10,7 +10,6 @@ from agentnb.testing.memory import Memory
 from agentnb.testing.replies.write_responses import follower
 from agentnb.testing.requests.checks import (
     extra,
-    is_object_schema,
     is_object_text,
     is_picture,
     is_whole_number,
@@ -19,6 +18,7 @@ from agentnb.testing.requests.checks import (
     repeated,
 )
 from agentnb.testing.requests.rules_chat import named
+from agentnb.testing.requests.rules_schemas import of_openai
 
 FIELDS = names(
     "access_programs background context_management conversation image include input instructions max_output_tokens "
@@ -88,8 +88,7 @@ def _tools(body: dict[str, Any]) -> Iterator[str]:
         for name in extra(tool, TOOL_FIELDS):
             yield f"Unknown parameter: '{at}.{name}'."
         yield from named(f"{at}.name", tool.get("name"))
-        if not is_object_schema(tool.get("parameters")):
-            yield f"Invalid schema for function '{tool.get('name')}': schema must be a JSON Schema of 'type: \"object\"'."
+        yield from of_openai(tool.get("name"), tool.get("parameters"))
     names = [tool["name"] for tool in tools if "name" in tool]
     for name in repeated(names):
         yield f"Invalid 'tools': function names must be unique, found '{name}' twice."

@@ -13,6 +13,7 @@ from agentnb.advice import PYTHON, in_words
 from agentnb.core.messages import Text, visible
 from agentnb.core.questions import ToolOrigin
 from agentnb.core.request import ToolRole, ToolSpec
+from agentnb.core.schema.accepted_schema import with_real_names
 from agentnb.core.schema.json_schema import UnusableSchema, schema_errors, usable_schema
 from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
 from agentnb.core.schema.whole_numbers import with_leaves
@@ -103,6 +104,7 @@ class MCPTool:
         """Call the tool at its server, which is told when the call is given up."""
         if not isinstance(arguments, Mapping):
             return refused_arguments(self.spec.name, arguments, self.spec.input_schema)
+        arguments = with_real_names(self.spec.input_schema, arguments)
         questions = CallQuestions(context, self.live.server)
 
         async def progress(done: float, total: float | None, message: str | None) -> None:
@@ -132,6 +134,7 @@ class MCPTool:
         Many servers take a text such as ``"5"`` for a number.
         """
         schema = self.spec.input_schema
+        arguments = with_real_names(schema, arguments)
         try:
             wrong = [tuple(map(str, one.where)) for one in schema_errors(schema, arguments) if one.keyword == "type"]
             read = with_leaves(arguments, lambda leaf, place: _read(leaf) if place in wrong else leaf)

@@ -1,0 +1,118 @@
+"""The schema of a tool's arguments as every provider accepts it: some refuse a whole request for one keyword of one tool."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import msgspec
+
+from agentnb.core.schema.references import list_of, resolved
+
+MAX_LEVELS = 5
+"""Levels of alternatives within alternatives that are merged."""
+SAFE_PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+_UNSAFE = re.compile(r"[^a-zA-Z0-9_.-]")
+_ALTERNATIVES = ("anyOf", "oneOf")
+_REFUSED_AT_ROOT = ("$ref", "allOf", *_ALTERNATIVES, "not", "enum")
+_WITHIN = ("items", "additionalProperties", "contains", "not", "if", "then", "else", "allOf", "anyOf", "oneOf", "prefixItems")
+_BY_NAME = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+
+
+def accepted_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema as every provider accepts it. It may allow more than before: arguments are checked against that.
+
+    Alternatives at its root become one object with all their properties, an array says that its items may be anything, and
+    properties have names of plain letters, as `real_names` has them.
+    """
+    return _accepted(msgspec.json.encode(schema))
+
+
+def real_names(schema: Mapping[str, Any]) -> dict[str, str]:
+    """Return the names of properties that providers refuse, by those that they get in `accepted_schema`."""
+    names = [*(schema.get("properties") or ())]
+    found = dict[str, str]()
+    for name in names:
+        if not SAFE_PROPERTY.fullmatch(name):
+            safe = _UNSAFE.sub("_", name)[:64] or "_"
+            is_taken = safe in found or safe in names
+            found[f"{safe[:55]}_{zlib.crc32(name.encode()):08x}" if is_taken else safe] = name
+    return found
+
+
+def with_real_names(schema: Mapping[str, Any], arguments: Any) -> Any:
+    """Return the arguments that a model gave by `accepted_schema` with the names that the schema has."""
+    names = real_names(schema)
+    if not names or not isinstance(arguments, Mapping):
+        return arguments
+    return {names.get(name, name): value for name, value in arguments.items()}
+
+
+@lru_cache(maxsize=512)
+def _accepted(text: bytes) -> dict[str, Any]:
+    schema: dict[str, Any] = msgspec.json.decode(text)
+    if any(key in schema for key in _REFUSED_AT_ROOT):
+        whole = _merged(schema, schema, MAX_LEVELS)
+        kept = {key: value for key, value in schema.items() if key not in _REFUSED_AT_ROOT}
+        schema = {**kept, "properties": whole.properties, "required": sorted(whole.required)}
+    properties, safe = schema.get("properties") or {}, {real: name for name, real in real_names(schema).items()}
+    named = {
+        safe.get(name, name): {"title": name, **one} if name in safe and isinstance(one, dict) else one
+        for name, one in properties.items()
+    }
+    required = {"required": [safe.get(name, name) for name in list_of(schema.get("required"))]} if safe else {}
+    object_schema = {"type": "object", "properties": named}
+    accepted: dict[str, Any] = _with_items({**object_schema, **schema, **object_schema, **required})
+    return accepted
+
+
+class _Object(NamedTuple):
+    properties: dict[str, Any]
+    required: frozenset[str]
+
+
+def _merged(part: Any, root: dict[str, Any], levels: int) -> _Object:
+    """Return all properties that an object may have by a schema and its alternatives, and those that it must have."""
+    if not isinstance(part, dict) or not levels:
+        return _Object({}, frozenset())
+    properties = dict(part.get("properties") or {})
+    required = frozenset(list_of(part.get("required")))
+    together = [*list_of(part.get("allOf")), *([resolved(part, root)] if "$ref" in part else [])]
+    for one in [_merged(each, root, levels - 1) for each in together]:
+        properties, required = one.properties | properties, one.required | required
+    for key in _ALTERNATIVES:
+        if found := [_merged(each, root, levels - 1) for each in list_of(part.get(key))]:
+            properties = {name: _any_of(name, found) for name in _names(found)} | properties
+            required |= frozenset.intersection(*[one.required for one in found])
+    return _Object(properties, required)
+
+
+def _names(alternatives: list[_Object]) -> list[str]:
+    return [*dict.fromkeys(name for one in alternatives for name in one.properties)]
+
+
+def _any_of(name: str, alternatives: list[_Object]) -> Any:
+    """Return the schema of a property that several alternatives have."""
+    found = list[Any]()
+    for one in alternatives:
+        if name in one.properties and one.properties[name] not in found:
+            found.append(one.properties[name])
+    return found[0] if len(found) == 1 else {"anyOf": found}
+
+
+def _with_items(part: Any) -> Any:
+    """Return a schema in which each array, also within it, says what its items are."""
+    if isinstance(part, list):
+        return [_with_items(one) for one in part]
+    if not isinstance(part, dict):
+        return part
+    kept = {key: _with_items(value) if key in _WITHIN else value for key, value in part.items()}
+    for key in _BY_NAME:
+        if isinstance(named := part.get(key), dict):
+            kept[key] = {name: _with_items(one) for name, one in named.items()}
+    kind = part.get("type")
+    is_array = kind == "array" or (isinstance(kind, list) and "array" in kind)
+    return {**kept, "items": {}} if is_array and "items" not in part else kept
