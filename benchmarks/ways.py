@@ -2,8 +2,8 @@
 
 Usage: python benchmarks/ways.py
 
-Counted with `sys.setprofile` in one scripted run, from the end of the step before until the tool's own function begins. The fold of
-events (`core/run`) is left out: it is the same for whatever logs them. A stay is a row of calls into one file.
+Counted with `sys.setprofile` in one scripted run, from the end of the step before until the tool's own function begins. The
+fold of events (`core/run`) is left out: it is the same for whatever logs them. A stay is a row of calls into one file.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ FORMS: dict[str, Callable[[Any], Any]] = {
 async def way(make: Callable[[Any], Any]) -> list[str]:
     """Return the files that the second step of a run enters until its tool runs, one for each call into one."""
     entered: list[str] = []
-    begin, found = 0, []
+    begin = 0
+    found: list[str] = []
 
     async def add(x: int) -> int:
         """Add one."""

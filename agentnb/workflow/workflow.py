@@ -28,6 +28,7 @@ from agentnb.tools.builtin.named import KnownSchemas, logged_builtins
 from agentnb.tools.mcp.server import ServerTools, with_given
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.checks.checks import check_made_in_python
+from agentnb.workflow.declared_graph import WorkflowDefinition, declared_graph
 from agentnb.workflow.files.declared_files import mark_typed, model_names, tool_names, tool_names_of_files, without_folders
 from agentnb.workflow.files.files import file_text, path_beside
 from agentnb.workflow.files.logged_workflow import keep_workflow, logged_files
@@ -35,7 +36,6 @@ from agentnb.workflow.files.workflow_reader import read_workflow
 from agentnb.workflow.form.problems import Problem
 from agentnb.workflow.form.spec import AgentStep, Step, WorkflowSpec, WorkflowStep
 from agentnb.workflow.form.step_tree import names_of_tool_steps, walk_all
-from agentnb.workflow.graph.declared_graph import WorkflowDefinition, declared_graph
 from agentnb.workflow.graph.mermaid import mermaid
 from agentnb.workflow.graph.node_states import node_states
 from agentnb.workflow.plans.actions import PLAN_ACTIONS
@@ -170,7 +170,8 @@ class Workflow:
 
     def mermaid(self, run: Run | None = None) -> str:
         """Return it as a Mermaid flowchart; with a run of it, coloured by how its steps stand, and with its loops counted."""
-        return mermaid(self.declared, None if run is None else node_states(declared_graph(self.declared), run))
+        graph = declared_graph(self.declared)
+        return mermaid(graph, None if run is None else node_states(graph, run))
 
     @property
     def declared(self) -> WorkflowDefinition:

@@ -43,8 +43,8 @@ from agentnb.display.parts.step_list import (
 )
 from agentnb.display.texts.labels import clean, counted, first_line
 from agentnb.display.texts.states import is_going_on
+from agentnb.workflow.declared_graph import declared_graph
 from agentnb.workflow.files.logged_workflow import logged_workflow
-from agentnb.workflow.graph.declared_graph import declared_graph
 from agentnb.workflow.graph.graph import Graph
 from agentnb.workflow.graph.node_states import StepProgress, node_states
 

@@ -15,7 +15,7 @@ from agentnb.display.parts.step_list import mark_html, state_html
 from agentnb.display.style import kept
 from agentnb.display.texts.labels import clean, counted, first_line, times
 from agentnb.display.texts.step_labels import SUBSTITUTED, about, figures, state_of_step, words_of
-from agentnb.workflow.graph.declared_graph import WorkflowDefinition, declared_graph
+from agentnb.workflow.declared_graph import WorkflowDefinition, declared_graph
 from agentnb.workflow.graph.graph import EXIT, Graph
 from agentnb.workflow.graph.node_states import NodeState
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from agentnb.display.graph.graph_folding import folded
 from agentnb.display.texts.labels import clean, first_line, times
 from agentnb.display.texts.step_labels import figures, mark_of, state_of_step, word_of, words_of
-from agentnb.workflow.graph.declared_graph import WorkflowDefinition, declared_graph
+from agentnb.workflow.declared_graph import WorkflowDefinition, declared_graph
 from agentnb.workflow.graph.graph import EXIT, Edge, Graph, Node
 from agentnb.workflow.graph.node_states import NodeState
 

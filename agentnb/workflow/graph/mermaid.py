@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from agentnb.workflow.graph.declared_graph import WorkflowDefinition, declared_graph
 from agentnb.workflow.graph.graph import EXIT, Edge, Graph, Node
 from agentnb.workflow.graph.node_states import NodeState
 
@@ -26,13 +25,13 @@ _MARKUP = {letter: f"#{ord(letter)};" for letter in '#"<>`\\&%'}
 """Mermaid reads directives (``%%{...}%%``) and formulas (``$$``) wherever they stand, also in a text."""
 
 
-def mermaid(spec: WorkflowDefinition, states: Mapping[str, NodeState] | None = None) -> str:
-    """Return the workflow as a Mermaid flowchart: parallel steps are subgraphs, loops are dotted edges.
+def mermaid(graph: Graph, states: Mapping[str, NodeState] | None = None) -> str:
+    """Return the graph of a workflow as a Mermaid flowchart: parallel steps are subgraphs, loops are dotted edges.
 
     ``states``, by the path of the step (`node_states`), colour the nodes and count the loops. No text of a model or a
     person becomes markup.
     """
-    return "\n".join(_Flowchart(declared_graph(spec), states or {}).lines()) + "\n"
+    return "\n".join(_Flowchart(graph, states or {}).lines()) + "\n"
 
 
 class _Flowchart:

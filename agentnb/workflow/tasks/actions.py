@@ -15,7 +15,8 @@ from agentnb.tools.builtin.named import near_tools
 from agentnb.tools.tool import Tool
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.form.problems import Problems
-from agentnb.workflow.tasks.spec import EmitStep, TaskFile, TaskStep, tool_name
+from agentnb.workflow.graph.nodes import HANDLER
+from agentnb.workflow.tasks.spec import TaskFile, tool_name
 
 
 class ToolAnswer(NamedTuple):
@@ -119,22 +120,14 @@ class ActionTable:
     def note(self, file: TaskFile, problems: Problems) -> None:
         """Note in ``problems`` all actions of a file that are neither in the table nor a tool."""
         table = replace(self, tools=self.tools.with_words(file.server_words))
-        for task in file.tasks:
-            for one in (task, task.task) if isinstance(task, EmitStep) else (task,):
-                table._check_task(one, problems)
+        for node, call in file.graph.calls():
+            if not table.may_have(call.name):
+                task = node.path.removesuffix(HANDLER)
+                what = f"task {task}: there is no action {call.name}, and no tool {tool_name(call.name)}"
+                problems.add(node.line, what, self._advice(call.name))
         for name in sorted(file.approval.allow | file.approval.block):
             if not table.tools.may_have(name):
                 problems.add(file.approval.line, f"approval: there is no tool {name}", self._advice(name))
-
-    def _check_task(self, task: TaskStep, problems: Problems) -> None:
-        named = [(task.action, task.line)]
-        if task.handler is not None:
-            named.append((task.handler.action, task.handler.line))
-        for name, line in named:
-            if name is None or self.may_have(name):
-                continue
-            what = f"task {task.path}: there is no action {name}, and no tool {tool_name(name)}"
-            problems.add(line, what, self._advice(name))
 
     def _advice(self, name: str) -> Advised:
         own = [one.spec.name for one in self.tools]

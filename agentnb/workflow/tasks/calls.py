@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,28 +14,27 @@ from agentnb.core.questions import TEXT, NoAnswer
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.core.step_retry import ONCE, Retry
 from agentnb.detect.run import Run
-from agentnb.errors import Declined, QuestionCancelled, UnknownTool
+from agentnb.errors import Declined, ExpressionError, QuestionCancelled, UnknownTool
 from agentnb.policies.gates import Block, Gate
 from agentnb.runtime.host.run_options import folder_of
 from agentnb.runtime.steps.attempt import Attempt, Place
 from agentnb.runtime.steps.nested_runs import Runnable
 from agentnb.runtime.steps.step_failures import FailedStep, StepEndedBadly, StepFailure
-from agentnb.runtime.steps.step_runner import StepRunner
+from agentnb.runtime.steps.step_runner import StepRunner, Work
 from agentnb.tools.builtin.named import near_tools
 from agentnb.tools.rendering import as_text
 from agentnb.tools.tool import Tool
+from agentnb.workflow.graph.nodes import Call, Node
+from agentnb.workflow.running.execution import MAX_PLAN_ITERATIONS, Execution, call_step
 from agentnb.workflow.running.step_gates import gates_of
 from agentnb.workflow.running.step_questions import StepQuestions
 from agentnb.workflow.running.tool_steps import ToolSteps
+from agentnb.workflow.running.walker import Handle
 from agentnb.workflow.tasks.actions import ActionCall, ActionTable, ToolAnswer
-from agentnb.workflow.tasks.execution import ABORTED, MAX_PLAN_ITERATIONS, Execution, call_step
 from agentnb.workflow.tasks.file_rules import FileRules
 from agentnb.workflow.tasks.model_steps import ModelSteps
 from agentnb.workflow.tasks.spec import ApprovalRules
 from agentnb.workflow.tasks.variables import parsed
-
-Handle = Callable[[Execution, str, str], Awaitable[None]]
-"""Does what ``onError`` of a task says, with the name of what has failed and the error."""
 
 
 class Calls:
@@ -47,9 +46,10 @@ class Calls:
         table: ActionTable,
         rules: ApprovalRules,
         settings: Mapping[str, Any],
-        handle: Handle,
         max_plans: int,
+        handle: Handle,
     ) -> None:
+        """``handle`` does what a task says for a failure."""
         self._steps = steps
         self._actions = table
         self._settings = settings
@@ -68,12 +68,33 @@ class Calls:
             self._actions = replace(self._actions, tools=self._tools.toolbox)
         return self._actions
 
-    async def act(self, action: str, given: Any, attempt: Attempt, execution: Execution | None = None) -> Any:
-        """Return the result of an action with this input. ``execution``: of the task whose action it is, not its handler."""
-        function = self._actions.action(action)
+    def label(self, node: Node) -> str:
+        """Return what the log calls the action of a task; empty if it has none."""
+        return self._actions.label(node.does.name) if isinstance(node.does, Call) else ""
+
+    def begin(self, execution: Execution) -> tuple[Work, Mapping[str, Any]]:
+        """Return what calls the action of a task, and what the log says of it."""
+        call, given = execution.node.does, None
+        if call is None:
+            return _nothing, {}
+        if execution.problem is None:
+            try:
+                given = execution.place.scope.filled(dict(call.args))
+            except ExpressionError as error:
+                execution.problem = error
+        return partial(self._act, call, given, execution), {"agent": self.label(execution.node), "inputs": given}
+
+    async def _act(self, does: Call, given: Any, execution: Execution, attempt: Attempt) -> Any:
+        function = self._actions.action(does.name)
         if function is None:
-            return await self._tools.call(self._tool(action), given or {}, attempt)
-        call = ActionCall(
+            result = await self._tools.call(self._tool(does.name), given or {}, attempt)
+        else:
+            result = plain_data(await function(self._call(given, execution, attempt)), f"The result of {does.name}")
+        attempt.is_plain = True
+        return parsed(result) if does.parses else result
+
+    def _call(self, given: Any, execution: Execution, attempt: Attempt) -> ActionCall:
+        return ActionCall(
             input=given or {},
             path=attempt.place.path,
             tools=self._table.tools,
@@ -84,13 +105,12 @@ class Calls:
             ask_model=partial(self._models.ask, attempt.place),
             propose=self._propose,
             check_plans=partial(self._check_plans, attempt.place),
-            abort=partial(_abort, execution),
+            abort=partial(setattr, execution, "aborts_with"),
             side_by_side=self._steps.side_by_side.all_or_none,
             skip=partial(self._skip, attempt.place),
             work_dir=folder_of(self._steps.work_dir),
             failed=partial(self._failed, execution),
         )
-        return plain_data(await function(call), f"The result of {action}")
 
     def _check_plans(self, around: Place, key: str) -> None:
         has_begun = self._steps.journal.is_next(StepStarted, call_step(around, key)[1].path)
@@ -146,23 +166,18 @@ class Calls:
     def _skip(self, around: Place, key: str, reason: str) -> None:
         self._steps.record(StepSkipped, call_step(around, key)[1].path, reason=reason)
 
-    async def _failed(self, execution: Execution | None, name: str, error: str) -> bool:
-        if execution is None:
-            return False
+    async def _failed(self, execution: Execution, name: str, error: str) -> bool:
         await self._handle(execution, name, error)
-        if execution.task.abort:
+        if execution.node.abort:
             execution.aborts_with = error
-        return execution.task.abort
+        return execution.node.abort
+
+
+async def _nothing(attempt: Attempt) -> None:
+    """Do the work of a task without an action."""
 
 
 def as_returned(text: str) -> Any:
     """Return what a tool returned, by the text that the log has of it: data if that is the text of this data."""
     value = parsed(text)
     return value if not isinstance(value, str) and as_text(value) == text else text
-
-
-def _abort(execution: Execution | None, reason: str) -> None:
-    """Let the run end with this error when the action of a task has returned; ``onError`` is for what has failed."""
-    if execution is None:
-        raise StepEndedBadly(StepFailure(reason, ABORTED, is_final=True))
-    execution.aborts_with, execution.is_handled = reason, True

@@ -19,8 +19,8 @@ from agentnb.runtime.replies.side_calls import SideModels
 from agentnb.runtime.steps.attempt import Attempt, Place
 from agentnb.runtime.steps.step_failures import error_for
 from agentnb.runtime.steps.step_runner import StepRunner
+from agentnb.workflow.running.execution import call_step
 from agentnb.workflow.tasks.actions import ModelAnswer
-from agentnb.workflow.tasks.execution import call_step
 
 
 class ModelSteps:

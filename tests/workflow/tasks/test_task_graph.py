@@ -10,7 +10,7 @@ from task_examples import HERE, ScriptedPlanner, ScriptedTools, played, script
 from agentnb import Store, Workflow
 from agentnb.display.card.workflow_card import workflow_html, workflow_lines
 from agentnb.display.graph.workflow_text import graph_text
-from agentnb.workflow.graph.declared_graph import declared_graph
+from agentnb.workflow.declared_graph import declared_graph
 
 TEXT = """
 stage:
