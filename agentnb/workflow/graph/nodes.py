@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from agentnb.core.step_retry import ONCE, Retry
 from agentnb.runtime.steps.side_by_side import Mode
-from agentnb.workflow.form.spec import AT_ONCE, DEFAULT_LOOPS, OnError, written_as
+from agentnb.workflow.form.spec import AT_ONCE, DEFAULT_LOOPS, AgentStep, HumanStep, OnError, WorkflowStep, written_as
 
 HANDLER = ".onError"
 """The ending of the path of what handles the failure of a node."""
@@ -38,7 +38,6 @@ class Jump:
 class Await:
     """How long several tasks are waited for, and what their results are together."""
 
-    words: ClassVar[str] = ""
     mode: Mode = "all"
     """``all``: until all have ended, and if one has failed that is a failure. ``first``: until one has ended, well or not.
     ``anyError``: like ``all``, but a failure ends it at once. Those that are still running then are cancelled."""
@@ -59,11 +58,6 @@ class Call:
     parses: bool = field(default=False, metadata=written_as(None))
     """Whether a text that is a JSON object or list as a whole is read as that."""
 
-    @property
-    def words(self) -> str:
-        """What is drawn of it."""
-        return self.name
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Each:
@@ -75,12 +69,33 @@ class Each:
     """The variable that the task reads the item from."""
     node: Node = field(metadata=written_as("task"))
     most: int | None = field(default=AT_ONCE, metadata=written_as(None))
-    wait: Await = field(default=Await(), metadata=written_as("await"))
+    """How many at the same time; None for all."""
+    wait: Await | None = field(default=None, metadata=written_as("await"))
+    """None: the first failure cancels the others, and it has no result of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Together:
+    """Does nodes at the same time, and ends when all have; the first failure cancels the others."""
+
+    nodes: tuple[Node, ...]
+    most: int | None = None
 
     @property
-    def words(self) -> str:
-        """What is drawn of it."""
-        return self.node.words
+    def names(self) -> list[str]:
+        """The ids of the nodes that have an output in it: its own, and those in the branches of its conditions."""
+        return [name for node in self.nodes for name in (node.does.names if isinstance(node.does, Decide) else (node.id,))]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decide:
+    """Does the nodes of one of two branches."""
+
+    condition: str
+    branches: Mapping[str, tuple[Node, ...]]
+    """By ``true`` and ``false``."""
+    names: tuple[str, ...]
+    """The ids of the node that decides and of all in its branches: within a block these may read each other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,13 +109,17 @@ class Node:
     """The ids of the blocks around it and its own, joined with ``/``."""
     line: int = field(default=0, metadata=written_as(None))
     does: Any = field(default=None, metadata=written_as(None))
-    """One of the values above, or what a form has hands for; None for nothing."""
+    """One of the values above, or a step of a workflow that an agent, a person or another file does; None for nothing."""
+    early: int = field(default=0, metadata=written_as(None))
+    """How many of the nodes after it in its list are done before it, as it reads them."""
     when: str | None = None
     """An expression: if it is false, the task is skipped, with its ``post`` and its ``goto``."""
     post: Mapping[str, Any] = field(default_factory=dict)
     """Variables that are set when the action has ended, in this order. Their texts see the fields of its result first."""
     jumps: tuple[Jump, ...] = field(default=(), metadata=written_as("goto"))
     """The first whose condition holds is taken, after ``post``."""
+    rescue: Jump | None = field(default=None, metadata=written_as(None))
+    """The one that is taken if it has failed."""
     handler: Node | None = field(default=None, metadata=written_as("onError"))
     """What is done once when the task fails, before the run goes on."""
     abort: bool = False
@@ -117,7 +136,13 @@ class Node:
     @property
     def words(self) -> str:
         """What it works with, as it was declared."""
-        return "" if self.does is None else str(self.does.words)
+        if isinstance(self.does, Each):
+            inner = self.does.node
+            return inner.words if inner.kind == "task" else f"{inner.kind} {inner.words}".strip()
+        return str(getattr(self.does, _WORDS.get(type(self.does), ""), ""))
+
+
+_WORDS = {Call: "name", Decide: "condition", AgentStep: "agent", HumanStep: "ask", WorkflowStep: "file"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from agentnb.core.plans.plan_history import PLANNING
 from agentnb.models.destinations.destination import FileModelName
 from agentnb.models.registry import check_destinations, check_key, check_model
 from agentnb.tools.toolbox import Toolbox
-from agentnb.workflow.declared_graph import WorkflowDefinition
+from agentnb.workflow.declared import WorkflowDefinition
 from agentnb.workflow.graph.nodes import Call
 from agentnb.workflow.plans.offered_tools import offered
 from agentnb.workflow.plans.prompt_template import template_text

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from typing import Any
 
+from agentnb.core.log import work_events as w
 from agentnb.errors import StepFailed
 from agentnb.policies.verdict import Stop
 from agentnb.runtime.questions.elicitation import Elicitation
@@ -13,6 +15,7 @@ from agentnb.runtime.steps.step_orchestrator import StepOrchestrator
 from agentnb.workflow.graph.nodes import Graph
 from agentnb.workflow.running.execution import MAX_PLAN_ITERATIONS, Aborted
 from agentnb.workflow.running.loops import LoopLimitReached
+from agentnb.workflow.running.result import log_result
 from agentnb.workflow.running.walker import MakeHands, Values, Walker
 
 
@@ -23,6 +26,10 @@ class GraphStart:
     graph: Graph
     hands: MakeHands
     values: Values
+    first: str | None = None
+    """The id of the node that it begins at."""
+    earlier: tuple[Any, ...] = ()
+    """Events of another run, whose outputs it begins with."""
 
 
 class GraphRun(StepOrchestrator):
@@ -38,7 +45,10 @@ class GraphRun(StepOrchestrator):
     async def orchestrate(self) -> Stop:
         """Do the nodes; return how the run ends."""
         try:
-            await self._walker.walk()
+            self._take_over()
+            ids = [node.id for node in self._start.graph.nodes]
+            await self._walker.walk(0 if self._start.first is None else ids.index(self._start.first))
+            log_result(self._start.graph.output, self._start.values.begun(self.log.run), self.log)
         except LoopLimitReached as error:
             self.steps.close_suspended()
             return Stop("max_loop_iterations", "failed", problem=error.what, hint=error.advice)
@@ -53,3 +63,15 @@ class GraphRun(StepOrchestrator):
                 return Stop(spent.name, "limited", limit=spent.limit)
             return Stop("step_failed", "failed", problem=error.what, hint=error.advice)
         return Stop("completed")
+
+    def _take_over(self) -> None:
+        """Log what nodes of another run gave, so that this one continues with it."""
+        for event in self._start.earlier:
+            if (again := self.steps.journal.take(type(event), event.step)) is None:
+                fields = {name: getattr(event, name) for name in event.__struct_fields__ if name not in _HEAD}
+                self.log.emit(type(event), **fields)
+            if isinstance(again or event, w.StepStarted) and event.attempt == 1:
+                self.steps.count_begun(event.step)
+
+
+_HEAD = frozenset({"seq", "at", "run_id", "parent_id"})

@@ -20,13 +20,17 @@ from agentnb.runtime.steps.attempt import Attempt, Place
 from agentnb.runtime.steps.side_by_side import Running, begun, has_ended
 from agentnb.runtime.steps.step_failures import FailedStep, StepEndedBadly, StepFailure
 from agentnb.runtime.steps.step_runner import StepRunner, Work
-from agentnb.workflow.graph.nodes import HANDLER, Await, Each, Graph, Jump, Node
+from agentnb.workflow.graph.nodes import HANDLER, Await, Decide, Each, Graph, Jump, Node, Together
 from agentnb.workflow.running.execution import ABORTED, ENDING, Aborted, Execution
 from agentnb.workflow.running.loops import LoopCounters
 
 
 class Values(Protocol):
-    """What the texts of nodes may read, in the spelling of their form."""
+    """What the texts of nodes may read, in the spelling of their form.
+
+    Where nodes have a ``post``, also `agentnb.workflow.tasks.variables.Variables.after`, ``set`` and ``with_names``; where they
+    have branches in blocks, `agentnb.workflow.templates.templates.Scope.in_block`.
+    """
 
     def begun(self, run: Run) -> Values:
         """Return the values with which a run begins."""
@@ -34,20 +38,11 @@ class Values(Protocol):
     def holds(self, condition: str) -> bool:
         """Return whether a condition is true. Raises `ExpressionError`."""
 
-    def items(self, over: Any) -> Sequence[Any]:
-        """Return the list that a node goes over. Raises `ExpressionError`."""
+    def items(self, over: Any, node: str) -> Sequence[Any]:
+        """Return the list that the node with this id goes over. Raises `ExpressionError`."""
 
     def with_item(self, name: str, item: Any, index: int) -> Values:
         """Return what the node for one item of a list may read."""
-
-    def with_names(self, names: Mapping[str, Any]) -> Values:
-        """Return what a node may read that knows some more names."""
-
-    def after(self, post: Mapping[str, Any], result: Any) -> Mapping[str, Any]:
-        """Return what a ``post`` sets after this result. Raises `ExpressionError`."""
-
-    def set(self, values: Mapping[str, Any]) -> None:
-        """Set what a ``post`` has set."""
 
 
 class Hands(Protocol):
@@ -85,7 +80,7 @@ class Walker:
         self._steps = steps
         self._graph = graph
         self._hands = hands(steps, self._handle)
-        self._values = values
+        self._values: Any = values
         self._loops = LoopCounters(graph.max_loops)
         self._background: dict[str, tuple[str, Running]] = {}
         """The nodes in the background that nothing has awaited, with their paths, by id."""
@@ -93,14 +88,17 @@ class Walker:
         self._ended_at: dict[str, int] = {}
         """By path, the number of the event with which a node ended last."""
 
-    async def walk(self) -> None:
-        """Do the nodes from the first on."""
-        nodes, place = self._graph.nodes, 0
+    async def walk(self, place: int = 0) -> None:
+        """Do the nodes from this place on."""
+        nodes, early = self._graph.nodes, set[int]()
         self._values = self._values.begun(self._steps.log.run)
         try:
             while place < len(nodes):
-                way = await self._settle(nodes[place], "", self._values)
-                place = place + 1 if way is None else self._go(way, place)
+                at, way = await self._next_in(nodes, place, early, "", self._values)
+                place = place + 1 if way is None else self._go(way, at)
+                if way is not None:
+                    await self._steps.give_turn()  # jumps alone may go in a circle
+                    early = {one for one in early if one < place}
             await self._wait_for(dict(self._background.values()), Await())
         except Suspended:  # what the others do would be lost
             await asyncio.gather(*dict(self._background.values()).values(), return_exceptions=True)
@@ -110,20 +108,52 @@ class Walker:
 
     # The way through the nodes
 
+    async def _branch(self, nodes: Sequence[Node], parent: str, values: Values) -> _Way | None:
+        early = set[int]()
+        for place in range(len(nodes)):
+            _, way = await self._next_in(nodes, place, early, parent, values)
+            if way is not None:
+                return way
+        return None
+
+    async def _next_in(
+        self, nodes: Sequence[Node], place: int, early: set[int], parent: str, values: Values
+    ) -> tuple[int, _Way | None]:
+        """Do the node at this place, unless it was early, and before it what it reads; return where a jump came from."""
+        count = nodes[place].early
+        for one in (*range(place + 1, place + 1 + count), place) if count else (place,):
+            if one in early:
+                continue
+            if one != place:
+                early.add(one)
+            way = await self._settle(nodes[one], parent, values)
+            if way is not None:
+                return one, way
+        return place, None
+
     async def _settle(self, node: Node, parent: str, values: Values) -> _Way | None:
         """Do a node, or begin it in the background; return where to continue, if not with the next one."""
         if self._background:
             await self._wait_until_ended((*node.after, node.id))  # a jump may come to one that is still running
         parent = parent or node.path.rpartition("/")[0]  # tasks stand in blocks that are no nodes
-        execution = Execution(node, Place(f"{parent}/{node.id}" if parent else node.id, parent, values))
+        place = Place(f"{parent}/{node.id}" if parent else node.id, parent, values)
+        execution = Execution(node, place)
         if not self._holds(execution):
             return None
         if node.is_beside:
             running = asyncio.ensure_future(self._execute(execution))
-            self._background[node.id] = execution.place.path, running
+            self._background[node.id] = place.path, running
             return None
-        await self._execute(execution)
-        return None if execution.has_failed else self._way_on(node, execution.place)
+        output = await self._execute(execution) if node.kind else None
+        if execution.has_failed:
+            return None if node.rescue is None else _Way(node.rescue, place.path)
+        if isinstance(node.does, Decide):
+            word = "true" if output else "false"
+            self._steps.record(w.BranchTaken, place.path, to=word, reason=node.does.condition)
+            way = await self._branch(node.does.branches[word], parent, values)
+            if way is not None:
+                return way._replace(source=place.path)
+        return self._way_on(node, place)
 
     async def _wait_until_ended(self, names: Sequence[str]) -> None:
         running = [self._background[name][1] for name in names if name in self._background]
@@ -197,7 +227,11 @@ class Walker:
         if isinstance(does, Await):
             return partial(self._await, does), {}
         if isinstance(does, Each):
-            return partial(self._each, does), {"agent": self._hands.label(does.node)}
+            return partial(self._each, execution.node, does), {"agent": self._hands.label(does.node)}
+        if isinstance(does, Together):
+            return partial(self._together, does), {"inputs": {"order": does.names}}
+        if isinstance(does, Decide):
+            return partial(_decide, does), {}
         return self._hands.begin(execution)
 
     async def _attempt(self, execution: Execution, work: Work, attempt: Attempt) -> Any:
@@ -216,6 +250,8 @@ class Walker:
     async def _fail(self, execution: Execution, error: FailedStep) -> None:
         """Do what a node says for its failure; raise unless the run goes on after it."""
         node = execution.node
+        if node.rescue is not None:
+            return
         if error.failure.words & ENDING:
             raise Aborted(error.failure) from error
         await self._handle(execution, node.id, error.failure.text)
@@ -257,13 +293,27 @@ class Walker:
 
     # Several at once
 
-    async def _each(self, does: Each, attempt: Attempt) -> Any:
+    async def _together(self, does: Together, attempt: Attempt) -> None:
         path, values = attempt.place.path, attempt.place.scope
-        items = [values.with_item(does.item_name, item, index) for index, item in enumerate(values.items(does.over))]
+        await self._steps.side_by_side.all_or_none(
+            [self._settle(node, path, self._in_block(node, path, values)) for node in does.nodes], does.most
+        )
+
+    def _in_block(self, node: Node, block: str, values: Any) -> Values:
+        """Return what a node of a block may read: if some follow one another there, also each other."""
+        decides = isinstance(node.does, Decide)
+        found: Values = values.in_block(block, node.does.names, self._steps.log.run) if decides else values
+        return found
+
+    async def _each(self, node: Node, does: Each, attempt: Attempt) -> Any:
+        path, values = attempt.place.path, attempt.place.scope
+        items = [values.with_item(does.item_name, item, index) for index, item in enumerate(values.items(does.over, node.id))]
         executions = [Execution(does.node, Place(f"{path}/{index}", path, one)) for index, one in enumerate(items)]
-        executions = [one for one in executions if self._holds(one)]
-        tasks = begun([self._execute(one) for one in executions], does.most)
-        return await self._wait_for(dict(zip((one.place.path for one in executions), tasks, strict=True)), does.wait)
+        work = [(one.place.path, self._execute(one)) for one in executions if self._holds(one)]
+        if does.wait is None:
+            return await self._steps.side_by_side.all_or_none([one for _, one in work], does.most)
+        tasks = begun([one for _, one in work], does.most)
+        return await self._wait_for(dict(zip((path for path, _ in work), tasks, strict=True)), does.wait)
 
     async def _await(self, wait: Await, attempt: Attempt) -> Any:
         return await self._wait_for(dict(self._background[name] for name in self._names(wait)), wait)
@@ -283,3 +333,8 @@ class Walker:
         if wait.merge == "replace":
             return results.get(by_age[-1]) if by_age else None
         return [results[path] for path in ended if path in results]
+
+
+async def _decide(does: Decide, attempt: Attempt) -> bool:
+    holds: bool = attempt.place.scope.holds(does.condition)
+    return holds

@@ -60,7 +60,7 @@ class Variables:
         """Return a copy of plain data with its ``${...}`` replaced. Raises `ExpressionError`."""
         return _copied(substituted(data, self._names))
 
-    def items(self, over: Any) -> list[Any]:
+    def items(self, over: Any, node: str) -> list[Any]:
         """Return the list that an ``emit`` goes over. Raises `ExpressionError`."""
         items = parsed(self.filled(over))
         if not isinstance(items, list | None):
