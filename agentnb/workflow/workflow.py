@@ -23,7 +23,6 @@ from agentnb.runtime.host.run_options import RunKeywords, RunOptions, options_of
 from agentnb.runtime.questions.elicitation import Elicitation
 from agentnb.runtime.runs.lifecycle import Lifecycle
 from agentnb.runtime.runs.orchestration import Orchestration
-from agentnb.runtime.steps.step_runner import StepRunner
 from agentnb.tools.agent_tool import ToolOffer, neutral_description
 from agentnb.tools.builtin.named import KnownSchemas, logged_builtins
 from agentnb.tools.mcp.server import ServerTools, with_given
@@ -49,7 +48,6 @@ from agentnb.workflow.running.agents import Replies, WorkflowAgents
 from agentnb.workflow.running.failed_together import checked
 from agentnb.workflow.running.graph_run import GraphRun, GraphStart
 from agentnb.workflow.running.step_handlers import StepHandlers
-from agentnb.workflow.running.walker import Handle
 from agentnb.workflow.tasks.actions import Action, ActionTable
 from agentnb.workflow.tasks.orchestration import task_orchestration
 from agentnb.workflow.tasks.spec import DEFAULT_PLANS, TaskFile
@@ -273,11 +271,8 @@ class Workflow:
 
         def make(lifecycle: Lifecycle, elicitation: Elicitation) -> GraphRun:
             begins = rerun_of(run) if (run := lifecycle.log.run).events else (rerun_from, earlier)
-
-            def hands(steps: StepRunner, handle: Handle) -> StepHandlers:
-                return StepHandlers(steps, made, opened)
-
-            return GraphRun(lifecycle, elicitation, GraphStart(self._graph, hands, Scope(inputs=values), *begins))
+            start = GraphStart(self._graph, lambda steps, _: StepHandlers(steps, made, opened), Scope(inputs=values), *begins)
+            return GraphRun(lifecycle, elicitation, start)
 
         logged = self._logged(values, rerun_from, of, len(earlier)) | needed_again(**models) | logged_builtins(made.toolbox)
         named: dict[str, Any] = {"name": self._name, "settings": {**logged, **(settings or {})}, "begins_with": of, **limits}

@@ -39,6 +39,8 @@ class Execution:
     handler_failure: Exception | None = None
     """Why that failed."""
     has_failed: bool = False
+    is_last: bool = False
+    """Whether nothing of its list follows, as its work has found."""
     aborts_with: str = ""
     """The failure that its action has stopped at, because of ``abort``."""
 

@@ -40,15 +40,17 @@ class GraphRun(StepOrchestrator):
         self.where = start.graph.where
         self.steps.cancelled_before = asyncio.CancelledError
         self._start = start
-        self._walker = Walker(self.steps, start.graph, start.hands, start.values)
+        self._walker = Walker(self.steps, start.graph, start.hands)
+        self.steps.on_end = self._walker.note_end
 
     async def orchestrate(self) -> Stop:
         """Do the nodes; return how the run ends."""
         try:
             self._take_over()
             ids = [node.id for node in self._start.graph.nodes]
-            await self._walker.walk(0 if self._start.first is None else ids.index(self._start.first))
-            log_result(self._start.graph.output, self._start.values.begun(self.log.run), self.log)
+            values = self._start.values.begun(self.log.run)
+            await self._walker.walk(values, 0 if self._start.first is None else ids.index(self._start.first))
+            log_result(self._start.graph.output, values, self.log)
         except LoopLimitReached as error:
             self.steps.close_suspended()
             return Stop("max_loop_iterations", "failed", problem=error.what, hint=error.advice)

@@ -20,6 +20,7 @@ from agentnb.runtime.steps.attempt import Attempt, Place
 from agentnb.runtime.steps.side_by_side import Running, begun, has_ended
 from agentnb.runtime.steps.step_failures import FailedStep, StepEndedBadly, StepFailure
 from agentnb.runtime.steps.step_runner import StepRunner, Work
+from agentnb.workflow.form.spec import END
 from agentnb.workflow.graph.nodes import HANDLER, Await, Decide, Each, Graph, Jump, Node, Together
 from agentnb.workflow.running.execution import ABORTED, ENDING, Aborted, Execution
 from agentnb.workflow.running.loops import LoopCounters
@@ -60,7 +61,8 @@ class Hands(Protocol):
 
 Handle = Callable[[Execution, str, str], Awaitable[None]]
 """Does what a node says for a failure, with the name of what has failed and the error."""
-MakeHands = Callable[[StepRunner, Handle], Hands]
+MakeHands = Callable[[StepRunner, Handle], Any]
+"""Makes `Hands`, or for nodes that leave no step of their own in the log what has ``await hands.do(execution)``."""
 
 
 class _Way(NamedTuple):
@@ -75,12 +77,11 @@ class _Way(NamedTuple):
 class Walker:
     """Walks one graph."""
 
-    def __init__(self, steps: StepRunner, graph: Graph, hands: MakeHands, values: Values) -> None:
-        steps.on_end = self._note_end
+    def __init__(self, steps: StepRunner, graph: Graph, hands: MakeHands) -> None:
         self._steps = steps
         self._graph = graph
         self._hands = hands(steps, self._handle)
-        self._values: Any = values
+        self._values: Any = None
         self._loops = LoopCounters(graph.max_loops)
         self._background: dict[str, tuple[str, Running]] = {}
         """The nodes in the background that nothing has awaited, with their paths, by id."""
@@ -88,10 +89,10 @@ class Walker:
         self._ended_at: dict[str, int] = {}
         """By path, the number of the event with which a node ended last."""
 
-    async def walk(self, place: int = 0) -> None:
-        """Do the nodes from this place on."""
+    async def walk(self, values: Values | None, place: int = 0) -> None:
+        """Do the nodes from this place on. ``values``: what their texts may read, if they have any."""
         nodes, early = self._graph.nodes, set[int]()
-        self._values = self._values.begun(self._steps.log.run)
+        self._values = values
         try:
             while place < len(nodes):
                 at, way = await self._next_in(nodes, place, early, "", self._values)
@@ -144,7 +145,9 @@ class Walker:
             running = asyncio.ensure_future(self._execute(execution))
             self._background[node.id] = place.path, running
             return None
-        output = await self._execute(execution) if node.kind else None
+        output = await self._execute(execution)
+        if execution.is_last:
+            return _Way(Jump(to=END, place=len(self._graph.nodes), is_logged=False), place.path)
         if execution.has_failed:
             return None if node.rescue is None else _Way(node.rescue, place.path)
         if isinstance(node.does, Decide):
@@ -206,6 +209,8 @@ class Walker:
     async def _execute(self, execution: Execution) -> Any:
         """Do a node with all its attempts, and what handles it if it fails; return its result."""
         node, place = execution.node, execution.place
+        if not node.kind:
+            return None if node.does is None else await self._hands.do(execution)
         work, described = self._work(execution)
         result = None
         try:
@@ -232,7 +237,8 @@ class Walker:
             return partial(self._together, does), {"inputs": {"order": does.names}}
         if isinstance(does, Decide):
             return partial(_decide, does), {}
-        return self._hands.begin(execution)
+        hands: Hands = self._hands
+        return hands.begin(execution)
 
     async def _attempt(self, execution: Execution, work: Work, attempt: Attempt) -> Any:
         node = execution.node
@@ -282,7 +288,7 @@ class Walker:
                 execution.handler_failure = StepFailed(f"step {path}: {why}", trouble.advice)
                 raise execution.handler_failure from trouble
 
-    def _note_end(self, event: w.StepFinished) -> None:
+    def note_end(self, event: w.StepFinished) -> None:
         """Take from the end of a node, new or logged, what it sets; what handles it is over too."""
         self._ended_at[event.step] = event.seq
         if event.sets:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -15,7 +15,7 @@ from agentnb.tools.builtin.named import near_tools
 from agentnb.tools.tool import Tool
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.form.problems import Problems
-from agentnb.workflow.graph.nodes import HANDLER
+from agentnb.workflow.graph.nodes import HANDLER, Graph
 from agentnb.workflow.tasks.spec import TaskFile, tool_name
 
 
@@ -72,8 +72,8 @@ class ActionCall:
     model."""
     abort: Callable[[str], None]
     """``call.abort(reason)``: end the run with this error when the action has returned what it has; ``post`` still sees it."""
-    side_by_side: Callable[[Sequence[Coroutine[Any, Any, Any]]], Awaitable[None]]
-    """``await call.side_by_side(work)``: do all of it at the same time; if one raises, the others are cancelled."""
+    walk: Callable[[Graph, Any], Awaitable[None]]
+    """``await call.walk(graph, hands)``: walk a graph of steps of the action; ``await hands.do(execution)`` does each."""
     skip: Callable[[str, str], None]
     """``call.skip(key, reason)``: log that a step of the action is not run, and why."""
     work_dir: Path

@@ -24,12 +24,12 @@ from agentnb.runtime.steps.step_runner import StepRunner, Work
 from agentnb.tools.builtin.named import near_tools
 from agentnb.tools.rendering import as_text
 from agentnb.tools.tool import Tool
-from agentnb.workflow.graph.nodes import Call, Node
+from agentnb.workflow.graph.nodes import Call, Graph, Node
 from agentnb.workflow.running.execution import MAX_PLAN_ITERATIONS, Execution, call_step
 from agentnb.workflow.running.step_gates import gates_of
 from agentnb.workflow.running.step_questions import StepQuestions
 from agentnb.workflow.running.tool_steps import ToolSteps
-from agentnb.workflow.running.walker import Handle
+from agentnb.workflow.running.walker import Handle, Walker
 from agentnb.workflow.tasks.actions import ActionCall, ActionTable, ToolAnswer
 from agentnb.workflow.tasks.file_rules import FileRules
 from agentnb.workflow.tasks.model_steps import ModelSteps
@@ -106,7 +106,7 @@ class Calls:
             propose=self._propose,
             check_plans=partial(self._check_plans, attempt.place),
             abort=partial(setattr, execution, "aborts_with"),
-            side_by_side=self._steps.side_by_side.all_or_none,
+            walk=self._walk,
             skip=partial(self._skip, attempt.place),
             work_dir=folder_of(self._steps.work_dir),
             failed=partial(self._failed, execution),
@@ -141,6 +141,9 @@ class Calls:
             return ToolAnswer(await self._steps.attempts(step, place, work, agent=tool.spec.name, inputs=arguments))
         except FailedStep as error:
             return ToolAnswer(None, error.failure.text)
+
+    async def _walk(self, graph: Graph, hands: Any) -> None:
+        await Walker(self._steps, graph, lambda *_: hands).walk(None)
 
     async def _run(self, around: Place, key: str, runnable: Runnable, prompt: str) -> Run:
         step, place = call_step(around, key)
