@@ -7,35 +7,34 @@ nodes and jumps.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+import msgspec
 
 from agentnb.core.step_retry import ONCE, Retry
 from agentnb.runtime.steps.side_by_side import Mode
-from agentnb.workflow.form.spec import AT_ONCE, DEFAULT_LOOPS, AgentStep, HumanStep, OnError, WorkflowStep, written_as
+from agentnb.workflow.form.spec import AT_ONCE, DEFAULT_LOOPS, AgentStep, HumanStep, OnError, WorkflowStep
 
 HANDLER = ".onError"
 """The ending of the path of what handles the failure of a node."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Jump:
+class Jump(msgspec.Struct, frozen=True, kw_only=True):
     """Where to continue, other than with the next node."""
 
-    to: str = field(metadata=written_as("task"))
+    to: str
     """The name of a task or a block, or ``end``."""
     when: str | None = None
     """An expression; None for always."""
-    place: int = field(default=-1, metadata=written_as(None))
+    place: int = -1
     """The place in the top-level list; that after the last one is the end, one below 0 does not exist."""
-    reason: str = field(default="", metadata=written_as(None))
+    reason: str = ""
     """The reason that the log gives."""
-    is_logged: bool = field(default=True, metadata=written_as(None))
-    line: int = field(default=0, metadata=written_as(None))
+    is_logged: bool = True
+    line: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Await:
+class Await(msgspec.Struct, frozen=True, kw_only=True):
     """How long several tasks are waited for, and what their results are together."""
 
     mode: Mode = "all"
@@ -47,35 +46,34 @@ class Await:
     """``append``: the list of the results, in the order of the tasks; ``replace``: the result of the last one to end."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class Call(msgspec.Struct, frozen=True, kw_only=True):
     """Calls an action or a tool."""
 
-    name: str = field(metadata=written_as("action"))
+    name: str
     """``service:method``: an action of agentnb, or the tool ``service_method``."""
-    args: Mapping[str, Any] = field(default_factory=dict, metadata=written_as("input"))
+    args: Mapping[str, Any] = {}
     """Plain data; its texts may hold ``${...}``. A text that is exactly one expression keeps the type of its value."""
-    parses: bool = field(default=False, metadata=written_as(None))
+    parses: bool = False
     """Whether a text that is a JSON object or list as a whole is read as that."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Each:
-    """Does one node for each item of a list, some of them at the same time."""
+class Each(msgspec.Struct, frozen=True, kw_only=True):
+    """Does one node for each item of a list, some of them at the same time.
 
-    over: Any = field(metadata=written_as("forEach"))
+    Without ``wait``, the first failure cancels the others, and it has no result of its own.
+    """
+
+    over: Any
     """A text with an expression whose value is a list, or the list."""
-    item_name: str = field(default="", metadata=written_as("as"))
+    item_name: str = ""
     """The variable that the task reads the item from."""
-    node: Node = field(metadata=written_as("task"))
-    most: int | None = field(default=AT_ONCE, metadata=written_as(None))
+    node: Node
+    most: int | None = AT_ONCE
     """How many at the same time; None for all."""
-    wait: Await | None = field(default=None, metadata=written_as("await"))
-    """None: the first failure cancels the others, and it has no result of its own."""
+    wait: Await | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Together:
+class Together(msgspec.Struct, frozen=True, kw_only=True):
     """Does nodes at the same time, and ends when all have; the first failure cancels the others."""
 
     nodes: tuple[Node, ...]
@@ -87,8 +85,7 @@ class Together:
         return [name for node in self.nodes for name in (node.does.names if isinstance(node.does, Decide) else (node.id,))]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decide:
+class Decide(msgspec.Struct, frozen=True, kw_only=True):
     """Does the nodes of one of two branches."""
 
     condition: str
@@ -98,40 +95,39 @@ class Decide:
     """The ids of the node that decides and of all in its branches: within a block these may read each other."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class Node(msgspec.Struct, frozen=True, kw_only=True):
     """A step in its place: what it does, on which terms, and what follows."""
 
-    kind: str = field(default="task", metadata=written_as(None))
+    kind: str = "task"
     """The word for it in the log; empty for a jump alone, which leaves no step there."""
-    id: str = field(metadata=written_as(None))
-    path: str = field(metadata=written_as(None))
+    id: str
+    path: str
     """The ids of the blocks around it and its own, joined with ``/``."""
-    line: int = field(default=0, metadata=written_as(None))
-    does: Any = field(default=None, metadata=written_as(None))
+    line: int = 0
+    does: Any = None
     """One of the values above, or a step of a workflow that an agent, a person or another file does; None for nothing."""
-    early: int = field(default=0, metadata=written_as(None))
+    early: int = 0
     """How many of the nodes after it in its list are done before it, as it reads them."""
     when: str | None = None
     """An expression: if it is false, the task is skipped, with its ``post`` and its ``goto``."""
-    post: Mapping[str, Any] = field(default_factory=dict)
+    post: Mapping[str, Any] = {}
     """Variables that are set when the action has ended, in this order. Their texts see the fields of its result first."""
-    jumps: tuple[Jump, ...] = field(default=(), metadata=written_as("goto"))
+    jumps: tuple[Jump, ...] = ()
     """The first whose condition holds is taken, after ``post``."""
-    rescue: Jump | None = field(default=None, metadata=written_as(None))
+    rescue: Jump | None = None
     """The one that is taken if it has failed."""
-    handler: Node | None = field(default=None, metadata=written_as("onError"))
+    handler: Node | None = None
     """What is done once when the task fails, before the run goes on."""
     abort: bool = False
     """Whether the run ends when the task has failed."""
-    after: tuple[str, ...] = field(default=(), metadata=written_as("dependsOn"))
+    after: tuple[str, ...] = ()
     """Tasks, or blocks, that must have ended before it begins, as far as they have begun."""
-    is_beside: bool = field(default=False, metadata=written_as("async"))
+    is_beside: bool = False
     """Whether the next task begins without waiting for it."""
     retry: Retry = ONCE
-    timeout: float | None = field(default=None, metadata=written_as(None))
+    timeout: float | None = None
     """Seconds that one attempt may take."""
-    on_error: OnError = field(default=OnError(), metadata=written_as(None))
+    on_error: OnError = OnError()
 
     @property
     def words(self) -> str:
@@ -145,11 +141,10 @@ class Node:
 _WORDS = {Call: "name", Decide: "condition", AgentStep: "agent", HumanStep: "ask", WorkflowStep: "file"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Graph:
+class Graph(msgspec.Struct, frozen=True, kw_only=True):
     """The nodes of a whole workflow or task file."""
 
-    where: str = field(metadata=written_as(None))
+    where: str
     """The place that an error of the run itself names."""
     nodes: tuple[Node, ...] = ()
     """The top-level list, in the order in which it is walked."""

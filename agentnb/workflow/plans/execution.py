@@ -22,7 +22,7 @@ from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import MappingNode
 from agentnb.workflow.plans.offered_tools import offered, tool_of_step, way_of_step
-from agentnb.workflow.plans.plan_graph import compiled_plan, number_of, result_id, same_calls
+from agentnb.workflow.plans.plan_graph import compiled_plan, number_of, result_id
 from agentnb.workflow.plans.plan_reader import EXAMPLE, node_of, plan_of_data, read_plan
 from agentnb.workflow.plans.plan_results import (
     StepResult,
@@ -108,9 +108,10 @@ class _Execution:
         ids = [result_id(plan, place) if plan.form == "chat" else step.id or "" for place, step in enumerate(plan.steps)]
         self._outputs = {place: before[name] for place, name in enumerate(ids) if name in before}
         """The results of the steps, now or before, by their places."""
-        self._same = same_calls(plan)
-        self.left_out = {*self._outputs, *self._same}
-        """The places of the steps that have a result already, or repeat a call of the plan as it is written."""
+        self.left_out = frozenset(self._outputs)
+        """The places of the steps that had one before."""
+        self._first: dict[tuple[str, bytes], int] = {}
+        """The place of the first step that makes a call, by the call as it is written."""
         self._taken: dict[int, StepResult] = {}
         """The new results of a chat's steps, by place."""
         self._window = window_of(results)
@@ -147,8 +148,13 @@ class _Execution:
     # A planner's step: whether nothing of the plan follows it
 
     async def _call_tool(self, step: PlanStep, place: int) -> bool:
+        call = ToolCall(step.name or "", step.args or {}, f"{self._call.path}/{place}")
+        if (first := self._first.setdefault(self._window.key_of(call), place)) != place:
+            if first in self._outputs:
+                self._outputs[place] = self._outputs[first]
+            return False
         try:
-            call = ToolCall(step.name or "", filled(step.args or {}, self._output_of), f"{self._call.path}/{place}")
+            call = _with_arguments(call, filled(call.arguments, self._output_of))
             tool = tool_of_step(call.name, self._call.tools)
         except SettingsError as error:
             return await self._fail(step, place, f"{error.what}. {error.hint}" if error.hint else error.what)
@@ -181,7 +187,7 @@ class _Execution:
         self.results.append(result)
 
     def _output_of(self, place: int) -> Any:
-        return referred_output(self._outputs.get(self._same.get(place, place)), place)
+        return referred_output(self._outputs.get(place), place)
 
     # A chat's step
 
@@ -229,6 +235,11 @@ def _prompt(step: PlanStep, done: Mapping[int, StepResult]) -> str:
     before = [f"{number}: {msgspec.json.encode(done[number]['result']).decode()}" for number in step.depends_on]
     found = "\n".join(["\n\nResults of the steps before it, as JSON:", *before]) if before else ""
     return f"{step.description or step.type}{found}"
+
+
+def _with_arguments(call: ToolCall, arguments: dict[str, Any]) -> ToolCall:
+    """Return the call with these arguments; the same call if they are its own, whose key is known."""
+    return call if arguments == call.arguments else structs.replace(call, arguments=arguments)
 
 
 def _missing(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 
-from agentnb.core.messages import ToolCall
-from agentnb.core.plans.plan_steps import ABORT, NOOP, TOOL
-from agentnb.core.run.call_window import call_key
+from agentnb.core.plans.plan_steps import ABORT, NOOP
 from agentnb.errors import SettingsError
 from agentnb.workflow.form.spec import END
 from agentnb.workflow.graph.nodes import Graph, Jump, Node
@@ -50,18 +48,6 @@ def result_id(plan: PlanSpec, place: int) -> str:
 def number_of(step: PlanStep, place: int) -> int:
     """Return the number of a chat's step."""
     return step.number or place + 1
-
-
-def same_calls(plan: PlanSpec) -> dict[int, int]:
-    """Return the places of a planner's steps that repeat a call of the plan as it is written, with that of the first."""
-    first: dict[tuple[str, bytes], int] = {}
-    found: dict[int, int] = {}
-    for place, step in enumerate(plan.steps if plan.form == "planner" else ()):
-        if step.type == TOOL and step.problem is None:
-            before = first.setdefault(call_key(ToolCall(step.name or "", step.args or {}, "")), place)
-            if before != place:
-                found[place] = before
-    return found
 
 
 def _awaited(plan: PlanSpec) -> dict[int, list[int]]:

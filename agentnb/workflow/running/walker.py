@@ -139,7 +139,7 @@ class Walker:
         parent = parent or node.path.rpartition("/")[0]  # tasks stand in blocks that are no nodes
         place = Place(f"{parent}/{node.id}" if parent else node.id, parent, values)
         execution = Execution(node, place)
-        if not self._holds(execution):
+        if node.when is not None and not self._holds(execution):
             return None
         if node.is_beside:
             running = asyncio.ensure_future(self._execute(execution))
@@ -156,7 +156,7 @@ class Walker:
             way = await self._branch(node.does.branches[word], parent, values)
             if way is not None:
                 return way._replace(source=place.path)
-        return self._way_on(node, place)
+        return self._way_on(node, place) if node.jumps else None
 
     async def _wait_until_ended(self, names: Sequence[str]) -> None:
         running = [self._background[name][1] for name in names if name in self._background]
@@ -184,8 +184,8 @@ class Walker:
 
     def _way_on(self, node: Node, place: Place) -> _Way | None:
         """Return the jump that is taken after a node; as the log has it, if it has it."""
-        if len(node.jumps) < 2:
-            return _Way(node.jumps[0], place.path) if node.jumps else None
+        if len(node.jumps) == 1:
+            return _Way(node.jumps[0], place.path)
         if (logged := self._steps.journal.take(w.BranchTaken, place.path)) is not None:
             return _Way(next(one for one in node.jumps if one.to == logged.to), place.path, is_logged=True)
         for jump in node.jumps:
@@ -293,9 +293,9 @@ class Walker:
         self._ended_at[event.step] = event.seq
         if event.sets:
             self._values.set(event.sets)
-        handler = f"{event.step}{HANDLER}"
-        if event.status == "completed" and (begins := self._steps.journal.pass_over_step(handler, event.seq)):
-            self._steps.count_begun(handler, begins)
+        if event.status == "completed" and self._steps.journal.has_more:
+            handler = f"{event.step}{HANDLER}"
+            self._steps.count_begun(handler, self._steps.journal.pass_over_step(handler, event.seq))
 
     # Several at once
 
