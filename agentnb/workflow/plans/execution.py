@@ -21,7 +21,7 @@ from agentnb.policies.gates.duplicate import DuplicateGuard
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import MappingNode
-from agentnb.workflow.plans.offered_tools import offered, tool_of_step, way_of_step
+from agentnb.workflow.plans.offered_tools import offered, tool_of_step, way_of_step, with_tools_of_groups
 from agentnb.workflow.plans.plan_graph import compiled_plan, number_of, result_id
 from agentnb.workflow.plans.plan_reader import EXAMPLE, node_of, plan_of_data, read_plan
 from agentnb.workflow.plans.plan_results import (
@@ -53,6 +53,7 @@ async def run_plan(call: ActionCall) -> dict[str, Any]:
     """
     call = _with_offered_tools(call)
     plan, results = plan_of(call.input.get("plan")), given_results(call.input.get("results"))
+    plan = with_tools_of_groups(plan, {spec.name for spec in call.tools.specs})
     execution = _Execution(call, plan, results)
     if plan.form == "planner" and plan.question is not None:
         await execution.ask("plan", plan.id or "plan", plan.question)
