@@ -39,7 +39,7 @@ from agentnb.workflow.plans.plan_results import (
 from agentnb.workflow.plans.plan_spec import MAX_STEPS, TYPES, PlanQuestion, PlanSpec, PlanStep
 from agentnb.workflow.plans.step_references import filled
 from agentnb.workflow.running.execution import Execution
-from agentnb.workflow.tasks.actions import ActionCall
+from agentnb.workflow.tasks.calls import ActionCall
 
 _GUARD = DuplicateGuard()
 PROMPT = Path(__file__).with_name("prompts") / "executor.md"

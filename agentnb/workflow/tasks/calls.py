@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from agentnb.advice import Plain, advised
 from agentnb.core.log.work_events import PlanProposed, StepSkipped, StepStarted
 from agentnb.core.messages import ToolCall
 from agentnb.core.questions import TEXT, NoAnswer
+from agentnb.core.request import Request
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.core.step_retry import ONCE, Retry
 from agentnb.detect.run import Run
@@ -24,15 +26,16 @@ from agentnb.runtime.steps.step_runner import StepRunner, Work
 from agentnb.tools.builtin.named import near_tools
 from agentnb.tools.rendering import as_text
 from agentnb.tools.tool import Tool
+from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.graph.nodes import Call, Graph, Node
 from agentnb.workflow.running.execution import MAX_PLAN_ITERATIONS, Execution, call_step
 from agentnb.workflow.running.step_gates import gates_of
 from agentnb.workflow.running.step_questions import StepQuestions
 from agentnb.workflow.running.tool_steps import ToolSteps
 from agentnb.workflow.running.walker import Handle, Walker
-from agentnb.workflow.tasks.actions import ActionCall, ActionTable, ToolAnswer
+from agentnb.workflow.tasks.actions import ActionTable
 from agentnb.workflow.tasks.file_rules import FileRules
-from agentnb.workflow.tasks.model_steps import ModelSteps
+from agentnb.workflow.tasks.model_steps import ModelAnswer, ModelSteps
 from agentnb.workflow.tasks.spec import ApprovalRules
 from agentnb.workflow.tasks.variables import parsed
 
@@ -50,22 +53,22 @@ class Calls:
         handle: Handle,
     ) -> None:
         """``handle`` does what a task says for a failure."""
-        self._steps = steps
+        self.steps = steps
         self._actions = table
-        self._settings = settings
-        self._handle = handle
-        self._questions = StepQuestions(steps)
-        self._models = ModelSteps(steps, settings)
-        self._max_plans = max_plans
+        self.settings = settings
+        self.handle = handle
+        self.questions = StepQuestions(steps)
+        self.models = ModelSteps(steps, settings)
+        self.max_plans = max_plans
         of_file = () if rules.allows_all else (FileRules(rules.rules),)
         gates: tuple[Gate, ...] = (*gates_of(settings.get("agent_settings") or {}), *of_file)
-        self._tools = ToolSteps(steps, table.tools, gates)
+        self.tool_steps = ToolSteps(steps, table.tools, gates)
 
     @property
     def _table(self) -> ActionTable:
         """The actions, and the tools that can be called now."""
-        if self._actions.tools is not self._tools.toolbox:
-            self._actions = replace(self._actions, tools=self._tools.toolbox)
+        if self._actions.tools is not self.tool_steps.toolbox:
+            self._actions = replace(self._actions, tools=self.tool_steps.toolbox)
         return self._actions
 
     def label(self, node: Node) -> str:
@@ -87,93 +90,142 @@ class Calls:
     async def _act(self, does: Call, given: Any, execution: Execution, attempt: Attempt) -> Any:
         function = self._actions.action(does.name)
         if function is None:
-            result = await self._tools.call(self._tool(does.name), given or {}, attempt)
+            result = await self.tool_steps.call(self.tool(does.name), given or {}, attempt)
         else:
-            result = plain_data(await function(self._call(given, execution, attempt)), f"The result of {does.name}")
+            call = ActionCall(self, execution, attempt.place, given or {}, self._table.tools)
+            result = plain_data(await function(call), f"The result of {does.name}")
         attempt.is_plain = True
         return parsed(result) if does.parses else result
 
-    def _call(self, given: Any, execution: Execution, attempt: Attempt) -> ActionCall:
-        return ActionCall(
-            input=given or {},
-            path=attempt.place.path,
-            tools=self._table.tools,
-            settings=self._settings,
-            call_tool=partial(self._call_tool, attempt.place),
-            run=partial(self._run, attempt.place),
-            ask=partial(self._ask, attempt.place),
-            ask_model=partial(self._models.ask, attempt.place),
-            propose=self._propose,
-            check_plans=partial(self._check_plans, attempt.place),
-            abort=partial(setattr, execution, "aborts_with"),
-            walk=self._walk,
-            skip=partial(self._skip, attempt.place),
-            work_dir=folder_of(self._steps.work_dir),
-            failed=partial(self._failed, execution),
-        )
-
-    def _check_plans(self, around: Place, key: str) -> None:
-        has_begun = self._steps.journal.is_next(StepStarted, call_step(around, key)[1].path)
-        if not has_begun and len(self._steps.log.run.plans) >= self._max_plans:
-            what = f"{self._max_plans} plans were made, and the last one is not the end"
-            words = frozenset({MAX_PLAN_ITERATIONS})
-            advice = advised("If that is too few, set max_plan_iterations of the task file")
-            raise StepEndedBadly(StepFailure(what, words, advice, is_final=True))
-
-    def _propose(self, plan_id: str, plan: dict[str, Any]) -> None:
-        if plan_id not in self._steps.log.run.plans:
-            self._steps.log.emit(PlanProposed, plan_id=plan_id, plan=plan)
-
-    def _tool(self, name: str) -> Tool:
+    def tool(self, name: str) -> Tool:
+        """Return the tool of this name, as a task file or a plan may write it; raise `UnknownTool` if there is none."""
         tool = self._table.tool(name)
         if tool is None:
             known = [one.spec.name for one in self._table.tools]
             raise UnknownTool(f"There is no tool {name}", near_tools(name, known, Plain("Give the run its tools: tools=[f]")))
         return tool
 
-    async def _call_tool(
-        self, around: Place, key: str, name: str, arguments: dict[str, Any], retries: int = 0, block: Block | None = None
+
+class ToolAnswer(NamedTuple):
+    """What a tool gave that an action called."""
+
+    result: Any
+    """Plain data, else the text that a model would read; None if the tool failed."""
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ActionCall:
+    """One attempt at the action of a task: its input, and what the action may do.
+
+    After a kill, an action that had not ended is called again. What it called through this is not done a second time if it had
+    ended: give each a key that is the same again.
+    """
+
+    _calls: Calls
+    _execution: Execution
+    _place: Place
+    input: Mapping[str, Any]
+    """With its ``${...}`` replaced."""
+    tools: Toolbox
+
+    @property
+    def path(self) -> str:
+        """That of the task."""
+        return self._place.path
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What the run was given for its models: ``model`` and ``replies``."""
+        return self._calls.settings
+
+    @property
+    def work_dir(self) -> Path:
+        """The folder of the run."""
+        return folder_of(self._calls.steps.work_dir)
+
+    async def call_tool(
+        self, key: str, name: str, arguments: dict[str, Any], retries: int = 0, block: Block | None = None
     ) -> ToolAnswer:
-        step, place = call_step(around, key, Retry(max_attempts=retries, initial_delay_seconds=0) if retries else ONCE)
-        tool = self._tool(name)
-        work = partial(self._tools.call, tool, arguments, block=block, repeats=False, read=as_returned)
+        """Call a tool as a step of its own, tried again on an error.
+
+        With a ``block`` the call is logged as one that must not run. A call that a kill cut off is an error, and not made
+        again, unless its tool is ``repeatable``.
+        """
+        retry = Retry(max_attempts=retries, initial_delay_seconds=0) if retries else ONCE
+        (step, place), tool = call_step(self._place, key, retry), self._calls.tool(name)
+        work = partial(self._calls.tool_steps.call, tool, arguments, block=block, repeats=False, read=as_returned)
         try:
-            return ToolAnswer(await self._steps.attempts(step, place, work, agent=tool.spec.name, inputs=arguments))
+            return ToolAnswer(await self._calls.steps.attempts(step, place, work, agent=tool.spec.name, inputs=arguments))
         except FailedStep as error:
             return ToolAnswer(None, error.failure.text)
 
-    async def _walk(self, graph: Graph, hands: Any) -> None:
-        await Walker(self._steps, graph, lambda *_: hands).walk(None)
+    async def walk(self, graph: Graph, hands: Any) -> None:
+        """Walk a graph of steps of the action; ``await hands.do(execution)`` does each."""
+        await Walker(self._calls.steps, graph, lambda *_: hands).walk(None)
 
-    async def _run(self, around: Place, key: str, runnable: Runnable, prompt: str) -> Run:
-        step, place = call_step(around, key)
-        return await self._steps.nested_run(step, place, runnable, prompt)
+    async def run(self, key: str, what: Runnable, prompt: str) -> Run:
+        """Run an agent as a nested run, and return that, however it ended."""
+        return await self._calls.steps.nested_run(*call_step(self._place, key), what, prompt)
 
-    async def _ask(
-        self, around: Place, key: str, message: str, schema: dict[str, Any] | None = None, call: ToolCall | None = None
+    async def ask(
+        self, key: str, message: str, schema: dict[str, Any] | None = None, call: ToolCall | None = None
     ) -> dict[str, Any]:
-        step, place = call_step(around, key)
+        """Ask the person, also for a call, which they see.
+
+        Returns ``{"action": "accept", "content": ANSWER}``, or ``decline`` or ``cancel`` without content. Where nobody is here
+        to answer, the run is suspended, if it can be; else it raises.
+        """
 
         async def work(attempt: Attempt) -> dict[str, Any]:
             try:
-                answer = await self._questions.ask(attempt, message, schema or TEXT, "elicitation", call)
+                answer = await self._calls.questions.ask(attempt, message, schema or TEXT, "elicitation", call)
             except QuestionCancelled:
                 return {"action": NoAnswer.CANCEL.value, "content": None}
             except Declined:
                 return {"action": NoAnswer.DECLINE.value, "content": None}
             return {"action": "accept", "content": answer}
 
-        answer: dict[str, Any] = await self._steps.attempts(step, place, work, agent="person", inputs={"message": message})
-        return answer
+        step, inputs = call_step(self._place, key), {"message": message}
+        return dict(await self._calls.steps.attempts(*step, work, agent="person", inputs=inputs))
 
-    def _skip(self, around: Place, key: str, reason: str) -> None:
-        self._steps.record(StepSkipped, call_step(around, key)[1].path, reason=reason)
+    async def ask_model(self, key: str, request: Request, operation: str, model: str | None = None) -> ModelAnswer:
+        """Call a model beside all conversations, as a step of its own. ``model``: its name, by default that of the run."""
+        return await self._calls.models.ask(self._place, key, request, operation, model)
 
-    async def _failed(self, execution: Execution, name: str, error: str) -> bool:
-        await self._handle(execution, name, error)
-        if execution.node.abort:
-            execution.aborts_with = error
-        return execution.node.abort
+    def propose(self, plan_id: str, plan: dict[str, Any]) -> None:
+        """Log that a plan was made, as plain data, unless the log has it."""
+        log = self._calls.steps.log
+        if plan_id not in log.run.plans:
+            log.emit(PlanProposed, plan_id=plan_id, plan=plan)
+
+    def check_plans(self, key: str) -> None:
+        """Raise if the run may make no further plan, unless a process that died began this call of a model."""
+        steps, most = self._calls.steps, self._calls.max_plans
+        has_begun = steps.journal.is_next(StepStarted, call_step(self._place, key)[1].path)
+        if not has_begun and len(steps.log.run.plans) >= most:
+            what = f"{most} plans were made, and the last one is not the end"
+            words = frozenset({MAX_PLAN_ITERATIONS})
+            advice = advised("If that is too few, set max_plan_iterations of the task file")
+            raise StepEndedBadly(StepFailure(what, words, advice, is_final=True))
+
+    def abort(self, reason: str) -> None:
+        """End the run with this error when the action has returned what it has; ``post`` still sees it."""
+        self._execution.aborts_with = reason
+
+    def skip(self, key: str, reason: str) -> None:
+        """Log that a step of the action is not run, and why."""
+        self._calls.steps.record(StepSkipped, call_step(self._place, key)[1].path, reason=reason)
+
+    async def failed(self, name: str, error: str) -> bool:
+        """Do what ``onError`` says, once for each execution of the task.
+
+        If it returns True the action stops and returns what it has, which ``post`` still sees: then the run ends.
+        """
+        await self._calls.handle(self._execution, name, error)
+        if self._execution.node.abort:
+            self._execution.aborts_with = error
+        return self._execution.node.abort
 
 
 async def _nothing(attempt: Attempt) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from agentnb.core.log.work_events import ModelCalled
@@ -20,7 +20,16 @@ from agentnb.runtime.steps.attempt import Attempt, Place
 from agentnb.runtime.steps.step_failures import error_for
 from agentnb.runtime.steps.step_runner import StepRunner
 from agentnb.workflow.running.execution import call_step
-from agentnb.workflow.tasks.actions import ModelAnswer
+
+
+class ModelAnswer(NamedTuple):
+    """What a model replied to an action."""
+
+    id: str
+    """Of the reply; the same again after a kill."""
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+    stop_reason: str = ""
 
 
 class ModelSteps:
