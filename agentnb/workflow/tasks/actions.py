@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from agentnb.advice import Advised, GiveTools
-from agentnb.errors import nearest
+from agentnb.advice import Advised, GiveTools, Plain
+from agentnb.errors import UnknownTool, nearest
 from agentnb.tools.builtin.named import near_tools
 from agentnb.tools.tool import Tool
 from agentnb.tools.toolbox import Toolbox
@@ -31,9 +31,13 @@ class ActionTable:
         """Return the action of this name; None if it is a tool."""
         return self.actions.get(name)
 
-    def tool(self, name: str) -> Tool | None:
-        """Return the tool of this name, as a task file or a plan may write it; None if there is none."""
-        return self.tools.get(name) or self.tools.get(tool_name(name))
+    def tool(self, name: str) -> Tool:
+        """Return the tool of this name, as a task file or a plan may write it; raise `UnknownTool` if there is none."""
+        tool = self.tools.get(name) or self.tools.get(tool_name(name))
+        if tool is None:
+            known = [one.spec.name for one in self.tools]
+            raise UnknownTool(f"There is no tool {name}", near_tools(name, known, Plain("Give the run its tools: tools=[f]")))
+        return tool
 
     def may_have(self, name: str) -> bool:
         """Return whether it has this action, this tool, or an MCP server that may have this tool once a run is connected."""

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from agentnb.advice import Plain, advised
+from agentnb.advice import advised
 from agentnb.core.log.work_events import PlanProposed, StepSkipped, StepStarted
 from agentnb.core.messages import ToolCall
 from agentnb.core.questions import TEXT, NoAnswer
@@ -16,16 +16,14 @@ from agentnb.core.request import Request
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.core.step_retry import ONCE, Retry
 from agentnb.detect.run import Run
-from agentnb.errors import Declined, ExpressionError, QuestionCancelled, UnknownTool
+from agentnb.errors import Declined, ExpressionError, QuestionCancelled
 from agentnb.policies.gates import Block, Gate
 from agentnb.runtime.host.run_options import folder_of
 from agentnb.runtime.steps.attempt import Attempt, Place
 from agentnb.runtime.steps.nested_runs import Runnable
 from agentnb.runtime.steps.step_failures import FailedStep, StepEndedBadly, StepFailure
 from agentnb.runtime.steps.step_runner import StepRunner, Work
-from agentnb.tools.builtin.named import near_tools
 from agentnb.tools.rendering import as_text
-from agentnb.tools.tool import Tool
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.graph.nodes import Call, Graph, Node
 from agentnb.workflow.running.execution import MAX_PLAN_ITERATIONS, Execution, call_step
@@ -65,7 +63,7 @@ class Calls:
         self.tool_steps = ToolSteps(steps, table.tools, gates)
 
     @property
-    def _table(self) -> ActionTable:
+    def table(self) -> ActionTable:
         """The actions, and the tools that can be called now."""
         if self._actions.tools is not self.tool_steps.toolbox:
             self._actions = replace(self._actions, tools=self.tool_steps.toolbox)
@@ -90,20 +88,12 @@ class Calls:
     async def _act(self, does: Call, given: Any, execution: Execution, attempt: Attempt) -> Any:
         function = self._actions.action(does.name)
         if function is None:
-            result = await self.tool_steps.call(self.tool(does.name), given or {}, attempt)
+            result = await self.tool_steps.call(self.table.tool(does.name), given or {}, attempt)
         else:
-            call = ActionCall(self, execution, attempt.place, given or {}, self._table.tools)
+            call = ActionCall(self, execution, attempt.place, given or {}, self.table.tools)
             result = plain_data(await function(call), f"The result of {does.name}")
         attempt.is_plain = True
         return parsed(result) if does.parses else result
-
-    def tool(self, name: str) -> Tool:
-        """Return the tool of this name, as a task file or a plan may write it; raise `UnknownTool` if there is none."""
-        tool = self._table.tool(name)
-        if tool is None:
-            known = [one.spec.name for one in self._table.tools]
-            raise UnknownTool(f"There is no tool {name}", near_tools(name, known, Plain("Give the run its tools: tools=[f]")))
-        return tool
 
 
 class ToolAnswer(NamedTuple):
@@ -153,7 +143,7 @@ class ActionCall:
         again, unless its tool is ``repeatable``.
         """
         retry = Retry(max_attempts=retries, initial_delay_seconds=0) if retries else ONCE
-        (step, place), tool = call_step(self._place, key, retry), self._calls.tool(name)
+        (step, place), tool = call_step(self._place, key, retry), self._calls.table.tool(name)
         work = partial(self._calls.tool_steps.call, tool, arguments, block=block, repeats=False, read=as_returned)
         try:
             return ToolAnswer(await self._calls.steps.attempts(step, place, work, agent=tool.spec.name, inputs=arguments))
