@@ -14,7 +14,6 @@ from agentnb.errors import MissingKey, SettingsError, near
 from agentnb.models.registry import check_destinations, make_model
 from agentnb.runtime.budget import Budget
 from agentnb.runtime.questions.elicitation import Elicitation
-from agentnb.runtime.runs.gate_names import name_of_gate
 from agentnb.runtime.runs.lifecycle import Lifecycle
 from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.runtime.steps.step_runner import StepRunner
@@ -61,12 +60,10 @@ def task_orchestration(
 
     plans = any(name in table.actions for name in file.actions)
     name = Path(file.source).stem if file.source else "tasks"
-    gates = [name_of_gate(gate) for gate in ((models or {}).get("agent_settings") or {}).get("gates") or ()]
     logged = {
         "workflow": {"text": file.text, "source": file.source},
         "inputs": {name: values[name] for name in inputs},
         "variables": {name: value for name, value in values.items() if name not in inputs},
-        **({"gates": gates} if gates else {}),
         **({PLAN_TOOLS: names} if plans and (names := [spec.name for spec in table.tools.specs]) else {}),
         **logged_builtins(table.tools),
         **(settings or {}),
