@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from agentnb.core.step_retry import ONCE, Retry
 from agentnb.runtime.steps.attempt import Place
@@ -26,8 +26,7 @@ class Aborted(Exception):
         self.failure = failure
 
 
-@dataclass(slots=True)
-class Execution:
+class Execution(msgspec.Struct):
     """A node that is being done."""
 
     node: Node

@@ -39,7 +39,6 @@ class StepHandlers:
         self._tools = ToolSteps(steps, agents.toolbox, agents.gates)
         self._work: dict[type, Callable[..., Coroutine[Any, Any, Any]]] = {
             s.AgentStep: self._agent,
-            Call: self._tool,
             s.HumanStep: self._human,
             s.WorkflowStep: self._workflow,
         }
@@ -47,6 +46,8 @@ class StepHandlers:
     def begin(self, execution: Execution) -> tuple[Work, Mapping[str, Any]]:
         """Return what does the work of a step, and what the log says of it."""
         does = execution.node.does
+        if type(does) is Call:
+            return partial(self._tool, does), {"agent": does.name}
         nests = isinstance(does, s.AgentStep | s.WorkflowStep)
         return partial(self._work[type(does)], does), {"agent": self.label(execution.node), "nests": nests}
 
