@@ -37,7 +37,7 @@ from agentnb.runtime.host.run_options import RunOptions
 from agentnb.session.session import Session
 from agentnb.testing import LoopbackServer
 from agentnb.workflow import workflow as workflow_module
-from agentnb.workflow.tasks.actions import ActionCall
+from agentnb.workflow.tasks.calls import ActionCall
 
 HOST = "models.evil.example"
 SECRET = "not-a-key-of-any-provider-0123"

@@ -7,8 +7,8 @@ from typing import Any
 from agentnb.core.log import work_events as w
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, near
+from agentnb.workflow.declared import WorkflowDefinition
 from agentnb.workflow.form.step_tree import with_branches
-from agentnb.workflow.graph.declared_graph import WorkflowDefinition
 from agentnb.workflow.tasks.spec import TaskFile
 
 KEPT = (w.StepStarted, w.StepAttempted, w.StepSkipped, w.StepFinished)

@@ -28,6 +28,7 @@ from agentnb.tools.builtin.named import KnownSchemas, logged_builtins
 from agentnb.tools.mcp.server import ServerTools, with_given
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.checks.checks import check_made_in_python
+from agentnb.workflow.declared import WorkflowDefinition, drawing_of
 from agentnb.workflow.files.declared_files import mark_typed, model_names, tool_names, tool_names_of_files, without_folders
 from agentnb.workflow.files.files import file_text, path_beside
 from agentnb.workflow.files.logged_workflow import keep_workflow, logged_files
@@ -35,22 +36,23 @@ from agentnb.workflow.files.workflow_reader import read_workflow
 from agentnb.workflow.form.problems import Problem
 from agentnb.workflow.form.spec import AgentStep, Step, WorkflowSpec, WorkflowStep
 from agentnb.workflow.form.step_tree import names_of_tool_steps, walk_all
-from agentnb.workflow.graph.declared_graph import WorkflowDefinition, declared_graph
 from agentnb.workflow.graph.mermaid import mermaid
 from agentnb.workflow.graph.node_states import node_states
+from agentnb.workflow.graph.nodes import Graph
+from agentnb.workflow.graph.of_workflow import compiled
 from agentnb.workflow.plans.actions import PLAN_ACTIONS
 from agentnb.workflow.plans.default_planner import PLANNER, planner_text
 from agentnb.workflow.recovered import check_agents_again, needed_again
 from agentnb.workflow.rerun import earlier_events, rerun_of
 from agentnb.workflow.running.agents import Replies, WorkflowAgents
-from agentnb.workflow.running.engine import WorkflowEngine, WorkflowStart
 from agentnb.workflow.running.failed_together import checked
-from agentnb.workflow.running.step_handlers import work_of_steps
+from agentnb.workflow.running.graph_run import GraphRun, GraphStart
+from agentnb.workflow.running.step_handlers import StepHandlers
 from agentnb.workflow.tasks.actions import Action, ActionTable
 from agentnb.workflow.tasks.orchestration import task_orchestration
 from agentnb.workflow.tasks.spec import DEFAULT_PLANS, TaskFile
 from agentnb.workflow.tasks.task_file import is_task_file, read_task_file
-from agentnb.workflow.templates.deferral import deferred
+from agentnb.workflow.templates.templates import Scope
 
 CELL = "cell"
 """The origin of a workflow that the person typed, in its log."""
@@ -170,7 +172,8 @@ class Workflow:
 
     def mermaid(self, run: Run | None = None) -> str:
         """Return it as a Mermaid flowchart; with a run of it, coloured by how its steps stand, and with its loops counted."""
-        return mermaid(self.declared, None if run is None else node_states(declared_graph(self.declared), run))
+        graph = drawing_of(self.declared)
+        return mermaid(graph, None if run is None else node_states(graph, run))
 
     @property
     def declared(self) -> WorkflowDefinition:
@@ -266,10 +269,10 @@ class Workflow:
         inner = opened.check(self._steps) if checks_files else []
         check, servers = self._price_check(made, inner), with_given(_all_servers(made.toolbox, inner))
 
-        def make(lifecycle: Lifecycle, elicitation: Elicitation) -> WorkflowEngine:
+        def make(lifecycle: Lifecycle, elicitation: Elicitation) -> GraphRun:
             begins = rerun_of(run) if (run := lifecycle.log.run).events else (rerun_from, earlier)
-            start = WorkflowStart(self.spec, work_of_steps(made, opened), values, self._deferred, *begins)
-            return WorkflowEngine(lifecycle, elicitation, start)
+            start = GraphStart(self._graph, lambda steps, _: StepHandlers(steps, made, opened), Scope(inputs=values), *begins)
+            return GraphRun(lifecycle, elicitation, start)
 
         logged = self._logged(values, rerun_from, of, len(earlier)) | needed_again(**models) | logged_builtins(made.toolbox)
         named: dict[str, Any] = {"name": self._name, "settings": {**logged, **(settings or {})}, "begins_with": of, **limits}
@@ -298,8 +301,8 @@ class Workflow:
         return set()
 
     @cached_property
-    def _deferred(self) -> dict[str, int]:
-        return deferred(self.spec.steps)
+    def _graph(self) -> Graph:
+        return compiled(self.spec)
 
     @property
     def rule_scope(self) -> tuple[Any, ...]:

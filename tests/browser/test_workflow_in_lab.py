@@ -15,7 +15,7 @@ from waiting import wait_until
 from agentnb.display.card.html import run_html
 from agentnb.display.graph.workflow_graph import graph_html
 from agentnb.display.texts.states import STEP_STATES
-from agentnb.workflow.graph.graph import graph_of
+from agentnb.workflow.declared import drawing_of
 from agentnb.workflow.graph.node_states import NodeState
 
 pytestmark = pytest.mark.browser
@@ -77,7 +77,7 @@ def test_every_word_of_a_graph_can_be_read_on_light_and_dark_ground(
     browser: Any, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
     spec = spec_of(BRANCH)
-    paths = [node.path for node in graph_of(spec).all_nodes]
+    paths = [node.path for node in drawing_of(spec).all_nodes]
     states = {path: NodeState(status, 2, 2) for path, status in zip(paths, [*STEP_STATES], strict=False)}
     failed = [started("outer", "parallel"), started("outer/generator"), finished("outer/generator", "failed", error="No model")]
     forms = {"graph": graph_html(spec, states), "card": run_html(workflow_run(NESTED, failed, "failed"))}

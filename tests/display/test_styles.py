@@ -63,8 +63,8 @@ from agentnb.models import ScriptedModel
 from agentnb.rerun.expect import expectations_extension
 from agentnb.runtime.host.host import Beginning
 from agentnb.store.summaries import RunSummary
+from agentnb.workflow.declared import drawing_of
 from agentnb.workflow.form.spec import GotoStep, ToolStep, WorkflowSpec
-from agentnb.workflow.graph.graph import graph_of
 from agentnb.workflow.graph.node_states import NodeState
 
 CLASS = re.compile(r"agentnb-[\w-]*[\w]")
@@ -177,7 +177,7 @@ def workflows() -> Iterator[str]:
     for text in (BRANCH, NESTED, LOOP):
         spec = spec_of(text)
         for status in STEP_STATES:
-            yield graph_html(spec, {node.path: NodeState(status, 2) for node in graph_of(spec).all_nodes})
+            yield graph_html(spec, {node.path: NodeState(status, 2) for node in drawing_of(spec).all_nodes})
     steps = tuple(ToolStep(id=f"t{n}", path=f"t{n}", tool="x") for n in range(100))
     yield graph_html(WorkflowSpec(steps=(*steps, GotoStep(id="g", path="g", target="end"))))
     yield plan_html(Plan.read({"intention": "Look", "steps": [{"type": "noop", "reason": "nothing to do"}]}))

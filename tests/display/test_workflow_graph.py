@@ -15,8 +15,8 @@ from agentnb.display.graph.workflow_graph import LOOK, graph_html
 from agentnb.display.graph.workflow_text import graph_text
 from agentnb.display.texts.states import STEP_STATES
 from agentnb.display.texts.step_labels import MARKS, SUBSTITUTED
+from agentnb.workflow.declared import drawing_of
 from agentnb.workflow.form.spec import AgentStep, ConditionStep, ToolStep, WorkflowSpec
-from agentnb.workflow.graph.graph import graph_of
 from agentnb.workflow.graph.node_states import NodeState, node_states
 
 
@@ -35,7 +35,7 @@ def test_every_state_has_a_mark_a_word_and_a_look() -> None:
 
 def test_without_styles_it_reads_in_order_and_says_where_ways_lead(snapshot: Snapshot) -> None:
     spec = spec_of(LOOP)
-    shown = words_in(graph_html(spec, node_states(graph_of(spec), workflow_run(LOOP, ONCE_AROUND))))
+    shown = words_in(graph_html(spec, node_states(drawing_of(spec), workflow_run(LOOP, ONCE_AROUND))))
     assert shown == snapshot
 
 

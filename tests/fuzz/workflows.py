@@ -12,7 +12,7 @@ from agentnb import RunOptions, Workflow
 from agentnb.core.questions import WaitingOnUser
 from agentnb.errors import AgentnbError
 from agentnb.models import ScriptedModel
-from agentnb.workflow.graph.declared_graph import declared_graph
+from agentnb.workflow.declared import drawing_of
 
 EXAMPLES = Path(__file__).parents[1] / "workflow" / "examples"
 NAMES = sorted(path.relative_to(EXAMPLES).as_posix() for path in EXAMPLES.rglob("*.yaml") if ".run." not in path.name)
@@ -266,7 +266,7 @@ def check(path: Path) -> bool:
     os.chdir(path.parent)
     try:
         workflow = Workflow.from_yaml(path, tools=[ok, fail, answer], inputs=("word",))
-        str(workflow.warnings), workflow.mermaid(), declared_graph(workflow.declared), workflow.tool_names
+        str(workflow.warnings), workflow.mermaid(), drawing_of(workflow.declared), workflow.tool_names
         model = ScriptedModel(["x"], name="scripted:fuzz")
         inputs = None if workflow.tasks is None else {"query": "Go"}
         settings: dict[str, Any] = {"model": model, "inputs": inputs, "max_seconds": MAX_SECONDS_OF_RUNS}

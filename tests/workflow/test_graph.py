@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from drawn_workflows import BRANCH, LOOP, NESTED, spec_of
 
+from agentnb.workflow.declared import drawing_of
 from agentnb.workflow.form.spec import AgentStep, GotoStep, WorkflowSpec
-from agentnb.workflow.graph.graph import EXIT, graph_of
+from agentnb.workflow.graph.drawing import EXIT
 
 CASES = {
     "a loop by a goto": (
@@ -72,12 +73,12 @@ workflow:
 def test_edges_say_what_may_follow_what(subtests: pytest.Subtests) -> None:
     for name, (text, expected) in CASES.items():
         with subtests.test(name):
-            edges = graph_of(spec_of(text)).edges
+            edges = drawing_of(spec_of(text)).edges
             assert {(one.source, one.target, " / ".join(one.labels), one.is_back) for one in edges} == expected
 
 
 def test_the_branches_of_a_parallel_step_are_graphs_inside_it() -> None:
-    graph = graph_of(spec_of(NESTED))
+    graph = drawing_of(spec_of(NESTED))
     assert [node.path for node in graph.nodes] == ["outer", "publisher"]
     paths = ["outer", "outer/generator", "outer/inner", "outer/inner/researcher", "outer/inner/summarizer", "publisher"]
     assert [node.path for node in graph.all_nodes] == paths
@@ -89,6 +90,6 @@ def test_gotos_that_lead_nowhere_or_round_in_a_circle_have_no_edge() -> None:
         return GotoStep(id=f"g{number}", path=f"g{number}", target=to)
 
     circle = WorkflowSpec(steps=(goto(1, 0), goto(0, 1), AgentStep(id="a", path="a", agent="a"), goto("gone", 2)))
-    assert graph_of(circle).edges == ()
+    assert drawing_of(circle).edges == ()
     further = WorkflowSpec(steps=(AgentStep(id="a", path="a", agent="a"), goto(2, 1), goto("a", 2)))
-    assert [(one.source, one.target, one.is_back) for one in graph_of(further).edges] == [("a", "a", True)]
+    assert [(one.source, one.target, one.is_back) for one in drawing_of(further).edges] == [("a", "a", True)]

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
 
+from agentnb.workflow.declared import drawing_of
 from agentnb.workflow.form.spec import AgentStep, HumanStep, WorkflowSpec
-from agentnb.workflow.graph.graph import graph_of
 from agentnb.workflow.graph.mermaid import escaped, mermaid
 from agentnb.workflow.graph.node_states import node_states
 
@@ -32,7 +32,7 @@ def test_a_flowchart_has_steps_branches_loops_and_blocks(subtests: pytest.Subtes
     }
     for name, (text, expected) in cases.items():
         with subtests.test(name):
-            lines = mermaid(spec_of(text)).splitlines()
+            lines = mermaid(drawing_of(spec_of(text))).splitlines()
             assert lines[0] == "flowchart TD"
             assert [one for one in expected if not any(line.endswith(one) for line in lines)] == []
             opened, closed = [sum(line.strip().startswith(word) for line in lines) for word in ("subgraph ", "end")]
@@ -42,7 +42,7 @@ def test_a_flowchart_has_steps_branches_loops_and_blocks(subtests: pytest.Subtes
 @pytest.mark.req("R4.36")
 def test_states_are_classes_and_loops_are_counted() -> None:
     spec = spec_of(LOOP)
-    text = mermaid(spec, node_states(graph_of(spec), workflow_run(LOOP, ONCE_AROUND)))
+    text = mermaid(drawing_of(spec), node_states(drawing_of(spec), workflow_run(LOOP, ONCE_AROUND)))
     assert 'n2 -.->|"(1x)"| n0' in text
     assert re.search(r"class n1,n2 completed$", text, re.MULTILINE) and re.search(r"class n0 running$", text, re.MULTILINE)
     assert "draft<br/>agent writer<br/>ran 2 times" in text and "expand<br/>agent editor<br/>2 attempts" in text
@@ -53,7 +53,7 @@ def test_states_are_classes_and_loops_are_counted() -> None:
 @given(st.text(min_size=1).filter(lambda text: text != "h"))
 def test_no_text_becomes_markup(text: str) -> None:
     steps = (AgentStep(id=text, path=text, agent=text), HumanStep(id="h", path="h", ask=text))
-    lines = mermaid(WorkflowSpec(steps=steps)).splitlines()
+    lines = mermaid(drawing_of(WorkflowSpec(steps=steps))).splitlines()
     assert len(lines) == 4
     for line, opened in ((lines[1], 'n0["'), (lines[2], 'n1[/"')):
         label = line.strip().removeprefix(opened).removesuffix('"/]').removesuffix('"]')

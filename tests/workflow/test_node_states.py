@@ -9,12 +9,12 @@ from agentnb.core.log.events import QuestionAsked
 from agentnb.core.log.work_events import StepAttempted
 from agentnb.core.questions import WaitingOnUser
 from agentnb.detect.run import Run
-from agentnb.workflow.graph.graph import graph_of
+from agentnb.workflow.declared import drawing_of
 from agentnb.workflow.graph.node_states import StepProgress, node_states
 
 
 def test_a_state_counts_starts_attempts_and_the_loops_that_were_taken() -> None:
-    graph = graph_of(spec_of(LOOP))
+    graph = drawing_of(spec_of(LOOP))
     states = node_states(graph, workflow_run(LOOP, ONCE_AROUND))
     assert set(states) == {"draft", "enough", "expand"}
     assert (states["draft"].status, states["draft"].times) == ("running", 2)
@@ -23,7 +23,7 @@ def test_a_state_counts_starts_attempts_and_the_loops_that_were_taken() -> None:
 
 
 def test_a_way_that_a_condition_and_its_goto_both_log_is_counted_once() -> None:
-    graph = graph_of(spec_of(LOOP))
+    graph = drawing_of(spec_of(LOOP))
     facts = [started("enough", "condition"), taken("enough", "true"), taken("enough", "print"), finished("enough")]
     assert node_states(graph, workflow_run(LOOP, facts))["enough"].loops == {"print": 1}
 
@@ -32,21 +32,21 @@ def test_the_items_of_a_map_are_counted_by_their_states() -> None:
     facts = [started("each", "map"), *[started(f"each/{place}") for place in range(5)]]
     facts += [finished("each/0"), finished("each/1"), finished("each/2", "failed", error="no")]
     facts += [started("each/3/inside")]
-    state = node_states(graph_of(spec_of(BRANCH)), workflow_run(BRANCH, facts))["each"]
+    state = node_states(drawing_of(spec_of(BRANCH)), workflow_run(BRANCH, facts))["each"]
     assert (state.status, state.items) == ("running", {"completed": 2, "failed": 1, "running": 2})
 
 
 def test_a_step_waits_while_its_question_is_open_and_is_interrupted_if_its_process_died() -> None:
     question = WaitingOnUser("human_step", "Publish?", {"type": "boolean"}, "q1", "approve")
     facts = [started("approve", "human"), (QuestionAsked, {"question": question})]
-    graph = graph_of(spec_of(BRANCH))
+    graph = drawing_of(spec_of(BRANCH))
     assert node_states(graph, workflow_run(BRANCH, facts))["approve"].status == "waiting"
     ended = workflow_run(BRANCH, [started("approve", "human")], "cancelled")
     assert node_states(graph, ended)["approve"].status == "interrupted"
 
 
 def test_a_step_waits_to_retry_from_the_end_of_an_attempt_to_the_begin_of_the_next() -> None:
-    graph, facts = graph_of(spec_of(BRANCH)), [started("load", "tool")]
+    graph, facts = drawing_of(spec_of(BRANCH)), [started("load", "tool")]
     for event, expected in [
         ((StepAttempted, {"step": "load", "attempt": 1, "error": "no", "wait": 5.0}), ("retrying", 1)),
         (started("load", "tool", attempt=2), ("running", 2)),
@@ -65,7 +65,7 @@ def test_states_that_are_kept_event_by_event_are_those_of_the_whole_run(subtests
     items = [started("each", "map"), *[started(f"each/{place}") for place in range(3)], finished("each/0"), finished("each/1")]
     asked = [started("approve", "human"), (QuestionAsked, {"question": question}), finished("approve")]
     for name, text, facts in (("a loop", LOOP, ONCE_AROUND), ("a map and a question", BRANCH, [*items, *asked])):
-        graph = graph_of(spec_of(text))
+        graph = drawing_of(spec_of(text))
         run, progress = Run(), StepProgress(graph)
         for event in workflow_run(text, facts, "cancelled").events:
             run.apply(event)

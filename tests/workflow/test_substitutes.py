@@ -9,7 +9,7 @@ from agentnb.core.log.work_events import StepFinished
 from agentnb.display.card.text import run_text
 from agentnb.display.graph.workflow_text import graph_lines
 from agentnb.display.texts.event_lines import event_line
-from agentnb.workflow.graph.declared_graph import declared_graph
+from agentnb.workflow.declared import drawing_of
 from agentnb.workflow.graph.node_states import node_states
 
 FLOW = """
@@ -42,7 +42,7 @@ def test_a_step_with_a_substitute_is_marked_so_and_names_its_error(tmp_path: Pat
         assert "no answer from the server" in rows.error["prices"]
     retried = tables.steps(run).query("status == 'retried'")
     assert len(retried) and not retried.substituted.any()  # it failed, and no value was given for it
-    graph = declared_graph(workflow.declared)
+    graph = drawing_of(workflow.declared)
     states = node_states(graph, run)
     assert states["prices"].is_substituted and not states["report"].is_substituted
     first, *_, last = [line for line in graph_lines(graph, states) if line[0] in "▲✓"]

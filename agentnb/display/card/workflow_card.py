@@ -43,9 +43,9 @@ from agentnb.display.parts.step_list import (
 )
 from agentnb.display.texts.labels import clean, counted, first_line
 from agentnb.display.texts.states import is_going_on
+from agentnb.workflow.declared import drawing_of
 from agentnb.workflow.files.logged_workflow import logged_workflow
-from agentnb.workflow.graph.declared_graph import declared_graph
-from agentnb.workflow.graph.graph import Graph
+from agentnb.workflow.graph.drawing import Drawing
 from agentnb.workflow.graph.node_states import StepProgress, node_states
 
 Pieces = dict[str, Html]
@@ -152,10 +152,10 @@ MAX_PRINTED = 200
 """Characters of the last line that a step has printed or its agent is saying."""
 
 
-def graph_in(run: Run) -> Graph | None:
+def graph_in(run: Run) -> Drawing | None:
     """Return the graph of the workflow that a run is of; None for other runs, or if its log does not hold it."""
     spec = logged_workflow(run.settings) if run.kind == "workflow" else None
-    return None if spec is None else declared_graph(spec)
+    return None if spec is None else drawing_of(spec)
 
 
 def workflow_html(run: Run) -> Html:

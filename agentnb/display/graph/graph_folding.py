@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from agentnb.workflow.graph.graph import EXIT, Edge, Graph, Node
+from agentnb.workflow.graph.drawing import EXIT, Drawing, DrawnNode, Edge
 from agentnb.workflow.graph.node_states import NodeState
 
 MAX_NODES = 24
@@ -26,7 +26,7 @@ URGENT = ("waiting", "retrying", "failed", "interrupted", "cancelled", "running"
 class Folded(NamedTuple):
     """A graph that is small enough to be drawn."""
 
-    graph: Graph
+    graph: Drawing
     members: Mapping[str, tuple[str, ...]]
     """By the path of a node that stands for several steps: the paths of these."""
 
@@ -40,15 +40,15 @@ class Folded(NamedTuple):
         return found
 
 
-def folded(graph: Graph) -> Folded:
+def folded(graph: Drawing) -> Folded:
     """Return the graph as it is drawn."""
     members: dict[str, tuple[str, ...]] = {}
     return Folded(_folded(graph, 0, members), members)
 
 
-def _folded(graph: Graph, depth: int, members: dict[str, tuple[str, ...]]) -> Graph:
+def _folded(graph: Drawing, depth: int, members: dict[str, tuple[str, ...]]) -> Drawing:
     kept = _kept(graph)
-    nodes: list[Node] = []
+    nodes: list[DrawnNode] = []
     shown_as = {EXIT: EXIT}
     for run in _runs(graph.nodes, kept):
         node = _inner(run[0], depth, members) if len(run) == 1 else _stand_in(run, "step", members)
@@ -61,10 +61,10 @@ def _folded(graph: Graph, depth: int, members: dict[str, tuple[str, ...]]) -> Gr
         if ends[0] != ends[1] or edge.source == edge.target:
             is_back = ends[1] != EXIT and places[ends[1]] <= places[ends[0]]
             edges.setdefault(ends, Edge(*ends, edge.labels, is_back, edge.choices))
-    return Graph(tuple(nodes), tuple(edges.values()))
+    return Drawing(tuple(nodes), tuple(edges.values()))
 
 
-def _kept(graph: Graph) -> set[str]:
+def _kept(graph: Drawing) -> set[str]:
     """Return the paths of the nodes that are drawn by themselves."""
     paths = [node.path for node in graph.nodes]
     if len(paths) <= MAX_NODES:
@@ -80,9 +80,9 @@ def _kept(graph: Graph) -> set[str]:
     return kept
 
 
-def _runs(nodes: Sequence[Node], kept: set[str]) -> Iterator[list[Node]]:
+def _runs(nodes: Sequence[DrawnNode], kept: set[str]) -> Iterator[list[DrawnNode]]:
     """Yield each node that is kept by itself, and those between two of them together."""
-    run: list[Node] = []
+    run: list[DrawnNode] = []
     for node in nodes:
         if node.path in kept:
             if run:
@@ -95,24 +95,24 @@ def _runs(nodes: Sequence[Node], kept: set[str]) -> Iterator[list[Node]]:
         yield run
 
 
-def _inner(node: Node, depth: int, members: dict[str, tuple[str, ...]]) -> Node:
+def _inner(node: DrawnNode, depth: int, members: dict[str, tuple[str, ...]]) -> DrawnNode:
     """Return a node with what is drawn inside it."""
     if not node.children:
         return node
     if depth >= MAX_DEPTH:
         members[node.path] = tuple(one.path for child in node.children for one in child.all_nodes)
         words = f"{len(node.children):,} branches"
-        return Node(node.path, node.id, node.kind, words)
+        return DrawnNode(node.path, node.id, node.kind, words)
     few = node.children if len(node.children) <= MAX_BRANCHES else node.children[: MAX_BRANCHES - 1]
     children = [_folded(child, depth + 1, members) for child in few]
     rest = [one for child in node.children[len(few) :] for one in child.nodes]
     if rest:
-        children.append(Graph((_stand_in(rest, "branch", members),)))
-    return Node(node.path, node.id, node.kind, node.words, tuple(children))
+        children.append(Drawing((_stand_in(rest, "branch", members),)))
+    return DrawnNode(node.path, node.id, node.kind, node.words, tuple(children))
 
 
-def _stand_in(nodes: Sequence[Node], noun: str, members: dict[str, tuple[str, ...]]) -> Node:
+def _stand_in(nodes: Sequence[DrawnNode], noun: str, members: dict[str, tuple[str, ...]]) -> DrawnNode:
     path = f"{nodes[0].path} … {nodes[-1].path}"
-    members[path] = tuple(one.path for node in nodes for one in Graph((node,)).all_nodes)
+    members[path] = tuple(one.path for node in nodes for one in Drawing((node,)).all_nodes)
     plural = {"step": "steps", "branch": "branches"}[noun] if len(nodes) != 1 else noun
-    return Node(path, f"{len(nodes):,} {plural}", FOLDED, f"{nodes[0].id} to {nodes[-1].id}")
+    return DrawnNode(path, f"{len(nodes):,} {plural}", FOLDED, f"{nodes[0].id} to {nodes[-1].id}")

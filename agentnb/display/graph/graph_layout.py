@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from agentnb.display.graph.graph_tracks import Bar, Gap
 from agentnb.display.texts.labels import times
-from agentnb.workflow.graph.graph import EXIT, Edge, Graph, Node
+from agentnb.workflow.graph.drawing import EXIT, Drawing, DrawnNode, Edge
 
 WIDTH, HEIGHT = 190, 46
 """Size of a node."""
@@ -39,7 +39,7 @@ _ROOT = 0
 class Box(NamedTuple):
     """A node where it is drawn."""
 
-    node: Node
+    node: DrawnNode
     left: float
     top: float
     width: float
@@ -91,7 +91,7 @@ class Plan:
             self.wires.append(Wire(wire.edge, corners, (wire.label_at[0] + left, wire.label_at[1] + top)))
 
 
-def laid_out(graph: Graph) -> Plan:
+def laid_out(graph: Drawing) -> Plan:
     """Return where a graph is drawn. It should be a folded one: the time grows faster than its size."""
     return _Level(graph).plan()
 
@@ -109,7 +109,7 @@ class _Inside(NamedTuple):
     height: float
 
 
-def _inside(node: Node) -> _Inside:
+def _inside(node: DrawnNode) -> _Inside:
     """Lay out the branches of a block side by side, in rows."""
     if not node.children:
         return _Inside(None, WIDTH, HEIGHT)
@@ -136,7 +136,7 @@ class _Vertex(NamedTuple):
 class _Level:
     """Lays out one graph."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Drawing) -> None:
         self._graph = graph
         self._inside = [_inside(node) for node in graph.nodes]
         self._index = {node.path: place + 1 for place, node in enumerate(graph.nodes)}
@@ -271,7 +271,7 @@ class _Level:
     def _boxes(self) -> dict[int, Box]:
         nodes = dict(enumerate(self._graph.nodes, start=1))
         if self._has_exit:
-            nodes[self._index[EXIT]] = Node(EXIT, "end", "end")
+            nodes[self._index[EXIT]] = DrawnNode(EXIT, "end", "end")
         tops = [self._top_of(layer) for layer in range(self._layers)]
         found: dict[int, Box] = {}
         for place, node in nodes.items():

@@ -15,8 +15,8 @@ from agentnb.display.parts.step_list import mark_html, state_html
 from agentnb.display.style import kept
 from agentnb.display.texts.labels import clean, counted, first_line, times
 from agentnb.display.texts.step_labels import SUBSTITUTED, about, figures, state_of_step, words_of
-from agentnb.workflow.graph.declared_graph import WorkflowDefinition, declared_graph
-from agentnb.workflow.graph.graph import EXIT, Graph
+from agentnb.workflow.declared import WorkflowDefinition, drawing_of
+from agentnb.workflow.graph.drawing import EXIT, Drawing
 from agentnb.workflow.graph.node_states import NodeState
 
 LOOK = {  # a frame, and a tint unless other nodes are inside
@@ -43,7 +43,7 @@ _UNKNOWN = NodeState()
 class GraphPicture:
     """The picture of a workflow, laid out once; `html` colours it."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Drawing) -> None:
         self._folded: Folded = folded(graph)
         self._plan: Plan = laid_out(self._folded.graph)
         self._ids = {node.path: node.id for node in self._folded.graph.all_nodes} | {EXIT: "end"}
@@ -78,7 +78,7 @@ class GraphPicture:
 
 def graph_html(spec: WorkflowDefinition, states: Mapping[str, NodeState] | None = None) -> Html:
     """Return a workflow as the output of a cell: its graph, coloured by the states of the steps (by path), if given."""
-    return kept(tag("div", "run", GraphPicture(declared_graph(spec)).html(states)))
+    return kept(tag("div", "run", GraphPicture(drawing_of(spec)).html(states)))
 
 
 def _node(box: Box, state: NodeState) -> Html:

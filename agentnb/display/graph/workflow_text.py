@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from agentnb.display.graph.graph_folding import folded
 from agentnb.display.texts.labels import clean, first_line, times
 from agentnb.display.texts.step_labels import figures, mark_of, state_of_step, word_of, words_of
-from agentnb.workflow.graph.declared_graph import WorkflowDefinition, declared_graph
-from agentnb.workflow.graph.graph import EXIT, Edge, Graph, Node
+from agentnb.workflow.declared import WorkflowDefinition, drawing_of
+from agentnb.workflow.graph.drawing import EXIT, Drawing, DrawnNode, Edge
 from agentnb.workflow.graph.node_states import NodeState
 
 LINE = 110
@@ -18,16 +18,16 @@ _UNKNOWN = NodeState()
 
 def graph_text(spec: WorkflowDefinition, states: Mapping[str, NodeState] | None = None) -> str:
     """Return a workflow as an outline, with the states of its steps, by path, if given."""
-    return "\n".join(graph_lines(declared_graph(spec), states or {}))
+    return "\n".join(graph_lines(drawing_of(spec), states or {}))
 
 
-def graph_lines(graph: Graph, states: Mapping[str, NodeState]) -> Iterator[str]:
+def graph_lines(graph: Drawing, states: Mapping[str, NodeState]) -> Iterator[str]:
     """Yield a line for each step, and one for each way that does not lead to the step below it."""
     small = folded(graph)
     yield from _lines(small.graph, small.states(states), "")
 
 
-def _lines(graph: Graph, states: Mapping[str, NodeState], margin: str) -> Iterator[str]:
+def _lines(graph: Drawing, states: Mapping[str, NodeState], margin: str) -> Iterator[str]:
     ways: dict[str, list[Edge]] = {}
     for edge in graph.edges:
         ways.setdefault(edge.source, []).append(edge)
@@ -43,7 +43,7 @@ def _lines(graph: Graph, states: Mapping[str, NodeState], margin: str) -> Iterat
             yield from _lines(child, states, f"{margin}    ")
 
 
-def _node(node: Node, state: NodeState) -> str:
+def _node(node: DrawnNode, state: NodeState) -> str:
     status = state_of_step(state, state.status)
     word = "" if status == "completed" else word_of(status)
     what = words_of(node, state, 60)

@@ -9,7 +9,7 @@ from agentnb.core.plans.plan_steps import ASKING, BLOCKED, CALL, DROPPED, KNOWN,
 from agentnb.core.run.work_records import StepRecord
 from agentnb.display.texts.labels import clean, counted, first_line, times
 from agentnb.display.texts.states import STEP_STATES
-from agentnb.workflow.graph.graph import Node
+from agentnb.workflow.graph.drawing import DrawnNode
 from agentnb.workflow.graph.node_states import RETRYING, NodeState
 
 SUBSTITUTED = "substituted"
@@ -89,7 +89,7 @@ def mark_of(state: str) -> str:
     return MARKS.get(state, MARKS[""])
 
 
-def about(node: Node, longest: int = LONGEST) -> str:
+def about(node: DrawnNode, longest: int = LONGEST) -> str:
     """Return what a step is: ``agent writer``, ``tool search``, ``if $steps.qa.output.ok``."""
     words = clean(node.words[:10_000]).strip()
     if node.kind == "condition":
@@ -99,7 +99,7 @@ def about(node: Node, longest: int = LONGEST) -> str:
     return first_line(f"{KINDS.get(node.kind, node.kind)} {words}", longest)
 
 
-def words_of(node: Node, state: NodeState, longest: int = LONGEST) -> str:
+def words_of(node: DrawnNode, state: NodeState, longest: int = LONGEST) -> str:
     """Return what a step is; where it stands for several that have begun, only its kind."""
     return KINDS.get(node.kind, node.kind) if state.items else about(node, longest)
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 from weakref import WeakKeyDictionary, WeakMethod
 
+from agentnb.errors import StepFailed
 from agentnb.runtime.calls.dispatch import PATIENCE_WITH_PART
 from agentnb.runtime.run_end import Suspended
 from agentnb.runtime.steps.step_failures import FailedStep
 from agentnb.runtime.threads import time_limit
 
 Running = asyncio.Task[Any]
+Mode = Literal["all", "first", "anyError"]
+"""How long several tasks are waited for."""
 CLEANUP_SECONDS = 10.0
 """Time that cancelled steps get to end, as they may put things in order."""
 MAX_TURNS = 20
@@ -77,52 +80,73 @@ class SideBySide:
         return task.result()
 
     async def all_or_none(self, work: Sequence[Coroutine[Any, Any, Any]], most: int | None = None) -> None:
-        """Run all at the same time, ``most`` at once; if one raises, cancel the others, await them, and raise the first error.
-
-        A run that is being suspended waits for the others to end, as their work would be lost.
-        """
+        """Run all at the same time, ``most`` at once; if one raises, cancel and await the others, and raise the first error."""
         if len(work) == 1:  # no task of its own: for a step that calls a tool that is a third of what it takes
             await work[0]
-            return
-        failed: list[BaseException] = []  # in the order in which they failed, also within one turn of the loop
-        tasks = _begun(work, asyncio.Semaphore(most or len(work) or 1), failed)
-        suspended: BaseException | None = None
-        left: set[Running] = {*tasks}
-        reason = ""
+        else:
+            await self.wait_for(begun(work, most), "anyError")
+
+    async def wait_for(self, tasks: Iterable[Running], mode: Mode) -> None:
+        """Wait as the mode says, and cancel and await what is then still running.
+
+        ``all``: until all have ended; raises the first failure, in the order of the tasks. ``anyError``: raises a failure at
+        once. ``first``: until one has ended, well or not. What is no failure of a step is raised at once, in every mode; a run
+        that is being suspended waits for the others, as their work would be lost.
+        """
+        known, ended, reason = tuple(tasks), list[Running](), NOT_NEEDED
+        left: set[Running] = set(known)
+        for task in known:
+            task.add_done_callback(ended.append)  # in the order in which they end, also within one turn of the loop
+        until = asyncio.FIRST_COMPLETED if mode == "first" else asyncio.FIRST_EXCEPTION
         try:
             while left:
-                _, left = await asyncio.wait(left, return_when=asyncio.FIRST_EXCEPTION)
-                for error in failed:
-                    if not isinstance(error, Suspended):
-                        raise error
-                    suspended = error
+                _, left = await asyncio.wait(left, return_when=until)
+                for task in ended:
+                    _raise_at_once(task, mode)
+                if mode == "first" and any(map(has_ended, ended)):
+                    return
+                ended.clear()
         except BaseException as error:
             reason = self.reason_after(error)
             raise
         finally:
-            await self.cancel(tasks, reason)
-            for one in work:
-                if inspect.getcoroutinestate(one) == inspect.CORO_CREATED:  # it never had its turn
-                    one.close()
-        if suspended is not None:
-            raise suspended
+            await self.cancel((task for task in known if task in left), reason)  # in their order
+        for task in known:
+            failure = None if task.cancelled() else task.exception()
+            if failure is not None:
+                raise failure
+
+
+def begun(work: Sequence[Coroutine[Any, Any, Any]], most: int | None = None) -> list[Running]:
+    """Begin all, each as soon as it is free, ``most`` at once."""
+    free = asyncio.Semaphore(most or len(work) or 1)
+
+    async def in_turn(one: Coroutine[Any, Any, Any]) -> Any:
+        async with free:
+            return await one
+
+    tasks = [asyncio.ensure_future(in_turn(one)) for one in work]
+    for task, one in zip(tasks, work, strict=True):
+        task.add_done_callback(partial(_close, one))  # it may never have had its turn
+    return tasks
+
+
+def _close(work: Coroutine[Any, Any, Any], task: Running) -> None:
+    work.close()
+
+
+def has_ended(task: Running) -> bool:
+    """Return whether a task has ended by itself, well or not."""
+    return task.done() and not task.cancelled() and not isinstance(task.exception(), Suspended)
+
+
+def _raise_at_once(task: Running, mode: Mode) -> None:
+    error = None if task.cancelled() else task.exception()
+    if error is not None and not isinstance(error, Suspended) and (mode == "anyError" or not isinstance(error, StepFailed)):
+        raise error
 
 
 def _retrieve(task: Running) -> None:
     """Take the outcome of a task that was left behind, so that asyncio does not report it."""
     with suppress(BaseException):
         task.result()
-
-
-def _begun(work: Sequence[Coroutine[Any, Any, Any]], free: asyncio.Semaphore, failed: list[BaseException]) -> list[Running]:
-    """Begin all, each as soon as it is free; ``failed`` gets what they raise."""
-
-    async def in_turn(one: Coroutine[Any, Any, Any]) -> None:
-        async with free:
-            try:
-                await one
-            except Exception as error:
-                failed.append(error)
-                raise
-
-    return [asyncio.ensure_future(in_turn(one)) for one in work]

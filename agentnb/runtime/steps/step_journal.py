@@ -54,6 +54,11 @@ class StepJournal:
             started = again
         return started
 
+    @property
+    def has_more(self) -> bool:
+        """True until the run has come to all events that its log has already."""
+        return bool(self._left)
+
     def is_next(self, kind: type[Event], step: str) -> bool:
         """Return whether the next event of the step is of this kind."""
         left = self._left.get(step)

@@ -7,7 +7,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, TypeAlias
 
-from agentnb.advice import AnyAdvice, Plain
+from agentnb.advice import AnyAdvice, Plain, advised
 from agentnb.core.questions import ASK_PERSON
 from agentnb.errors import UnknownTool, near, nearest
 from agentnb.tools.builtin.files.group import Files
@@ -132,9 +132,16 @@ def own_tools(names: Collection[str] | None) -> list[str]:
     return [name for name in names or () if name not in GROUP_OF and name != ASK_PERSON]
 
 
+def names_in_group(word: str) -> list[str]:
+    """Return the names of the built-in tools of a group; none for another word."""
+    return [name for name, group in GROUP_OF.items() if group == word]
+
+
 def near_tools(name: str, own: Iterable[str], otherwise: AnyAdvice) -> tuple[AnyAdvice, ...]:
     """Return the advice to name a tool that is like ``name``, of one's own or built in. ``otherwise``: if there is none."""
-    names = [*own]
+    names, of_group = [*own], names_in_group(name)
+    if of_group:
+        return advised(f"It is a group of tools: name {', '.join(of_group)}")
     if names:
         return nearest(name, (*names, *WORDS)) or near(name, names)
     return (*nearest(name, WORDS), otherwise)

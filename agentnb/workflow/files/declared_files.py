@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from agentnb.models.destinations.destination import FileModelName
+from agentnb.workflow.declared import WorkflowDefinition
 from agentnb.workflow.form.spec import WorkflowSpec
 from agentnb.workflow.form.step_tree import names_of_tool_steps, walk_all
-from agentnb.workflow.graph.declared_graph import WorkflowDefinition
 from agentnb.workflow.tasks.spec import TaskFile
 
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentnb.core.run.facts import RunFacts
+from agentnb.workflow.declared import WorkflowDefinition
 from agentnb.workflow.files.workflow_reader import nested_files, read_with_problems
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.spec import Step, WorkflowSpec
 from agentnb.workflow.form.step_tree import with_branches
-from agentnb.workflow.graph.declared_graph import WorkflowDefinition
 from agentnb.workflow.graph.node_states import step_records
 from agentnb.workflow.tasks.spec import TaskFile
 from agentnb.workflow.tasks.task_file import is_task_file, read_tasks_with_problems

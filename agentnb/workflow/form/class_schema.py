@@ -28,23 +28,27 @@ def object_schema(properties: Mapping[str, Any], required: list[str] | None = No
 
 
 def properties_of(
-    kind: type, by_key: Mapping[str, Mapping[str, Any]], least: Mapping[str, float] = types.MappingProxyType({})
+    kind: type,
+    by_key: Mapping[str, Mapping[str, Any]],
+    least: Mapping[str, float] = types.MappingProxyType({}),
+    keys: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return the schemas of the keys that a form has for one of its classes.
+
+    ``keys``: those by the names of the fields; by default as the class itself says.
 
     ``by_key``: of keys whose values are written in another way than the fields are typed; ``least``: the smallest numbers.
     """
     hints = typing.get_type_hints(kind, _names_around(kind))
     found: dict[str, Any] = {}
-    for one in fields(kind):
-        key = key_of(one)
+    for name, key in ({one.name: key_of(one) for one in fields(kind)} if keys is None else keys).items():
         if key is None:
             continue
-        schema = dict(by_key.get(key) or _of_type(hints[one.name]))
+        schema = dict(by_key.get(key) or _of_type(hints[name]))
         if key in least:
             schema["minimum"] = least[key]
-        owner = next(base for base in kind.__mro__ if one.name in inspect.get_annotations(base))
-        description = _descriptions(owner.__module__).get((owner.__name__, one.name))
+        owner = next(base for base in kind.__mro__ if name in inspect.get_annotations(base))
+        description = _descriptions(owner.__module__).get((owner.__name__, name))
         found[key] = {**schema, "description": " ".join(description.split())} if description else schema
     return found
 

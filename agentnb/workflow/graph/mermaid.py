@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from agentnb.workflow.graph.declared_graph import WorkflowDefinition, declared_graph
-from agentnb.workflow.graph.graph import EXIT, Edge, Graph, Node
+from agentnb.workflow.graph.drawing import EXIT, Drawing, DrawnNode, Edge
 from agentnb.workflow.graph.node_states import NodeState
 
 MAX_WORDS = 60
@@ -26,19 +25,19 @@ _MARKUP = {letter: f"#{ord(letter)};" for letter in '#"<>`\\&%'}
 """Mermaid reads directives (``%%{...}%%``) and formulas (``$$``) wherever they stand, also in a text."""
 
 
-def mermaid(spec: WorkflowDefinition, states: Mapping[str, NodeState] | None = None) -> str:
-    """Return the workflow as a Mermaid flowchart: parallel steps are subgraphs, loops are dotted edges.
+def mermaid(graph: Drawing, states: Mapping[str, NodeState] | None = None) -> str:
+    """Return the graph of a workflow as a Mermaid flowchart: parallel steps are subgraphs, loops are dotted edges.
 
     ``states``, by the path of the step (`node_states`), colour the nodes and count the loops. No text of a model or a
     person becomes markup.
     """
-    return "\n".join(_Flowchart(declared_graph(spec), states or {}).lines()) + "\n"
+    return "\n".join(_Flowchart(graph, states or {}).lines()) + "\n"
 
 
 class _Flowchart:
     """The lines of a flowchart. Nodes are named by number: their ids may be any text."""
 
-    def __init__(self, graph: Graph, states: Mapping[str, NodeState]) -> None:
+    def __init__(self, graph: Drawing, states: Mapping[str, NodeState]) -> None:
         self._graph, self._states = graph, states
         self._names = {node.path: f"n{place}" for place, node in enumerate(graph.all_nodes)}
         self._names[EXIT] = "finish"
@@ -59,7 +58,7 @@ class _Flowchart:
         state = self._states.get(path)
         return state.status if state is not None else ""
 
-    def _level(self, graph: Graph, margin: str) -> Iterator[str]:
+    def _level(self, graph: Drawing, margin: str) -> Iterator[str]:
         for node in graph.nodes:
             yield from self._node(node, margin)
         ends = any(edge.target == EXIT for edge in graph.edges if edge.labels)
@@ -67,7 +66,7 @@ class _Flowchart:
             if edge.target != EXIT or (ends and graph is self._graph):
                 yield f"{margin}{self._edge(edge)}"
 
-    def _node(self, node: Node, margin: str) -> Iterator[str]:
+    def _node(self, node: DrawnNode, margin: str) -> Iterator[str]:
         name, words = self._names[node.path], self._words(node)
         if not node.children:
             opened, closed = _SHAPES.get(node.kind, ("[", "]"))
@@ -78,7 +77,7 @@ class _Flowchart:
             yield from self._level(child, f"{margin}    ")
         yield f"{margin}end"
 
-    def _words(self, node: Node) -> str:
+    def _words(self, node: DrawnNode) -> str:
         lines = [node.id, f"{node.kind} {node.words}".strip() if node.words != node.id else node.kind]
         return "<br/>".join(escaped(line) for line in [*lines, *_figures(self._states.get(node.path))])
 

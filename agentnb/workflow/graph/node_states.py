@@ -11,7 +11,7 @@ from agentnb.core.log.events import AnyEvent
 from agentnb.core.log.work_events import BranchTaken, StepAttempted, StepFinished, StepSkipped, StepStarted
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.work_records import StepRecord, is_substituted
-from agentnb.workflow.graph.graph import Choice, Edge, Graph
+from agentnb.workflow.graph.drawing import Choice, Drawing, Edge
 
 WAITING = "waiting"
 """The status of a step that waits for the person; all others are those of `StepRecord`."""
@@ -50,7 +50,7 @@ class NodeState(NamedTuple):
 class StepProgress:
     """Keeps how the steps of a run stand. Pass it each event; what `states` does then is only for the steps that changed."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Drawing) -> None:
         nodes = list(graph.all_nodes)
         self._nodes = {node.path for node in nodes}
         self._items: dict[str, Counter[str]] = {node.path: Counter() for node in nodes if node.is_map}
@@ -107,7 +107,7 @@ class StepProgress:
         return max(self._taken[choice] for choice in edge.choices)
 
 
-def node_states(graph: Graph, run: RunFacts) -> Mapping[str, NodeState]:
+def node_states(graph: Drawing, run: RunFacts) -> Mapping[str, NodeState]:
     """Return how the steps of a run stand, by path."""
     progress = StepProgress(graph)
     for event in run.events:
@@ -142,7 +142,7 @@ def status_of(record: StepRecord, run: RunFacts, waits: Collection[str]) -> str:
     return RETRYING if record.attempt and record.attempts >= record.attempt else "running"
 
 
-def _all_edges(graph: Graph) -> Iterator[Edge]:
+def _all_edges(graph: Drawing) -> Iterator[Edge]:
     yield from graph.edges
     for node in graph.all_nodes:
         for child in node.children:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import structs
 
+from agentnb.agent.agent import Agent
+from agentnb.context.side_question import side_question
 from agentnb.core.messages import ToolCall, encodable
-from agentnb.core.plans.plan_steps import ABORT, ASKING, ELICITATION, NOOP, TOOL
+from agentnb.core.plans.plan_steps import ABORT, ASKING, ELICITATION, EXECUTOR, TOOL
 from agentnb.core.run.rounds import DUPLICATE
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.errors import SettingsError
@@ -17,8 +21,8 @@ from agentnb.policies.gates.duplicate import DuplicateGuard
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import MappingNode
-from agentnb.workflow.plans.chat_execution import run_chat_steps
-from agentnb.workflow.plans.offered_tools import offered, tool_of_step
+from agentnb.workflow.plans.offered_tools import offered, tool_of_step, way_of_step, with_tools_of_groups
+from agentnb.workflow.plans.plan_graph import compiled_plan, number_of, result_id
 from agentnb.workflow.plans.plan_reader import EXAMPLE, node_of, plan_of_data, read_plan
 from agentnb.workflow.plans.plan_results import (
     StepResult,
@@ -34,10 +38,11 @@ from agentnb.workflow.plans.plan_results import (
 )
 from agentnb.workflow.plans.plan_spec import MAX_STEPS, TYPES, PlanQuestion, PlanSpec, PlanStep
 from agentnb.workflow.plans.step_references import filled
-from agentnb.workflow.tasks.actions import ActionCall
+from agentnb.workflow.running.execution import Execution
+from agentnb.workflow.tasks.calls import ActionCall
 
-_STOP, _GO_ON = True, False
 _GUARD = DuplicateGuard()
+PROMPT = Path(__file__).with_name("prompts") / "executor.md"
 
 
 async def run_plan(call: ActionCall) -> dict[str, Any]:
@@ -48,13 +53,13 @@ async def run_plan(call: ActionCall) -> dict[str, Any]:
     """
     call = _with_offered_tools(call)
     plan, results = plan_of(call.input.get("plan")), given_results(call.input.get("results"))
+    plan = with_tools_of_groups(plan, {spec.name for spec in call.tools.specs})
     execution = _Execution(call, plan, results)
-    if plan.form == "chat":
-        await run_chat_steps(call, plan, results)
-    elif execution.plan.question is not None:
-        await execution.ask("plan", execution.plan.id or "plan", execution.plan.question)
+    if plan.form == "planner" and plan.question is not None:
+        await execution.ask("plan", plan.id or "plan", plan.question)
     else:
-        await execution.run_steps()
+        await call.walk(compiled_plan(plan, call.path, execution.left_out), execution)
+        await execution.end()
     return {"results": execution.results, "elicitation": None, "transcript": call.input.get("transcript")}
 
 
@@ -94,42 +99,44 @@ def _without(step: Any, key: str) -> Any:
 
 
 class _Execution:
-    """One execution of a plan."""
+    """One execution of a plan: does what its steps say, and has their results."""
 
     def __init__(self, call: ActionCall, plan: PlanSpec, results: list[StepResult]) -> None:
-        self.plan = plan
         self.results = results
         self._call = call
-        self._before = {str(one["id"]): one for one in results if one["id"] not in (None, "")}
-        """The results that there were before, by the ids of their steps."""
-        self._window = window_of(results)
-        self._outputs: dict[int, StepResult] = {}
-        """The results of the steps of this plan, by their places in it."""
+        self._plan = plan
+        before = {str(one["id"]): one for one in results if one["id"] not in (None, "")}
+        ids = [result_id(plan, place) if plan.form == "chat" else step.id or "" for place, step in enumerate(plan.steps)]
+        self._outputs = {place: before[name] for place, name in enumerate(ids) if name in before}
+        """The results of the steps, now or before, by their places."""
+        self.left_out = frozenset(self._outputs)
+        """The places of the steps that had one before."""
         self._first: dict[tuple[str, bytes], int] = {}
         """The place of the first step that makes a call, by the call as it is written."""
+        self._taken: dict[int, StepResult] = {}
+        """The new results of a chat's steps, by place."""
+        self._window = window_of(results)
 
-    async def run_steps(self) -> None:
-        """Run the steps until one ends the plan."""
-        for index, step in enumerate(self.plan.steps):
-            if await self._run(step, index) is _STOP:
-                break
-
-    async def _run(self, step: PlanStep, index: int) -> bool:
-        """Run a step; return whether the plan ends with it."""
-        if (known := self._before.get(step.id or "")) is not None:
-            self._outputs[index] = known
-            return _GO_ON
-        if step.type == NOOP:
-            return _GO_ON
-        if step.type == ABORT:
+    async def do(self, execution: Execution) -> None:
+        """Do a step."""
+        step, place = execution.node.does, int(execution.node.id)
+        if self._plan.form == "chat":
+            await self._do_chat(step, place)
+        elif step.type == ABORT:
             self._call.abort(encodable(step.reason or step.content or "The plan was aborted"))
-            return _STOP
-        if step.question is not None and step.problem is None:
-            if not step.question.is_empty:
-                await self.ask(str(index), self._id(step, index), step.question)
-            return _GO_ON if step.question.is_empty else _STOP
-        problem = step.problem or ("" if step.type == TOOL else f"there is no type {step.type}, only {', '.join(TYPES)}")
-        return await (self._fail(step, index, problem) if problem else self._call_tool(step, index))
+        elif step.question is not None and step.problem is None:
+            await self.ask(str(place), result_id(self._plan, place), step.question)
+        else:
+            problem = step.problem or ("" if step.type == TOOL else f"there is no type {step.type}, only {', '.join(TYPES)}")
+            execution.is_last = await (self._fail(step, place, problem) if problem else self._call_tool(step, place))
+
+    async def end(self) -> None:
+        """Take the results of a chat's steps in the order of the plan."""
+        taken = [self._taken[place] for place in sorted(self._taken)]
+        self.results.extend(taken)
+        failed = next((one for one in taken if one["error"] is not None), None)
+        if failed is not None:
+            await self._call.failed(failed["name"], failed["error"])
 
     async def ask(self, key: str, step: str, question: PlanQuestion, call: ToolCall | None = None) -> None:
         """Ask the person, also for arguments that a call lacks, and take what they did as a result."""
@@ -139,55 +146,96 @@ class _Execution:
         answer = await self._call.ask(f"{ASKING}{key}", question.data["message"], question.asked_schema, call)
         self.results.append(answer_result(step, question, answer))
 
-    async def _call_tool(self, step: PlanStep, index: int) -> bool:
-        call = ToolCall(step.name or "", step.args or {}, f"{self._call.path}/{index}")
-        if (first := self._first.setdefault(self._window.key_of(call), index)) != index:
+    # A planner's step: whether nothing of the plan follows it
+
+    async def _call_tool(self, step: PlanStep, place: int) -> bool:
+        call = ToolCall(step.name or "", step.args or {}, f"{self._call.path}/{place}")
+        if (first := self._first.setdefault(self._window.key_of(call), place)) != place:
             if first in self._outputs:
-                self._outputs[index] = self._outputs[first]
-            return _GO_ON
+                self._outputs[place] = self._outputs[first]
+            return False
         try:
             call = _with_arguments(call, filled(call.arguments, self._output_of))
             tool = tool_of_step(call.name, self._call.tools)
         except SettingsError as error:
-            return await self._fail(step, index, f"{error.what}. {error.hint}" if error.hint else error.what)
+            return await self._fail(step, place, f"{error.what}. {error.hint}" if error.hint else error.what)
         if missing := _missing(tool.spec.input_schema, call.arguments):
             message = f'Tool "{step.name}" requires additional parameters.'
-            await self.ask(str(index), self._id(step, index), PlanQuestion(message=message, schema=missing), call)
-            return _STOP
-        return await self._make(step, index, call, is_repeatable=getattr(tool, "repeatable", False))
-
-    async def _make(self, step: PlanStep, index: int, call: ToolCall, *, is_repeatable: bool) -> bool:
-        """Make the call of a step, unless it repeats others; return whether the plan ends with it."""
-        key, step_id = str(index), self._id(step, index)
+            await self.ask(str(place), result_id(self._plan, place), PlanQuestion(message=message, schema=missing), call)
+            return True
         recall_output(self._window, call, self.results)
-        block = None if is_repeatable else _GUARD.repeats(call, self._window)
+        block = None if getattr(tool, "repeatable", False) else _GUARD.repeats(call, self._window)
         if block is not None:
-            await self._call.call_tool(key, call.name, call.arguments, block=block)
-            output = last_output(self.results, call)
-            self._take(index, call, step_result(step_id, call.name, call.arguments, output, DUPLICATE))
-            return _GO_ON
-        answer = await self._call.call_tool(key, call.name, call.arguments, step.retries)
-        self._take(index, call, step_result(step_id, call.name, call.arguments, answer.result, answer.error))
+            await self._call.call_tool(str(place), call.name, call.arguments, block=block)
+            self._take(place, call, last_output(self.results, call), DUPLICATE)
+            return False
+        answer = await self._call.call_tool(str(place), call.name, call.arguments, step.retries)
+        self._take(place, call, answer.result, answer.error)
         return answer.error is not None and await self._call.failed(call.name, answer.error)
 
-    async def _fail(self, step: PlanStep, index: int, error: str) -> bool:
-        """Give a step that cannot be run its result; return whether the plan ends with it."""
+    async def _fail(self, step: PlanStep, place: int, error: str) -> bool:
+        """Give a step that cannot be run its result."""
         name = step.name or step.type
-        result = step_result(self._id(step, index), name, step.args, None, encodable(error))
-        self._outputs[index] = result
+        result = step_result(result_id(self._plan, place), name, step.args, None, encodable(error))
+        self._outputs[place] = result
         self.results.append(result)
         return await self._call.failed(name, result["error"])
 
-    def _take(self, index: int, call: ToolCall, result: StepResult) -> None:
+    def _take(self, place: int, call: ToolCall, output: Any, error: str | None) -> None:
+        result = step_result(result_id(self._plan, place), call.name, call.arguments, output, error)
         note_call(self._window, call, result)
-        self._outputs[index] = result
+        self._outputs[place] = result
         self.results.append(result)
 
-    def _output_of(self, index: int) -> Any:
-        return referred_output(self._outputs.get(index), index)
+    def _output_of(self, place: int) -> Any:
+        return referred_output(self._outputs.get(place), place)
 
-    def _id(self, step: PlanStep, index: int) -> str:
-        return step.id or f"{self.plan.id or 'step'}-{index}"
+    # A chat's step
+
+    async def _do_chat(self, step: PlanStep, place: int) -> None:
+        """Do a step, or skip it where one has no result that it depends on."""
+        done = {number_of(self._plan.steps[one], one): result for one, result in self._outputs.items()}
+        lost = [other for other in step.depends_on if other not in done or done[other]["error"] is not None]
+        output: Any = None
+        if lost:
+            self._call.skip(str(place), f"step {lost[0]}, which it depends on, has no result")
+            error: str | None = f"skipped: it depends on step {lost[0]}"
+        else:
+            try:
+                output, error = await self._outcome(step, place, done)
+            except SettingsError as problem:
+                error = problem.what
+        name = step.tools[0] if step.tools else step.type
+        self._taken[place] = step_result(result_id(self._plan, place), name, step.args, output, error)
+        if not lost:
+            self._outputs[place] = self._taken[place]
+
+    async def _outcome(self, step: PlanStep, place: int, done: Mapping[int, StepResult]) -> tuple[Any, str | None]:
+        """Return the output of a step, and its error."""
+        if step.problem is not None:
+            return None, step.problem
+        call, key = self._call, str(place)
+        tools = [tool_of_step(name, call.tools) for name in step.tools]
+        way = way_of_step(step, lambda name: tool_of_step(name, call.tools).spec)
+        if way == "call":
+            answer = await call.call_tool(key, tools[0].spec.name, filled(dict(step.args or {}), self._output_of))
+            return answer.result, answer.error
+        prompt, system = _prompt(step, done), PROMPT.read_text(encoding="utf-8").strip()
+        if way == "reply":
+            return (await call.ask_model(key, side_question(prompt, system), EXECUTOR)).text, None
+        model = call.settings.get("model")
+        if model is None:
+            raise SettingsError("A step that an agent does needs a model", "Run the plan with model=, or -m in a shell")
+        agent = Agent(model, tools=tools, system=system, name=step.type, **(call.settings.get("agent_settings") or {}))
+        run = await call.run(key, agent, prompt)
+        return (run.text, None) if run.status == "completed" else (None, f"its run ended as {run.status}: {run.stop_reason}")
+
+
+def _prompt(step: PlanStep, done: Mapping[int, StepResult]) -> str:
+    """Return what an agent or a model is asked: the step, and the results that it depends on, one a line."""
+    before = [f"{number}: {msgspec.json.encode(done[number]['result']).decode()}" for number in step.depends_on]
+    found = "\n".join(["\n\nResults of the steps before it, as JSON:", *before]) if before else ""
+    return f"{step.description or step.type}{found}"
 
 
 def _with_arguments(call: ToolCall, arguments: dict[str, Any]) -> ToolCall:

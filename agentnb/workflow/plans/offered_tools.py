@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from itertools import chain
 from typing import Any, Literal, TypeAlias
+
+from msgspec import structs
 
 from agentnb.advice import GiveTools
 from agentnb.core.request import ToolSpec
 from agentnb.errors import UnknownTool
-from agentnb.tools.builtin.named import near_tools
+from agentnb.tools.builtin.named import names_in_group, near_tools
 from agentnb.tools.mcp.server import ServerTools, is_word
 from agentnb.tools.mcp.wire_names import is_named
 from agentnb.tools.tool import Tool
 from agentnb.tools.toolbox import Toolbox
-from agentnb.workflow.plans.plan_spec import PlanStep
+from agentnb.workflow.plans.plan_spec import PlanSpec, PlanStep
 from agentnb.workflow.tasks.spec import tool_name
 
 StepWay: TypeAlias = Literal["call", "executor", "reply"]
@@ -42,6 +45,17 @@ def _specs_of(word: str, toolbox: Toolbox) -> list[ToolSpec]:
     own = toolbox.get(tool_name(word))
     tools = [own] if own is not None else [one for one in toolbox.of_word(word) if not isinstance(one, ServerTools)]
     return [tool.spec for tool in tools]
+
+
+def with_tools_of_groups(plan: PlanSpec, known: Collection[str]) -> PlanSpec:
+    """Return the plan with the known tools of a group in place of its word, where a chat's step may use a group."""
+
+    def named(word: str) -> list[str]:
+        of_group = [] if word in known else [name for name in names_in_group(word) if name in known]
+        return of_group or [word]
+
+    steps = [structs.replace(step, tools=tuple(chain.from_iterable(map(named, step.tools)))) for step in plan.steps]
+    return structs.replace(plan, steps=tuple(steps)) if plan.form == "chat" else plan
 
 
 def tool_of_step(name: str, toolbox: Toolbox) -> Tool:

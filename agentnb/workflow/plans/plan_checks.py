@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from agentnb.advice import GiveTools
@@ -15,6 +16,7 @@ from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.form.fields import Fields
 from agentnb.workflow.form.problems import Problem, Problems
 from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node
+from agentnb.workflow.plans.offered_tools import with_tools_of_groups
 from agentnb.workflow.plans.plan_reader import EXAMPLE, AnyPlan, ReadPlan, read_any_plan
 from agentnb.workflow.plans.plan_spec import CHAT_TYPES, TYPES, PlanQuestion, PlanStep
 from agentnb.workflow.plans.step_references import references_in, target_of
@@ -38,19 +40,21 @@ def validate_plan(plan: AnyPlan, tools: Iterable[Any] | None = None) -> list[Pro
 
 def read_and_check(plan: AnyPlan, tools: Iterable[Any] | None = None) -> tuple[ReadPlan | None, Problems]:
     """Return the plan as it was read, None if it is none, and all that is wrong with it; see `validate_plan`."""
-    problems = Problems()
-    read = read_any_plan(plan, problems)
-    if read is not None:
-        check_plan(read, None if tools is None else schemas_of(tools), problems)
-    return read, problems
+    return _checked(plan, None if tools is None else schemas_of(tools))
 
 
 def read_for_tools(plan: AnyPlan, specs: Iterable[ToolSpec]) -> tuple[ReadPlan | None, Problems]:
     """Return what `read_and_check` does of a plan whose steps may call these tools only, built-in ones too only if given."""
+    return _checked(plan, {spec.name: spec.input_schema for spec in specs})
+
+
+def _checked(plan: AnyPlan, schemas: Schemas | None) -> tuple[ReadPlan | None, Problems]:
     problems = Problems()
     read = read_any_plan(plan, problems)
     if read is not None:
-        check_plan(read, {spec.name: spec.input_schema for spec in specs}, problems)
+        if schemas is not None:
+            read = replace(read, plan=with_tools_of_groups(read.plan, schemas))
+        check_plan(read, schemas, problems)
     return read, problems
 
 

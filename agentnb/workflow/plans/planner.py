@@ -30,7 +30,8 @@ from agentnb.workflow.plans.plan_results import (
 from agentnb.workflow.plans.plan_spec import PlanSpec
 from agentnb.workflow.plans.prompt_template import has_place, rendered, template_text
 from agentnb.workflow.plans.reply_plans import AGAIN, plan_in_reply
-from agentnb.workflow.tasks.actions import ActionCall, ModelAnswer
+from agentnb.workflow.tasks.calls import ActionCall
+from agentnb.workflow.tasks.model_steps import ModelAnswer
 
 PROMPT = Path(__file__).with_name("prompts") / "planner.md"
 NO_ANSWER = "The model gave neither a plan nor an answer"

@@ -11,7 +11,8 @@ from agentnb.core.plans.plan_history import PLANNING
 from agentnb.models.destinations.destination import FileModelName
 from agentnb.models.registry import check_destinations, check_key, check_model
 from agentnb.tools.toolbox import Toolbox
-from agentnb.workflow.graph.declared_graph import WorkflowDefinition
+from agentnb.workflow.declared import WorkflowDefinition
+from agentnb.workflow.graph.nodes import Call
 from agentnb.workflow.plans.offered_tools import offered
 from agentnb.workflow.plans.prompt_template import template_text
 from agentnb.workflow.tasks.spec import TaskFile
@@ -55,9 +56,9 @@ def _inputs_of_planners(declared: WorkflowDefinition, inputs: Mapping[str, Any])
     values = {**declared.variables, **inputs} if isinstance(declared, TaskFile) else {}
     set_later = {name for task in tasks for name in task.post}
     for task in tasks:
-        if task.action == PLANNING:
+        if isinstance(task.does, Call) and task.does.name == PLANNING:
             known: dict[str, Any] = {}
-            for key, value in task.input.items():
+            for key, value in task.does.args.items():
                 found = _VARIABLE.fullmatch(value) if isinstance(value, str) else None
                 if found is None and "${" not in str(value):
                     known[key] = value

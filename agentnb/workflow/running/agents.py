@@ -68,7 +68,7 @@ class WorkflowAgents:
         self._made: dict[str, Agent] = {}
         self._scripts: dict[str, ScriptedModel] = {}
         self._used: Counter[str] = Counter()
-        self._own_scripts = {name: _script(name, one.replies) for name, one in specs.items() if one.replies}
+        self._own_scripts = {name: script_of(name, one.replies) for name, one in specs.items() if one.replies}
         for name in [*specs, *given]:  # what cannot work is found before anything runs
             self._agent(name, None)
 
@@ -151,8 +151,7 @@ class WorkflowAgents:
         if key not in self._replies:
             return None
         if key not in self._scripts:
-            self._scripts[key] = _script(key, self._replies[key])
-            self._scripts[key].used = self._used[key]
+            self._scripts[key] = script_of(key, self._replies[key], self._used[key])
         return self._scripts[key]
 
 
@@ -172,6 +171,7 @@ def _words(spec: WorkflowSpec) -> list[str]:
     return [*names_of_tool_steps(walk_all(spec.steps)), *(name for one in spec.agents.values() for name in one.tools)]
 
 
-def _script(name: str, replies: Sequence[Any]) -> ScriptedModel:
+def script_of(name: str, replies: Sequence[Any], used: int = 0) -> ScriptedModel:
+    """Return the scripted model of a step or an agent, which has used so many of its replies."""
     lines = [error_for(str(one["error"])) if isinstance(one, dict) and set(one) == {"error"} else one for one in replies]
-    return ScriptedModel(lines, name=f"scripted:{name}")
+    return ScriptedModel(lines, name=f"scripted:{name}", used=used)

@@ -13,7 +13,7 @@ from agentnb.runtime.event_log import EventLog
 from agentnb.workflow.templates.templates import NoOutput, Scope, has_templates, rendered
 
 
-def log_result(output: tuple[str, ...], scope: Scope, log: EventLog) -> None:
+def log_result(output: tuple[str, ...], scope: Any, log: EventLog) -> None:
     """Log the result of a workflow whose steps have completed: that of the first of these ids and templates that has one.
 
     If none has, because its step did not run, nothing is given: the text of the run is then what the step that ran last gave,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any
 
 from agentnb.core.questions import TEXT
@@ -11,10 +12,11 @@ from agentnb.detect.run import Run
 from agentnb.runtime.steps.attempt import Attempt
 from agentnb.runtime.steps.nested_runs import Runnable
 from agentnb.runtime.steps.step_failures import StepEndedBadly, of_run
-from agentnb.runtime.steps.step_runner import StepRunner
+from agentnb.runtime.steps.step_runner import StepRunner, Work
 from agentnb.workflow.form import spec as s
+from agentnb.workflow.graph.nodes import Call, Node
 from agentnb.workflow.running.agents import WorkflowAgents, tool_named
-from agentnb.workflow.running.engine import StepWork
+from agentnb.workflow.running.execution import Execution
 from agentnb.workflow.running.step_questions import StepQuestions
 from agentnb.workflow.running.tool_steps import ToolSteps
 from agentnb.workflow.templates.prior_outputs import WITHOUT_PROMPT, with_prior_outputs
@@ -24,31 +26,34 @@ OpenWorkflow = Callable[[s.WorkflowStep, Mapping[str, Any], Run | None], Runnabl
 """Returns the workflow of another file with these inputs, ready to run; of a run that is resumed, the one in its log."""
 
 
-def work_of_steps(agents: WorkflowAgents, opened: OpenWorkflow) -> Callable[[StepRunner], StepWork]:
-    """Return what makes the work of the steps of a run."""
-
-    def work(steps: StepRunner) -> StepWork:
-        if steps.log.run.events:  # the run is recovered
-            agents.continue_scripts(steps.log)
-        return _StepHandlers(steps, agents, opened).by_kind
-
-    return work
-
-
-class _StepHandlers:
+class StepHandlers:
     """Does the work of the steps of one run."""
 
     def __init__(self, steps: StepRunner, agents: WorkflowAgents, opened: OpenWorkflow) -> None:
+        if steps.log.run.events:  # the run is recovered
+            agents.continue_scripts(steps.log)
         self._runs = steps.nested
         self._agents = agents
         self._opened = opened
         self._questions = StepQuestions(steps)
         self._tools = ToolSteps(steps, agents.toolbox, agents.gates)
+        self._work: dict[type, Callable[..., Coroutine[Any, Any, Any]]] = {
+            s.AgentStep: self._agent,
+            s.HumanStep: self._human,
+            s.WorkflowStep: self._workflow,
+        }
 
-    @property
-    def by_kind(self) -> StepWork:
-        """The handlers of steps by kind."""
-        return {"agent": self._agent, "tool": self._tool, "human": self._human, "workflow": self._workflow}
+    def begin(self, execution: Execution) -> tuple[Work, Mapping[str, Any]]:
+        """Return what does the work of a step, and what the log says of it."""
+        does = execution.node.does
+        if type(does) is Call:
+            return partial(self._tool, does), {"agent": does.name}
+        nests = isinstance(does, s.AgentStep | s.WorkflowStep)
+        return partial(self._work[type(does)], does), {"agent": self.label(execution.node), "nests": nests}
+
+    def label(self, node: Node) -> str:
+        """Return the name of the agent, the tool or the file."""
+        return node.words if isinstance(node.does, s.AgentStep | s.WorkflowStep | Call) else ""
 
     async def _agent(self, step: s.AgentStep, attempt: Attempt) -> str:
         scope = attempt.place.scope
@@ -57,9 +62,10 @@ class _StepHandlers:
         prompt = with_prior_outputs(own or WITHOUT_PROMPT, scope.steps, step.context)
         return (await self._nested(attempt, agent, prompt)).text
 
-    async def _tool(self, step: s.ToolStep, attempt: Attempt) -> Any:
-        arguments = rendered(step.args, attempt.place.scope) if step.args else {}
-        return await self._tools.call(tool_named(step.tool, self._tools.toolbox), arguments, attempt)
+    async def _tool(self, call: Call, attempt: Attempt) -> Any:
+        arguments = rendered(call.args, attempt.place.scope) if call.args else {}
+        attempt.is_plain = True
+        return await self._tools.call(tool_named(call.name, self._tools.toolbox), arguments, attempt)
 
     async def _workflow(self, step: s.WorkflowStep, attempt: Attempt) -> Any:
         scope = attempt.place.scope

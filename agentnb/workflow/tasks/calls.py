@@ -2,40 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from agentnb.advice import Plain, advised
+from agentnb.advice import advised
 from agentnb.core.log.work_events import PlanProposed, StepSkipped, StepStarted
 from agentnb.core.messages import ToolCall
 from agentnb.core.questions import TEXT, NoAnswer
+from agentnb.core.request import Request
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.core.step_retry import ONCE, Retry
 from agentnb.detect.run import Run
-from agentnb.errors import Declined, QuestionCancelled, UnknownTool
+from agentnb.errors import Declined, ExpressionError, QuestionCancelled
 from agentnb.policies.gates import Block, Gate
 from agentnb.runtime.host.run_options import folder_of
 from agentnb.runtime.steps.attempt import Attempt, Place
 from agentnb.runtime.steps.nested_runs import Runnable
 from agentnb.runtime.steps.step_failures import FailedStep, StepEndedBadly, StepFailure
-from agentnb.runtime.steps.step_runner import StepRunner
-from agentnb.tools.builtin.named import near_tools
+from agentnb.runtime.steps.step_runner import StepRunner, Work
 from agentnb.tools.rendering import as_text
-from agentnb.tools.tool import Tool
+from agentnb.tools.toolbox import Toolbox
+from agentnb.workflow.graph.nodes import Call, Graph, Node
+from agentnb.workflow.running.execution import MAX_PLAN_ITERATIONS, Execution, call_step
 from agentnb.workflow.running.step_gates import gates_of
 from agentnb.workflow.running.step_questions import StepQuestions
 from agentnb.workflow.running.tool_steps import ToolSteps
-from agentnb.workflow.tasks.actions import ActionCall, ActionTable, ToolAnswer
-from agentnb.workflow.tasks.execution import ABORTED, MAX_PLAN_ITERATIONS, Execution, call_step
+from agentnb.workflow.running.walker import Handle, Walker
+from agentnb.workflow.tasks.actions import ActionTable
 from agentnb.workflow.tasks.file_rules import FileRules
-from agentnb.workflow.tasks.model_steps import ModelSteps
+from agentnb.workflow.tasks.model_steps import ModelAnswer, ModelSteps
 from agentnb.workflow.tasks.spec import ApprovalRules
 from agentnb.workflow.tasks.variables import parsed
-
-Handle = Callable[[Execution, str, str], Awaitable[None]]
-"""Does what ``onError`` of a task says, with the name of what has failed and the error."""
 
 
 class Calls:
@@ -47,122 +47,182 @@ class Calls:
         table: ActionTable,
         rules: ApprovalRules,
         settings: Mapping[str, Any],
-        handle: Handle,
         max_plans: int,
+        handle: Handle,
     ) -> None:
-        self._steps = steps
+        """``handle`` does what a task says for a failure."""
+        self.steps = steps
         self._actions = table
-        self._settings = settings
-        self._handle = handle
-        self._questions = StepQuestions(steps)
-        self._models = ModelSteps(steps, settings)
-        self._max_plans = max_plans
+        self.settings = settings
+        self.handle = handle
+        self.questions = StepQuestions(steps)
+        self.models = ModelSteps(steps, settings)
+        self.max_plans = max_plans
         of_file = () if rules.allows_all else (FileRules(rules.rules),)
         gates: tuple[Gate, ...] = (*gates_of(settings.get("agent_settings") or {}), *of_file)
-        self._tools = ToolSteps(steps, table.tools, gates)
+        self.tool_steps = ToolSteps(steps, table.tools, gates)
 
     @property
-    def _table(self) -> ActionTable:
+    def table(self) -> ActionTable:
         """The actions, and the tools that can be called now."""
-        if self._actions.tools is not self._tools.toolbox:
-            self._actions = replace(self._actions, tools=self._tools.toolbox)
+        if self._actions.tools is not self.tool_steps.toolbox:
+            self._actions = replace(self._actions, tools=self.tool_steps.toolbox)
         return self._actions
 
-    async def act(self, action: str, given: Any, attempt: Attempt, execution: Execution | None = None) -> Any:
-        """Return the result of an action with this input. ``execution``: of the task whose action it is, not its handler."""
-        function = self._actions.action(action)
+    def label(self, node: Node) -> str:
+        """Return what the log calls the action of a task; empty if it has none."""
+        return self._actions.label(node.does.name) if isinstance(node.does, Call) else ""
+
+    def begin(self, execution: Execution) -> tuple[Work, Mapping[str, Any]]:
+        """Return what calls the action of a task, and what the log says of it."""
+        call, given = execution.node.does, None
+        if call is None:
+            return _nothing, {}
+        if execution.problem is None:
+            try:
+                given = execution.place.scope.filled(dict(call.args))
+            except ExpressionError as error:
+                execution.problem = error
+        return partial(self._act, call, given, execution), {"agent": self.label(execution.node), "inputs": given}
+
+    async def _act(self, does: Call, given: Any, execution: Execution, attempt: Attempt) -> Any:
+        function = self._actions.action(does.name)
         if function is None:
-            return await self._tools.call(self._tool(action), given or {}, attempt)
-        call = ActionCall(
-            input=given or {},
-            path=attempt.place.path,
-            tools=self._table.tools,
-            settings=self._settings,
-            call_tool=partial(self._call_tool, attempt.place),
-            run=partial(self._run, attempt.place),
-            ask=partial(self._ask, attempt.place),
-            ask_model=partial(self._models.ask, attempt.place),
-            propose=self._propose,
-            check_plans=partial(self._check_plans, attempt.place),
-            abort=partial(_abort, execution),
-            side_by_side=self._steps.side_by_side.all_or_none,
-            skip=partial(self._skip, attempt.place),
-            work_dir=folder_of(self._steps.work_dir),
-            failed=partial(self._failed, execution),
-        )
-        return plain_data(await function(call), f"The result of {action}")
+            result = await self.tool_steps.call(self.table.tool(does.name), given or {}, attempt)
+        else:
+            call = ActionCall(self, execution, attempt.place, given or {}, self.table.tools)
+            result = plain_data(await function(call), f"The result of {does.name}")
+        attempt.is_plain = True
+        return parsed(result) if does.parses else result
 
-    def _check_plans(self, around: Place, key: str) -> None:
-        has_begun = self._steps.journal.is_next(StepStarted, call_step(around, key)[1].path)
-        if not has_begun and len(self._steps.log.run.plans) >= self._max_plans:
-            what = f"{self._max_plans} plans were made, and the last one is not the end"
-            words = frozenset({MAX_PLAN_ITERATIONS})
-            advice = advised("If that is too few, set max_plan_iterations of the task file")
-            raise StepEndedBadly(StepFailure(what, words, advice, is_final=True))
 
-    def _propose(self, plan_id: str, plan: dict[str, Any]) -> None:
-        if plan_id not in self._steps.log.run.plans:
-            self._steps.log.emit(PlanProposed, plan_id=plan_id, plan=plan)
+class ToolAnswer(NamedTuple):
+    """What a tool gave that an action called."""
 
-    def _tool(self, name: str) -> Tool:
-        tool = self._table.tool(name)
-        if tool is None:
-            known = [one.spec.name for one in self._table.tools]
-            raise UnknownTool(f"There is no tool {name}", near_tools(name, known, Plain("Give the run its tools: tools=[f]")))
-        return tool
+    result: Any
+    """Plain data, else the text that a model would read; None if the tool failed."""
+    error: str | None = None
 
-    async def _call_tool(
-        self, around: Place, key: str, name: str, arguments: dict[str, Any], retries: int = 0, block: Block | None = None
+
+@dataclass(frozen=True, slots=True)
+class ActionCall:
+    """One attempt at the action of a task: its input, and what the action may do.
+
+    After a kill, an action that had not ended is called again. What it called through this is not done a second time if it had
+    ended: give each a key that is the same again.
+    """
+
+    _calls: Calls
+    _execution: Execution
+    _place: Place
+    input: Mapping[str, Any]
+    """With its ``${...}`` replaced."""
+    tools: Toolbox
+
+    @property
+    def path(self) -> str:
+        """That of the task."""
+        return self._place.path
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What the run was given for its models: ``model`` and ``replies``."""
+        return self._calls.settings
+
+    @property
+    def work_dir(self) -> Path:
+        """The folder of the run."""
+        return folder_of(self._calls.steps.work_dir)
+
+    async def call_tool(
+        self, key: str, name: str, arguments: dict[str, Any], retries: int = 0, block: Block | None = None
     ) -> ToolAnswer:
-        step, place = call_step(around, key, Retry(max_attempts=retries, initial_delay_seconds=0) if retries else ONCE)
-        tool = self._tool(name)
-        work = partial(self._tools.call, tool, arguments, block=block, repeats=False, read=as_returned)
+        """Call a tool as a step of its own, tried again on an error.
+
+        With a ``block`` the call is logged as one that must not run. A call that a kill cut off is an error, and not made
+        again, unless its tool is ``repeatable``.
+        """
+        retry = Retry(max_attempts=retries, initial_delay_seconds=0) if retries else ONCE
+        (step, place), tool = call_step(self._place, key, retry), self._calls.table.tool(name)
+        work = partial(self._calls.tool_steps.call, tool, arguments, block=block, repeats=False, read=as_returned)
         try:
-            return ToolAnswer(await self._steps.attempts(step, place, work, agent=tool.spec.name, inputs=arguments))
+            return ToolAnswer(await self._calls.steps.attempts(step, place, work, agent=tool.spec.name, inputs=arguments))
         except FailedStep as error:
             return ToolAnswer(None, error.failure.text)
 
-    async def _run(self, around: Place, key: str, runnable: Runnable, prompt: str) -> Run:
-        step, place = call_step(around, key)
-        return await self._steps.nested_run(step, place, runnable, prompt)
+    async def walk(self, graph: Graph, hands: Any) -> None:
+        """Walk a graph of steps of the action; ``await hands.do(execution)`` does each."""
+        await Walker(self._calls.steps, graph, lambda *_: hands).walk(None)
 
-    async def _ask(
-        self, around: Place, key: str, message: str, schema: dict[str, Any] | None = None, call: ToolCall | None = None
+    async def run(self, key: str, what: Runnable, prompt: str) -> Run:
+        """Run an agent as a nested run, and return that, however it ended."""
+        return await self._calls.steps.nested_run(*call_step(self._place, key), what, prompt)
+
+    async def ask(
+        self, key: str, message: str, schema: dict[str, Any] | None = None, call: ToolCall | None = None
     ) -> dict[str, Any]:
-        step, place = call_step(around, key)
+        """Ask the person, also for a call, which they see.
+
+        Returns ``{"action": "accept", "content": ANSWER}``, or ``decline`` or ``cancel`` without content. Where nobody is here
+        to answer, the run is suspended, if it can be; else it raises.
+        """
 
         async def work(attempt: Attempt) -> dict[str, Any]:
             try:
-                answer = await self._questions.ask(attempt, message, schema or TEXT, "elicitation", call)
+                answer = await self._calls.questions.ask(attempt, message, schema or TEXT, "elicitation", call)
             except QuestionCancelled:
                 return {"action": NoAnswer.CANCEL.value, "content": None}
             except Declined:
                 return {"action": NoAnswer.DECLINE.value, "content": None}
             return {"action": "accept", "content": answer}
 
-        answer: dict[str, Any] = await self._steps.attempts(step, place, work, agent="person", inputs={"message": message})
-        return answer
+        step, inputs = call_step(self._place, key), {"message": message}
+        return dict(await self._calls.steps.attempts(*step, work, agent="person", inputs=inputs))
 
-    def _skip(self, around: Place, key: str, reason: str) -> None:
-        self._steps.record(StepSkipped, call_step(around, key)[1].path, reason=reason)
+    async def ask_model(self, key: str, request: Request, operation: str, model: str | None = None) -> ModelAnswer:
+        """Call a model beside all conversations, as a step of its own. ``model``: its name, by default that of the run."""
+        return await self._calls.models.ask(self._place, key, request, operation, model)
 
-    async def _failed(self, execution: Execution | None, name: str, error: str) -> bool:
-        if execution is None:
-            return False
-        await self._handle(execution, name, error)
-        if execution.task.abort:
-            execution.aborts_with = error
-        return execution.task.abort
+    def propose(self, plan_id: str, plan: dict[str, Any]) -> None:
+        """Log that a plan was made, as plain data, unless the log has it."""
+        log = self._calls.steps.log
+        if plan_id not in log.run.plans:
+            log.emit(PlanProposed, plan_id=plan_id, plan=plan)
+
+    def check_plans(self, key: str) -> None:
+        """Raise if the run may make no further plan, unless a process that died began this call of a model."""
+        steps, most = self._calls.steps, self._calls.max_plans
+        has_begun = steps.journal.is_next(StepStarted, call_step(self._place, key)[1].path)
+        if not has_begun and len(steps.log.run.plans) >= most:
+            what = f"{most} plans were made, and the last one is not the end"
+            words = frozenset({MAX_PLAN_ITERATIONS})
+            advice = advised("If that is too few, set max_plan_iterations of the task file")
+            raise StepEndedBadly(StepFailure(what, words, advice, is_final=True))
+
+    def abort(self, reason: str) -> None:
+        """End the run with this error when the action has returned what it has; ``post`` still sees it."""
+        self._execution.aborts_with = reason
+
+    def skip(self, key: str, reason: str) -> None:
+        """Log that a step of the action is not run, and why."""
+        self._calls.steps.record(StepSkipped, call_step(self._place, key)[1].path, reason=reason)
+
+    async def failed(self, name: str, error: str) -> bool:
+        """Do what ``onError`` says, once for each execution of the task.
+
+        If it returns True the action stops and returns what it has, which ``post`` still sees: then the run ends.
+        """
+        await self._calls.handle(self._execution, name, error)
+        if self._execution.node.abort:
+            self._execution.aborts_with = error
+        return self._execution.node.abort
+
+
+async def _nothing(attempt: Attempt) -> None:
+    """Do the work of a task without an action."""
 
 
 def as_returned(text: str) -> Any:
     """Return what a tool returned, by the text that the log has of it: data if that is the text of this data."""
     value = parsed(text)
     return value if not isinstance(value, str) and as_text(value) == text else text
-
-
-def _abort(execution: Execution | None, reason: str) -> None:
-    """Let the run end with this error when the action of a task has returned; ``onError`` is for what has failed."""
-    if execution is None:
-        raise StepEndedBadly(StepFailure(reason, ABORTED, is_final=True))
-    execution.aborts_with, execution.is_handled = reason, True

@@ -11,7 +11,8 @@ from agentnb.core.expressions import expressions_in, names_in
 from agentnb.errors import ExpressionError, near
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import Node, texts_in
-from agentnb.workflow.tasks.spec import ALWAYS_KNOWN, TaskStep
+from agentnb.workflow.graph.nodes import Node as GraphNode
+from agentnb.workflow.tasks.spec import ALWAYS_KNOWN
 from agentnb.workflow.templates.template_forms import warn_in_task_file
 
 
@@ -48,7 +49,7 @@ class ExpressionPlaces:
             except ExpressionError as error:
                 self._problems.add(text.line, f"{where}: {error.what}", error.advice)
 
-    def check(self, declared: Collection[str], tasks: Iterable[TaskStep]) -> None:
+    def check(self, declared: Collection[str], tasks: Iterable[GraphNode]) -> None:
         """Note what cannot be evaluated, and every name that no variable has."""
         known = dict.fromkeys([*declared, *(name for task in tasks for name in task.post), *ALWAYS_KNOWN])
         for place in self._places:

@@ -1,4 +1,4 @@
-"""The JSON Schema of task files, for editors: made of the classes in `agentnb.workflow.tasks.spec`."""
+"""The JSON Schema of task files, for editors: made of the values that tasks are compiled to."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 from agentnb.workflow.form.agent_reader import OF_WORKFLOWS
 from agentnb.workflow.form.class_schema import DIALECT, TEXT, TEXTS, limits_schema, object_schema, properties_of
-from agentnb.workflow.tasks.spec import ApprovalRules, Await, EmitStep, Goto, TaskFile
+from agentnb.workflow.graph.nodes import Await, Call, Each, Jump, Node
+from agentnb.workflow.tasks.spec import ApprovalRules, TaskFile
 from agentnb.workflow.tasks.task_file import MODES, NAME, STAGES, VARIABLE
 from agentnb.workflow.tasks.task_reader import ITEM_KEYS, OF_EMITS, OF_RETRIES, RETRY_TYPES, TASK_KEYS
 
@@ -44,6 +45,17 @@ _BY_KEY: dict[str, dict[str, Any]] = {
     "approval": {"anyOf": [{"enum": list(MODES)}, {"$ref": "#/$defs/approval"}]},
 }
 """The keys whose values are written in another way than the fields are typed."""
+_KEYS: dict[type, dict[str, str]] = {
+    Each: {"over": "forEach", "item_name": "as", "node": "task", "wait": "await"},
+    Await: {"mode": "mode", "on": "on", "merge": "merge"},
+    Jump: {"to": "task", "when": "when"},
+    Call: {"name": "action", "args": "input"},
+    Node: {
+        **{name: name for name in ("when", "post", "abort", "retry")},
+        **{"jumps": "goto", "handler": "onError", "after": "dependsOn", "is_beside": "async"},
+    },
+}
+"""The keys of task files by the fields of the graph that they become."""
 
 
 def tasks_schema() -> dict[str, Any]:
@@ -69,16 +81,16 @@ def tasks_schema() -> dict[str, Any]:
 
 
 def _parts() -> dict[str, Any]:
-    task = properties_of(EmitStep, _BY_KEY)
+    emit, awaits, goto, call, task = [properties_of(kind, _BY_KEY, keys=keys) for kind, keys in _KEYS.items()]
+    task |= {**call, "await": emit["await"]}
     task = {key: {"$ref": "#/$defs/emit"} if key == "emit" else task[key] for key in TASK_KEYS}
-    of_await = {**properties_of(Await, _BY_KEY), "timeout": _DURATION}
-    emit = properties_of(EmitStep, _BY_KEY)
+    of_await = {**awaits, "timeout": _DURATION}
     return {
         "task": object_schema(task),
         "item_task": object_schema({key: task[key] for key in ITEM_KEYS}, ["action"]),
         "emit": object_schema({key: emit[key] for key in OF_EMITS}, list(OF_EMITS)),
         "await": {"anyOf": [{"type": "boolean"}, object_schema(of_await)]},
-        "goto": object_schema(properties_of(Goto, _BY_KEY | {"task": TEXT}), ["task"]),
+        "goto": object_schema({"task": TEXT | {"description": goto["task"]["description"]}, "when": goto["when"]}, ["task"]),
         "onError": object_schema({key: task[key] for key in ("action", "input")}, ["action"]),
         "retry": object_schema({key: _RETRY[key] for key in OF_RETRIES}),
         "approval": object_schema(properties_of(ApprovalRules, _BY_KEY)),

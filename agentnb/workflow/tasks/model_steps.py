@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from agentnb.core.log.work_events import ModelCalled
@@ -14,13 +14,21 @@ from agentnb.errors import SettingsError
 from agentnb.models.destinations.destination import FileModelName
 from agentnb.models.model import Model
 from agentnb.models.registry import check_destinations, make_model
-from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.replies.side_calls import SideModels
 from agentnb.runtime.steps.attempt import Attempt, Place
-from agentnb.runtime.steps.step_failures import error_for
 from agentnb.runtime.steps.step_runner import StepRunner
-from agentnb.workflow.tasks.actions import ModelAnswer
-from agentnb.workflow.tasks.execution import call_step
+from agentnb.workflow.running.agents import script_of
+from agentnb.workflow.running.execution import call_step
+
+
+class ModelAnswer(NamedTuple):
+    """What a model replied to an action."""
+
+    id: str
+    """Of the reply; the same again after a kill."""
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+    stop_reason: str = ""
 
 
 class ModelSteps:
@@ -55,7 +63,8 @@ class ModelSteps:
     def _chosen(self, path: str, name: str | None) -> Model:
         if path in self._replies:
             if path not in self._made:
-                self._made[path] = self._script(path)
+                used = sum(isinstance(event, ModelCalled) for event in self._steps.log.run.events)  # goes on where it stopped
+                self._made[path] = script_of(path, self._replies[path], used)
             return self._made[path]
         if name:  # from a file, a log or a variable, which choose no destination
             named = FileModelName(name)
@@ -64,12 +73,3 @@ class ModelSteps:
         if self._model is None:
             raise SettingsError(f"The task {path} needs a model", "Run the file with model=, or -m in a shell")
         return make_model(self._model)
-
-    def _script(self, path: str) -> ScriptedModel:
-        """Return the script of a task, which goes on where the log says that it stopped."""
-        lines = [
-            error_for(str(one["error"])) if isinstance(one, dict) and set(one) == {"error"} else one
-            for one in self._replies[path]
-        ]
-        used = sum(isinstance(event, ModelCalled) for event in self._steps.log.run.events)
-        return ScriptedModel(lines, name=f"scripted:{path}", used=used)

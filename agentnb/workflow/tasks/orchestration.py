@@ -14,15 +14,18 @@ from agentnb.errors import MissingKey, SettingsError, near
 from agentnb.models.registry import check_destinations, make_model
 from agentnb.runtime.budget import Budget
 from agentnb.runtime.questions.elicitation import Elicitation
-from agentnb.runtime.runs.gate_names import name_of_gate
 from agentnb.runtime.runs.lifecycle import Lifecycle
 from agentnb.runtime.runs.orchestration import Orchestration
+from agentnb.runtime.steps.step_runner import StepRunner
 from agentnb.tools.builtin.named import logged_builtins
 from agentnb.tools.mcp.server import is_word
 from agentnb.tools.toolbox import Toolbox
+from agentnb.workflow.running.graph_run import GraphRun, GraphStart
+from agentnb.workflow.running.walker import Handle
 from agentnb.workflow.tasks.actions import Action, ActionTable
-from agentnb.workflow.tasks.engine import TaskEngine, TaskStart
+from agentnb.workflow.tasks.calls import Calls
 from agentnb.workflow.tasks.spec import ALWAYS_KNOWN, TaskFile, tool_name
+from agentnb.workflow.tasks.variables import Variables
 
 PLAN_TOOLS = "plan_tools"
 """The key under which the settings of a run hold the names of the tools that its plans may call."""
@@ -49,17 +52,18 @@ def task_orchestration(
     table.check(file)
     check_destinations([(models or {}).get("model")])
 
-    def make(lifecycle: Lifecycle, elicitation: Elicitation) -> TaskEngine:
-        return TaskEngine(lifecycle, elicitation, TaskStart(file, table, values, models or {}))
+    def make(lifecycle: Lifecycle, elicitation: Elicitation) -> GraphRun:
+        def hands(steps: StepRunner, handle: Handle) -> Calls:
+            return Calls(steps, table, file.approval, models or {}, file.max_plan_iterations, handle)
+
+        return GraphRun(lifecycle, elicitation, GraphStart(file.graph, hands, Variables(file, values)))
 
     plans = any(name in table.actions for name in file.actions)
     name = Path(file.source).stem if file.source else "tasks"
-    gates = [name_of_gate(gate) for gate in ((models or {}).get("agent_settings") or {}).get("gates") or ()]
     logged = {
         "workflow": {"text": file.text, "source": file.source},
         "inputs": {name: values[name] for name in inputs},
         "variables": {name: value for name, value in values.items() if name not in inputs},
-        **({"gates": gates} if gates else {}),
         **({PLAN_TOOLS: names} if plans and (names := [spec.name for spec in table.tools.specs]) else {}),
         **logged_builtins(table.tools),
         **(settings or {}),

@@ -12,9 +12,10 @@ from agentnb.workflow.form.fields import Fields
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.spec import DEFAULT_LOOPS
 from agentnb.workflow.form.yaml_source import MappingNode, ScalarNode, kind_of, plain, read_mapping, read_yaml
-from agentnb.workflow.tasks.checks import check_file
+from agentnb.workflow.graph.nodes import Node
+from agentnb.workflow.tasks.checks import linked
 from agentnb.workflow.tasks.expression_places import ExpressionPlaces
-from agentnb.workflow.tasks.spec import DEFAULT_PLANS, ApprovalMode, ApprovalRules, TaskFile, TaskStep, tool_name
+from agentnb.workflow.tasks.spec import DEFAULT_PLANS, ApprovalMode, ApprovalRules, TaskFile, tool_name
 from agentnb.workflow.tasks.task_reader import TASK_KEYS, TaskReader
 
 OF_FILES = ("init", "vars", "stage", "pipeline", "max_loop_iterations", "max_plan_iterations", "limits", "approval")
@@ -81,8 +82,7 @@ def read_tasks_with_problems(
     declared = {**_variables(file, "init", problems), **_variables(file, "vars", problems), **stage.variables}
     spec = replace(
         empty,
-        tasks=tasks,
-        blocks=stage.blocks,
+        tasks=tuple(linked(tasks, stage.blocks, problems)),
         variables=declared,
         inputs=tuple(inputs),
         max_loop_iterations=file.whole("max_loop_iterations", 1) or DEFAULT_LOOPS,
@@ -90,7 +90,6 @@ def read_tasks_with_problems(
         limits=read_limits(file.fields("limits", "limits of the task file"), OF_WORKFLOWS),
         approval=_approval(file),
     )
-    check_file(spec, problems)
     places.check({*declared, *inputs}, tasks)
     if check_actions is not None:
         check_actions(spec, problems)
@@ -104,13 +103,13 @@ class _Stage:
         self.blocks: dict[str, range] = {}
         self.variables: dict[str, Any] = {}
         """Those that are declared beside the tasks of a block."""
-        self._tasks: list[TaskStep] = []
+        self._tasks: list[Node] = []
         self._lines: dict[str, int] = {}
         """Where each name of a task or block was given first."""
         self._reader = TaskReader(places, problems, self._take_name)
         self._problems = problems
 
-    def read(self, file: Fields, key: str) -> tuple[TaskStep, ...]:
+    def read(self, file: Fields, key: str) -> tuple[Node, ...]:
         stage = file.fields(key, key)
         if stage is not None:
             self._read(stage, "")

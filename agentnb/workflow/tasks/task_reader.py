@@ -1,4 +1,4 @@
-"""Reads one task: its keys are the fields of `agentnb.workflow.tasks.spec`."""
+"""Compiles one task to a node of the graph: its keys are the fields of the values in `agentnb.workflow.graph.nodes`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from agentnb.errors import SettingsError
 from agentnb.tools.mcp.server import server_tools
 from agentnb.workflow.form.fields import Fields
 from agentnb.workflow.form.problems import Problems
-from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, ScalarNode, kind_of, plain
+from agentnb.workflow.form.yaml_source import ListNode, MappingNode, ScalarNode, kind_of, plain
+from agentnb.workflow.form.yaml_source import Node as Written
+from agentnb.workflow.graph.nodes import HANDLER, Await, Call, Each, Jump, Node
 from agentnb.workflow.tasks.expression_places import ExpressionPlaces
-from agentnb.workflow.tasks.spec import Await, AwaitStep, EmitStep, Goto, OnErrorStep, TaskStep
 
 TASK_KEYS = (
     "action",
@@ -50,15 +51,15 @@ class TaskReader:
         self._problems = problems
         self._take_name = take_name
 
-    def task(self, fields: Fields, name: str, path: str) -> TaskStep:
+    def task(self, fields: Fields, name: str, path: str) -> Node:
         """Return the task of a mapping; what is wrong in it is noted."""
         fields.refuse_unknown(TASK_KEYS)
         common = self._common(fields, name, path)
         common |= {
             "post": self._post(fields),
-            "goto": self._gotos(fields),
-            "depends_on": fields.texts("dependsOn") or (),
-            "in_background": bool(fields.flag("async")),
+            "jumps": self._gotos(fields),
+            "after": fields.texts("dependsOn") or (),
+            "is_beside": bool(fields.flag("async")),
         }
         if "emit" in fields:
             return self._emit_task(fields, common)
@@ -68,15 +69,14 @@ class TaskReader:
             fields.add(
                 "input", "input is for an action, and there is none", "Write action: service:method, or set variables with post"
             )
-        return TaskStep(**common)
+        return Node(**common)
 
     def _common(self, fields: Fields, name: str, path: str, extra: tuple[str, ...] = ()) -> dict[str, Any]:
         return {
             "id": name,
             "path": path,
             "line": fields.line,
-            "action": self._action(fields),
-            "input": self._input(fields, extra),
+            "does": self._call(fields, extra),
             "when": self._expression(fields, "when", extra),
             "retry": self._retry(fields),
             "handler": self._handler(fields, path, extra),
@@ -100,9 +100,11 @@ class TaskReader:
             return None
         return action
 
-    def _input(self, fields: Fields, extra: tuple[str, ...]) -> dict[str, Any]:
+    def _call(self, fields: Fields, extra: tuple[str, ...], *, parses: bool = True) -> Call | None:
+        action = self._action(fields)
         self._places.add_texts(fields.given("input"), f"{fields.where}: input", extra)
-        return fields.mapping("input") or {}
+        given = fields.mapping("input") or {}
+        return None if action is None else Call(name=action, args=given, parses=parses)
 
     def _expression(self, fields: Fields, key: str, extra: tuple[str, ...] = ()) -> str | None:
         text = fields.text(key)
@@ -124,13 +126,13 @@ class TaskReader:
             self._places.add_texts(entry.value, post.where, ("result",), sees_result=has_result)
         return {name: plain(entry.value) for name, entry in post.node.entries.items()}
 
-    def _gotos(self, fields: Fields) -> tuple[Goto, ...]:
+    def _gotos(self, fields: Fields) -> tuple[Jump, ...]:
         node = fields.given("goto")
         nodes = node.items if isinstance(node, ListNode) else () if node is None else (node,)
         found = [self._goto(one, f"{fields.where}: goto") for one in nodes]
         return tuple(one for one in found if one is not None)
 
-    def _goto(self, node: Node, where: str) -> Goto | None:
+    def _goto(self, node: Written, where: str) -> Jump | None:
         if not isinstance(node, MappingNode):
             self._problems.add(node.line, f"{where} must be a mapping, not {kind_of(node)}", "Write goto: {task: NAME}")
             return None
@@ -140,20 +142,20 @@ class TaskReader:
         if task is None:
             self._problems.add(node.line, f"{where} names no task", "Write goto: {task: NAME}")
             return None
-        return Goto(task=task, when=self._expression(fields, "when"), line=fields.line_of("task"))
+        when = self._expression(fields, "when")
+        return Jump(to=task, when=when, reason=when or "", line=fields.line_of("task"))
 
-    def _handler(self, fields: Fields, path: str, extra: tuple[str, ...]) -> OnErrorStep | None:
+    def _handler(self, fields: Fields, path: str, extra: tuple[str, ...]) -> Node | None:
         found = fields.fields("onError")
         if found is None:
             return None
         found.refuse_unknown(("action", "input"))
-        action = self._action(found)
-        given = self._input(found, (*extra, "step", "error"))
-        if action is None:
+        call = self._call(found, (*extra, "step", "error"), parses=False)
+        if call is None:
             self._problems.add(found.line, f"{found.where} has no action", "Write onError: {action: service:method}")
             return None
         # Beside the path of the task, not under it: it may come after the task has ended.
-        return OnErrorStep(id=f"{path}.onError", path=f"{path}.onError", line=found.line, action=action, input=given)
+        return Node(kind="on_error", id=f"{path}{HANDLER}", path=f"{path}{HANDLER}", line=found.line, does=call)
 
     def _retry(self, fields: Fields) -> Retry:
         retry = fields.fields("retry")
@@ -188,14 +190,14 @@ class TaskReader:
 
     # Tasks that work with others
 
-    def _emit_task(self, fields: Fields, common: dict[str, Any]) -> TaskStep:
+    def _emit_task(self, fields: Fields, common: dict[str, Any]) -> Node:
         for key in ("action", "input", "retry"):
             if key in fields:
                 fields.add(key, f"{key} is of the task in emit, not of the one around it", "Move it into emit: task")
         emit = fields.fields("emit")
         wait = self._await(fields)
         if emit is None:
-            return TaskStep(**common)
+            return Node(**common)
         emit.refuse_unknown(OF_EMITS)
         for key in OF_EMITS:
             if key not in emit:
@@ -208,12 +210,12 @@ class TaskReader:
         self._places.add_texts(emit.given("forEach"), f"{emit.where}: forEach")
         task = self._item_task(emit, common["path"], name)
         if task is None:
-            return TaskStep(**common)
-        timeout = self._timeout(fields)
-        common["in_background"] = common["in_background"] or wait is None
-        return EmitStep(**common, each=emit.data("forEach"), item_name=name, task=task, wait=wait or Await(), timeout=timeout)
+            return Node(**common)
+        common |= {"is_beside": common["is_beside"] or wait is None, "timeout": self._timeout(fields)}
+        each = Each(over=emit.data("forEach"), item_name=name, node=task, wait=wait or Await())
+        return Node(**{**common, "kind": "emit", "does": each})
 
-    def _item_task(self, emit: Fields, path: str, name: str) -> TaskStep | None:
+    def _item_task(self, emit: Fields, path: str, name: str) -> Node | None:
         tasks = emit.fields("task")
         if tasks is None:
             return None
@@ -237,12 +239,12 @@ class TaskReader:
         fields.refuse_unknown(TASK_KEYS)
         if "action" not in fields:
             self._problems.add(fields.line, f"{fields.where} has no action", "Write action: service:method")
-        return TaskStep(**self._common(fields, key, f"{path}/{key}", (name,)))
+        return Node(**self._common(fields, key, f"{path}/{key}", (name,)))
 
-    def _await_task(self, fields: Fields, common: dict[str, Any]) -> TaskStep:
+    def _await_task(self, fields: Fields, common: dict[str, Any]) -> Node:
         wait = self._await(fields)
         if wait is None:
-            return TaskStep(**common)
+            return Node(**common)
         for key in ("action", "input", "async", "retry"):
             if key in fields:
                 fields.add(
@@ -250,7 +252,7 @@ class TaskReader:
                     f"{key} has no meaning beside await, which is of emit, or of tasks in the background",
                     "Write dependsOn, or a task of its own that awaits",
                 )
-        return AwaitStep(**common, wait=wait, timeout=self._timeout(fields))
+        return Node(**{**common, "kind": "await", "does": wait, "timeout": self._timeout(fields)})
 
     def _await(self, fields: Fields) -> Await | None:
         node = fields.given("await")

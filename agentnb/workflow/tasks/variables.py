@@ -18,9 +18,9 @@ import msgspec
 from agentnb.core.expressions import evaluate, substituted
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.core.schema.nesting import is_too_deep
+from agentnb.detect.run import Run
+from agentnb.errors import ExpressionError
 from agentnb.workflow.tasks.spec import ALWAYS_KNOWN, TaskFile
-
-NO_NAMES: Mapping[str, Any] = {}
 
 
 class Variables:
@@ -29,24 +29,44 @@ class Variables:
     def __init__(self, file: TaskFile, values: Mapping[str, Any]) -> None:
         """``values``: those that the run begins with."""
         self._values = dict(values)
-        self._declared: dict[str, Any] = dict.fromkeys((*ALWAYS_KNOWN, *(name for task in file.tasks for name in task.post)))
+        declared: dict[str, Any] = dict.fromkeys((*ALWAYS_KNOWN, *(name for task in file.tasks for name in task.post)))
+        self._names: ChainMap[str, Any] = ChainMap(self._values, declared)
 
-    def ask(self, prompt: str) -> None:
-        """Take the prompt of the run as its ``query``, unless that is passed."""
-        if prompt and self._values.get("query") is None:
-            self._values["query"] = prompt
+    def begun(self, run: Run) -> Variables:
+        """Return them with the prompt of the run as their ``query``, unless that is passed."""
+        if run.prompt and self._values.get("query") is None:
+            self._values["query"] = run.prompt
+        return self
 
     def set(self, values: Mapping[str, Any]) -> None:
         """Set some of them."""
         self._values.update(values)
 
-    def holds(self, expression: str, extra: Mapping[str, Any] = NO_NAMES) -> bool:
-        """Return whether the value of the expression is true, neither 0 nor empty. Raises `ExpressionError`."""
-        return bool(evaluate(expression, self._names(extra)))
+    def with_names(self, names: Mapping[str, Any]) -> Variables:
+        """Return the same variables, of which some more names are known."""
+        found = copy.copy(self)
+        found._names = ChainMap(dict(names), *self._names.maps)
+        return found
 
-    def filled(self, data: Any, extra: Mapping[str, Any] = NO_NAMES) -> Any:
+    def with_item(self, name: str, item: Any, index: int) -> Variables:
+        """Return the same variables with the item that a task works on."""
+        return self.with_names({name: item})
+
+    def holds(self, condition: str) -> bool:
+        """Return whether the value of an expression is true, neither 0 nor empty. Raises `ExpressionError`."""
+        return bool(evaluate(condition, self._names))
+
+    def filled(self, data: Any) -> Any:
         """Return a copy of plain data with its ``${...}`` replaced. Raises `ExpressionError`."""
-        return _copied(substituted(data, self._names(extra)))
+        return _copied(substituted(data, self._names))
+
+    def items(self, over: Any, node: str) -> list[Any]:
+        """Return the list that an ``emit`` goes over. Raises `ExpressionError`."""
+        items = parsed(self.filled(over))
+        if not isinstance(items, list | None):
+            what = f"emit: forEach is not a list: {str(over)[:100]}"
+            raise ExpressionError(what, "Let it read a list, such as ${results}")
+        return items or []
 
     def after(self, post: Mapping[str, Any], result: Any) -> dict[str, Any]:
         """Return what a ``post`` sets after this result, which is plain data. Raises `ExpressionError`."""
@@ -54,12 +74,9 @@ class Variables:
         are_plain = set(map(id, seen.values()))
         sets: dict[str, Any] = {}
         for name, data in post.items():
-            value = substituted(data, ChainMap(seen, sets, self._values, self._declared))
+            value = substituted(data, ChainMap(seen, sets, *self._names.maps))
             sets[name] = value if id(value) in are_plain else plain_data(value, f"What post sets as {name}")
         return sets
-
-    def _names(self, extra: Mapping[str, Any]) -> ChainMap[str, Any]:
-        return ChainMap(dict(extra), self._values, self._declared)
 
 
 def _copied(data: Any) -> Any:

@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 from agentnb.advice import Advised
 from agentnb.core.expressions import check_size, evaluate, filled
 from agentnb.core.redaction import change_texts
+from agentnb.core.run.facts import RunFacts
+from agentnb.detect.run import Run
 from agentnb.errors import ExpressionError, near
+from agentnb.workflow.templates.branch_outputs import BranchOutputs
 from agentnb.workflow.templates.json_in_text import json_values
 from agentnb.workflow.templates.references import ROOTS, Reference, Template, path_name, pieces, refused
 
@@ -51,6 +54,32 @@ class Scope:
     """Its place in the list, from 0."""
     parsed: dict[str, list[Any]] = field(default_factory=dict, repr=False, compare=False)
     """The JSON in outputs that were read before."""
+
+    def begun(self, run: Run) -> Scope:
+        """Return it with the prompt and the outputs of a run that begins."""
+        return replace(self, steps=run.steps, prompt=run.prompt)
+
+    def holds(self, condition: str) -> bool:
+        """Return whether a condition holds; see `truth`."""
+        return truth(condition, self)
+
+    def items(self, over: Any, node: str) -> Sequence[Any]:
+        """Return the list that the map with this id goes over; a text may hold it as JSON. Raises `ExpressionError`."""
+        value = rendered(over, self)
+        if isinstance(value, str):
+            value = next((one for one in json_values(value) if isinstance(one, list)), value)
+        if not isinstance(value, list | tuple):
+            what = f"map {node}: over is not a list: {str(over)[:100]}"
+            raise ExpressionError(what, "Let it read a list, such as {{ $steps.ID.output.items }}")
+        return value
+
+    def with_item(self, name: str, item: Any, index: int) -> Scope:
+        """Return it with the item that a step of a map works on."""
+        return replace(self, item=item, index=index)
+
+    def in_block(self, block: str, names: Collection[str], run: RunFacts) -> Scope:
+        """Return it with the outputs of steps of an open block: of those with these ids, which follow one another."""
+        return replace(self, steps=BranchOutputs(self.steps, run, block, names))
 
 
 def has_templates(text: str) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from asserted_sentences import Snapshot
 from plan_examples import PLANS, tables_compare, tides_fetch
 
 from agentnb import Plan, ToolCall
 from agentnb.core.log.work_events import ModelCalled, StepSkipped
+from agentnb.core.request import ToolSpec
 from agentnb.errors import WorkflowError
 from agentnb.models.scripted import ScriptedModel
 
@@ -42,6 +44,19 @@ def test_what_depends_on_a_failed_step_is_skipped_and_the_rest_goes_on() -> None
     assert [one.step for one in run.events if isinstance(one, StepSkipped)] == ["plan/1"]
     with pytest.raises(WorkflowError, match="needs a model"):
         Plan.read(PLANS / "plan-chat.json").run_sync(tools=TOOLS, show=False)
+
+
+@pytest.mark.req("R3.23")
+def test_a_step_may_use_a_group_of_tools_by_its_word(snapshot: Snapshot) -> None:
+    step = {"stepNumber": 1, "type": "action", "description": "List the folder.", "tools": ["shell"]}
+    model = ScriptedModel(["One file."])
+    run = Plan.read({"steps": [step]}).run_sync(tools=["shell", tides_fetch], model=model, show=False)
+    assert {"bash"} <= {tool.name for tool in model.requests[0].tools} and run.text == "One file."
+    assert {one.name for one in model.requests[0].tools}.isdisjoint({"tides_fetch"})
+    own = Plan.read({"steps": [{**step, "tools": ["web"]}]})
+    assert own.validate([ToolSpec("web", "", {})]) == [] == Plan.read({"steps": [step]}).validate([])
+    called = Plan.read({"steps": [{"type": "tool", "name": "shell"}]})
+    assert [str(one) for one in called.validate(["shell"])] == snapshot
 
 
 def _fetching(station: str) -> dict[str, object]:

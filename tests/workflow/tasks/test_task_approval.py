@@ -16,7 +16,7 @@ from agentnb.core.messages import ToolCall
 from agentnb.core.questions import NoAnswer, WaitingOnUser
 from agentnb.errors import QuestionCancelled, WorkflowProblems
 from agentnb.session.recovery import recover
-from agentnb.workflow.tasks.actions import ActionCall
+from agentnb.workflow.tasks.calls import ActionCall
 from agentnb.workflow.tasks.task_file import read_task_file
 
 TASKS = """

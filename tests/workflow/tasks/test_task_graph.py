@@ -10,7 +10,7 @@ from task_examples import HERE, ScriptedPlanner, ScriptedTools, played, script
 from agentnb import Store, Workflow
 from agentnb.display.card.workflow_card import workflow_html, workflow_lines
 from agentnb.display.graph.workflow_text import graph_text
-from agentnb.workflow.graph.declared_graph import declared_graph
+from agentnb.workflow.declared import drawing_of
 
 TEXT = """
 stage:
@@ -24,7 +24,7 @@ stage:
 
 
 def test_a_goto_is_a_way_and_what_follows_one_that_is_always_taken_is_not() -> None:
-    graph = declared_graph(Workflow.from_yaml(TEXT).declared)
+    graph = drawing_of(Workflow.from_yaml(TEXT).declared)
     assert [(node.path, node.kind, node.words, node.is_map) for node in graph.nodes] == [
         ("first", "task", "a:b", False),
         ("main/each", "emit", "c:d", True),
@@ -41,10 +41,10 @@ def test_a_goto_is_a_way_and_what_follows_one_that_is_always_taken_is_not() -> N
         ("main/last", "", (), False),
     ]
     handled = "stage:\n  one: {action: a:b, goto: {task: one}, onError: {action: e:f}}\n  two: {action: c:d}\n"
-    edges = declared_graph(Workflow.from_yaml(handled).declared).edges
+    edges = drawing_of(Workflow.from_yaml(handled).declared).edges
     assert [(edge.source, edge.target, edge.is_back) for edge in edges] == [
-        ("one", "two", False),
         ("one", "one", True),
+        ("one", "two", False),
         ("two", "", False),
     ]
 

@@ -153,7 +153,7 @@ def test_a_file_is_a_task_file_by_its_top_level_keys(subtests: pytest.Subtests) 
 @pytest.mark.req("R1.9")
 def test_the_other_way_to_write_a_reference_is_text_in_a_task_file_and_a_warning() -> None:
     spec = read_task_file(f"{TASK}      input: {{a: '{{{{ $steps.one.output }}}}'}}\n")
-    assert spec.tasks[0].input == {"a": "{{ $steps.one.output }}"}
+    assert spec.tasks[0].does.args == {"a": "{{ $steps.one.output }}"}
     assert [(one.line, one.code, "reads ${...}" in one.hint) for one in spec.warnings] == [(5, "W_OTHER_FORM", True)]
     own = TASK + """      input: {a: '${"{{"} station }}'}\n"""
     assert read_task_file(own).warnings == ()

@@ -1,0 +1,196 @@
+"""The drawing of a graph: which node may follow which. Pictures are made of it, and Mermaid."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from agentnb.workflow.graph.nodes import Decide, Each, Graph, Jump, Node, Together
+
+EXIT = ""
+"""The path that stands for the end of the workflow."""
+CONDITIONAL = "when"
+"""The label of a jump of a task that has a condition."""
+ON_ERROR = "on error"
+"""The label of the edge that is followed when a step has failed."""
+
+
+class Choice(NamedTuple):
+    """A choice that a step may log: the step, and where it continues."""
+
+    step: str
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A way from one step to another; both are paths, `EXIT` is the end of the workflow."""
+
+    source: str
+    target: str
+    labels: tuple[str, ...] = ()
+    """``true``, ``false``, `ON_ERROR`; empty where the next step simply follows."""
+    is_back: bool = False
+    """Whether it leads to a step that is declared before its source, or to the source itself: a loop."""
+    choices: frozenset[Choice] = frozenset()
+    """The choices that mean that it was followed; empty if none is logged."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnNode:
+    """A step. Gotos are edges, and the steps in the branches of a condition are nodes beside it."""
+
+    path: str
+    id: str
+    kind: str
+    words: str = ""
+    """What it works with, as it was declared: the agent, the tool, the condition, the question."""
+    children: tuple[Drawing, ...] = ()
+    """The branches of a parallel step."""
+    is_map: bool = False
+    """Whether it stands for all items of a list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """Steps of one list, with those in the branches of its conditions, in the order in which they are declared."""
+
+    nodes: tuple[DrawnNode, ...] = ()
+    edges: tuple[Edge, ...] = ()
+
+    @property
+    def all_nodes(self) -> Iterator[DrawnNode]:
+        """The nodes, each followed by those inside it."""
+        waiting = list(reversed(self.nodes))
+        while waiting:
+            node = waiting.pop()
+            yield node
+            waiting += [each for child in reversed(node.children) for each in reversed(child.nodes)]
+
+
+def drawn(graph: Graph) -> Drawing:
+    """Return the drawing of a graph. Jumps whose target does not exist are left out."""
+    return _Builder(graph).drawing()
+
+
+class _Exit(NamedTuple):
+    """An edge whose target is not known yet: that of the step that comes next."""
+
+    source: str
+    label: str = ""
+    choices: frozenset[Choice] = frozenset()
+
+
+@dataclass(slots=True)
+class _Level:
+    """The nodes and edges of one drawing while it is built."""
+
+    nodes: list[DrawnNode] = field(default_factory=list)
+    edges: list[Edge] = field(default_factory=list)
+    places: dict[str, int] = field(default_factory=dict)
+    """The place of each node among those of this level."""
+
+    def add(self, node: DrawnNode) -> None:
+        self.places[node.path] = len(self.nodes)
+        self.nodes.append(node)
+
+    def connect(self, exits: Sequence[_Exit], target: str) -> None:
+        self.edges += [Edge(one.source, target, (one.label,) if one.label else (), choices=one.choices) for one in exits]
+
+    def drawing(self) -> Drawing:
+        """Return the drawing; edges between the same steps are one edge."""
+        found: dict[tuple[str, str], Edge] = {}
+        for edge in self.edges:
+            if edge.target != EXIT and edge.target not in self.places:
+                continue
+            before = found.get((edge.source, edge.target))
+            is_back = edge.target != EXIT and self.places[edge.target] <= self.places[edge.source]
+            labels, choices = edge.labels, edge.choices
+            if before is not None:
+                labels = tuple(dict.fromkeys((*before.labels, *labels)))
+                choices |= before.choices
+            found[edge.source, edge.target] = Edge(edge.source, edge.target, labels, is_back, choices)
+        return Drawing(tuple(self.nodes), tuple(found.values()))
+
+
+class _Builder:
+    """Builds the drawing of a graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._nodes = graph.nodes
+        self._places = {node.path: place for place, node in enumerate(graph.nodes)}
+
+    def drawing(self) -> Drawing:
+        level = _Level()
+        level.connect(self._sequence(level, self._nodes, []), EXIT)
+        return level.drawing()
+
+    def _branch(self, node: Node) -> Drawing:
+        """Return the drawing of a branch of a block; where it ends, the block waits for the others."""
+        level = _Level()
+        self._sequence(level, [node], [])
+        level.edges = [edge for edge in level.edges if edge.target != EXIT]
+        return level.drawing()
+
+    def _sequence(self, level: _Level, nodes: Sequence[Node], exits: list[_Exit]) -> list[_Exit]:
+        """Add nodes that follow one another; ``exits`` lead to the first. Return those that lead from the last."""
+        for node in _as_walked(nodes):
+            if not node.kind:
+                self._jump(level, exits, node.jumps[0], node.path, node.id)
+                exits = []
+                continue
+            level.connect(exits, node.path)
+            exits = self._node(level, node)
+        return exits
+
+    def _node(self, level: _Level, node: Node) -> list[_Exit]:
+        does, exits = node.does, [_Exit(node.path)]
+        children = tuple(self._branch(one) for one in does.nodes) if isinstance(does, Together) else ()
+        level.add(DrawnNode(node.path, node.id, node.kind, node.words, children, isinstance(does, Each)))
+        if node.rescue is not None:
+            self._jump(level, [_Exit(node.path, ON_ERROR)], node.rescue)
+        if isinstance(does, Decide):
+            exits = []
+            for label, branch in does.branches.items():
+                first = {branch[0].id, branch[0].path} if branch else set()
+                choices = frozenset(Choice(node.path, to) for to in (label, f"{node.path}/{label}", *first))
+                exits += self._sequence(level, branch, [_Exit(node.path, label, choices)])
+        for jump in node.jumps:
+            if jump.place == self._places.get(node.path, -2) + 1:
+                continue  # the next node
+            if jump.when is not None:
+                self._jump(level, [_Exit(node.path, CONDITIONAL)], jump)
+                continue
+            self._jump(level, exits, jump)
+            exits = [_Exit(node.path)] if node.when is not None or node.handler is not None else []
+        return exits
+
+    def _jump(self, level: _Level, exits: Sequence[_Exit], jump: Jump, *names: str) -> None:
+        """Let exits go on at the target of a jump. ``names``: of a node that is only that, which may log it too."""
+        target = self._target(jump.place)
+        if target is not None:
+            for one in exits:
+                logged = frozenset(Choice(path, to) for path in (*names, one.source) for to in (jump.to, target))
+                level.connect([one._replace(choices=one.choices | logged)], target)
+
+    def _target(self, place: int) -> str | None:
+        """Return the path of the node that a jump leads to, past further jumps; None if there is none."""
+        seen: set[int] = set()
+        while 0 <= place < len(self._nodes) and place not in seen:
+            node = self._nodes[place]
+            if node.kind:
+                return node.path
+            seen.add(place)
+            place = node.jumps[0].place
+        return EXIT if place == len(self._nodes) else None
+
+
+def _as_walked(nodes: Sequence[Node]) -> Iterator[Node]:
+    """Yield nodes in the order in which they are walked: some after those below them that they read."""
+    early: set[int] = set()
+    for place, node in enumerate(nodes):
+        later = range(place + 1, min(place + 1 + node.early, len(nodes)))
+        order = [one for one in (*later, place) if one not in early]
+        early |= {one for one in order if one != place}
+        yield from (nodes[one] for one in order)

@@ -1,0 +1,69 @@
+"""Compiles what a workflow declares to its graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agentnb.errors import ExpressionError
+from agentnb.workflow.form import spec as s
+from agentnb.workflow.form.step_tree import with_branches
+from agentnb.workflow.graph.nodes import Call, Decide, Each, Graph, Jump, Node, Together
+from agentnb.workflow.templates.deferral import deferred
+
+
+def compiled(spec: s.WorkflowSpec) -> Graph:
+    """Return the graph of a workflow."""
+    nodes = _Compiler(spec.steps).nodes(spec.steps)
+    return Graph(where="workflow", nodes=nodes, max_loops=spec.max_loop_iterations, output=spec.output)
+
+
+class _Compiler:
+    """Compiles the steps of one workflow."""
+
+    def __init__(self, steps: Sequence[s.Step]) -> None:
+        self._ids = [step.id for step in steps]
+        self._places = {name: place for place, name in reversed([*enumerate(self._ids)])}
+        try:
+            self._early = deferred(steps)
+        except ExpressionError:  # of a condition that cannot be read, which fails when it is evaluated
+            self._early = {}
+
+    def nodes(self, steps: Sequence[s.Step]) -> tuple[Node, ...]:
+        return tuple([self._node(step) for step in steps])
+
+    def _node(self, step: s.Step) -> Node:
+        if isinstance(step, s.GotoStep):
+            return Node(kind="", id=step.id, path=step.path, line=step.line, jumps=(self._jump(step.target),))
+        return Node(
+            kind=step.kind,
+            id=step.id,
+            path=step.path,
+            line=step.line,
+            does=self._work(step),
+            early=self._early.get(step.path, 0),
+            jumps=(self._jump(s.END),) if step.end else (),
+            rescue=None if step.on_error.goto is None else self._jump(step.on_error.goto),
+            retry=step.retry,
+            timeout=step.timeout,
+            on_error=step.on_error,
+        )
+
+    def _jump(self, target: str | int) -> Jump:
+        if target == s.END:
+            return Jump(to=s.END, place=len(self._ids), is_logged=False)
+        if isinstance(target, str):
+            return Jump(to=target, place=self._places.get(target, -1))
+        return Jump(to=self._ids[target], place=target) if 0 <= target < len(self._ids) else Jump(to=str(target))
+
+    def _work(self, step: s.Step) -> object:
+        if isinstance(step, s.ToolStep):
+            return Call(name=step.tool, args=step.args)
+        if isinstance(step, s.ConditionStep):
+            branches = {"true": self.nodes(step.true_), "false": self.nodes(step.false_)}
+            names = tuple([one.id for one in with_branches(step)])
+            return Decide(condition=step.condition, branches=branches, names=names)
+        if isinstance(step, s.ParallelStep):
+            return Together(nodes=self.nodes(step.steps), most=step.max_concurrency)
+        if isinstance(step, s.MapStep):
+            return Each(over=step.over, node=self._node(step.step), most=step.max_concurrency)
+        return step

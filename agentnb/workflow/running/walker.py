@@ -1,0 +1,346 @@
+"""Walks a graph: one node after the other, in the background, or many at once.
+
+The order within a node is: what it waits for, ``when``, its work, ``post``, its jumps. What was decided is in the log, so that
+a recovered run takes the same way: a node that was skipped, a jump that was taken or not, and what ``post`` has set. What the
+nodes gave is a fold over these events (`agentnb.core.run.step_outputs`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+from agentnb.core.log import work_events as w
+from agentnb.detect.run import Run
+from agentnb.errors import ExpressionError, StepFailed
+from agentnb.runtime.run_end import Suspended
+from agentnb.runtime.steps.attempt import Attempt, Place
+from agentnb.runtime.steps.side_by_side import Running, begun, has_ended
+from agentnb.runtime.steps.step_failures import FailedStep, StepEndedBadly, StepFailure
+from agentnb.runtime.steps.step_runner import StepRunner, Work
+from agentnb.workflow.form.spec import END
+from agentnb.workflow.graph.nodes import HANDLER, Await, Decide, Each, Graph, Jump, Node, Together
+from agentnb.workflow.running.execution import ABORTED, ENDING, Aborted, Execution
+from agentnb.workflow.running.loops import LoopCounters
+
+
+class Values(Protocol):
+    """What the texts of nodes may read, in the spelling of their form.
+
+    Where nodes have a ``post``, also `agentnb.workflow.tasks.variables.Variables.after`, ``set`` and ``with_names``; where they
+    have branches in blocks, `agentnb.workflow.templates.templates.Scope.in_block`.
+    """
+
+    def begun(self, run: Run) -> Values:
+        """Return the values with which a run begins."""
+
+    def holds(self, condition: str) -> bool:
+        """Return whether a condition is true. Raises `ExpressionError`."""
+
+    def items(self, over: Any, node: str) -> Sequence[Any]:
+        """Return the list that the node with this id goes over. Raises `ExpressionError`."""
+
+    def with_item(self, name: str, item: Any, index: int) -> Values:
+        """Return what the node for one item of a list may read."""
+
+
+class Hands(Protocol):
+    """Does the work of nodes that do more than to order others."""
+
+    def begin(self, execution: Execution) -> tuple[Work, Mapping[str, Any]]:
+        """Return what does the work of a node, and what the log says of it.
+
+        What makes the node fail before its work begins is noted in the execution.
+        """
+
+    def label(self, node: Node) -> str:
+        """Return what the log calls that which does the work of a node."""
+
+
+Handle = Callable[[Execution, str, str], Awaitable[None]]
+"""Does what a node says for a failure, with the name of what has failed and the error."""
+MakeHands = Callable[[StepRunner, Handle], Any]
+"""Makes `Hands`, or for nodes that leave no step of their own in the log what has ``await hands.do(execution)``."""
+
+
+class _Way(NamedTuple):
+    """A jump that is taken."""
+
+    jump: Jump
+    source: str
+    """The path of the node that says so."""
+    is_logged: bool = False
+
+
+class Walker:
+    """Walks one graph."""
+
+    def __init__(self, steps: StepRunner, graph: Graph, hands: MakeHands) -> None:
+        self._steps = steps
+        self._graph = graph
+        self._hands = hands(steps, self._handle)
+        self._values: Any = None
+        self._loops = LoopCounters(graph.max_loops)
+        self._background: dict[str, tuple[str, Running]] = {}
+        """The nodes in the background that nothing has awaited, with their paths, by id."""
+        self._awaited: list[Running] = []
+        self._ended_at: dict[str, int] = {}
+        """By path, the number of the event with which a node ended last."""
+
+    async def walk(self, values: Values | None, place: int = 0) -> None:
+        """Do the nodes from this place on. ``values``: what their texts may read, if they have any."""
+        nodes, early = self._graph.nodes, set[int]()
+        self._values = values
+        try:
+            while place < len(nodes):
+                at, way = await self._next_in(nodes, place, early, "", self._values)
+                place = place + 1 if way is None else self._go(way, at)
+                if way is not None:
+                    await self._steps.give_turn()  # jumps alone may go in a circle
+                    early = {one for one in early if one < place}
+            await self._wait_for(dict(self._background.values()), Await())
+        except Suspended:  # what the others do would be lost
+            await asyncio.gather(*dict(self._background.values()).values(), return_exceptions=True)
+            raise
+        finally:
+            await self._steps.side_by_side.cancel([*dict(self._background.values()).values(), *self._awaited], "")
+
+    # The way through the nodes
+
+    async def _branch(self, nodes: Sequence[Node], parent: str, values: Values) -> _Way | None:
+        early = set[int]()
+        for place in range(len(nodes)):
+            _, way = await self._next_in(nodes, place, early, parent, values)
+            if way is not None:
+                return way
+        return None
+
+    async def _next_in(
+        self, nodes: Sequence[Node], place: int, early: set[int], parent: str, values: Values
+    ) -> tuple[int, _Way | None]:
+        """Do the node at this place, unless it was early, and before it what it reads; return where a jump came from."""
+        count = nodes[place].early
+        for one in (*range(place + 1, place + 1 + count), place) if count else (place,):
+            if one in early:
+                continue
+            if one != place:
+                early.add(one)
+            way = await self._settle(nodes[one], parent, values)
+            if way is not None:
+                return one, way
+        return place, None
+
+    async def _settle(self, node: Node, parent: str, values: Values) -> _Way | None:
+        """Do a node, or begin it in the background; return where to continue, if not with the next one."""
+        if self._background:
+            await self._wait_until_ended((*node.after, node.id))  # a jump may come to one that is still running
+        parent = parent or node.path.rpartition("/")[0]  # tasks stand in blocks that are no nodes
+        place = Place(f"{parent}/{node.id}" if parent else node.id, parent, values)
+        execution = Execution(node, place)
+        if node.when is not None and not self._holds(execution):
+            return None
+        if node.is_beside:
+            running = asyncio.ensure_future(self._execute(execution))
+            self._background[node.id] = place.path, running
+            return None
+        output = await self._execute(execution)
+        if execution.is_last:
+            return _Way(Jump(to=END, place=len(self._graph.nodes), is_logged=False), place.path)
+        if execution.has_failed:
+            return None if node.rescue is None else _Way(node.rescue, place.path)
+        if isinstance(node.does, Decide):
+            word = "true" if output else "false"
+            self._steps.record(w.BranchTaken, place.path, to=word, reason=node.does.condition)
+            way = await self._branch(node.does.branches[word], parent, values)
+            if way is not None:
+                return way._replace(source=place.path)
+        return self._way_on(node, place) if node.jumps else None
+
+    async def _wait_until_ended(self, names: Sequence[str]) -> None:
+        running = [self._background[name][1] for name in names if name in self._background]
+        if running:
+            await asyncio.wait(running)
+        for one in running:
+            if not one.cancelled() and (error := one.exception()) is not None:
+                raise error
+
+    def _holds(self, execution: Execution) -> bool:
+        """Return whether a node is done; log it if it is skipped."""
+        path, when = execution.place.path, execution.node.when
+        if when is None or self._steps.journal.is_next(w.StepStarted, path):
+            return True
+        if self._steps.journal.take(w.StepSkipped, path) is not None:
+            return False
+        try:
+            holds: bool = execution.place.scope.holds(when)
+        except ExpressionError as error:
+            execution.problem = error  # it begins, and fails with that
+            return True
+        if not holds:
+            self._steps.record(w.StepSkipped, path, reason=when)
+        return holds
+
+    def _way_on(self, node: Node, place: Place) -> _Way | None:
+        """Return the jump that is taken after a node; as the log has it, if it has it."""
+        if len(node.jumps) == 1:
+            return _Way(node.jumps[0], place.path)
+        if (logged := self._steps.journal.take(w.BranchTaken, place.path)) is not None:
+            return _Way(next(one for one in node.jumps if one.to == logged.to), place.path, is_logged=True)
+        for jump in node.jumps:
+            try:
+                if jump.when is None or place.scope.holds(jump.when):
+                    return _Way(jump, place.path)
+            except ExpressionError as error:
+                raise StepFailed(f"step {place.path}: goto: {error.what}", error.advice) from error
+        return None
+
+    def _go(self, way: _Way, at: int) -> int:
+        """Log a jump from one place in the list, and return the place that it leads to."""
+        jump, source = way.jump, way.source
+        count = self._loops.go_back(at, jump.place, source, jump.to) if jump.place <= at else 0
+        if jump.is_logged and not way.is_logged:
+            self._steps.record(w.BranchTaken, source, to=jump.to, reason=jump.reason, count=count)
+        return jump.place
+
+    # One node
+
+    async def _execute(self, execution: Execution) -> Any:
+        """Do a node with all its attempts, and what handles it if it fails; return its result."""
+        node, place = execution.node, execution.place
+        if not node.kind:
+            return None if node.does is None else await self._hands.do(execution)
+        work, described = self._work(execution)
+        result = None
+        try:
+            result = await self._steps.attempts(node, place, partial(self._attempt, execution, work), **described)
+        except FailedStep as error:
+            execution.has_failed = True
+            await self._fail(execution, error)
+        except asyncio.CancelledError:
+            self._steps.cancel(place.path)  # also between two attempts
+            raise
+        if isinstance(node.does, Await):  # what it has seen does not count again when the run ends
+            for name in self._names(node.does):
+                self._awaited.append(self._background.pop(name)[1])
+        return result
+
+    def _work(self, execution: Execution) -> tuple[Work, Mapping[str, Any]]:
+        """Return what does the work of a node, and what the log says of it."""
+        does = execution.node.does
+        if isinstance(does, Await):
+            return partial(self._await, does), {}
+        if isinstance(does, Each):
+            return partial(self._each, execution.node, does), {"agent": self._hands.label(does.node)}
+        if isinstance(does, Together):
+            return partial(self._together, does), {"inputs": {"order": does.names}}
+        if isinstance(does, Decide):
+            return partial(_decide, does), {}
+        hands: Hands = self._hands
+        return hands.begin(execution)
+
+    async def _attempt(self, execution: Execution, work: Work, attempt: Attempt) -> Any:
+        node = execution.node
+        if execution.problem is not None:
+            if isinstance(node.does, Await):  # one that fails has awaited, whatever it failed for
+                await work(attempt)
+            raise execution.problem
+        result = await work(attempt)
+        if node.post:
+            attempt.sets = attempt.place.scope.after(node.post, result)
+        if execution.aborts_with:
+            raise StepEndedBadly(StepFailure(execution.aborts_with, ABORTED, is_final=True))
+        return result
+
+    async def _fail(self, execution: Execution, error: FailedStep) -> None:
+        """Do what a node says for its failure; raise unless the run goes on after it."""
+        node = execution.node
+        if node.rescue is not None:
+            return
+        if error.failure.words & ENDING:
+            raise Aborted(error.failure) from error
+        await self._handle(execution, node.id, error.failure.text)
+        if execution.handler_failure is not None:
+            raise execution.handler_failure from error
+        if node.abort:
+            raise Aborted(error.failure) from error
+        if node.handler is None:
+            raise error
+
+    async def _handle(self, execution: Execution, failed: str, error: str) -> None:
+        """Do what handles a failure of a node, once for each execution. ``failed`` is the name of what has failed."""
+        handler, around = execution.node.handler, execution.place
+        if handler is None or execution.is_handled:
+            return
+        execution.is_handled = True
+        path = f"{around.path}{HANDLER}"
+        values = around.scope.with_names({"step": {"name": failed}, "error": error})
+        handling = Execution(handler, Place(path, around.parent, values))
+        work, described = self._hands.begin(handling)
+        try:
+            if handling.problem is not None:
+                raise handling.problem
+            await self._steps.attempts(handler, handling.place, partial(self._attempt, handling, work), **described)
+        except (FailedStep, ExpressionError) as trouble:
+            if not execution.node.abort:  # else the first failure says more
+                why = trouble.failure.text if isinstance(trouble, FailedStep) else trouble.what
+                execution.handler_failure = StepFailed(f"step {path}: {why}", trouble.advice)
+                raise execution.handler_failure from trouble
+
+    def note_end(self, event: w.StepFinished) -> None:
+        """Take from the end of a node, new or logged, what it sets; what handles it is over too."""
+        self._ended_at[event.step] = event.seq
+        if event.sets:
+            self._values.set(event.sets)
+        if event.status == "completed" and self._steps.journal.has_more:
+            handler = f"{event.step}{HANDLER}"
+            self._steps.count_begun(handler, self._steps.journal.pass_over_step(handler, event.seq))
+
+    # Several at once
+
+    async def _together(self, does: Together, attempt: Attempt) -> None:
+        path, values = attempt.place.path, attempt.place.scope
+        await self._steps.side_by_side.all_or_none(
+            [self._settle(node, path, self._in_block(node, path, values)) for node in does.nodes], does.most
+        )
+
+    def _in_block(self, node: Node, block: str, values: Any) -> Values:
+        """Return what a node of a block may read: if some follow one another there, also each other."""
+        decides = isinstance(node.does, Decide)
+        found: Values = values.in_block(block, node.does.names, self._steps.log.run) if decides else values
+        return found
+
+    async def _each(self, node: Node, does: Each, attempt: Attempt) -> Any:
+        path, values = attempt.place.path, attempt.place.scope
+        items = [values.with_item(does.item_name, item, index) for index, item in enumerate(values.items(does.over, node.id))]
+        executions = [Execution(does.node, Place(f"{path}/{index}", path, one)) for index, one in enumerate(items)]
+        work = [(one.place.path, self._execute(one)) for one in executions if self._holds(one)]
+        if does.wait is None:
+            return await self._steps.side_by_side.all_or_none([one for _, one in work], does.most)
+        tasks = begun([one for _, one in work], does.most)
+        return await self._wait_for(dict(zip((path for path, _ in work), tasks, strict=True)), does.wait)
+
+    async def _await(self, wait: Await, attempt: Attempt) -> Any:
+        return await self._wait_for(dict(self._background[name] for name in self._names(wait)), wait)
+
+    def _names(self, wait: Await) -> list[str]:
+        """Return the nodes in the background that are waited for."""
+        return [name for name in wait.on or tuple(self._background) if name in self._background]
+
+    async def _wait_for(self, running: Mapping[str, Running], wait: Await) -> Any:
+        """Return the results of nodes together; ``first`` has one at most, and none if that one failed."""
+        await self._steps.side_by_side.wait_for(running.values(), wait.mode)
+        ended = [path for path, task in running.items() if has_ended(task)]
+        by_age = sorted(ended, key=lambda path: self._ended_at.get(path, -1))
+        if wait.mode == "first":
+            ended = by_age = by_age[:1]
+        results = {path: running[path].result() for path in ended if running[path].exception() is None}
+        if wait.merge == "replace":
+            return results.get(by_age[-1]) if by_age else None
+        return [results[path] for path in ended if path in results]
+
+
+async def _decide(does: Decide, attempt: Attempt) -> bool:
+    holds: bool = attempt.place.scope.holds(does.condition)
+    return holds
