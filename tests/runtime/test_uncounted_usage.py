@@ -24,7 +24,7 @@ NO_COUNTS: dict[str, Any] = {
     "null": None,
     "left out": NOT_COUNTED,
     "negative": -5,
-    "a text": "12",
+    "a text": "twelve",
     "endless": 10**30,
 }
 WORDS = "word " * 400

@@ -66,8 +66,7 @@ def test_worker_leaves_endless_checks_behind_and_reports_a_log_without_room(tmp_
         experiment.run_sync(show=False)
     results = experiment.results()
     assert (results.missing, results.failures) == (1, {})
-    told = "a check raised for 1 run: unknown values (endless: TooSlow: it took longer than 0.1 s)"
-    assert told in results.notes
+    assert "a check raised for 1 run: unknown values" in results.notes
 
 
 @pytest.mark.nightly("by day an experiment that was killed goes on")
