@@ -40,16 +40,16 @@ class GraphRun(StepOrchestrator):
         self.where = start.graph.where
         self.steps.cancelled_before = asyncio.CancelledError
         self._start = start
-        self._walker = Walker(self.steps, start.graph, start.hands)
-        self.steps.on_end = self._walker.note_end
 
     async def orchestrate(self) -> Stop:
         """Do the nodes; return how the run ends."""
+        walker = Walker(self.steps, self._start.graph, self._start.hands)
+        before, self.steps.on_end = self.steps.on_end, walker.note_end
         try:
             self._take_over()
             ids = [node.id for node in self._start.graph.nodes]
             values = self._start.values.begun(self.log.run)
-            await self._walker.walk(values, 0 if self._start.first is None else ids.index(self._start.first))
+            await walker.walk(values, 0 if self._start.first is None else ids.index(self._start.first))
             log_result(self._start.graph.output, values, self.log)
         except LoopLimitReached as error:
             self.steps.close_suspended()
@@ -64,6 +64,8 @@ class GraphRun(StepOrchestrator):
             if spent is not None:
                 return Stop(spent.name, "limited", limit=spent.limit)
             return Stop("step_failed", "failed", problem=error.what, hint=error.advice)
+        finally:
+            self.steps.on_end = before  # each holds the other: a run that has ended would wait for the collection of garbage
         return Stop("completed")
 
     def _take_over(self) -> None:

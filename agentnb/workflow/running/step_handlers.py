@@ -37,11 +37,6 @@ class StepHandlers:
         self._opened = opened
         self._questions = StepQuestions(steps)
         self._tools = ToolSteps(steps, agents.toolbox, agents.gates)
-        self._work: dict[type, Callable[..., Coroutine[Any, Any, Any]]] = {
-            s.AgentStep: self._agent,
-            s.HumanStep: self._human,
-            s.WorkflowStep: self._workflow,
-        }
 
     def begin(self, execution: Execution) -> tuple[Work, Mapping[str, Any]]:
         """Return what does the work of a step, and what the log says of it."""
@@ -49,7 +44,7 @@ class StepHandlers:
         if type(does) is Call:
             return partial(self._tool, does), {"agent": does.name}
         nests = isinstance(does, s.AgentStep | s.WorkflowStep)
-        return partial(self._work[type(does)], does), {"agent": self.label(execution.node), "nests": nests}
+        return partial(_WORK[type(does)], self, does), {"agent": self.label(execution.node), "nests": nests}
 
     def label(self, node: Node) -> str:
         """Return the name of the agent, the tool or the file."""
@@ -92,3 +87,10 @@ def _schema(step: s.HumanStep) -> dict[str, Any]:
     if step.choices:
         return {"enum": list(step.choices)}
     return {"type": "boolean"} if step.confirm else TEXT
+
+
+_WORK: dict[type, Callable[..., Coroutine[Any, Any, Any]]] = {
+    s.AgentStep: StepHandlers._agent,
+    s.HumanStep: StepHandlers._human,
+    s.WorkflowStep: StepHandlers._workflow,
+}

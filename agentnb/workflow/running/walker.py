@@ -106,6 +106,7 @@ class Walker:
             raise
         finally:
             await self._steps.side_by_side.cancel([*dict(self._background.values()).values(), *self._awaited], "")
+            self._hands = None  # which hold this walker
 
     # The way through the nodes
 
