@@ -275,6 +275,11 @@ def test_items_that_the_last_event_leaves_out_are_taken_from_those_before() -> N
         assert reply(RESPONSES, *done, last).message == assistant("So", ToolCall("add", {"a": 1}, "c1"))
 
 
+def test_items_without_an_index_stand_in_the_order_in_which_they_came() -> None:
+    done = [{"type": "response.output_item.done", "item": item} for item in (message("So"), function('{"a":1}'))]
+    assert reply(RESPONSES, *done, end()).message == assistant("So", ToolCall("add", {"a": 1}, "c1"))
+
+
 def test_a_refusal_is_text_and_the_reason_of_the_end() -> None:
     deltas, one = read(
         RESPONSES, [{"type": "response.refusal.delta", "delta": "I cannot"}, end(message("I cannot", kind="refusal"))]

@@ -179,7 +179,7 @@ class ResponsesReading:
         if kind == "response.reasoning_summary_part.added":
             return (ThinkingDelta(BETWEEN_THOUGHTS),) if chunk.get("summary_index") else ()
         if kind == "response.output_item.done":
-            self._items[chunk["output_index"]] = item = chunk["item"]
+            self._items[chunk.get("output_index", len(self._items))] = item = chunk["item"]  # llama.cpp gives no index
             self._kept += PART + _unshown_of(item)
         elif kind == "response.function_call_arguments.delta":
             self._streamed += len(chunk["delta"] or "")
