@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from agentnb.core.schema.references import list_of, resolved
+from agentnb.core.schema.references import SCHEMAS_BY_NAME, list_of, resolved
 
 MAX_LEVELS = 5
 """Levels of alternatives within alternatives that are merged."""
@@ -19,7 +19,6 @@ _UNSAFE = re.compile(r"[^a-zA-Z0-9_.-]")
 _ALTERNATIVES = ("anyOf", "oneOf")
 _REFUSED_AT_ROOT = ("$ref", "allOf", *_ALTERNATIVES, "not", "enum")
 _WITHIN = ("items", "additionalProperties", "contains", "not", "if", "then", "else", "allOf", "anyOf", "oneOf", "prefixItems")
-_BY_NAME = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 
 
 def accepted_schema(schema: dict[str, Any]) -> dict[str, Any]:
@@ -110,7 +109,7 @@ def _with_items(part: Any) -> Any:
     if not isinstance(part, dict):
         return part
     kept = {key: _with_items(value) if key in _WITHIN else value for key, value in part.items()}
-    for key in _BY_NAME:
+    for key in SCHEMAS_BY_NAME:
         if isinstance(named := part.get(key), dict):
             kept[key] = {name: _with_items(one) for name, one in named.items()}
     kind = part.get("type")

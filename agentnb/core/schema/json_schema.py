@@ -18,7 +18,7 @@ import msgspec
 from agentnb.core.messages import encodable, encodable_data
 from agentnb.core.schema.addresses import is_email, is_uri
 from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
-from agentnb.core.schema.references import part_at
+from agentnb.core.schema.references import SCHEMAS_BY_NAME, part_at
 from agentnb.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ _OF_PARTS: dict[type, tuple[str, ...]] = {
     list: ("prefixItems", "items", "contains", "unevaluatedItems"),
 }
 """Keywords whose schemas apply to the properties or items of a value, as if each did to every one of them."""
-_BY_NAME = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
 _ALL_WITHIN = (*_OF_THE_SAME, *_OF_PARTS[dict], *_OF_PARTS[list], "properties", "propertyNames", "$defs", "definitions")
 _METASCHEMA = re.compile(r"https?://json-schema\.org/")
 
@@ -76,7 +75,7 @@ def _applied(part: dict[str, Any], root: Any, value: Any) -> Iterator[tuple[Any,
 def _schemas(part: dict[str, Any], key: str) -> Iterable[Any]:
     """Return the schemas of a keyword."""
     found = part.get(key, ())
-    if key in _BY_NAME:
+    if key in SCHEMAS_BY_NAME:
         return found.values() if isinstance(found, dict) else ()
     return found if isinstance(found, list | tuple) else (found,)
 

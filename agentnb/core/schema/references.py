@@ -7,6 +7,8 @@ from urllib.parse import unquote
 
 MAX_IN_A_ROW = 100
 """References that are followed one after the other; a schema that refers to itself only has no more to say."""
+SCHEMAS_BY_NAME = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
+"""Keywords whose values are schemas by name."""
 
 
 def resolved(schema: Any, root: Any) -> Any:
