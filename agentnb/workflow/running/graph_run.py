@@ -40,16 +40,16 @@ class GraphRun(StepOrchestrator):
         self.where = start.graph.where
         self.steps.cancelled_before = asyncio.CancelledError
         self._start = start
+        self._walker = Walker(self.steps, start.graph, start.hands)  # before servers are connected, whose tools its hands call
 
     async def orchestrate(self) -> Stop:
         """Do the nodes; return how the run ends."""
-        walker = Walker(self.steps, self._start.graph, self._start.hands)
-        before, self.steps.on_end = self.steps.on_end, walker.note_end
+        before, self.steps.on_end = self.steps.on_end, self._walker.note_end
         try:
             self._take_over()
             ids = [node.id for node in self._start.graph.nodes]
             values = self._start.values.begun(self.log.run)
-            await walker.walk(values, 0 if self._start.first is None else ids.index(self._start.first))
+            await self._walker.walk(values, 0 if self._start.first is None else ids.index(self._start.first))
             log_result(self._start.graph.output, values, self.log)
         except LoopLimitReached as error:
             self.steps.close_suspended()
