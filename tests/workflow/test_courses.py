@@ -3,143 +3,110 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 from property_settings import size
+from ruamel.yaml import YAML
 from task_examples import cut, on_virtual_time
 
-from agentnb import Plan, Run, Store, Workflow, recover, tool
+from agentnb import Plan, Run, Store, Workflow, recover, tables, tool
 from agentnb.core.log.events import ToolFinished, ToolStarted
 from agentnb.core.log.work_events import StepAttempted, StepFinished
+from agentnb.display.card.text import head_line
 from agentnb.errors import WorkflowError
 
 CALL_ENDS, STEP_ENDS = (ToolFinished,), (StepAttempted, StepFinished)
 """What keeps a call from being made again after a kill: in a plan its own end, elsewhere that of its step."""
 
 
-class Course(NamedTuple):
-    """What a course calls and how it ends, and how each form says it; empty for a form that cannot."""
+FORMS = {"workflow": 36, "tasks": 28, "plan": 12, "chat": 12}
+"""The forms, and how many courses each must say."""
+
+
+class Course(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a course calls and how it ends, and how each form says it."""
 
     calls: str
-    workflow: str = ""
-    tasks: str = ""
-    plan: str = ""
-    chat: str = ""
     status: str = "completed"
-    is_ordered: bool = True
+    sorted: bool = False
+    inputs: dict[str, Any] = {}
+    top: dict[str, Any] = {}
+    file: Any = None
+    workflow: Any = None
+    tasks: Any = None
+    plan: Any = None
+    chat: Any = None
+    reasons: dict[str, str] = msgspec.field(name="not", default={})
 
 
-COURSES = {
-    "one after the other": Course(
-        "ab",
-        "[{type: tool, name: note, args: {x: a}}, {id: b, type: tool, name: note, args: {x: b}}]",
-        "{a: {action: note, input: {x: a}}, b: {action: note, input: {x: b}}}",
-        "[{type: tool, name: note, args: {x: a}}, {type: tool, name: note, args: {x: b}}]",
-        "[{args: {x: a}}, {args: {x: b}, dependsOn: [1]}]",
-    ),
-    "what an earlier one gave": Course(
-        "aA",
-        "[{type: tool, name: note, args: {x: a}}, {id: b, type: tool, name: note, args: {x: '{{ $steps.note.output }}'}}]",
-        "{a: {action: note, input: {x: a}, post: {y: '${result}'}}, b: {action: note, input: {x: '${y}'}}}",
-        "[{type: tool, name: note, args: {x: a}}, {type: tool, name: note, args: {x: '$step[0].output'}}]",
-        "[{args: {x: a}}, {args: {x: '$step[0].output'}}]",
-    ),
-    "a branch": Course(
-        "ab",
-        "[{type: tool, name: note, args: {x: a}}, {type: condition, condition: \"{{ $steps.note.output == 'A' }}\", true: "
-        "{id: b, type: tool, name: note, args: {x: b}}, false: {id: c, type: tool, name: note, args: {x: c}}}]",
-        "{a: {action: note, input: {x: a}, post: {y: '${result}'}, goto: [{when: y == 'A', task: b}, {task: c}]}, "
-        "b: {action: note, input: {x: b}, goto: {task: end}}, c: {action: note, input: {x: c}}}",
-    ),
-    "one that is skipped": Course(
-        "ab",
-        "[{type: tool, name: note, args: {x: a}}, {type: condition, condition: \"{{ $steps.note.output == 'Z' }}\", true: "
-        "{id: c, type: tool, name: note, args: {x: c}}}, {id: b, type: tool, name: note, args: {x: b}}]",
-        "{a: {action: note, input: {x: a}, post: {y: '${result}'}}, c: {when: y == 'Z', action: note, input: {x: c}}, "
-        "b: {action: note, input: {x: b}}}",
-        "[{type: tool, name: note, args: {x: a}}, {type: noop}, {type: tool, name: note, args: {x: b}}]",
-    ),
-    "a loop": Course(
-        "aaa",
-        "[{type: tool, name: note, args: {x: a}}, "
-        "{type: condition, condition: '{{ len($steps.note.runs) < 3 }}', true: {goto: note}}]",
-        "{a: {action: note, input: {x: a}, post: {n: '${(n or 0) + 1}'}, goto: {when: n < 3, task: a}}}",
-    ),
-    "several at once": Course(
-        "abc",
-        "[{type: map, over: [a, b, c], step: {type: tool, name: note, args: {x: '{{ $item }}'}}}]",
-        "{a: {emit: {forEach: [a, b, c], as: i, task: {one: {action: note, input: {x: '${i}'}}}}, await: true}}",
-        chat="[{args: {x: a}}, {args: {x: b}}, {args: {x: c}}]",
-        is_ordered=False,
-    ),
-    "one that is tried again": Course(
-        "aab",
-        "[{type: tool, name: note, args: {x: a, fails: 1}, retry: {max_retries: 1}}, "
-        "{id: b, type: tool, name: note, args: {x: b}}]",
-        "{a: {action: note, input: {x: a, fails: 1}, retry: {maxRetries: 1}}, b: {action: note, input: {x: b}}}",
-        "[{type: tool, name: note, args: {x: a, fails: 1}, retries: 1}, {type: tool, name: note, args: {x: b}}]",
-    ),
-    "one that fails": Course(
-        "a",
-        "[{type: tool, name: note, args: {x: a, fails: 9}}, {id: b, type: tool, name: note, args: {x: b}}]",
-        "{a: {action: note, input: {x: a, fails: 9}}, b: {action: note, input: {x: b}}}",
-        "[{type: tool, name: note, args: {x: a, fails: 9}}, {type: tool, name: note, args: {x: b}}]",
-        "[{args: {x: a, fails: 9}}, {args: {x: b}, dependsOn: [1]}]",
-        status="failed",
-    ),
-    "one that ends it": Course(
-        "a",
-        "[{type: tool, name: note, args: {x: a}}, {type: condition, condition: \"{{ $steps.note.output == 'A' }}\", "
-        "true: {goto: end}}, {id: b, type: tool, name: note, args: {x: b}}]",
-        "{a: {action: note, input: {x: a}, goto: {task: end}}, b: {action: note, input: {x: b}}}",
-    ),
-    "one that gives it up": Course(
-        "a",
-        tasks="{a: {action: note, input: {x: a, fails: 9}, abort: true}, b: {action: note, input: {x: b}}}",
-        plan="[{type: tool, name: note, args: {x: a}}, {type: abort, reason: enough}, {type: tool, name: note, args: {x: b}}]",
-        status="failed",
-    ),
-    "a question": Course(
-        "a",
-        "[{type: tool, name: note, args: {x: a}}, {type: human, ask: Which?}, {id: b, type: tool, name: note, args: {x: b}}]",
-        plan="[{type: tool, name: note, args: {x: a}}, {type: elicitation, elicitation: {message: Which?}}]",
-        status="waiting_on_user",
-    ),
-}
+def read_courses() -> dict[str, Course]:
+    """The courses of the file, by name."""
+    text = Path(__file__).with_name("courses.yaml").read_text(encoding="utf-8")
+    loaded = YAML(typ="safe", pure=True).load(text)
+    return {name: msgspec.convert(one, Course) for name, one in loaded.items() if name != "x-not"}
 
 
-def forms(course: Course) -> Iterator[tuple[str, Workflow | Plan]]:
+COURSES = read_courses()
+
+
+def spelled(form: str, step: Any) -> Any:
+    """A step, or all in it, with ``note`` as the form calls the tool."""
+    if isinstance(step, list):
+        return [spelled(form, one) for one in step]
+    if not isinstance(step, dict):
+        return step
+    if "note" not in step:
+        return {key: spelled("plan" if key == "plan" else form, value) for key, value in step.items()}
+    args = {"x" if key == "note" else key: value for key, value in step.items() if key in _OF_CALLS}
+    rest = {key: value for key, value in step.items() if key not in _OF_CALLS}
+    if form == "tasks":
+        return {"action": "note", "input": args, **rest}
+    if form == "chat":
+        return {"type": "action", "description": "Note it.", "tools": ["note"], "args": args, **rest}
+    named = {"id": step["note"]} if form == "workflow" else {}
+    return {**named, "type": "tool", "name": "note", "args": args, **rest}
+
+
+_OF_CALLS = {"note", "fails", "gives", "takes"}
+
+
+def forms(course: Course, folder: Path) -> Iterator[tuple[str, Workflow | Plan]]:
     """Each form that can say the course, and the course in it."""
-    if course.workflow:
-        yield "workflow", Workflow.from_yaml(f"workflow: {course.workflow}\n")
-    if course.tasks:
-        yield "tasks", Workflow.from_yaml(f"init: {{n: null, y: null}}\nstage: {course.tasks}\n")
-    if course.plan:
-        yield "plan", Plan.read(f"steps: {course.plan}\n")
-    if course.chat:
-        numbers = count(1)
-        about = "type: action, description: Note it., tools: [note]"
-        yield (
-            "chat",
-            Plan.read(re.sub("{args", lambda _: f"{{stepNumber: {next(numbers)}, {about}, args", f"steps: {course.chat}")),
-        )
+    if course.file:
+        (folder / "inner.yaml").write_text(json.dumps({"stage": spelled("tasks", course.file)}), encoding="utf-8")
+    for form in FORMS:
+        if (steps := spelled(form, getattr(course, form))) is None:
+            continue
+        if form == "workflow":
+            path = folder / "workflow.yaml"
+            path.write_text(json.dumps({"inputs": course.inputs, **course.top, "workflow": steps}), encoding="utf-8")
+            yield form, Workflow.from_yaml(path)
+        elif form == "tasks":
+            yield form, Workflow.from_yaml(json.dumps({"init": _VARIABLES | course.inputs, **course.top, "stage": steps}))
+        else:
+            numbered = [{"stepNumber": number, **step} for number, step in enumerate(steps, 1)] if form == "chat" else steps
+            yield form, Plan.read({"steps": numbered})
+
+
+_VARIABLES = dict.fromkeys("nyz")
 
 
 def noting(calls: list[str]) -> Any:
     """The tool of the courses: notes what it is called with, and fails so often for it."""
 
     @tool(repeatable=True)
-    async def note(x: str, fails: int = 0) -> str:
+    async def note(x: str, fails: int = 0, takes: float = 0, gives: str = "") -> str:
         """Note something."""
         calls.append(x)
-        await asyncio.sleep(0)
+        await asyncio.sleep(takes)
         if calls.count(x) <= fails:
             raise ValueError("it is wrong")
-        return x.upper()
+        return gives or x.upper()
 
     return note
 
@@ -168,20 +135,47 @@ def done(run: Run, lines: int, ends: tuple[type, ...]) -> list[str]:
     return found
 
 
+def rows_of(run: Run) -> list[tuple[Any, ...]]:
+    """The calls in the table of steps: attempt, status and output."""
+    table = tables.steps(run)
+    if table.empty:
+        return []
+    found = table[(table["agent"] == "note") & ~table["kind"].isin(["map", "emit"])].sort_values("started_at")
+    return [(int(row.attempt), row.status, None if row.output != row.output else row.output) for row in found.itertuples()]
+
+
+def test_every_course_is_said_in_each_form_or_has_a_reason() -> None:
+    for name, course in COURSES.items():
+        said = [form for form in FORMS if getattr(course, form) is not None]
+        assert {*said, *course.reasons} == {*FORMS} and not {*said} & {*course.reasons}, name
+    counted = {form: sum(getattr(one, form) is not None for one in COURSES.values()) for form in FORMS}
+    assert all(counted[form] >= least for form, least in FORMS.items()), counted
+
+
 def test_each_form_makes_the_calls_of_a_course_and_so_does_its_recovered_run(tmp_path: Path, subtests: Any) -> None:
     for name, course in COURSES.items():
-        for form, what in forms(course):
+        shown = set()
+        for form, what in forms(course, tmp_path):
             calls: list[str] = []
-            store, expected = Store(tmp_path / f"{name} {form}"), [*course.calls]
+            store = Store(tmp_path / f"{name} {form}")
             with subtests.test(f"{name}: {form}"):
                 whole = ended(lambda what=what, calls=calls, store=store: what.run(**_options(calls, store)))
-                in_order = calls if course.is_ordered else sorted(calls)
-                assert (in_order, whole.status) == (expected, course.status)
-                for lines in range(1, len(whole.events), size(3, nightly=1)):
+                in_order = sorted if course.sorted else list
+                assert (in_order("".join(calls)), whole.status) == (in_order(course.calls), course.status)
+                rows = rows_of(whole)
+                shown.add((tuple(sorted(rows) if course.sorted else rows), figures_of(whole)))
+                assert len(shown) == 1, shown
+                step = size(7, nightly=1)
+                for lines in () if course.file else range(1 + len(name) % step, len(whole.events), step):
                     again = done(whole, lines, CALL_ENDS if isinstance(what, Plan) else STEP_ENDS)
                     left = cut(store, whole, lines, tmp_path / f"{name} {form} {lines}")
                     run = ended(lambda left=left, again=again, run_id=whole.id: recover(run_id, **_options(again, left)))
-                    assert (sorted(again), run.status) == (sorted(expected), course.status), lines
+                    assert (sorted("".join(again)), run.status) == (sorted(course.calls), course.status), lines
+
+
+def figures_of(run: Run) -> str:
+    """What the first line of a run's card says of its calls."""
+    return ", ".join(re.findall(r"\d+ tool calls?|\d+ failed", head_line(run)))
 
 
 def _options(calls: list[str], store: Store) -> dict[str, Any]:
