@@ -1,7 +1,8 @@
-"""``agentnb validate --tools`` checks the arguments of tool steps against the schemas of their tools."""
+"""``agentnb validate --tools`` checks the arguments of calls against the schemas of their tools, in every form."""
 
 from __future__ import annotations
 
+import pytest
 from shell_calls import Call, module, written
 
 TOOLS = """
@@ -15,26 +16,38 @@ def now() -> str:
 """
 
 
-def test_wrong_arguments_are_problems_with_their_lines(cli: Call) -> None:
-    path = written(
-        "args.yaml",
-        "workflow:\n"
-        "  - {id: a, type: tool, name: fetch, args: {staton: brest}}\n"
-        '  - {id: b, type: tool, name: fetch, args: {station: "{{ $steps.a.output }}", rows: many}}\n'
-        "  - {id: c, type: tool, name: now, args: {zone: utc}}\n"
-        "  - id: d\n    type: tool\n    name: fetch\n    args:\n      station: [5]\n",
-    )
-    tools = f"{module(TOOLS)}:fetch,{module(TOOLS)}:now"
-    done = cli("validate", path, "--tools", tools)
+CALLS = [
+    "name: fetch, args: {staton: brest}",
+    'name: fetch, args: {station: "REFERENCE", rows: many}',
+    "name: now, args: {zone: utc}",
+    "name: fetch, args: {station: [5]}",
+]
+FORMS = {
+    "workflow": ("workflow:\n", "  - {id: step%d, type: tool, %s}\n", "{{ $steps.step0.output }}", "workflow step[%d]"),
+    "tasks": ("stage:\n", "  step%d: {%s}\n", "${query}", "task step%d"),
+    "plan": ("steps:\n", "  - {id: step%d, type: tool, %s}\n", "$step[0].output", "step %d"),
+}
+
+
+def test_wrong_arguments_are_problems_with_their_lines_in_each_form(cli: Call, subtests: pytest.Subtests) -> None:
     takes = "It takes station, rows (optional)"
-    assert done.code == 2 and done.out.splitlines() == [
-        f"{path}:2: workflow step[0]: args of fetch: There is no argument 'staton'. Did you mean station? {takes}",
-        f'{path}:2: workflow step[0]: args of fetch: "station" is missing. {takes}',
-        f'{path}:3: workflow step[1]: args of fetch: rows: "many" is not of type "integer". {takes}',
-        f"{path}:4: workflow step[2]: args of now: There is no argument 'zone'. It takes no arguments",
-        f'{path}:8: workflow step[3]: args of fetch: station: [5] is not of type "string". {takes}',
-        f"{path}: 5 problems",
+    expected = [
+        "fetch: there is no argument staton. Did you mean station?",
+        f'fetch: "station" is missing. {takes}',
+        f'fetch: rows: "many" is not of type "integer". {takes}',
+        "now: there is no argument zone. It takes no arguments",
+        f'fetch: station: [5] is not of type "string". {takes}',
     ]
+    for form, (head, line, reference, where) in FORMS.items():
+        with subtests.test(form):
+            calls = [one.replace("REFERENCE", reference) for one in CALLS]
+            if form == "tasks":
+                calls = [one.replace("name:", "action:").replace("args:", "input:") for one in calls]
+            path = written(f"{form}.yaml", head + "".join(line % (number, call) for number, call in enumerate(calls)))
+            done = cli("validate", path, "--tools", f"{module(TOOLS)}:fetch,{module(TOOLS)}:now")
+            told = zip([0, 0, 1, 2, 3], expected, strict=True)
+            lines = [f"{path}:{step + 2}: {where % step}: {what}" for step, what in told]
+            assert done.code == 2 and done.out.splitlines() == [*lines, f"{path}: 5 problems"]
 
 
 def test_arguments_that_templates_give_are_left_to_the_run(cli: Call) -> None:

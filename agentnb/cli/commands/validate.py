@@ -42,6 +42,7 @@ def validate(given: Namespace) -> Outcome:
             read, problems = read_and_check(path, tools)
             problems.check()
             names = Plan.of(read.plan).tool_names if read is not None else ()
+            warnings = sorted(problems.warnings, key=lambda problem: problem.line)
         else:
             workflow = read_workflow(path, tools, strict=given.strict, inputs=inputs, checks_actions=tools is not None)
             check_planner_inputs(workflow.declared, inputs, tools, Path.cwd())

@@ -8,12 +8,11 @@ from functools import partial
 from typing import Any
 
 from agentnb.advice import GiveAgent, GiveTools
-from agentnb.core.schema.json_schema import plain_data
 from agentnb.errors import near
 from agentnb.tools.builtin.named import near_tools, own_tools
 from agentnb.tools.mcp.server import is_word
 from agentnb.tools.mcp.wire_names import is_named
-from agentnb.tools.signature import problems as argument_problems
+from agentnb.workflow.checks.argument_checks import check_arguments
 from agentnb.workflow.checks.flow_checks import FlowChecks
 from agentnb.workflow.checks.reference_checks import ReferenceChecks
 from agentnb.workflow.form.problems import Hint, Problems
@@ -45,7 +44,7 @@ def check_workflow(
         _check_names(located, tree, known, places, problems, tools)
     checks = ReferenceChecks(tree, spec.agents, places, problems, agents, inputs)
     checks.check()
-    FlowChecks(tree, checks.reads, places, problems).check()
+    FlowChecks(spec, tree, checks.reads, places, problems).check()
 
 
 def check_made_in_python(spec: WorkflowSpec, agents: Collection[str]) -> None:
@@ -87,8 +86,7 @@ def _check_names(
         problems.add(line, what, lambda: near_tools(step.tool, own_tools(tools), otherwise))
     elif isinstance(step, ToolStep) and isinstance(tools, Mapping):
         line = places.line(step.path, "args", step.line)
-        for what in _wrong_arguments(step.args, tools[step.tool]):
-            problems.add(line, f"{where}: args of {step.tool}: {what}", _signature(tools[step.tool]))
+        check_arguments(step.tool, tools[step.tool], step.args, has_templates, problems, where, lambda _: line)
 
 
 def _with_words(tools: Collection[str], words: Iterable[str]) -> Collection[str]:
@@ -97,27 +95,6 @@ def _with_words(tools: Collection[str], words: Iterable[str]) -> Collection[str]
     if not more:
         return tools
     return ChainMap(more, dict(tools)) if isinstance(tools, Mapping) else (*tools, *more)
-
-
-def _wrong_arguments(args: Mapping[str, Any], schema: dict[str, Any]) -> list[str]:
-    """Return what is wrong with the arguments of a call, as far as it is known before templates have their values."""
-    known = schema.get("properties", {})
-    later: dict[str, Any] = {name: {} for name, value in args.items() if name in known and _holds_templates(value)}
-    return argument_problems(plain_data(args), {**schema, "properties": {**known, **later}})
-
-
-def _holds_templates(value: Any) -> bool:
-    if isinstance(value, Mapping):
-        return any(map(_holds_templates, value.values()))
-    if isinstance(value, list | tuple):
-        return any(map(_holds_templates, value))
-    return isinstance(value, str) and has_templates(value)
-
-
-def _signature(schema: dict[str, Any]) -> str:
-    required = schema.get("required", [])
-    names = [name if name in required else f"{name} (optional)" for name in schema.get("properties", {})]
-    return f"It takes {', '.join(names)}" if names else "It takes no arguments"
 
 
 def _not_seen(wanted: str, viewer: Located, tree: StepTree, seen: Collection[str]) -> tuple[str, Hint]:

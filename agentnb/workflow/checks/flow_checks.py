@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from agentnb.errors import near
 from agentnb.workflow.checks.reference_checks import Read
+from agentnb.workflow.checks.way_checks import ENDLESS, check_ways
 from agentnb.workflow.form.problems import Hint, Problems
 from agentnb.workflow.form.source_map import SourceMap
-from agentnb.workflow.form.spec import END, ConditionStep, GotoStep, MapStep, Step
-from agentnb.workflow.form.step_tree import Located, StepTree, lists_in, walk, walk_all
+from agentnb.workflow.form.spec import END, ConditionStep, GotoStep, MapStep, Step, WorkflowSpec
+from agentnb.workflow.form.step_tree import Located, StepTree, walk, walk_all
+from agentnb.workflow.graph.of_workflow import compiled
 
 DEFERRED = "W_DEFERRED_CONDITION"
 """The code of the warning that a condition names a later step, which then runs first."""
@@ -24,7 +27,8 @@ MAX_NAMED = 5
 class FlowChecks:
     """Notes what is wrong with the order of the steps. ``reads``: which steps the templates of each step read."""
 
-    def __init__(self, tree: StepTree, reads: list[Read], places: SourceMap, problems: Problems) -> None:
+    def __init__(self, spec: WorkflowSpec, tree: StepTree, reads: list[Read], places: SourceMap, problems: Problems) -> None:
+        self._spec = spec
         self._tree = tree
         self._reads = reads
         self._read_by: dict[str, tuple[str, ...]] = {}
@@ -52,12 +56,19 @@ class FlowChecks:
                 hint = "Put the condition into a parallel block: step: {type: parallel, steps: [...]}"
                 self._add(step.step, "type", "the step of a map cannot be a condition", hint)
         if not self._places.unread and self._deferred <= MAX_DEFERRED:
-            self._check_reached()
+            check_ways(compiled(self._spec), partial(self._note, self._problems.add), partial(self._note, self._warn_of_loop))
             self._check_order()
 
     def _add(self, step: Step, key: str, message: str, hint: Hint = "") -> None:
         where = self._places.names.get(step.path, f"step {step.path}")
         self._problems.add(self._places.line(step.path, key, step.line), f"{where}: {message}", hint)
+
+    def _note(self, note: Callable[[int, str, Hint], None], path: str, message: str, hint: Hint) -> None:
+        where = self._places.names.get(path, f"step {path}")
+        note(self._places.line(path, "", self._tree.by_path[path].step.line), f"{where}: {message}", hint)
+
+    def _warn_of_loop(self, line: int, message: str, hint: Hint) -> None:
+        self._problems.warn(line, message, hint, code=ENDLESS)
 
     def _check_target(self, located: Located, key: str, target: str | int) -> None:
         step = located.step
@@ -167,37 +178,6 @@ class FlowChecks:
             return any(all(self._falls_through(one) for one in branch) for branch in branches)
         return True
 
-    def _check_reached(self) -> None:
-        reached = self._reached()
-        for index, step in enumerate(self._tree.steps):
-            if index not in reached:
-                self._unreached(step)
-        for located in self._tree.all:
-            if located.step.kind == "condition":
-                for branch in lists_in(located.step):
-                    for step in _behind_leaving(branch, self._falls_through):
-                        self._unreached(step)
-
-    def _unreached(self, step: Step) -> None:
-        self._add(step, "", f"nothing reaches the step {step.id}", "Let a goto lead there, or leave it out")
-
-    def _reached(self) -> set[int]:
-        top = [one for one in self._tree.all if not one.around]
-        reached: set[int] = set()
-        left = [0]
-        while left:
-            index = left.pop()
-            if index in reached or index >= len(top):
-                continue
-            reached.add(index)
-            left += range(index + 1, self.deferred_to(top[index]) + 1)
-            if self._falls_through(top[index].step):
-                left.append(index + 1)
-            for target in _targets(walk(top[index].step)):
-                found = self._tree.top_index(target)
-                left += [] if found is None else [found]
-        return reached
-
 
 def _targets(steps: Iterable[Step]) -> Iterable[str | int]:
     for step in steps:
@@ -205,11 +185,3 @@ def _targets(steps: Iterable[Step]) -> Iterable[str | int]:
             yield step.target
         elif step.on_error.goto is not None:
             yield step.on_error.goto
-
-
-def _behind_leaving(steps: tuple[Step, ...], falls_through: Callable[[Step], bool]) -> tuple[Step, ...]:
-    """Return the steps of a branch behind one that never continues with the next."""
-    for index, step in enumerate(steps):
-        if not falls_through(step):
-            return steps[index + 1 :]
-    return ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from agentnb.workflow.graph.nodes import Decide, Each, Graph, Jump, Node, Together
@@ -58,6 +58,10 @@ class Drawing:
 
     nodes: tuple[DrawnNode, ...] = ()
     edges: tuple[Edge, ...] = ()
+    entry: str = EXIT
+    """The path of the step that is done first."""
+    idle: tuple[str, ...] = ()
+    """The paths of the gotos that no step leads to."""
 
     @property
     def all_nodes(self) -> Iterator[DrawnNode]:
@@ -90,6 +94,8 @@ class _Level:
     edges: list[Edge] = field(default_factory=list)
     places: dict[str, int] = field(default_factory=dict)
     """The place of each node among those of this level."""
+    idle: list[str] = field(default_factory=list)
+    """Gotos that no node continues with; another goto may lead there."""
 
     def add(self, node: DrawnNode) -> None:
         self.places[node.path] = len(self.nodes)
@@ -120,11 +126,16 @@ class _Builder:
     def __init__(self, graph: Graph) -> None:
         self._nodes = graph.nodes
         self._places = {node.path: place for place, node in enumerate(graph.nodes)}
+        self._led_to: set[str] = set()
+        """The gotos that others lead to."""
 
     def drawing(self) -> Drawing:
         level = _Level()
         level.connect(self._sequence(level, self._nodes, []), EXIT)
-        return level.drawing()
+        first = next(_as_walked(self._nodes), None)
+        entry = self._target(self._nodes.index(first)) if first is not None else None
+        idle = tuple([path for path in level.idle if path not in self._led_to])
+        return replace(level.drawing(), entry=entry or EXIT, idle=idle)
 
     def _branch(self, node: Node) -> Drawing:
         """Return the drawing of a branch of a block; where it ends, the block waits for the others."""
@@ -136,7 +147,9 @@ class _Builder:
     def _sequence(self, level: _Level, nodes: Sequence[Node], exits: list[_Exit]) -> list[_Exit]:
         """Add nodes that follow one another; ``exits`` lead to the first. Return those that lead from the last."""
         for node in _as_walked(nodes):
-            if not node.kind:
+            if node.does is None and not node.kind:
+                if not exits:
+                    level.idle.append(node.path)
                 self._jump(level, exits, node.jumps[0], node.path, node.id)
                 exits = []
                 continue
@@ -179,9 +192,10 @@ class _Builder:
         seen: set[int] = set()
         while 0 <= place < len(self._nodes) and place not in seen:
             node = self._nodes[place]
-            if node.kind:
+            if node.kind or node.does is not None:
                 return node.path
             seen.add(place)
+            self._led_to.add(node.path)
             place = node.jumps[0].place
         return EXIT if place == len(self._nodes) else None
 

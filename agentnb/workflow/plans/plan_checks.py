@@ -4,28 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias
 
 from agentnb.advice import GiveTools
 from agentnb.core.plans.plan_steps import CLARIFY, TOOL
 from agentnb.core.request import ToolSpec
-from agentnb.core.schema.json_schema import SchemaError, UnusableSchema, checked_schema, schema_errors
-from agentnb.errors import SettingsError, near
+from agentnb.core.schema.json_schema import checked_schema
+from agentnb.errors import SettingsError
 from agentnb.tools.builtin.named import KnownSchemas, near_tools
 from agentnb.tools.toolbox import Toolbox
+from agentnb.workflow.checks.argument_checks import Place, check_arguments
+from agentnb.workflow.checks.way_checks import warn_of_ways
 from agentnb.workflow.form.fields import Fields
 from agentnb.workflow.form.problems import Problem, Problems
 from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node
 from agentnb.workflow.plans.offered_tools import with_tools_of_groups
+from agentnb.workflow.plans.plan_graph import compiled_plan
 from agentnb.workflow.plans.plan_reader import EXAMPLE, AnyPlan, ReadPlan, read_any_plan
 from agentnb.workflow.plans.plan_spec import CHAT_TYPES, TYPES, PlanQuestion, PlanStep
-from agentnb.workflow.plans.step_references import references_in, target_of
+from agentnb.workflow.plans.step_references import as_reference, references_in, target_of
 
 Schemas: TypeAlias = Mapping[str, dict[str, Any]]
 """The schemas of the arguments of tools, by their names."""
 _SCHEMA = "Such as requestedSchema: {type: object, properties: {day: {type: string, format: date}}}"
-_OF_SEVERAL = frozenset({"required", "additionalProperties", "unevaluatedProperties", "dependentRequired", "minProperties"})
-"""Keywords that say what is wrong with an object itself, whatever its values are."""
 
 
 def validate_plan(plan: AnyPlan, tools: Iterable[Any] | None = None) -> list[Problem]:
@@ -95,6 +97,8 @@ def check_plan(read: ReadPlan, schemas: Schemas | None, problems: Problems) -> N
     for index, (step, fields) in enumerate(zip(plan.steps, read.steps, strict=True)):
         if fields is not None:
             checks.check_step(step, index, fields)
+    if not problems.found:
+        warn_of_ways(compiled_plan(plan, "plan", ()), problems, checks.located)
 
 
 _CHAT_EXAMPLE = "Such as steps: [{stepNumber: 1, type: research, description: Fetch the table, tools: [tides_fetch]}]"
@@ -126,6 +130,11 @@ class _Checks:
                 _check_question(step.elicitation, fields.fields("elicitation"), self._problems)
         self._check_references(step, index, fields)
 
+    def located(self, path: str) -> tuple[str, int]:
+        """Return what the step with a path of the graph is called in messages, and its line."""
+        fields = self._read.steps[int(path.rpartition("/")[2])]
+        return ("plan", 0) if fields is None else (fields.where, fields.line)
+
     def _check_call(self, step: PlanStep, fields: Fields) -> None:
         if not step.name:
             self._problems.add(fields.line, f"{fields.where}: it has no name of a tool", EXAMPLE)
@@ -150,20 +159,8 @@ class _Checks:
         return name in self._schemas
 
     def _check_arguments(self, name: str, args: dict[str, Any], fields: Fields) -> None:
-        """Note what does not fit the schema of the tool, but for what references will put there."""
         assert self._schemas is not None, "asked before"
-        later = [path for path, _ in references_in(args)]
-        try:
-            errors = schema_errors(self._schemas[name], args)
-        except UnusableSchema as error:
-            self._problems.warn(fields.line_of("args"), f"{fields.where}: {name}: {error}")
-            return
-        for wrong in errors:
-            if not _depends_on(wrong, later):
-                line = _line_at(fields, ("args", *wrong.where))
-                known = self._schemas[name].get("properties", {}) if not wrong.where else {}
-                hints = [near(one, known) for one in wrong.unexpected]
-                self._problems.add(line, f"{fields.where}: {name}: {_told(wrong)}", next(filter(None, hints), ""))
+        check_arguments(name, self._schemas[name], args, _refers, self._problems, fields.where, partial(_line_of, fields))
 
     def _check_references(self, step: PlanStep, index: int, fields: Fields) -> None:
         for path, reference in references_in(step.args or {}):
@@ -221,18 +218,12 @@ def _check_question(question: PlanQuestion, fields: Fields | None, problems: Pro
         problems.add(line, error.what, error.advice)
 
 
-def _depends_on(error: SchemaError, later: Sequence[tuple[str | int, ...]]) -> bool:
-    """Return whether an error is about what a reference will put there."""
-    where = error.where
-    return any(
-        where[: len(path)] == path or (path[: len(where)] == where and error.keyword not in _OF_SEVERAL) for path in later
-    )
+def _refers(text: str) -> bool:
+    return as_reference(text) is not None
 
 
-def _told(error: SchemaError) -> str:
-    if error.unexpected:
-        return f"there is no argument {', '.join(error.unexpected)}"
-    return error.sentence
+def _line_of(fields: Fields, place: Place) -> int:
+    return _line_at(fields, ("args", *place))
 
 
 def _line_at(fields: Fields, path: Sequence[str | int]) -> int:

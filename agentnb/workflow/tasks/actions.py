@@ -11,8 +11,9 @@ from agentnb.errors import UnknownTool, nearest
 from agentnb.tools.builtin.named import near_tools
 from agentnb.tools.tool import Tool
 from agentnb.tools.toolbox import Toolbox
+from agentnb.workflow.checks.argument_checks import check_arguments
 from agentnb.workflow.form.problems import Problems
-from agentnb.workflow.graph.nodes import HANDLER
+from agentnb.workflow.graph.nodes import HANDLER, Call, Node
 from agentnb.workflow.tasks.spec import TaskFile, tool_name
 
 Action: TypeAlias = Callable[[Any], Awaitable[Any]]
@@ -50,14 +51,25 @@ class ActionTable:
     def check(self, file: TaskFile) -> None:
         """Raise `WorkflowProblems` with all actions of a file that are neither in the table nor a tool."""
         problems = Problems(file.source)
-        self.note(file, problems)
+        self._note(file, problems, lambda node, call: None)
         problems.check()
 
     def note(self, file: TaskFile, problems: Problems) -> None:
-        """Note in ``problems`` all actions of a file that are neither in the table nor a tool."""
+        """Note in ``problems`` all actions of a file that are no action and no tool, and arguments that do not fit."""
+
+        def check(node: Node, call: Call) -> None:
+            if (tool := self.tools.get(call.name) or self.tools.get(tool_name(call.name))) is not None:
+                name, schema, where = tool.spec.name, tool.spec.input_schema, f"task {node.path}"
+                check_arguments(name, schema, call.args, _has_expressions, problems, where, lambda _: node.line)
+
+        self._note(file, problems, check)
+
+    def _note(self, file: TaskFile, problems: Problems, check_call: Callable[[Node, Call], None]) -> None:
         table = replace(self, tools=self.tools.with_words(file.server_words))
         for node, call in file.graph.calls():
-            if not table.may_have(call.name):
+            if table.may_have(call.name):
+                check_call(node, call)
+            else:
                 task = node.path.removesuffix(HANDLER)
                 what = f"task {task}: there is no action {call.name}, and no tool {tool_name(call.name)}"
                 problems.add(node.line, what, self._advice(call.name))
@@ -68,3 +80,7 @@ class ActionTable:
     def _advice(self, name: str) -> Advised:
         own = [one.spec.name for one in self.tools]
         return nearest(name, self.actions) or near_tools(name, own, GiveTools((tool_name(name),), lead="Give it as a tool"))
+
+
+def _has_expressions(text: str) -> bool:
+    return "$" in text

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
+from agentnb.workflow.checks.way_checks import warn_of_ways
 from agentnb.workflow.form.agent_reader import OF_WORKFLOWS, read_limits
 from agentnb.workflow.form.fields import Fields
 from agentnb.workflow.form.problems import Problems
@@ -91,6 +92,9 @@ def read_tasks_with_problems(
         approval=_approval(file),
     )
     places.check({*declared, *inputs}, tasks)
+    if not problems.found:
+        lines = {task.path: task.line for task in spec.tasks}
+        warn_of_ways(spec.graph, problems, lambda path: (f"task {path}", lines[path]))
     if check_actions is not None:
         check_actions(spec, problems)
     return spec

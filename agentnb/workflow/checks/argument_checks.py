@@ -1,0 +1,67 @@
+"""Checks of the arguments of calls before anything runs, in every form: what references will put there is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from agentnb.core.schema.json_schema import SchemaError, UnusableSchema, plain_data, schema_errors
+from agentnb.errors import near
+from agentnb.workflow.form.problems import Problems
+
+Place: TypeAlias = tuple[str | int, ...]
+"""Where a value stands in arguments: keys and indices."""
+_OF_SEVERAL = frozenset({"required", "additionalProperties", "unevaluatedProperties", "dependentRequired", "minProperties"})
+"""Keywords that say what is wrong with an object itself, whatever its values are."""
+
+
+def check_arguments(
+    name: str,
+    schema: dict[str, Any],
+    arguments: Mapping[str, Any],
+    refers: Callable[[str], bool],
+    problems: Problems,
+    where: str,
+    line_at: Callable[[Place], int],
+) -> None:
+    """Note what of a call does not fit the schema of its tool, each with the line of its place.
+
+    ``refers``: whether a text holds references, whose values are not known yet.
+    """
+    given = plain_data(arguments)
+    later = [*_places_of(given, refers)]
+    try:
+        errors = schema_errors(schema, given)
+    except UnusableSchema as error:
+        problems.warn(line_at(()), f"{where}: {name}: {error}")
+        return
+    known = schema.get("properties") or {}
+    for wrong in errors:
+        if not _depends_on(wrong, later):
+            what = f"there is no argument {', '.join(wrong.unexpected)}" if wrong.unexpected else wrong.sentence
+            closest = [] if wrong.where else [hint for one in wrong.unexpected if (hint := near(one, known))]
+            problems.add(line_at(wrong.where), f"{where}: {name}: {what}", closest[0] if closest else _signature(schema))
+
+
+def _places_of(value: Any, refers: Callable[[str], bool], place: Place = ()) -> Iterator[Place]:
+    """Yield the places of the texts that hold references."""
+    if isinstance(value, str):
+        if refers(value):
+            yield place
+    elif isinstance(value, Mapping | list):
+        for key, item in value.items() if isinstance(value, Mapping) else enumerate(value):
+            yield from _places_of(item, refers, (*place, key))
+
+
+def _depends_on(error: SchemaError, later: Sequence[Place]) -> bool:
+    """Return whether an error is about what a reference will put there."""
+    where = error.where
+    return any(
+        where[: len(place)] == place or (place[: len(where)] == where and error.keyword not in _OF_SEVERAL) for place in later
+    )
+
+
+def _signature(schema: dict[str, Any]) -> str:
+    required = schema.get("required", [])
+    names = [name if name in required else f"{name} (optional)" for name in schema.get("properties", {})]
+    return f"It takes {', '.join(names)}" if names else "It takes no arguments"
