@@ -1,4 +1,4 @@
-"""docs/workflows.md and tasks.md cannot go stale: their examples run and give what they say, and they name every key."""
+"""docs/workflows.md cannot go stale: its examples run and give what they say, and it names every key, type and field."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-from agentnb import Agent, Run, Workflow, tables
+from agentnb import Agent, Plan, Run, Workflow, tables
+from agentnb.core.plans.plan_history import GENERATION
 from agentnb.models import ScriptedModel
 from agentnb.workflow.files.workflow_reader import OF_FILES
 from agentnb.workflow.form.spec import KINDS
+from agentnb.workflow.plans.actions import PLAN_ACTIONS
+from agentnb.workflow.plans.plan_results import FIELDS
+from agentnb.workflow.plans.plan_spec import MAX_STEPS, TYPES
+from agentnb.workflow.plans.prompt_template import PLACES
+from agentnb.workflow.tasks.spec import DEFAULT_PLANS
 from agentnb.workflow.tasks.task_file import OF_FILES as OF_TASK_FILES
 
-DOCS = Path(__file__).parents[1] / "docs"
-TEXT = (DOCS / "workflows.md").read_text(encoding="utf-8")
-TASKS = (DOCS / "tasks.md").read_text(encoding="utf-8")
-BLOCKS = [dedent(one).strip("\n") + "\n" for one in re.findall(r"(?:^    .*\n|^\n(?=    ))+", TEXT + TASKS, re.MULTILINE)]
+TEXT = (Path(__file__).parents[1] / "docs" / "workflows.md").read_text(encoding="utf-8")
+BLOCKS = [dedent(one).strip("\n") + "\n" for one in re.findall(r"(?:^    .*\n|^\n(?=    ))+", TEXT, re.MULTILINE)]
 REPLIES: dict[str, Any] = {
     "generator": ["Low water is at six."],
     "translator": ["Basse mer.", "Basse mer à six heures.", "Basse mer vers six heures."],
@@ -77,4 +81,46 @@ def test_inputs_and_the_task_file_can_be_read() -> None:
 def test_every_key_of_a_file_and_every_type_of_step_has_its_row() -> None:
     rows = set(re.findall(r"^\| `([\w ]+)`", TEXT, re.MULTILINE))
     assert {*OF_FILES} <= rows and {*KINDS} <= rows
-    assert all(re.search(rf"\b{key}:", TASKS) for key in OF_TASK_FILES), OF_TASK_FILES
+    assert all(re.search(rf"\b{key}\b:?", TEXT) for key in OF_TASK_FILES), OF_TASK_FILES
+
+
+def test_page_has_at_most_1800_words() -> None:
+    assert len(TEXT.split()) <= 1_800
+
+
+def means(column: str, by: str) -> dict[str, float]:
+    """Return the mean of a measure for each group."""
+    return {"Adelie": 3700.7, "Gentoo": 5076.0} if (column, by) == ("body_mass_g", "species") else {}
+
+
+def largest(values: dict[str, float]) -> str:
+    """Return the name of the largest value."""
+    return max(values, key=lambda name: values[name])
+
+
+def names_set_by(code: str, **more: Any) -> dict[str, Any]:
+    """The names that an example sets, which is run as a script would."""
+    script = code.replace("await ", "").replace(".run(", ".run_sync(")
+    names: dict[str, Any] = {"Plan": Plan, "Workflow": Workflow, "means": means, "largest": largest, **more}
+    exec(script, names)  # the page's own code
+    return names
+
+
+def test_the_example_of_a_plan_gives_what_stands_beside_it() -> None:
+    names = names_set_by(block("heaviest ="))
+    assert names["heaviest"].validate([means, largest]) == []
+    assert f"# {names['run'].text!r}" in block("heaviest =")
+    assert Plan.read(names["heaviest"].to_yaml("planner")) == names["heaviest"]
+
+
+def test_the_example_of_the_planner_runs() -> None:
+    model = ScriptedModel(['{"steps": [{"type": "tool", "name": "largest", "args": {"values": {"Gentoo": 1}}}]}', "Gentoo."])
+    code = block("planner =").replace('model="anthropic:NAME"', "model=model")
+    assert code != block("planner =")
+    run = names_set_by(code, model=model)["run"]
+    assert (run.text, len(run.plans), len(run.variables["results"])) == ("Gentoo.", 2, 1)
+
+
+def test_every_type_field_place_and_action_of_plans_is_named() -> None:
+    for name in (*TYPES, *PLACES, *PLAN_ACTIONS, *FIELDS, GENERATION, f"{MAX_STEPS:,} steps", f"({DEFAULT_PLANS})"):
+        assert re.search(rf"(?<!\w){re.escape(name)}(?!\w)", TEXT), name

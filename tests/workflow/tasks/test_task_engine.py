@@ -456,8 +456,8 @@ def test_a_workflow_runs_a_task_file_as_a_step(tmp_path: Path) -> None:
 
 
 def test_the_example_of_the_documentation_runs() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "tasks.md").read_text(encoding="utf-8")
-    section = page.split("wf = Workflow")[0]
+    page = (Path(__file__).parents[3] / "docs" / "workflows.md").read_text(encoding="utf-8")
+    section = page.split("## Task files")[1].split("wf = Workflow")[0]
     text = "\n".join(line[4:] for line in section.splitlines() if line.startswith("    "))
     lengths = []
 
