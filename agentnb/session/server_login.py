@@ -45,7 +45,7 @@ def log_in(
         _wait(outcome, login.address)
         if login.address.done():
             where = f"To log in to {name} ({live.server.target}), open this address in your browser:"
-            tell(clean(f"{where}\n{login.address.result()}"))
+            tell(clean(f"{where}\n{login.address.result().opened}"))
         while not (login.is_answered or outcome.done()):
             typed = ask(PROMPT).strip()
             if typed and not login.take(typed):

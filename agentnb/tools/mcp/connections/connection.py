@@ -23,7 +23,7 @@ from agentnb.tools.mcp.connections.lenient_results import (
     read_leniently,
     readable_message,
 )
-from agentnb.tools.mcp.connections.login import LoggedIn
+from agentnb.tools.mcp.connections.login import SILENT, LoggedIn
 from agentnb.tools.mcp.connections.refusal import NOT_ALLOWED, Refusal, has_own_login, refusal_of
 from agentnb.tools.mcp.server import MCPServer
 
@@ -93,7 +93,6 @@ NO_STREAMABLE_HTTP = (400, 404, 405)
 NO_SSE = "the older transport do, SSE, which the installed version of mcp cannot speak"
 SSE_SECONDS = 86_400.0
 """Seconds that the stream of a server of the older transport may be silent."""
-_SILENT = logging.NullHandler()
 Elicit: TypeAlias = Callable[[Any], Awaitable[Any]]
 """Answers a question that the server sends during a call: from the parameters of the protocol to its result."""
 
@@ -177,8 +176,7 @@ class Connection:
                 self._last_lines, self._tail = self._tail.lines, None
 
     async def _connected(self, stack: AsyncExitStack) -> Client:
-        # Without a handler of the person's, lines that are no messages of the protocol would be printed into their cell.
-        logging.getLogger("mcp").addHandler(_SILENT)
+        logging.getLogger("mcp").addHandler(SILENT)  # else also lines that are no messages of the protocol
         first = self._over_http() if self.server.is_remote else self._over_stdio()
         try:
             client = await stack.enter_async_context(self._client(first))

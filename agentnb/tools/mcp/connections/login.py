@@ -8,20 +8,21 @@ import secrets
 import socket
 from collections.abc import AsyncGenerator
 from concurrent.futures import Future, InvalidStateError
-from contextlib import suppress
+from contextlib import aclosing, closing, suppress
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from agentnb import settings
 from agentnb.core.messages import visible
 from agentnb.core.redaction import redact
-from agentnb.errors import ServerFailed
+from agentnb.core.schema.addresses import WebAddress, web_address
+from agentnb.errors import ServerFailed, SettingsError
 from agentnb.tools.mcp.connections.kept_logins import KeptLogin, keep_login, kept_login, redact_login
 from agentnb.tools.mcp.connections.refusal import NOT_ALLOWED, UNAUTHORIZED
 from agentnb.tools.mcp.server import MCPServer
 
 if TYPE_CHECKING:
-    from httpx2 import Auth, Request, Response
+    from httpx2 import URL, Auth, Request, Response
     from mcp.client.auth import OAuthClientProvider
     from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthToken
 
@@ -30,10 +31,16 @@ ANSWER_PATH = "/callback"
 LOGIN_SECONDS = 600.0
 """Seconds that the person has in the browser."""
 REQUEST_SECONDS = 30.0
+MAX_RESPONSE_BYTES = 1_000_000
+"""Bytes of a response of an authorization server that are read."""
 MAX_WORDS = 300
 """Characters of a server's words that an error repeats."""
+UNREADABLE = (ValueError, ArithmeticError, RecursionError)
+"""Errors of reading a response that is no answer of an authorization server."""
 BASIC = "client_secret_basic"
 FLOW_LOGGER = "mcp.client.auth.oauth2"
+SILENT = logging.NullHandler()
+"""Without a handler of the person's, what the SDK logs would be printed into their cell."""
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 """The request that asks for the login. Nothing comes of it without a session."""
 PAGE = "<!doctype html><meta charset=utf-8><title>agentnb</title><p>"
@@ -53,7 +60,9 @@ class _Tokens:
         self._provider: OAuthClientProvider = OAuthClientProvider(address, about, self, **handlers)
         self._is_stored = True
         # The SDK logs its errors, which hold what servers have answered.
-        logging.getLogger(FLOW_LOGGER).addFilter(_without_cause)
+        logger = logging.getLogger(FLOW_LOGGER)
+        logger.addFilter(_without_cause)
+        logger.addHandler(SILENT)
 
     async def get_tokens(self) -> OAuthToken | None:
         """Return none: a login begins without those before."""
@@ -114,13 +123,16 @@ class LoggedIn(_Tokens):
             context.token_expiry_time = kept.expires
 
     def _usable(self, refused: str) -> str:
-        """Return the token to send; empty if it has expired, or is the refused one."""
+        """Return the token to send; empty if it is the refused one, or has expired and can be renewed."""
         context = self._provider.context
-        token = context.current_tokens.access_token if context.current_tokens and context.is_token_valid() else ""
+        is_spent = context.can_refresh_token() and not context.is_token_valid()
+        token = context.current_tokens.access_token if context.current_tokens and not is_spent else ""
         return "" if token == refused else token
 
     async def _flow(self, request: Request) -> AsyncGenerator[Request, Response]:
         # The SDK's own flow would log in anew, and holds its lock until the response: a call could not ask the person.
+        from mcp.client.auth import OAuthFlowError
+
         context, refused = self._provider.context, ""
         for _ in range(2):
             async with context.lock:
@@ -128,7 +140,10 @@ class LoggedIn(_Tokens):
                     self._take(await asyncio.to_thread(kept_login, context.server_url))
                 if not self._usable(refused) and context.can_refresh_token():
                     answer = yield await self._provider._refresh_token()
-                    if not await self._provider._handle_refresh_response(answer):  # another kernel may have been quicker
+                    _limit(answer)
+                    with suppress(OAuthFlowError, *UNREADABLE):
+                        await self._provider._handle_refresh_response(answer)
+                    if not context.current_tokens:  # refused: another kernel may have been quicker
                         self._take(await asyncio.to_thread(kept_login, context.server_url))
                 token = self._usable(refused)
             if token:
@@ -159,7 +174,7 @@ class Login(_Tokens):
         self._is_challenged = False
         self._refusal = ""
         """How a server refused the last step that it refused."""
-        self.address: Future[str] = Future()
+        self.address: Future[WebAddress] = Future()
         """Where the person logs in."""
         self._answer: Future[dict[str, str]] = Future()
 
@@ -170,7 +185,8 @@ class Login(_Tokens):
 
     def take(self, address: str) -> bool:
         """Take the address at which the browser ended; return whether it is one of this login."""
-        given = {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
+        url = settings.parsed_url(address)
+        given = {name: values[0] for name, values in parse_qs(url.query if url else "").items()}
         if not self._state or not secrets.compare_digest(given.get("state", "").encode(), self._state.encode()):
             return False
         settings.redact_values({"AUTH_CODE": given.get("code", "")})
@@ -187,20 +203,22 @@ class Login(_Tokens):
 
     async def run(self) -> bool:
         """Log in and keep the tokens; return whether they could be stored. Raises `ServerFailed`."""
-        from httpx2 import HTTPError
+        from httpx2 import HTTPError, InvalidURL, TimeoutException
         from mcp.client.auth import OAuthFlowError, OAuthRegistrationError, OAuthTokenError
 
         try:
-            async with asyncio.timeout(LOGIN_SECONDS), await asyncio.start_server(self._receive, sock=self._socket):
-                await self._log_in()
+            async with asyncio.timeout(LOGIN_SECONDS):
+                with closing(await asyncio.start_server(self._receive, sock=self._socket)):
+                    await self._log_in()
                 return self._is_stored
-        except TimeoutError:
-            why = f"nobody has logged in for {LOGIN_SECONDS / 60:.0f} minutes" if self._state else "it did not answer in time"
+        except (TimeoutError, TimeoutException):
+            is_waiting = self._state and not self.is_answered
+            why = f"nobody has logged in for {LOGIN_SECONDS / 60:.0f} minutes" if is_waiting else "it did not answer in time"
         except OAuthRegistrationError:  # the texts of these hold what servers answered
             why = self._refusal or "its authorization server registers no client"
-        except (OAuthTokenError, ValueError):
+        except (OAuthTokenError, *UNREADABLE):
             why = self._refusal or "its authorization server gives no token that can be used"
-        except (OAuthFlowError, HTTPError, OSError) as error:
+        except (OAuthFlowError, HTTPError, InvalidURL, OSError) as error:
             why = self._refusal or _shown(str(error)) or type(error).__name__
         raise ServerFailed(f"The login at the MCP server {self._server.name} failed: {why}") from None
 
@@ -223,18 +241,23 @@ class Login(_Tokens):
                 raise OAuthFlowError(f"it answers {response.status_code} after the login, too")
 
     async def _check(self, request: Request) -> None:
+        self._check_scheme(request.url)
+
+    def _check_scheme(self, url: URL) -> None:
         from mcp.client.auth import OAuthFlowError
 
-        is_secure = self._server.command_or_url.lower().startswith("https:")
-        if is_secure and request.url.scheme != "https":
-            raise OAuthFlowError(f"it leads to {request.url.scheme}://{request.url.host}, where others could read along")
+        if self._server.command_or_url.lower().startswith("https:") and url.scheme != "https":
+            raise OAuthFlowError(f"it leads to {url.scheme}://{url.host}, where others could read along")
 
     async def _note(self, response: Response) -> None:
         if self._is_challenged:
+            _limit(response)
             if response.request.method == "POST" and response.status_code >= 400:
                 self._refusal = await _refusal(response)
             return
-        # Whatever the server lets everybody do: this is a login.
+        # Whatever the server lets everybody do, and whether its response ever ends: this is a login.
+        await response.aclose()
+        response.aiter_bytes = _nothing  # type: ignore[method-assign]
         self._is_challenged, response.status_code = True, 403 if self._scope else UNAUTHORIZED
         if self._scope:
             wanted = response.headers.get("www-authenticate", "Bearer")
@@ -251,12 +274,23 @@ class Login(_Tokens):
         return OAuthClientInformationFull(client_id=client_id, client_secret=secret or None)
 
     async def _show(self, address: str) -> None:
+        from httpx2 import URL
+        from mcp.client.auth import OAuthFlowError
+
+        endpoint, _, query = address.rpartition("?")  # the endpoint may have a query of its own
+        try:
+            shown = web_address(f"{endpoint}{'&' if '?' in endpoint else '?'}{query}")
+        except SettingsError as error:
+            raise OAuthFlowError(error.what) from None
+        if "#" in endpoint:
+            raise OAuthFlowError(f"{endpoint} is no address to log in at")
+        self._check_scheme(URL(shown.opened))
         client, metadata = self._provider.context.client_info, self._provider.context.oauth_metadata
         if self._client is not None and client is not None and client.client_secret:
             taken = (metadata and metadata.token_endpoint_auth_methods_supported) or [BASIC]
             client.token_endpoint_auth_method = BASIC if BASIC in taken else "client_secret_post"
-        self._state = parse_qs(urlsplit(address).query)["state"][-1]
-        self.address.set_result(address)
+        self._state = parse_qs(query)["state"][-1]
+        self.address.set_result(shown)
 
     async def _answered(self) -> AuthorizationCodeResult:
         from mcp.client.auth import OAuthFlowError
@@ -295,11 +329,32 @@ def _shown(text: str) -> str:
 async def _refusal(response: Response) -> str:
     """Return how an authorization server refused a step, in the words that the protocol has for that."""
     reason = ""
-    with suppress(ValueError):
+    with suppress(*UNREADABLE):
         given = await response.aread() and response.json()
         words = [given.get(key) for key in ("error", "error_description")] if isinstance(given, dict) else []
         reason = _shown(": ".join([word for word in words if isinstance(word, str)]))
     return f"{response.request.url.copy_with(query=None)} answers {response.status_code}" + (f" ({reason})" if reason else "")
+
+
+def _limit(response: Response) -> None:
+    """Have a response end with an error where it is longer than any of an authorization server."""
+    from mcp.client.auth import OAuthFlowError
+
+    given = response.aiter_bytes
+
+    async def limited(chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
+        left = MAX_RESPONSE_BYTES
+        async with aclosing(given(chunk_size)) as chunks:
+            async for chunk in chunks:
+                if (left := left - len(chunk)) < 0:
+                    raise OAuthFlowError(f"{response.request.url.copy_with(query=None)} answers with too much")
+                yield chunk
+
+    response.aiter_bytes = limited  # type: ignore[method-assign]
+
+
+async def _nothing(chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
+    yield b""
 
 
 def _without_cause(record: logging.LogRecord) -> bool:

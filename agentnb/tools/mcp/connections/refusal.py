@@ -15,8 +15,10 @@ UNAUTHORIZED = 401
 NOT_ALLOWED = {UNAUTHORIZED: "Unauthorized", 403: "Forbidden"}
 HEADER = 'give what it wants as a header, such as headers={"Authorization": "Bearer ${TOKEN}"}'
 MAX_CHALLENGE = 500
-_SCOPE = re.compile(r"[\w:/.~+-]{1,100}(?: [\w:/.~+-]{1,100}){0,19}", re.ASCII)
-"""Rights that a command can name: a server chooses these words, and a person copies them."""
+_SCOPE = re.compile(r"(?!-)[\w:/.~+-]{1,100}(?: (?!-)[\w:/.~+-]{1,100}){0,19}", re.ASCII)
+"""Rights that a command can name: a server chooses these words, and a person copies them. None is an option of it."""
+_BEARER = re.compile(r"(?:^|,)\s*bearer\b", re.IGNORECASE)
+"""The scheme of a login in a challenge, which may list several."""
 
 
 class Refusal(NamedTuple):
@@ -53,7 +55,7 @@ def refusal_of(response: Any, server: MCPServer) -> Refusal | None:
     challenge = redact(visible(response.headers.get("www-authenticate", ""))[:MAX_CHALLENGE], known_secrets())
     lacks_rights = extract_field_from_www_auth(response, "error") == "insufficient_scope"
     scope = (extract_field_from_www_auth(response, "scope") or "") if lacks_rights else ""
-    is_bearer = challenge.lower().startswith("bearer") or not challenge
+    is_bearer = _BEARER.search(challenge) is not None or not challenge
     takes_login = is_bearer and not has_own_login(server) and (response.status_code == UNAUTHORIZED or lacks_rights)
     return Refusal(response.status_code, challenge, takes_login, scope if _SCOPE.fullmatch(scope) else "")
 
