@@ -24,7 +24,7 @@ from agentnb.core.messages import ToolCall
 from agentnb.errors import ServerFailed, SettingsError
 from agentnb.runtime.questions.model_code import ModelCode
 from agentnb.runtime.servers.servers import Servers
-from agentnb.session.server_login import SECRET_PROMPT, forget, log_in
+from agentnb.session.server_login import SECRET_PROMPT, forget, in_lines, log_in
 from agentnb.settings import known_secrets
 from agentnb.store.store import Store
 from agentnb.tools.mcp.connections.login import FLOW_LOGGER, MAX_RESPONSE_BYTES
@@ -71,7 +71,7 @@ def logged_in(
         return answer if isinstance(answer, str) else ""
 
     live = servers.live(ServerTools("docs", server=MCPServer("docs", server.address)), Path.cwd())
-    return log_in(servers, live, said.append, ask, **given)
+    return log_in(servers, live, lambda *told: said.append(in_lines(*told)), ask, **given)
 
 
 def called(servers: Servers, server: ProtectedServer, **options: Any) -> list[str]:

@@ -22,7 +22,7 @@ from agentnb.errors import ServerFailed
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.host.host import Host, hosted
 from agentnb.runtime.servers.servers import Servers
-from agentnb.session.server_login import SECRET_PROMPT, log_in
+from agentnb.session.server_login import SECRET_PROMPT, in_lines, log_in
 from agentnb.tools.mcp.connections.refusal import Refusal
 from agentnb.tools.mcp.server import MCPServer, ServerTools
 
@@ -74,7 +74,8 @@ def log_in_at(servers: Servers, server: MCPServer, scenario: str, scope: str) ->
         return known.get("client_secret", "") if prompt == SECRET_PROMPT else browse(told[-1])
 
     live = servers.live(ServerTools(server.name, server=server), Path.cwd())
-    print(log_in(servers, live, told.append, ask, scope=scope, client=client), file=sys.stderr)
+    tell = lambda *words: told.append(in_lines(*words))  # noqa: E731
+    print(log_in(servers, live, tell, ask, scope=scope, client=client), file=sys.stderr)
 
 
 def browse(told: str) -> str:

@@ -9,7 +9,7 @@ from agentnb.cli.command import Command, argument, text_of
 from agentnb.cli.commands.accept import NAME, named_server
 from agentnb.cli.terminal.streams import tell
 from agentnb.cli.workflow_options import MCP
-from agentnb.session.server_login import forget, log_in
+from agentnb.session.server_login import forget, in_lines, log_in
 
 
 def login(given: Namespace) -> str:
@@ -18,7 +18,8 @@ def login(given: Namespace) -> str:
         if given.forget:
             return forget(servers, live) + "\n"
         ask = getpass if asks else None
-        return log_in(servers, live, tell, ask, scope=" ".join(given.scope), client=given.client or "") + "\n"
+        scope, client = " ".join(given.scope), given.client or ""
+        return log_in(servers, live, lambda *told: tell(in_lines(*told)), ask, scope=scope, client=client) + "\n"
 
 
 LOGIN = Command(
