@@ -46,8 +46,9 @@ def log_in(
     try:
         _wait(outcome, login.address)
         if login.address.done():
-            where = f"To log in to {name} ({live.server.target}), open this address in your browser:"
-            tell(where, login.address.result())
+            address = login.address.result()
+            to = "" if login.token_host == address.ascii_host else f". {login.token_host} gets your answer"
+            tell(f"To log in to {name} ({live.server.target}), open this address in your browser{to}:", address)
         while not (login.is_answered or outcome.done()):
             typed = ask(PROMPT).strip()
             if typed and not login.take(typed):

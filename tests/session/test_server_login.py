@@ -219,6 +219,14 @@ def test_answer_with_another_state_is_not_taken(docs: ProtectedServer, servers: 
     assert called(servers, docs) == ["echo hi"]
 
 
+def test_host_that_gets_the_answer_is_named_if_it_is_another(docs: ProtectedServer, servers: Servers) -> None:
+    told, other = list[str](), f"http://localhost:{docs.port}/token"
+    about = httpx2.get(f"{docs.origin}/.well-known/oauth-authorization-server").json()
+    docs.instead = {"/.well-known/oauth-authorization-server": JSONResponse({**about, "token_endpoint": other})}
+    logged_in(servers, docs, told)
+    assert f"localhost:{docs.port} gets your answer" in told[0]
+
+
 def test_address_of_a_browser_that_reaches_no_loopback_can_be_pasted(docs: ProtectedServer, servers: Servers) -> None:
     assert logged_in(servers, docs, visit=lambda address: httpx2.get(address).headers["location"] + "\n")
     assert called(servers, docs) == ["echo hi"]
@@ -334,9 +342,24 @@ def test_client_that_is_registered_already_registers_no_other(docs: ProtectedSer
         client.redirect_uris = [AnyUrl(httpx2.URL(address).params["redirect_uri"])]
         browse(address)
 
+    docs.instead = {"/register": Response(status_code=403)}
+    with pytest.raises(ServerFailed, match="--client=ID"):
+        logged_in(servers, docs)
     logged_in(servers, docs, visit=visit, client=client.client_id, secret=client.client_secret)
-    assert len(docs.authorization.clients) == 1
     assert called(servers, docs) == ["echo hi"]
+    docs.authorization.forget_access()
+    assert called(servers, docs) == ["echo hi"]
+    docs.authorization.forget_all()
+    logged_in(servers, docs, visit=visit)
+    assert called(servers, docs) == ["echo hi"]
+    servers.close()
+    docs.__exit__()
+    with ProtectedServer() as elsewhere, ProtectedServer(docs.port, issuer=elsewhere) as moved:
+        elsewhere.instead = docs.instead
+        later = Servers()
+        with pytest.raises(ServerFailed, match="--client=ID"):
+            logged_in(later, moved)
+        later.close()
 
 
 def test_login_needs_a_person_and_a_server_that_takes_one(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 from agentnb import settings
+from agentnb.advice import Advised, LogInToServer
 from agentnb.core.messages import visible
 from agentnb.core.redaction import redact
 from agentnb.core.schema.addresses import WebAddress, web_address
@@ -59,6 +60,8 @@ class _Tokens:
         about = OAuthClientMetadata(client_name="agentnb", redirect_uris=[AnyUrl(answered_at)])
         self._provider: OAuthClientProvider = OAuthClientProvider(address, about, self, **handlers)
         self._is_stored = True
+        self._named: OAuthClientInformationFull | None = None
+        """The client that the person named, now or for the login before."""
         # The SDK logs its errors, which hold what servers have answered.
         logger = logging.getLogger(FLOW_LOGGER)
         logger.addFilter(_without_cause)
@@ -86,6 +89,7 @@ class _Tokens:
             _dumped(context.oauth_metadata),
             _dumped(context.protected_resource_metadata),
             context.token_expiry_time,
+            names_client=self._named is not None and context.client_info is self._named,
         )
         redact_login(kept.tokens, kept.client)
         self._is_stored = await asyncio.to_thread(keep_login, kept)
@@ -115,6 +119,7 @@ class LoggedIn(_Tokens):
         context = self._provider.context
         with suppress(ValueError):  # another program has changed it: the person logs in anew
             context.client_info = models.OAuthClientInformationFull.model_validate(kept.client)
+            self._named = context.client_info if kept.names_client else None
             if kept.metadata:
                 context.oauth_metadata = models.OAuthMetadata.model_validate(kept.metadata)
             if kept.resource:
@@ -176,6 +181,8 @@ class Login(_Tokens):
         """How a server refused the last step that it refused."""
         self.address: Future[WebAddress] = Future()
         """Where the person logs in."""
+        self.token_host = ""
+        """The host that gets the answer of the browser, and gives the tokens for it."""
         self._answer: Future[dict[str, str]] = Future()
 
     @property
@@ -206,6 +213,7 @@ class Login(_Tokens):
         from httpx2 import HTTPError, InvalidURL, TimeoutException
         from mcp.client.auth import OAuthFlowError, OAuthRegistrationError, OAuthTokenError
 
+        advice: Advised = ""
         try:
             async with asyncio.timeout(LOGIN_SECONDS):
                 with closing(await asyncio.start_server(self._receive, sock=self._socket)):
@@ -216,11 +224,13 @@ class Login(_Tokens):
             why = f"nobody has logged in for {LOGIN_SECONDS / 60:.0f} minutes" if is_waiting else "it did not answer in time"
         except OAuthRegistrationError:  # the texts of these hold what servers answered
             why = self._refusal or "its authorization server registers no client"
+            lead = f"Register a client there, with the redirect address http://{LOOPBACK}{ANSWER_PATH}, and name it"
+            advice = LogInToServer(name=self._server.name, scope=self._scope, client="ID", lead=lead)
         except (OAuthTokenError, *UNREADABLE):
             why = self._refusal or "its authorization server gives no token that can be used"
         except (OAuthFlowError, HTTPError, InvalidURL, OSError) as error:
             why = self._refusal or _shown(str(error)) or type(error).__name__
-        raise ServerFailed(f"The login at the MCP server {self._server.name} failed: {why}") from None
+        raise ServerFailed(f"The login at the MCP server {self._server.name} failed: {why}", advice) from None
 
     async def _log_in(self) -> None:
         from httpx2 import AsyncClient, Timeout
@@ -267,11 +277,14 @@ class Login(_Tokens):
         """Return the client that the person named, if they did: any other is registered for this login."""
         from mcp.shared.auth import OAuthClientInformationFull
 
-        if self._client is None:
-            return None
-        client_id, secret = self._client
-        redact_login({"client_secret": secret})
-        return OAuthClientInformationFull(client_id=client_id, client_secret=secret or None)
+        if self._client is not None:
+            client_id, secret = self._client
+            redact_login({"client_secret": secret})
+            self._named = OAuthClientInformationFull(client_id=client_id, client_secret=secret or None)
+        elif (before := await asyncio.to_thread(kept_login, self._server.command_or_url)) is not None and before.names_client:
+            with suppress(ValueError):  # another program has changed it
+                self._named = OAuthClientInformationFull.model_validate(before.client)
+        return self._named
 
     async def _show(self, address: str) -> None:
         from httpx2 import URL
@@ -289,7 +302,9 @@ class Login(_Tokens):
         if self._client is not None and client is not None and client.client_secret:
             taken = (metadata and metadata.token_endpoint_auth_methods_supported) or [BASIC]
             client.token_endpoint_auth_method = BASIC if BASIC in taken else "client_secret_post"
+            client.issuer = self._provider._expected_issuer()  # no other authorization server gets the secret
         self._state = parse_qs(query)["state"][-1]
+        self.token_host = URL(self._provider._get_token_endpoint()).netloc.decode()
         self.address.set_result(shown)
 
     async def _answered(self) -> AuthorizationCodeResult:
