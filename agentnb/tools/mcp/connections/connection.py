@@ -24,7 +24,14 @@ from agentnb.tools.mcp.connections.lenient_results import (
     readable_message,
 )
 from agentnb.tools.mcp.connections.login import SILENT, LoggedIn
-from agentnb.tools.mcp.connections.refusal import NOT_ALLOWED, Refusal, has_own_login, refusal_of
+from agentnb.tools.mcp.connections.refusal import (
+    NOT_ALLOWED,
+    SESSION_UNKNOWN,
+    Refusal,
+    has_own_login,
+    is_session_unknown,
+    refusal_of,
+)
 from agentnb.tools.mcp.server import MCPServer
 
 if TYPE_CHECKING:
@@ -85,9 +92,6 @@ CONNECT_SECONDS = 30.0
 """Seconds to reach a server at an address; how long a call takes is limited by its tool."""
 CLOSE_SECONDS = 9.0
 """Seconds that a server has to end: a program is killed before; a server at an address may never answer the farewell."""
-SESSION_HEADER = "mcp-session-id"
-NOT_FOUND = 404
-"""The status of a response to a request of a session that the server does not know; the older protocol has sessions."""
 NO_STREAMABLE_HTTP = (400, 404, 405)
 """The statuses with which a server of the older transport, SSE, refuses a request at its address."""
 NO_SSE = "the older transport do, SSE, which the installed version of mcp cannot speak"
@@ -260,13 +264,13 @@ class Connection:
         return None if kept is None else LoggedIn(kept).auth
 
     async def _on_response(self, response: Any) -> None:
-        request = response.request
+        mend_response(response)
+        if await is_session_unknown(response):
+            self.is_forgotten, self.is_open = True, False
+            response.status_code, response.headers["content-type"] = SESSION_UNKNOWN, ""  # as the client knows it
         self._status = response.status_code
         if self._status in NOT_ALLOWED or self._status < 400:
             self.refusal = refusal_of(response, self.server)
-        if response.status_code == NOT_FOUND and request.method == "POST" and SESSION_HEADER in request.headers:
-            self.is_forgotten, self.is_open = True, False
-        mend_response(response)
 
     def _ended(self) -> None:
         """Note that the server's output has ended: it has died, or this connection is being closed."""

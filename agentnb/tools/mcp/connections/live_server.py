@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 from agentnb.advice import Advised, Plain
 from agentnb.core.messages import visible
 from agentnb.errors import AgentnbError, ServerFailed
-from agentnb.tools.mcp.connections.catalogue import SESSION_UNKNOWN, Catalogue, ServerFacts
+from agentnb.tools.mcp.connections.catalogue import SESSION_TERMINATED, Catalogue, ServerFacts
 from agentnb.tools.mcp.connections.connection import Connection
 from agentnb.tools.mcp.connections.lenient_results import SetAside
 from agentnb.tools.mcp.connections.refusal import Refusal
@@ -135,7 +135,7 @@ class LiveServer:
             except Exception as error:
                 if connection.is_open or isinstance(error, AgentnbError):
                     raise
-                if is_again or not (connection.is_forgotten and getattr(error, "code", None) in SESSION_UNKNOWN):
+                if is_again or not (connection.is_forgotten and getattr(error, "code", None) == SESSION_TERMINATED):
                     raise ConnectionResetError("the server ended") from error  # whatever the client says of that
             finally:
                 if questions is not None:
