@@ -46,9 +46,8 @@ def log_in(
     try:
         _wait(outcome, login.address)
         if login.address.done():
-            address = login.address.result()
-            to = "" if login.token_host == address.ascii_host else f". {login.token_host} gets your answer"
-            tell(f"To log in to {name} ({live.server.target}), open this address in your browser{to}:", address)
+            where = f"To log in to {name} ({live.server.target}), open this address in your browser{login.note}:"
+            tell(where, login.address.result())
         while not (login.is_answered or outcome.done()):
             typed = ask(PROMPT).strip()
             if typed and not login.take(typed):

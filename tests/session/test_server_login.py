@@ -330,6 +330,38 @@ def test_rights_that_a_call_lacks_are_named_and_asked_for(servers: Servers) -> N
         logged_in(servers, docs, told, scope="write")
         assert "scope=read+write" in told[0]
         assert called(servers, docs) == ["echo hi"]
+        logged_in(servers, docs)
+        assert called(servers, docs, answer=lambda question: browse(question.url) and "done") == ["echo hi"]
+
+
+def test_call_that_is_refused_asks_the_person_to_log_in(
+    docs: ProtectedServer, servers: Servers, subtests: pytest.Subtests
+) -> None:
+    asked: list[Any] = []
+
+    def after(act: Callable[[str], Any], answer: str | None = "done") -> list[str]:
+        def answered(question: Any) -> Any:
+            asked.append(question)
+            act(question.url)
+            return answer
+
+        asked.clear()
+        docs.authorization.forget_all()
+        both = [ToolCall("mcp_docs_echo", {"text": text}) for text in ("hi", "ho")]
+        return texts(played([both], [MCPServer("docs", docs.address)], servers, answer=answered))
+
+    logged_in(servers, docs)
+    assert after(browse) == ["echo hi", "echo ho"]
+    (question,) = asked
+    assert question.asked_by == "MCP server docs" and docs.address in question.message
+    for case, act, answer in (("not done", lambda _: None, "done"), ("declined", lambda _: None, None)):
+        with subtests.test(case):
+            assert [text.endswith("Log in: %agent mcp login docs") for text in after(act, answer)] == [True, True]
+    assert called(servers, docs, answer=lambda question: browse(question.url) and "done") == ["echo hi"]
+    registered = len(docs.authorization.clients)
+    docs.authorization.forget_all()
+    assert called(servers, docs)[0].endswith("Log in: %agent mcp login docs")
+    assert len(docs.authorization.clients) == registered, "nobody is there"
 
 
 def test_client_that_is_registered_already_registers_no_other(docs: ProtectedServer, servers: Servers) -> None:

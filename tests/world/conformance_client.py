@@ -17,6 +17,7 @@ import httpx2
 
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import ToolCall
+from agentnb.core.questions import WaitingOnUser
 from agentnb.core.schema.form_fields import defaults
 from agentnb.errors import ServerFailed
 from agentnb.models.scripted import ScriptedModel
@@ -56,12 +57,20 @@ def ran(servers: Servers, server: MCPServer, scenario: str) -> Refusal | None:
     agent = Agent(ScriptedModel([*calls, "Done."]), tools=[server], todos=False)
     try:
         with hosted(Host(servers=servers)):
-            agent.run_sync("Go.", approve="auto", answer=lambda question: defaults(question.schema))
+            agent.run_sync("Go.", approve="auto", answer=answer)
     except ServerFailed as error:
         print(error, file=sys.stderr)
         if servers.used[0].refusal is None:
             raise
     return servers.used[0].refusal
+
+
+def answer(question: WaitingOnUser) -> Any:
+    """Answer a question of the server as a person would: in the browser, or with the defaults of its form."""
+    if question.url:
+        browse(question.url)
+        return "done"
+    return defaults(question.schema)
 
 
 def log_in_at(servers: Servers, server: MCPServer, scenario: str, scope: str) -> None:

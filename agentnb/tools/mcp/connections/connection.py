@@ -121,6 +121,7 @@ class Connection:
         """Whether the server no longer knows this connection, as after it was started anew: it reads no request of it."""
         self.refusal: Refusal | None = None
         """The last response, if it gave no leave to use the server."""
+        self._login: LoggedIn | None = None
         self._status = 0
         self._elicit = elicit
         self._changed = changed
@@ -243,7 +244,7 @@ class Connection:
                 headers=dict(self.server.headers),
                 timeout=Timeout(CONNECT_SECONDS, read=None),
                 event_hooks=hooks,
-                auth=await self._login(),
+                auth=await self._logged_in(),
             ) as http,
             streamable_http_client(self.server.command_or_url, http_client=http, max_sse_event_size=MAX_LINE_BYTES) as streams,
         ):
@@ -255,13 +256,21 @@ class Connection:
         from mcp.client.sse import sse_client
 
         at = self.server.command_or_url, dict(self.server.headers), CONNECT_SECONDS, SSE_SECONDS
-        async with sse_client(*at, auth=await self._login()) as (read, write):
+        async with sse_client(*at, auth=await self._logged_in()) as (read, write):
             yield _EndNoticed(read, self._ended), write
 
-    async def _login(self) -> Any:
+    async def _logged_in(self) -> Any:
         """Return what puts the person's login into requests; None if there is none, or they have a header for it."""
         kept = None if has_own_login(self.server) else await asyncio.to_thread(kept_login, self.server.command_or_url)
-        return None if kept is None else LoggedIn(kept).auth
+        self._login = None if kept is None else LoggedIn(kept)
+        return None if self._login is None else self._login.auth
+
+    async def take_login(self) -> None:
+        """Send the login that the person has just made; a connection that began without any ends, and the next sends it."""
+        if self._login is None:
+            await self.close()
+        else:
+            await self._login.reload()
 
     async def _on_response(self, response: Any) -> None:
         mend_response(response)
@@ -269,6 +278,8 @@ class Connection:
             self.is_forgotten, self.is_open = True, False
             response.status_code, response.headers["content-type"] = SESSION_UNKNOWN, ""  # as the client knows it
         self._status = response.status_code
+        if self._status in NOT_ALLOWED:
+            response.headers["content-type"] = ""  # the client then says `REFUSED`
         if self._status in NOT_ALLOWED or self._status < 400:
             self.refusal = refusal_of(response, self.server)
 

@@ -15,6 +15,7 @@ from agentnb.errors import AgentnbError, ServerFailed
 from agentnb.tools.mcp.connections.catalogue import SESSION_TERMINATED, Catalogue, ServerFacts
 from agentnb.tools.mcp.connections.connection import Connection
 from agentnb.tools.mcp.connections.lenient_results import SetAside
+from agentnb.tools.mcp.connections.login import Login
 from agentnb.tools.mcp.connections.refusal import Refusal
 from agentnb.tools.mcp.server import MCPServer
 
@@ -64,6 +65,8 @@ class LiveServer:
         self._elsewhere = elsewhere
         self._connection: Connection | None = None
         self._starting: asyncio.Lock | None = None
+        self._logging_in = asyncio.Lock()
+        self._logins = 0
 
     @property
     def state(self) -> State:
@@ -144,6 +147,21 @@ class LiveServer:
 
         return await self._there(send)
 
+    async def log_in(self, scope: str, ask: Callable[[str, str], Awaitable[None]]) -> None:
+        """Have the person log in; calls that were refused meanwhile share the login.
+
+        ``ask`` brings a message and an address to the person. Raises what it raises, and `ServerFailed`.
+        """
+
+        async def log_in() -> None:
+            before = self._logins
+            async with self._logging_in:
+                if self._logins == before:
+                    await self._log_in(Login(self._fill(self.server), scope), ask)
+                    self._logins += 1
+
+        await self._there(log_in)
+
     async def _there(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine on the event loop of the connections, which has ended with a server that is retired."""
         self._check_retired()
@@ -192,6 +210,24 @@ class LiveServer:
         self._state = "ready"
         self.version += 1
         return connection
+
+    async def _log_in(self, login: Login, ask: Callable[[str, str], Awaitable[None]]) -> None:
+        tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(login.run())]
+        address: asyncio.Future[Any] = asyncio.wrap_future(login.address)
+        try:
+            await asyncio.wait([*tasks, address], return_when=asyncio.FIRST_COMPLETED)
+            if login.address.done():
+                message = f"Log in to {self.server.target}, which refuses the call without that{login.note}"
+                tasks.append(asyncio.ensure_future(ask(message, login.address.result().opened)))
+            for task in (await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED))[0]:
+                await task
+            login.give_up()  # where the person is done, and no answer has come here
+            await tasks[0]
+        finally:
+            for task in tasks:
+                task.cancel()
+        if self._connection is not None:
+            await self._connection.take_login()
 
     async def stopped(self) -> None:
         """End the connection; the next use begins another. On the event loop of the connections."""

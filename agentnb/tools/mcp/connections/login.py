@@ -111,6 +111,10 @@ class LoggedIn(_Tokens):
         auth.async_auth_flow = self._flow  # type: ignore[method-assign]
         return auth
 
+    async def reload(self) -> None:
+        """Take the login as it is kept now: another kernel may have renewed it, or the person have made another."""
+        self._take(await asyncio.to_thread(kept_login, self._provider.context.server_url))
+
     def _take(self, kept: KeptLogin | None) -> None:
         from mcp.shared import auth as models
 
@@ -141,15 +145,15 @@ class LoggedIn(_Tokens):
         context, refused = self._provider.context, ""
         for _ in range(2):
             async with context.lock:
-                if not self._usable(refused):  # another kernel may have renewed them
-                    self._take(await asyncio.to_thread(kept_login, context.server_url))
+                if not self._usable(refused):
+                    await self.reload()
                 if not self._usable(refused) and context.can_refresh_token():
                     answer = yield await self._provider._refresh_token()
                     _limit(answer)
                     with suppress(OAuthFlowError, *UNREADABLE):
                         await self._provider._handle_refresh_response(answer)
                     if not context.current_tokens:  # refused: another kernel may have been quicker
-                        self._take(await asyncio.to_thread(kept_login, context.server_url))
+                        await self.reload()
                 token = self._usable(refused)
             if token:
                 request.headers["Authorization"] = f"Bearer {token}"
@@ -181,8 +185,8 @@ class Login(_Tokens):
         """How a server refused the last step that it refused."""
         self.address: Future[WebAddress] = Future()
         """Where the person logs in."""
-        self.token_host = ""
-        """The host that gets the answer of the browser, and gives the tokens for it."""
+        self.note = ""
+        """The host that gets the answer of the browser, if it is another than that of the address."""
         self._answer: Future[dict[str, str]] = Future()
 
     @property
@@ -304,7 +308,8 @@ class Login(_Tokens):
             client.token_endpoint_auth_method = BASIC if BASIC in taken else "client_secret_post"
             client.issuer = self._provider._expected_issuer()  # no other authorization server gets the secret
         self._state = parse_qs(query)["state"][-1]
-        self.token_host = URL(self._provider._get_token_endpoint()).netloc.decode()
+        token_host = URL(self._provider._get_token_endpoint()).netloc.decode()
+        self.note = "" if token_host == shown.ascii_host else f". {token_host} gets your answer"
         self.address.set_result(shown)
 
     async def _answered(self) -> AuthorizationCodeResult:
