@@ -12,7 +12,7 @@ import pytest
 from mcp_runs import PROGRAM
 from protected_servers import ProtectedServer
 from test_approval_in_lab import shots, went_on
-from test_card_in_lab import card, chip, opened, shared
+from test_card_in_lab import card, chip, ended, opened, shared
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("forked")]
 ADDED = f"%agent mcp add bench {shlex.join([sys.executable, PROGRAM])}"
@@ -37,10 +37,12 @@ def test_tool_of_a_server_asks_before_it_acts_and_its_question_is_a_form(lab: An
     assert lab.value("run.questions[0].answer['reach']") == "'run'"
 
 
-def test_login_is_a_link_that_a_click_opens_and_a_masked_field(lab: Any) -> None:
+def test_login_is_a_link_that_a_click_opens_and_a_masked_field_or_a_question_of_the_run(lab: Any) -> None:
     no_keyring = "import os\nos.environ['PYTHON_KEYRING_BACKEND'] = 'keyring.backends.null.Keyring'"
     with ProtectedServer() as docs:
-        index = shared(lab, no_keyring, f"%agent mcp add docs {docs.address}", "%agent mcp login docs")
+        model = "model = Slow([ToolCall('mcp_docs_echo', {'text': 'hi'}), 'Done.'])"
+        cells = f"{no_keyring}\n{model}", f"%agent mcp add docs {docs.address}", "%agent mcp login docs"
+        index = shared(lab, *cells)
 
         def asked() -> tuple[Any, Any]:
             lab.start(index)
@@ -70,4 +72,18 @@ def test_login_is_a_link_that_a_click_opens_and_a_masked_field(lab: Any) -> None
         field.fill(httpx2.get(link.get_attribute("href")).headers["location"])
         shots(lab, "login-pasted", lab.cell(index))
         went_on_after(link, field)
+        docs.authorization.forget_all()
+        lab.write_last("%%agent -m model -t mcp:docs --approve auto\nGo.")
+        lab.start_active()
+        chip(lab, index + 1, "Waiting for you")
+        question = card(lab, index + 1).locator(".agentnb-question")
+        shots(lab, "login-in-a-run", question)
+        with lab.page.context.expect_page() as visited:
+            question.get_by_role("link").click()
+        visited.value.get_by_text("Your answer has arrived").wait_for()
+        visited.value.close()
+        ended(lab, index + 1, "Done")
+        lab.wait_done(index + 1)
+        assert lab.value("run.rounds[0].results[0].text") == "'echo hi'"
+        shots(lab, "login-in-a-run-done", lab.cell(index + 1))
     assert lab.complaints() == []

@@ -217,7 +217,7 @@ class LiveServer:
         try:
             await asyncio.wait([*tasks, address], return_when=asyncio.FIRST_COMPLETED)
             if login.address.done():
-                message = f"Log in to {self.server.target}, which refuses the call without that{login.note}"
+                message = f"Log in to {self.server.target}: it refuses this call until you do{login.note}"
                 tasks.append(asyncio.ensure_future(ask(message, login.address.result().opened)))
             for task in (await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED))[0]:
                 await task
