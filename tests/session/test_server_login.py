@@ -348,7 +348,7 @@ def test_call_that_is_refused_asks_the_person_to_log_in(
         asked.clear()
         docs.authorization.forget_all()
         both = [ToolCall("mcp_docs_echo", {"text": text}) for text in ("hi", "ho")]
-        return texts(played([both], [MCPServer("docs", docs.address)], servers, answer=answered))
+        return sorted(texts(played([both], [MCPServer("docs", docs.address)], servers, answer=answered)))
 
     logged_in(servers, docs)
     assert after(browse) == ["echo hi", "echo ho"]

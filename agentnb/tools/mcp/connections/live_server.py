@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 
@@ -152,15 +153,7 @@ class LiveServer:
 
         ``ask`` brings a message and an address to the person. Raises what it raises, and `ServerFailed`.
         """
-
-        async def log_in() -> None:
-            before = self._logins
-            async with self._logging_in:
-                if self._logins == before:
-                    await self._log_in(Login(self._fill(self.server), scope), ask)
-                    self._logins += 1
-
-        await self._there(log_in)
+        await self._there(partial(self._log_in, scope, ask))
 
     async def _there(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine on the event loop of the connections, which has ended with a server that is retired."""
@@ -211,7 +204,17 @@ class LiveServer:
         self.version += 1
         return connection
 
-    async def _log_in(self, login: Login, ask: Callable[[str, str], Awaitable[None]]) -> None:
+    async def _log_in(self, scope: str, ask: Callable[[str, str], Awaitable[None]]) -> None:
+        before = self._logins
+        async with self._logging_in:
+            if self._logins == before:
+                await self._bring(Login(self._fill(self.server), scope), ask)
+                self._logins += 1
+        if self._connection is not None:
+            await self._connection.take_login()
+
+    async def _bring(self, login: Login, ask: Callable[[str, str], Awaitable[None]]) -> None:
+        """Bring a login to the person until it has its answer, or they have closed the question."""
         tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(login.run())]
         address: asyncio.Future[Any] = asyncio.wrap_future(login.address)
         try:
@@ -226,8 +229,6 @@ class LiveServer:
         finally:
             for task in tasks:
                 task.cancel()
-        if self._connection is not None:
-            await self._connection.take_login()
 
     async def stopped(self) -> None:
         """End the connection; the next use begins another. On the event loop of the connections."""
