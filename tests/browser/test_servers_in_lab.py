@@ -13,6 +13,7 @@ from mcp_runs import PROGRAM
 from protected_servers import ProtectedServer
 from test_approval_in_lab import shots, went_on
 from test_card_in_lab import card, chip, ended, opened, shared
+from waiting import wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("forked")]
 ADDED = f"%agent mcp add bench {shlex.join([sys.executable, PROGRAM])}"
@@ -49,14 +50,15 @@ def test_login_is_a_link_that_a_click_opens_and_a_masked_field_or_a_question_of_
             link, field = lab.output(index).get_by_role("link"), lab.cell(index).locator("input.jp-Stdin-input")
             link.wait_for()
             field.wait_for()
-            assert link.inner_text() == link.get_attribute("href") and field.get_attribute("type") == "password"
+            wait_until(lambda: link.inner_text() == link.get_attribute("href"))
+            wait_until(lambda: field.get_attribute("type") == "password")
             return link, field
 
         def went_on_after(link: Any, field: Any) -> None:
             field.press("Enter")
             lab.wait_done(index)
             lab.output(index).get_by_text("You are logged in to docs, which has 1 tool").wait_for()
-            assert link.count() == 0
+            wait_until(lambda: link.count() == 0)
             assert not [secret for secret in [*docs.authorization.given, "state="] if secret in str(lab.outputs(index))]
 
         link, field = asked()
@@ -64,7 +66,7 @@ def test_login_is_a_link_that_a_click_opens_and_a_masked_field_or_a_question_of_
         with lab.page.context.expect_page() as visited:
             link.click()
         visited.value.get_by_text("Your answer has arrived").wait_for()
-        assert visited.value.evaluate("window.opener") is None
+        wait_until(lambda: visited.value.evaluate("window.opener") is None)
         visited.value.close()
         went_on_after(link, field)
         shots(lab, "login-done", lab.cell(index))

@@ -23,7 +23,7 @@ from agentnb.tools.mcp.connections.refusal import NOT_ALLOWED, UNAUTHORIZED
 from agentnb.tools.mcp.server import MCPServer
 
 if TYPE_CHECKING:
-    from httpx2 import Auth, Request, Response
+    from httpx2 import URL, Auth, Request, Response
     from mcp.client.auth import OAuthClientProvider
     from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthToken
 
@@ -255,11 +255,13 @@ class Login(_Tokens):
                 raise OAuthFlowError(f"it answers {response.status_code} after the login, too")
 
     async def _check(self, request: Request) -> None:
+        self._check_scheme(request.url)
+
+    def _check_scheme(self, url: URL) -> None:
         from mcp.client.auth import OAuthFlowError
 
-        is_secure = self._server.command_or_url.lower().startswith("https:")
-        if is_secure and request.url.scheme != "https":
-            raise OAuthFlowError(f"it leads to {request.url.scheme}://{request.url.host}, where others could read along")
+        if self._server.command_or_url.lower().startswith("https:") and url.scheme != "https":
+            raise OAuthFlowError(f"it leads to {url.scheme}://{url.host}, where others could read along")
 
     async def _note(self, response: Response) -> None:
         if self._is_challenged:
@@ -289,7 +291,7 @@ class Login(_Tokens):
         return self._named
 
     async def _show(self, address: str) -> None:
-        from httpx2 import URL, Request
+        from httpx2 import URL
         from mcp.client.auth import OAuthFlowError
 
         endpoint, _, query = address.rpartition("?")  # the endpoint may have a query of its own
@@ -298,8 +300,8 @@ class Login(_Tokens):
         except SettingsError as error:
             raise OAuthFlowError(error.what) from None
         if "#" in endpoint:
-            raise OAuthFlowError(f"{endpoint} is no address to log in at")
-        await self._check(Request("GET", shown.opened))
+            raise OAuthFlowError(f"{endpoint} cannot be opened: it has a fragment")
+        self._check_scheme(URL(shown.opened))
         client, metadata = self._provider.context.client_info, self._provider.context.oauth_metadata
         if self._client is not None and client is not None and client.client_secret:
             taken = (metadata and metadata.token_endpoint_auth_methods_supported) or [BASIC]
