@@ -357,6 +357,10 @@ def test_call_that_is_refused_asks_the_person_to_log_in(
     for case, act, answer in (("not done", lambda _: None, "done"), ("declined", lambda _: None, None)):
         with subtests.test(case):
             assert [text.endswith("Log in: %agent mcp login docs") for text in after(act, answer)] == [True, True]
+    with subtests.test("another failure"):
+        docs.instead = {"/mcp": Response(status_code=500)}
+        assert after(browse) and not asked, "the call may have been made"
+        docs.instead = {}
     assert called(servers, docs, answer=lambda question: browse(question.url) and "done") == ["echo hi"]
     registered = len(docs.authorization.clients)
     docs.authorization.forget_all()

@@ -149,8 +149,7 @@ class MCPTool:
     async def _logged_in(self, error: BaseException, context: ToolContext) -> bool:
         """Return whether the person has logged in after the server refused a call; nobody is asked who may not be there."""
         refusal = self.live.refusal
-        is_refused = (getattr(error, "code", 0), getattr(error, "message", "")) == REFUSED
-        if not is_refused or refusal is None or not refusal.takes_login or context.asker is None:
+        if getattr(error, "code", 0) != REFUSED or refusal is None or not refusal.takes_login or context.asker is None:
             return False
         try:
             context.asker.check_person()

@@ -79,7 +79,7 @@ def test_renewal_that_is_refused_leaves_the_kept_login_alone() -> None:
                 lambda one, status=status: httpx2.Response(401 if one.url.path == "/mcp" else status, request=one),
             )
         )
-        assert [one.url.path for one in sent] == ["/mcp", "/token"]
+        assert [one.url.path for one in sent] == ["/mcp", "/token", "/mcp"]
         assert kept_login(ADDRESS) == KEPT
 
 
@@ -119,7 +119,7 @@ def test_renewal_that_cannot_be_read_costs_no_run(subtests: pytest.Subtests) -> 
                 return httpx2.Response(200, stream=httpx2.ByteStream(content), request=sent)
 
             sent = asyncio.run(exchanged(LoggedIn(KEPT).auth, answer))
-            assert [one.url.path for one in sent][:2] == ["/mcp", "/token"]
+            assert [one.url.path for one in sent] == ["/mcp", "/token", "/mcp"]
 
 
 def test_login_that_another_kernel_renewed_meanwhile_is_used() -> None:

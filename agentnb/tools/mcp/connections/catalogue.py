@@ -20,8 +20,8 @@ CONNECTION_CLOSED = -32000
 """The client's code for a connection that ended. Servers use it for errors of their own, too."""
 CLOSED = "Connection closed"
 """What the client says of a connection that ended."""
-REFUSED = (-32603, "Server returned an error response")
-"""The client's code and words for a status that gives no leave to use the server."""
+REFUSED = -32401
+"""The code that the client gets for a status that gives no leave to use the server."""
 SESSION_TERMINATED = -32600
 """The client's code for a request of a session that the server does not know."""
 MAX_INSTRUCTIONS_CHARACTERS = 20_000

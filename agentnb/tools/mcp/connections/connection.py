@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 from agentnb.core.messages import visible
 from agentnb.core.redaction import redact
 from agentnb.settings import known_secrets
-from agentnb.tools.mcp.connections.catalogue import Catalogue, ServerFacts, catalogue_of, facts_of, tools_of
+from agentnb.tools.mcp.connections.catalogue import REFUSED, Catalogue, ServerFacts, catalogue_of, facts_of, tools_of
 from agentnb.tools.mcp.connections.kept_logins import kept_login
 from agentnb.tools.mcp.connections.lenient_results import (
     MAX_LINE_BYTES,
@@ -22,6 +22,7 @@ from agentnb.tools.mcp.connections.lenient_results import (
     mend_response,
     read_leniently,
     readable_message,
+    replace_body,
 )
 from agentnb.tools.mcp.connections.login import SILENT, LoggedIn
 from agentnb.tools.mcp.connections.refusal import (
@@ -95,6 +96,8 @@ CLOSE_SECONDS = 9.0
 NO_STREAMABLE_HTTP = (400, 404, 405)
 """The statuses with which a server of the older transport, SSE, refuses a request at its address."""
 NO_SSE = "the older transport do, SSE, which the installed version of mcp cannot speak"
+REFUSED_BODY = f'{{"jsonrpc":"2.0","id":null,"error":{{"code":{REFUSED},"message":""}}}}'.encode()
+"""Tells a call that was refused from others that failed meanwhile: it can be made again."""
 SSE_SECONDS = 86_400.0
 """Seconds that the stream of a server of the older transport may be silent."""
 Elicit: TypeAlias = Callable[[Any], Awaitable[Any]]
@@ -279,7 +282,8 @@ class Connection:
             response.status_code, response.headers["content-type"] = SESSION_UNKNOWN, ""  # as the client knows it
         self._status = response.status_code
         if self._status in NOT_ALLOWED:
-            response.headers["content-type"] = ""  # the client then says `REFUSED`
+            replace_body(response, REFUSED_BODY)
+            response.headers["content-type"] = "application/json"
         if self._status in NOT_ALLOWED or self._status < 400:
             self.refusal = refusal_of(response, self.server)
 

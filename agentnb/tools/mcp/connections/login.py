@@ -19,6 +19,7 @@ from agentnb.core.redaction import redact
 from agentnb.core.schema.addresses import WebAddress, web_address
 from agentnb.errors import ServerFailed, SettingsError
 from agentnb.tools.mcp.connections.kept_logins import KeptLogin, keep_login, kept_login, redact_login
+from agentnb.tools.mcp.connections.lenient_results import replace_body
 from agentnb.tools.mcp.connections.refusal import NOT_ALLOWED, UNAUTHORIZED
 from agentnb.tools.mcp.server import MCPServer
 
@@ -144,6 +145,7 @@ class LoggedIn(_Tokens):
 
         context, refused = self._provider.context, ""
         for _ in range(2):
+            answer: Response | None = None
             async with context.lock:
                 if not self._usable(refused):
                     await self.reload()
@@ -157,8 +159,8 @@ class LoggedIn(_Tokens):
                 token = self._usable(refused)
             if token:
                 request.headers["Authorization"] = f"Bearer {token}"
-            elif refused:
-                return
+            elif refused and answer is None:
+                return  # after a renewal, the server is asked for its refusal again: the last response is that of the flow
             response = yield request
             if response.status_code != UNAUTHORIZED or not token:
                 return
@@ -270,8 +272,7 @@ class Login(_Tokens):
                 self._refusal = await _refusal(response)
             return
         # Whatever the server lets everybody do, and whether its response ever ends: this is a login.
-        await response.aclose()
-        response.aiter_bytes = _nothing  # type: ignore[method-assign]
+        replace_body(response, b"")
         self._is_challenged, response.status_code = True, 403 if self._scope else UNAUTHORIZED
         if self._scope:
             wanted = response.headers.get("www-authenticate", "Bearer")
@@ -371,10 +372,6 @@ def _limit(response: Response) -> None:
                 yield chunk
 
     response.aiter_bytes = limited  # type: ignore[method-assign]
-
-
-async def _nothing(chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
-    yield b""
 
 
 def _without_cause(record: logging.LogRecord) -> bool:

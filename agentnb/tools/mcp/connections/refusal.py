@@ -10,6 +10,7 @@ from agentnb.core.messages import visible
 from agentnb.core.redaction import redact
 from agentnb.settings import known_secrets
 from agentnb.tools.mcp.connections.catalogue import METHOD_NOT_FOUND
+from agentnb.tools.mcp.connections.lenient_results import replace_body
 from agentnb.tools.mcp.server import MCPServer
 
 UNAUTHORIZED = 401
@@ -80,7 +81,10 @@ async def is_session_unknown(response: Any) -> bool:
         return False
     length = headers.get("content-length", "")
     is_short = length.isdecimal() and int(length) <= MAX_REFUSAL_BYTES
-    words = (await response.aread()).decode(errors="replace") if is_short else ""
+    body = b"".join([chunk async for chunk in response.aiter_bytes()]) if is_short else b""
+    if is_short:
+        replace_body(response, body)
+    words = body.decode(errors="replace")
     if status == SESSION_UNKNOWN:
         return not _UNKNOWN_METHOD.search(words)
     return _LOST_SESSION.search(words) is not None
