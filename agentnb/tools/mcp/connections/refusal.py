@@ -80,14 +80,12 @@ async def is_session_unknown(response: Any) -> bool:
     if status < 400 or request.method != "POST" or SESSION_HEADER not in request.headers or "www-authenticate" in headers:
         return False
     length = headers.get("content-length", "")
-    is_short = length.isdecimal() and int(length) <= MAX_REFUSAL_BYTES
-    body = b"".join([chunk async for chunk in response.aiter_bytes()]) if is_short else b""
-    if is_short:
-        replace_body(response, body)
+    if not length.isdecimal() or int(length) > MAX_REFUSAL_BYTES:
+        return bool(status == SESSION_UNKNOWN)
+    body = b"".join([chunk async for chunk in response.aiter_bytes()])
+    replace_body(response, body)
     words = body.decode(errors="replace")
-    if status == SESSION_UNKNOWN:
-        return not _UNKNOWN_METHOD.search(words)
-    return _LOST_SESSION.search(words) is not None
+    return not _UNKNOWN_METHOD.search(words) if status == SESSION_UNKNOWN else bool(_LOST_SESSION.search(words))
 
 
 def has_own_login(server: MCPServer) -> bool:
