@@ -34,8 +34,8 @@ def log_in(
 
     ``tell``: shows words, and as a second argument the address that they are about. ``ask``: writes a question and returns the
     line that the person types, which is not shown; None if nobody is present. ``scope``: rights to ask for besides those of
-    before; ``client``: the id of a client that is registered already. Raises
-    `ServerFailed`, and `SettingsError` for a server without a login, or if nobody is present.
+    before; ``client``: the id of a client that is registered already. Raises `ServerFailed`, and `SettingsError` for a server
+    without a login, or if nobody is present.
     """
     check_person(LOGGING_IN, is_lasting=True)
     name = live.server.name
