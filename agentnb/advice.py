@@ -175,10 +175,16 @@ class AcceptServer(Advice, frozen=True, tag="accept_server"):
 
 
 class LogInToServer(Advice, frozen=True, tag="log_in_to_server"):
-    """Log in to an MCP server; ``scope``: the rights that it wants besides those of now."""
+    """Log in to an MCP server; ``scope``: the rights that it wants besides those of now; ``client``: the id of a client."""
 
     name: str = "NAME"
     scope: str = ""
+    client: str = ""
+
+    @property
+    def words(self) -> str:
+        """The arguments of the command."""
+        return " ".join(filter(None, (self.name, self.client and f"--client={self.client}", self.scope)))
 
 
 class SetModel(Advice, frozen=True, tag="set_model"):
@@ -412,7 +418,7 @@ def replay_call(advice: ReplayRun) -> str:
 
 def login_command(advice: LogInToServer) -> str:
     """Return the command that logs in to a server: of a notebook, since a person is needed."""
-    return f"%agent mcp login {advice.name} {advice.scope}".rstrip()
+    return f"%agent mcp login {advice.words}"
 
 
 PYTHON: Commands = {

@@ -49,7 +49,7 @@ SHELL: a.Commands = {
     a.SetKey: lambda one: f"export {one.variable}=...",
     a.AcceptServer: lambda one: f"agentnb accept {one.name} --mcp FILE",
     a.AddServer: lambda one: "--mcp FILE",
-    a.LogInToServer: lambda one: f"agentnb login {one.name} {one.scope}".rstrip() + " --mcp FILE",
+    a.LogInToServer: lambda one: f"agentnb login {one.words} --mcp FILE",
     a.SetModel: lambda one: a.Plain("Name another: -m MODEL") if one.again else f"-m {one.name}",
     a.SetDefaultModel: lambda one: f"export AGENTNB_MODEL={one.name}",
     a.ShowModels: lambda _: None,

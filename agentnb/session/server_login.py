@@ -7,6 +7,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import Any
 
 from agentnb.advice import LogInToServer
+from agentnb.core.schema.addresses import WebAddress
 from agentnb.display.texts.labels import clean, counted
 from agentnb.errors import SettingsError
 from agentnb.runtime.questions.model_code import check_person
@@ -23,7 +24,7 @@ SECRET_PROMPT = "The secret of this client (Enter if it has none): "
 def log_in(
     servers: Servers,
     live: LiveServer,
-    tell: Callable[[str], Any],
+    tell: Callable[..., Any],
     ask: Callable[[str], str] | None,
     *,
     scope: str = "",
@@ -31,9 +32,10 @@ def log_in(
 ) -> str:
     """Let the person log in to a server, and return what was done; its connections begin anew.
 
-    ``ask``: writes a question and returns the line that the person types, which is not shown; None if nobody is present.
-    ``scope``: rights to ask for besides those of before; ``client``: the id of a client that is registered already. Raises
-    `ServerFailed`, and `SettingsError` for a server without a login, or if nobody is present.
+    ``tell``: shows words, and as a second argument the address that they are about. ``ask``: writes a question and returns the
+    line that the person types, which is not shown; None if nobody is present. ``scope``: rights to ask for besides those of
+    before; ``client``: the id of a client that is registered already. Raises `ServerFailed`, and `SettingsError` for a server
+    without a login, or if nobody is present.
     """
     check_person(LOGGING_IN, is_lasting=True)
     name = live.server.name
@@ -44,8 +46,8 @@ def log_in(
     try:
         _wait(outcome, login.address)
         if login.address.done():
-            where = f"To log in to {name} ({live.server.target}), open this address in your browser:"
-            tell(clean(f"{where}\n{login.address.result()}"))
+            where = f"To log in to {name} ({live.server.target}), open this address in your browser{login.note}:"
+            tell(where, login.address.result())
         while not (login.is_answered or outcome.done()):
             typed = ask(PROMPT).strip()
             if typed and not login.take(typed):
@@ -60,6 +62,11 @@ def log_in(
     tools = servers.ask(live, tools_of)
     where = "" if is_stored else ". It cannot be stored here, so it holds in this process only"
     return f"You are logged in to {name}, which has {counted(len(tools), 'tool')}{where}"
+
+
+def in_lines(words: str, address: WebAddress | None = None) -> str:
+    """Return words, and the whole address that they are about on a line of its own, for a terminal."""
+    return clean(words if address is None else f"{words}\n{address.opened}")
 
 
 def forget(servers: Servers, live: LiveServer) -> str:

@@ -37,6 +37,9 @@ class Asker(Protocol):
     def ask_sync(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind, url: str = "") -> Any:
         """Ask and block the calling thread until there is an answer."""
 
+    def check_person(self) -> None:
+        """Raise `NobodyToAsk` if no question would be answered while the call runs."""
+
     def prolong(self) -> None:
         """Prolong the time of a call that has progressed, if its tool allows it."""
 

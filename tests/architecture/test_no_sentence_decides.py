@@ -14,6 +14,7 @@ READS_OTHERS = ("interchange/formats/", "models/", "core/log/older_logs.py")
 READ = {
     "detect/blocks/signatures.py": "results of tools",
     "rerun/code/to_test.py": "an expression",
+    "tools/mcp/connections/refusal.py": "responses of servers",
 }
 """Files that compare longer texts, and which."""
 NAMING = re.compile(r"\{(?:errors\.)?near(?:est)?\(")

@@ -1,4 +1,4 @@
-"""A tool of an MCP server in a real JupyterLab: asked about before it acts, and its own question as a form."""
+"""A tool of an MCP server in a real JupyterLab: asked about before it acts, its own question as a form, a login."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import shlex
 import sys
 from typing import Any
 
+import httpx2
 import pytest
 from mcp_runs import PROGRAM
+from protected_servers import ProtectedServer
 from test_approval_in_lab import shots, went_on
-from test_card_in_lab import card, chip, opened
+from test_card_in_lab import card, chip, ended, opened, shared
+from waiting import wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("forked")]
 ADDED = f"%agent mcp add bench {shlex.join([sys.executable, PROGRAM])}"
@@ -33,3 +36,56 @@ def test_tool_of_a_server_asks_before_it_acts_and_its_question_is_a_form(lab: An
     went_on(lab, index, "2 at the window", "You: always")
     shots(lab, "server-run", lab.cell(index))
     assert lab.value("run.questions[0].answer['reach']") == "'run'"
+
+
+def test_login_is_a_link_that_a_click_opens_and_a_masked_field_or_a_question_of_the_run(lab: Any) -> None:
+    no_keyring = "import os\nos.environ['PYTHON_KEYRING_BACKEND'] = 'keyring.backends.null.Keyring'"
+    with ProtectedServer() as docs:
+        model = "model = Slow([ToolCall('mcp_docs_echo', {'text': 'hi'}), 'Done.'])"
+        cells = f"{no_keyring}\n{model}", f"%agent mcp add docs {docs.address}", "%agent mcp login docs"
+        index = shared(lab, *cells)
+
+        def asked() -> tuple[Any, Any]:
+            lab.start(index)
+            link, field = lab.output(index).get_by_role("link"), lab.cell(index).locator("input.jp-Stdin-input")
+            link.wait_for()
+            field.wait_for()
+            wait_until(lambda: link.inner_text() == link.get_attribute("href"))
+            wait_until(lambda: field.get_attribute("type") == "password")
+            return link, field
+
+        def went_on_after(link: Any, field: Any) -> None:
+            field.press("Enter")
+            lab.wait_done(index)
+            lab.output(index).get_by_text("You are logged in to docs, which has 1 tool").wait_for()
+            wait_until(lambda: link.count() == 0)
+            assert not [secret for secret in [*docs.authorization.given, "state="] if secret in str(lab.outputs(index))]
+
+        link, field = asked()
+        shots(lab, "login-asked", lab.cell(index))
+        with lab.page.context.expect_page() as visited:
+            link.click()
+        visited.value.get_by_text("Your answer has arrived").wait_for()
+        wait_until(lambda: visited.value.evaluate("window.opener") is None)
+        visited.value.close()
+        went_on_after(link, field)
+        shots(lab, "login-done", lab.cell(index))
+        link, field = asked()
+        field.fill(httpx2.get(link.get_attribute("href")).headers["location"])
+        shots(lab, "login-pasted", lab.cell(index))
+        went_on_after(link, field)
+        docs.authorization.forget_all()
+        lab.write_last("%%agent -m model -t mcp:docs --approve auto\nGo.")
+        lab.start_active()
+        chip(lab, index + 1, "Waiting for you")
+        question = card(lab, index + 1).locator(".agentnb-question")
+        shots(lab, "login-in-a-run", question)
+        with lab.page.context.expect_page() as visited:
+            question.get_by_role("link").click()
+        visited.value.get_by_text("Your answer has arrived").wait_for()
+        visited.value.close()
+        ended(lab, index + 1, "Done")
+        lab.wait_done(index + 1)
+        assert lab.value("run.rounds[0].results[0].text") == "'echo hi'"
+        shots(lab, "login-in-a-run-done", lab.cell(index + 1))
+    assert lab.complaints() == []

@@ -16,7 +16,7 @@ STEP = "workflow:\n  - {id: a, type: tool, name: mcp_docs_echo, args: {text: hi}
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no pty")
 @pytest.mark.slow("a program that asks at a terminal, and a real server")
 def test_login_at_a_terminal_serves_commands_that_follow(cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from terminal import Terminal  # not on Windows
+    from terminal import CTRL_D, Terminal  # not on Windows
 
     for variable in ("HOME", "XDG_DATA_HOME"):
         monkeypatch.setenv(variable, str(tmp_path / "home"))
@@ -26,6 +26,10 @@ def test_login_at_a_terminal_serves_commands_that_follow(cli: Call, tmp_path: Pa
         run = ("exec", str(written("one.yaml", STEP)), "-t", "mcp:docs", "--approve", "auto")
         assert "agentnb login docs --mcp FILE" in cli(*run).err
         assert "agentnb login docs --mcp FILE" in cli("login", "docs").err
+        with Terminal("login", "docs") as terminal:
+            terminal.type(CTRL_D)
+            assert terminal.ended()[0] != 0 and "agentnb: The login was left open" in terminal.shown
+            assert "Traceback" not in terminal.shown
         with Terminal("login", "docs") as terminal:
             address = next(line for line in terminal.asked().splitlines() if line.startswith("http"))
             assert browse(address).status_code == 200

@@ -94,6 +94,8 @@ class Forgetful(LoopbackThread):
 
     def __init__(self) -> None:
         self.sessions, self.called = 0, 0
+        self.forgotten: tuple[int, Any] = 404, None
+        """The status and body for a session that it does not know."""
         self.answers_farewell = threading.Event()
         outer = self
 
@@ -121,7 +123,7 @@ class Forgetful(LoopbackThread):
             about = {"name": "forgetful", "version": "1"}
             result: dict[str, Any] = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": about}
         elif handler.headers.get("Mcp-Session-Id") not in (None, str(self.sessions)):
-            self._reply(handler, 404)
+            self._reply(handler, *self.forgotten)
             return
         elif method == "tools/list":
             result = {"tools": [{"name": "go", "inputSchema": {"type": "object"}}]}
@@ -143,16 +145,42 @@ class Forgetful(LoopbackThread):
         handler.wfile.write(data)
 
 
-def test_server_at_an_address_that_was_started_anew_is_reached_again_and_called_once(servers: Servers) -> None:
+def test_server_at_an_address_that_was_started_anew_is_reached_again_and_called_once(
+    servers: Servers, subtests: pytest.Subtests
+) -> None:
+    def refused(words: str, code: int = -32000) -> dict[str, Any]:
+        return {"jsonrpc": "2.0", "error": {"code": code, "message": words}, "id": None}
+
     with Forgetful() as there:
         there.answers_farewell.set()
         server = MCPServer("bench", f"http://127.0.0.1:{there.port}/mcp", timeout=20)
         assert texts(played([calls(("go", {}))], [server], servers)) == ["session 1"]
-        there.sessions += 1  # it has forgotten the first
-        run = played([calls(("go", {})), calls(("go", {}))], [server], servers)
-        assert texts(run) == ["session 3", "session 3"]
-        assert [result.is_error for result in results(run)] == [False, False]
-        assert there.called == 3
+        for forgotten in (
+            (404, None),
+            (404, refused("Session not found", -32001)),
+            (404, refused("Not Found: Unknown Mcp-Session-Id header")),
+            (400, refused("Bad Request: No valid session ID provided")),
+            (400, refused("Bad Request: No valid session ID provided", -32600)),
+            (400, refused("Bad Request: Server not initialized")),
+            (400, "Invalid or missing session ID"),
+            (400, {"error": "Session '7f3a-01' doesn't exist"}),
+            (401, "Unauthorized: Session not found"),
+            (503, refused("session expired, initialize again")),
+        ):
+            with subtests.test(str(forgotten)):
+                there.forgotten = forgotten
+                there.sessions += 1  # it has forgotten the one before
+                new, before = f"session {there.sessions + 1}", there.called
+                run = played([calls(("go", {})), calls(("go", {}))], [server], servers)
+                assert texts(run) == [new, new] and not any(result.is_error for result in results(run))
+                assert there.called == before + 2
+        for words, code in (("Bad Request: unsupported session option", -32602), ("Method not found", -32601)):
+            with subtests.test(words):
+                there.forgotten = (404 if code == -32601 else 400, refused(words, code))
+                there.sessions += 1
+                (result,) = results(played([calls(("go", {}))], [server], servers))
+                assert result.is_error and words in result.text
+                there.sessions -= 1
 
 
 def test_server_at_an_address_that_answers_no_farewell_is_left(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,15 +18,16 @@ from mcp_runs import played, texts
 from own_folder import use_own_folder
 from protected_servers import ProtectedServer, browse
 from pydantic import AnyUrl
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from agentnb.core.messages import ToolCall
 from agentnb.errors import ServerFailed, SettingsError
 from agentnb.runtime.questions.model_code import ModelCode
 from agentnb.runtime.servers.servers import Servers
-from agentnb.session.server_login import SECRET_PROMPT, forget, log_in
+from agentnb.session.server_login import SECRET_PROMPT, forget, in_lines, log_in
 from agentnb.settings import known_secrets
 from agentnb.store.store import Store
+from agentnb.tools.mcp.connections.login import FLOW_LOGGER, MAX_RESPONSE_BYTES
 from agentnb.tools.mcp.server import MCPServer, ServerTools
 
 CALL = ToolCall("mcp_docs_echo", {"text": "hi"})
@@ -70,7 +71,7 @@ def logged_in(
         return answer if isinstance(answer, str) else ""
 
     live = servers.live(ServerTools("docs", server=MCPServer("docs", server.address)), Path.cwd())
-    return log_in(servers, live, said.append, ask, **given)
+    return log_in(servers, live, lambda *told: said.append(in_lines(*told)), ask, **given)
 
 
 def called(servers: Servers, server: ProtectedServer, **options: Any) -> list[str]:
@@ -153,32 +154,45 @@ def test_refused_login_says_why(docs: ProtectedServer, servers: Servers, subtest
             said = str(raised.value).replace(docs.origin, "ORIGIN")
             assert said == snapshot(refuse.__name__)
             assert raised.value.__cause__ is None and raised.value.__suppress_context__
+    assert logging.getLogger(FLOW_LOGGER).handlers, "the SDK's errors would be printed"
 
 
 def test_answers_that_do_not_fit_end_the_login_and_show_nothing_secret(
     docs: ProtectedServer, servers: Servers, subtests: pytest.Subtests, snapshot: Snapshot
 ) -> None:
     leak = "leaked-0123456789abcdef"
-    for path, answer in {
-        "/.well-known/oauth-protected-resource/mcp": {
-            "resource": "https://example.org/mcp",
-            "authorization_servers": [docs.origin],
-        },
-        "/.well-known/oauth-authorization-server": {
-            "issuer": "https://example.org",
-            "authorization_endpoint": f"{docs.origin}/authorize",
-            "token_endpoint": f"{docs.origin}/token",
-            "response_types_supported": ["code"],
-        },
-        "/register": {"client_secret": leak},
-        "/token": {"refresh_token": leak, "expires_in": "soon"},
-    }.items():
-        with subtests.test(path):
-            docs.instead = {path: JSONResponse(answer)}
+    resource, about, register, token = (
+        "/.well-known/oauth-protected-resource/mcp",
+        "/.well-known/oauth-authorization-server",
+        "/register",
+        "/token",
+    )
+    itself = {"authorization_endpoint": f"{docs.origin}/authorize", "token_endpoint": f"{docs.origin}/token"}
+    itself |= {"issuer": f"{docs.origin}/", "registration_endpoint": f"{docs.origin}/register"}
+    elsewhere = "https://example.org"
+    for case, path, answer in (
+        ("another resource", resource, {"resource": f"{elsewhere}/mcp", "authorization_servers": [docs.origin]}),
+        ("another issuer", about, {**itself, "issuer": elsewhere}),
+        ("no end", about, {**itself, "op_policy_uri": docs.origin + "/" * MAX_RESPONSE_BYTES}),
+        ("a user name", about, {**itself, "authorization_endpoint": f"https://bank.example@example.org/{'a' * 100}"}),
+        ("a fragment", about, {**itself, "authorization_endpoint": f"{elsewhere}/authorize#here"}),
+        ("a long address", about, {**itself, "authorization_endpoint": f"{elsewhere}/{'a' * 10_000}"}),
+        ("no address", "/mcp", Response(headers={"WWW-Authenticate": 'Bearer resource_metadata="http://example.org:port"'})),
+        ("another scheme", "/mcp", Response(headers={"WWW-Authenticate": 'Bearer resource_metadata="file:///etc/passwd"'})),
+        ("a loop", token, RedirectResponse(token)),
+        ("no client", register, {"client_secret": leak}),
+        ("a nested refusal", register, Response("[" * 100_000, 400)),
+        ("no token", token, {"refresh_token": leak, "expires_in": "soon"}),
+        ("too late a date", token, {"access_token": leak, "expires_in": 10**400}),
+        ("a token elsewhere", token, RedirectResponse(f"{elsewhere}/token")),
+    ):
+        with subtests.test(case):
+            docs.instead = {path: answer if isinstance(answer, Response) else JSONResponse(answer)}
             with pytest.raises(ServerFailed) as raised:
                 logged_in(servers, docs)
             text = str(raised.value).replace(docs.origin, "ORIGIN")
-            assert text == snapshot(path) and leak not in text
+            assert text == snapshot(case) and leak not in text
+    docs.instead = {}
     with pytest.raises(ServerFailed, match="%agent mcp login docs"):
         called(servers, docs)
 
@@ -191,8 +205,8 @@ def test_answer_with_another_state_is_not_taken(docs: ProtectedServer, servers: 
         back = httpx2.URL(address).params["redirect_uri"]
         if len(pages) == 1:
             pages[0] = httpx2.get(f"{back}?code=theirs-0123456&state=theirs").status_code
-        elif len(pages) == 2:
-            return f"{back}?code=theirs-0123456&state=theirs"
+        elif len(pages) < 4:
+            return [f"{back}?code=theirs-0123456&state=theirs", "http://[::1"][len(pages) - 2]
         else:
             browse(address)
         return ""
@@ -200,8 +214,17 @@ def test_answer_with_another_state_is_not_taken(docs: ProtectedServer, servers: 
     told: list[str] = []
     logged_in(servers, docs, told, visit)
     assert pages[0] == 400
-    assert "Nothing has arrived" in told[1] and "not an address at which this login ended" in told[2]
+    assert "Nothing has arrived" in told[1]
+    assert all("not an address at which this login ended" in one for one in told[2:])
     assert called(servers, docs) == ["echo hi"]
+
+
+def test_host_that_gets_the_answer_is_named_if_it_is_another(docs: ProtectedServer, servers: Servers) -> None:
+    told, other = list[str](), f"http://localhost:{docs.port}/token"
+    about = httpx2.get(f"{docs.origin}/.well-known/oauth-authorization-server").json()
+    docs.instead = {"/.well-known/oauth-authorization-server": JSONResponse({**about, "token_endpoint": other})}
+    logged_in(servers, docs, told)
+    assert f"localhost:{docs.port} gets your answer" in told[0]
 
 
 def test_address_of_a_browser_that_reaches_no_loopback_can_be_pasted(docs: ProtectedServer, servers: Servers) -> None:
@@ -307,6 +330,42 @@ def test_rights_that_a_call_lacks_are_named_and_asked_for(servers: Servers) -> N
         logged_in(servers, docs, told, scope="write")
         assert "scope=read+write" in told[0]
         assert called(servers, docs) == ["echo hi"]
+        logged_in(servers, docs)
+        assert called(servers, docs, answer=lambda question: browse(question.url) and "done") == ["echo hi"]
+
+
+def test_call_that_is_refused_asks_the_person_to_log_in(
+    docs: ProtectedServer, servers: Servers, subtests: pytest.Subtests
+) -> None:
+    asked: list[Any] = []
+
+    def after(act: Callable[[str], Any], answer: str | None = "done") -> list[str]:
+        def answered(question: Any) -> Any:
+            asked.append(question)
+            act(question.url)
+            return answer
+
+        asked.clear()
+        docs.authorization.forget_all()
+        both = [ToolCall("mcp_docs_echo", {"text": text}) for text in ("hi", "ho")]
+        return sorted(texts(played([both], [MCPServer("docs", docs.address)], servers, answer=answered)))
+
+    logged_in(servers, docs)
+    assert after(browse) == ["echo hi", "echo ho"]
+    (question,) = asked
+    assert question.asked_by == "MCP server docs" and docs.address in question.message
+    for case, act, answer in (("not done", lambda _: None, "done"), ("declined", lambda _: None, None)):
+        with subtests.test(case):
+            assert [text.endswith("Log in: %agent mcp login docs") for text in after(act, answer)] == [True, True]
+    with subtests.test("another failure"):
+        docs.instead = {"/mcp": Response(status_code=500)}
+        assert after(browse) and not asked, "the call may have been made"
+        docs.instead = {}
+    assert called(servers, docs, answer=lambda question: browse(question.url) and "done") == ["echo hi"]
+    registered = len(docs.authorization.clients)
+    docs.authorization.forget_all()
+    assert called(servers, docs)[0].endswith("Log in: %agent mcp login docs")
+    assert len(docs.authorization.clients) == registered, "nobody is there"
 
 
 def test_client_that_is_registered_already_registers_no_other(docs: ProtectedServer, servers: Servers) -> None:
@@ -319,9 +378,24 @@ def test_client_that_is_registered_already_registers_no_other(docs: ProtectedSer
         client.redirect_uris = [AnyUrl(httpx2.URL(address).params["redirect_uri"])]
         browse(address)
 
+    docs.instead = {"/register": Response(status_code=403)}
+    with pytest.raises(ServerFailed, match="--client=ID"):
+        logged_in(servers, docs)
     logged_in(servers, docs, visit=visit, client=client.client_id, secret=client.client_secret)
-    assert len(docs.authorization.clients) == 1
     assert called(servers, docs) == ["echo hi"]
+    docs.authorization.forget_access()
+    assert called(servers, docs) == ["echo hi"]
+    docs.authorization.forget_all()
+    logged_in(servers, docs, visit=visit)
+    assert called(servers, docs) == ["echo hi"]
+    servers.close()
+    docs.__exit__()
+    with ProtectedServer() as elsewhere, ProtectedServer(docs.port, issuer=elsewhere) as moved:
+        elsewhere.instead = docs.instead
+        later = Servers()
+        with pytest.raises(ServerFailed, match="--client=ID"):
+            logged_in(later, moved)
+        later.close()
 
 
 def test_login_needs_a_person_and_a_server_that_takes_one(

@@ -22,6 +22,7 @@ from mcp.server.auth.provider import (
 from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions
 from mcp.server.mcpserver import MCPServer as SDKServer
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+from mcp.types import ToolAnnotations
 from pydantic import AnyHttpUrl
 from starlette.responses import Response
 
@@ -143,7 +144,8 @@ class ProtectedServer:
             {"auth_server_provider": self.authorization} if issuer is None else {"token_verifier": self.authorization}
         )
         server = SDKServer("docs", auth=auth, **who)
-        server.add_tool(lambda text: f"echo {text}", name="echo", description="Repeat")
+        hints = ToolAnnotations(read_only_hint=True)
+        server.add_tool(lambda text: f"echo {text}", name="echo", description="Repeat", annotations=hints)
         self._app = server.streamable_http_app()
         self._server = uvicorn.Server(uvicorn.Config(self._noted, interface="asgi3", log_level="critical", lifespan="on"))
         self._thread = threading.Thread(target=self._serve)

@@ -17,12 +17,13 @@ import httpx2
 
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import ToolCall
+from agentnb.core.questions import WaitingOnUser
 from agentnb.core.schema.form_fields import defaults
 from agentnb.errors import ServerFailed
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.host.host import Host, hosted
 from agentnb.runtime.servers.servers import Servers
-from agentnb.session.server_login import SECRET_PROMPT, log_in
+from agentnb.session.server_login import SECRET_PROMPT, in_lines, log_in
 from agentnb.tools.mcp.connections.refusal import Refusal
 from agentnb.tools.mcp.server import MCPServer, ServerTools
 
@@ -56,12 +57,20 @@ def ran(servers: Servers, server: MCPServer, scenario: str) -> Refusal | None:
     agent = Agent(ScriptedModel([*calls, "Done."]), tools=[server], todos=False)
     try:
         with hosted(Host(servers=servers)):
-            agent.run_sync("Go.", approve="auto", answer=lambda question: defaults(question.schema))
+            agent.run_sync("Go.", approve="auto", answer=answer)
     except ServerFailed as error:
         print(error, file=sys.stderr)
         if servers.used[0].refusal is None:
             raise
     return servers.used[0].refusal
+
+
+def answer(question: WaitingOnUser) -> Any:
+    """Answer a question of the server as a person would: in the browser, or with the defaults of its form."""
+    if question.url:
+        browse(question.url)
+        return "done"
+    return defaults(question.schema)
 
 
 def log_in_at(servers: Servers, server: MCPServer, scenario: str, scope: str) -> None:
@@ -74,7 +83,8 @@ def log_in_at(servers: Servers, server: MCPServer, scenario: str, scope: str) ->
         return known.get("client_secret", "") if prompt == SECRET_PROMPT else browse(told[-1])
 
     live = servers.live(ServerTools(server.name, server=server), Path.cwd())
-    print(log_in(servers, live, told.append, ask, scope=scope, client=client), file=sys.stderr)
+    tell = lambda *words: told.append(in_lines(*words))  # noqa: E731
+    print(log_in(servers, live, tell, ask, scope=scope, client=client), file=sys.stderr)
 
 
 def browse(told: str) -> str:

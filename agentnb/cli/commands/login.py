@@ -9,7 +9,8 @@ from agentnb.cli.command import Command, argument, text_of
 from agentnb.cli.commands.accept import NAME, named_server
 from agentnb.cli.terminal.streams import tell
 from agentnb.cli.workflow_options import MCP
-from agentnb.session.server_login import forget, log_in
+from agentnb.errors import SettingsError
+from agentnb.session.server_login import forget, in_lines, log_in
 
 
 def login(given: Namespace) -> str:
@@ -17,8 +18,17 @@ def login(given: Namespace) -> str:
     with named_server(given) as (servers, live, asks):
         if given.forget:
             return forget(servers, live) + "\n"
-        ask = getpass if asks else None
-        return log_in(servers, live, tell, ask, scope=" ".join(given.scope), client=given.client or "") + "\n"
+        ask = _ask if asks else None
+        scope, client = " ".join(given.scope), given.client or ""
+        return log_in(servers, live, lambda *told: tell(in_lines(*told)), ask, scope=scope, client=client) + "\n"
+
+
+def _ask(question: str) -> str:
+    """Return the line that the person types, which is not shown. Raises `SettingsError` if they end the input."""
+    try:
+        return getpass(question)
+    except EOFError:
+        raise SettingsError("The login was left open", "To log in, type the command again") from None
 
 
 LOGIN = Command(

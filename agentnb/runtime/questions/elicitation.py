@@ -348,6 +348,12 @@ class CallElicitor(CallClock):
             raise SettingsError("ask_sync would hold up the event loop that brings the answer", "Write: await context.ask(...)")
         return wait_until_over(self._submit(self._ask(message, schema, kind, url)), lambda: self._over)
 
+    def check_person(self) -> None:
+        """Raise `NobodyToAsk` if no question would be answered while the call runs."""
+        if self.may_wait:
+            raise NobodyToAsk(*NOBODY)
+        self.elicitation.check_anybody()
+
     def hold(self) -> concurrent.futures.Future[None]:
         """Let no time count for the call and its run until the future is cancelled: a run that it awaits is paused."""
         return self._submit(self._held())

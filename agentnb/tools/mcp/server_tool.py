@@ -17,7 +17,8 @@ from agentnb.core.schema.accepted_schema import with_real_names
 from agentnb.core.schema.json_schema import UnusableSchema, schema_errors, usable_schema
 from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
 from agentnb.core.schema.whole_numbers import with_leaves
-from agentnb.tools.mcp.connections.catalogue import CONNECTION_CLOSED
+from agentnb.errors import NotAnswered, ServerFailed, SettingsError
+from agentnb.tools.mcp.connections.catalogue import CONNECTION_CLOSED, REFUSED
 from agentnb.tools.mcp.connections.live_server import LiveServer, leaves
 from agentnb.tools.mcp.questions import CallQuestions
 from agentnb.tools.mcp.results import outcome_of
@@ -125,6 +126,8 @@ class MCPTool:
                     raise questions.unanswered from error
                 if attempt == 0 and questions.has_asked and self.may_repeat and self._is_end(raised):
                     continue  # the question died with the server, and is asked again
+                if attempt == 0 and await self._logged_in(raised, context):
+                    continue  # the server has refused the call unread
                 return self._failed(raised)
         raise AssertionError("the second attempt has returned")
 
@@ -142,6 +145,18 @@ class MCPTool:
         except UnusableSchema:  # only the server knows what it takes
             return None
         return None if fits else refused_arguments(self.spec.name, arguments, schema)
+
+    async def _logged_in(self, error: BaseException, context: ToolContext) -> bool:
+        """Return whether the person has logged in after the server refused a call; nobody is asked who may not be there."""
+        refusal = self.live.refusal
+        if getattr(error, "code", 0) != REFUSED or refusal is None or not refusal.takes_login or context.asker is None:
+            return False
+        try:
+            context.asker.check_person()
+            await self.live.log_in(refusal.scope, context.ask_url)
+        except (NotAnswered, ServerFailed, SettingsError):
+            return False
+        return True
 
     def _failed(self, error: BaseException) -> ToolOutcome:
         if self._is_end(error):

@@ -1,8 +1,11 @@
-"""``%agent mcp login``, in a real kernel: the address is shown as text, and what is typed is not shown."""
+"""``%agent mcp login``, in a real kernel: the address is a link, and what is typed is not shown."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from html import unescape
+from typing import Any
 
 import pytest
 from protected_servers import ProtectedServer, browse
@@ -35,10 +38,12 @@ def test_person_logs_in_and_the_next_cell_uses_the_server(kernel: Kernel) -> Non
         request = kernel.client.execute("%agent mcp login docs", allow_stdin=True)
         asked = kernel.client.get_stdin_msg(timeout=PATIENCE)["content"]
         assert asked["password"] and asked["prompt"].startswith("Press Enter")
-        shown: list[dict[str, str]] = []
-        while "/authorize?" not in "".join(one.get("text", "") for one in shown):
-            shown.append(kernel.client.get_iopub_msg(timeout=PATIENCE)["content"])
-        assert browse("".join(one.get("text", "") for one in shown).splitlines()[1]).status_code == 200
+        shown: dict[str, Any] = {}
+        while "/authorize?" not in shown.get("data", {}).get("text/plain", ""):
+            shown = kernel.client.get_iopub_msg(timeout=PATIENCE)["content"]
+        (link,) = re.findall(r'<a href="([^"]+)" target="_blank" rel="noopener noreferrer"', shown["data"]["text/html"])
+        assert unescape(link) == shown["data"]["text/plain"].splitlines()[1]
+        assert browse(unescape(link)).status_code == 200
         kernel.client.input("")
         ended = kernel.client.get_shell_msg(timeout=PATIENCE)
         while ended["parent_header"]["msg_id"] != request:

@@ -14,7 +14,7 @@ from own_folder import use_own_folder
 
 from agentnb.settings import known_secrets
 from agentnb.tools.mcp.connections.kept_logins import FOLDER, KeptLogin, keep_login, kept_login
-from agentnb.tools.mcp.connections.login import LoggedIn, Login
+from agentnb.tools.mcp.connections.login import MAX_RESPONSE_BYTES, LoggedIn, Login
 from agentnb.tools.mcp.connections.refusal import refusal_of
 from agentnb.tools.mcp.server import MCPServer
 
@@ -79,7 +79,7 @@ def test_renewal_that_is_refused_leaves_the_kept_login_alone() -> None:
                 lambda one, status=status: httpx2.Response(401 if one.url.path == "/mcp" else status, request=one),
             )
         )
-        assert [one.url.path for one in sent] == ["/mcp", "/token"]
+        assert [one.url.path for one in sent] == ["/mcp", "/token", "/mcp"]
         assert kept_login(ADDRESS) == KEPT
 
 
@@ -97,6 +97,29 @@ def test_token_that_has_expired_is_renewed_before_it_is_sent() -> None:
     sent = asyncio.run(exchanged(LoggedIn(kept).auth, answer))
     assert [str(one.url) for one in sent] == [metadata["token_endpoint"], ADDRESS]
     assert sent[-1].headers["authorization"] == "Bearer renewed-0123456789"
+
+
+def test_token_that_has_expired_is_sent_where_it_cannot_be_renewed() -> None:
+    kept = msgspec.structs.replace(KEPT, tokens={"access_token": "first-0123456789"}, expires=1.0)
+    (sent,) = asyncio.run(exchanged(LoggedIn(kept).auth, lambda one: httpx2.Response(200, request=one)))
+    assert sent.headers["authorization"] == "Bearer first-0123456789"
+
+
+def test_renewal_that_cannot_be_read_costs_no_run(subtests: pytest.Subtests) -> None:
+    for case, content in {
+        "nested": b"[" * 100_000,
+        "late": b'{"access_token":"t","expires_in":1' + b"0" * 400 + b"}",
+        "no end": b"{" + b" " * MAX_RESPONSE_BYTES,
+    }.items():
+        with subtests.test(case):
+
+            def answer(sent: httpx2.Request, content: bytes = content) -> httpx2.Response:
+                if sent.url.path == "/mcp":
+                    return httpx2.Response(401, request=sent)
+                return httpx2.Response(200, stream=httpx2.ByteStream(content), request=sent)
+
+            sent = asyncio.run(exchanged(LoggedIn(KEPT).auth, answer))
+            assert [one.url.path for one in sent] == ["/mcp", "/token", "/mcp"]
 
 
 def test_login_that_another_kernel_renewed_meanwhile_is_used() -> None:
@@ -140,8 +163,21 @@ def test_login_at_an_https_server_leads_nowhere_in_the_clear() -> None:
     login = Login(MCPServer("docs", ADDRESS))
     login._socket.close()
     asyncio.run(login._check(httpx2.Request("GET", "https://login.example.org/token")))
-    with pytest.raises(OAuthFlowError, match="others could read along"):
-        asyncio.run(login._check(httpx2.Request("GET", "http://169.254.169.254/latest")))
+    for step in (
+        login._check(httpx2.Request("GET", "http://169.254.169.254/latest")),
+        login._show("http://login.example.org/authorize?state=s"),
+    ):
+        with pytest.raises(OAuthFlowError, match="others could read along"):
+            asyncio.run(step)
+
+
+def test_address_to_log_in_at_keeps_its_own_query() -> None:
+    login = Login(MCPServer("docs", ADDRESS))
+    login._socket.close()
+    endpoint, query = "https://login.example.org/authorize?tenant=7", "state=s&resource=https%3A%2F%2Fexample.org%2Fmcp%3Fa"
+    asyncio.run(login._show(f"{endpoint}?{query}"))
+    assert login.address.result().opened == f"{endpoint}&{query}"
+    assert login.take("http://127.0.0.1:1/callback?code=c&state=s")
 
 
 def test_rights_that_a_server_names_become_no_other_command(subtests: pytest.Subtests) -> None:
@@ -149,12 +185,14 @@ def test_rights_that_a_server_names_become_no_other_command(subtests: pytest.Sub
         "files:read files:write": "files:read files:write",
         "https://www.example.org/auth/drive.readonly": "https://www.example.org/auth/drive.readonly",
         "read; rm -rf ~": "",
+        "--forget": "",
+        "read --forget": "",
         "$(reboot)": "",
         "a\u202eb": "",
         "x" * 200: "",
     }.items():
         with subtests.test(scope):
-            challenge = f'Bearer error="insufficient_scope", scope="{scope}"'
+            challenge = f'Basic realm="docs", Bearer error="insufficient_scope", scope="{scope}"'
             response = httpx2.Response(403, headers={"WWW-Authenticate": challenge.encode()}, request=request())
             refusal = refusal_of(response, MCPServer("docs", ADDRESS))
             assert refusal is not None and refusal.takes_login and refusal.scope == named

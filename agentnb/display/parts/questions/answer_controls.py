@@ -10,6 +10,7 @@ import msgspec
 from agentnb.core.questions import MAX_CHOICES, GrantOffer, WaitingOnUser, answer_form, choice_in_words
 from agentnb.core.run.approvals import ALWAYS, APPROVE, DENY
 from agentnb.display.markup import NOTHING, Html, tag, words
+from agentnb.display.parts.questions.address_view import link_html
 from agentnb.display.parts.questions.call_view import unread_note
 from agentnb.display.parts.questions.schema_form import EDIT_FORM, form_html
 from agentnb.display.texts.question_labels import (
@@ -62,12 +63,9 @@ def _without_answer(question: WaitingOnUser, *, may_wait: bool) -> list[Html]:
 
 
 def _link(question: WaitingOnUser) -> Html:
-    """Return the link that the person opens, in a page that learns nothing of this one; nothing for an unusable address."""
+    """Return the link that the person opens; nothing for an unusable address."""
     address = address_of(question)
-    if address is None:
-        return NOTHING
-    about = {"href": address.opened, "target": "_blank", "rel": "noopener noreferrer", "referrerpolicy": "no-referrer"}
-    return tag("a", "button primary", f"Open {visible(address.ascii_host)}", **about)
+    return NOTHING if address is None else link_html(address, "button primary", f"Open {visible(address.ascii_host)}")
 
 
 def approval_controls(question: WaitingOnUser, *, may_wait: bool) -> list[Html]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from agentnb.core.questions import AskedQuestion, WaitingOnUser
 from agentnb.display.form import Form
 from agentnb.display.markup import NOTHING, Html, tag, words
+from agentnb.display.parts.questions.address_view import address_html
 from agentnb.display.parts.questions.answer_controls import answer_controls
 from agentnb.display.parts.questions.call_view import MAX_OF_A_QUESTION, call_html
 from agentnb.display.texts.judged_call import question_text
@@ -17,7 +18,6 @@ from agentnb.display.texts.question_labels import (
     address_of,
     answer_parts,
     answer_told,
-    host_in_words,
     listed_choices,
     titled,
 )
@@ -72,9 +72,7 @@ def _address(question: WaitingOnUser) -> Html:
     """Return the host and the whole address that the question wants opened, as text: nothing here opens it."""
     if not question.url:
         return NOTHING
-    address = address_of(question)
-    host = NOTHING if address is None else tag("div", "question-host", words(host_in_words(address)))
-    return tag("div", "question-address", host, tag("div", "question-url", words(visible(question.url))))
+    return address_html(address_of(question), visible(question.url))
 
 
 def _listed(question: WaitingOnUser, most: int) -> Html:

@@ -5,17 +5,22 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from IPython.display import DisplayHandle, display
+
+from agentnb.core.schema.addresses import WebAddress
+from agentnb.display.parts.questions.address_view import login_html
 from agentnb.display.texts.labels import clean
 from agentnb.errors import SettingsError, near
 from agentnb.notebook.commands.mcp.look import find_row
 from agentnb.notebook.frontend import asker, masked
 from agentnb.runtime.host.run_options import folder_of
-from agentnb.session.server_login import forget, log_in
+from agentnb.session.server_login import forget, in_lines, log_in
 from agentnb.session.session import Session
 from agentnb.tools.mcp.server import PREFIX, ServerTools
 
 CLIENT, FORGET = "--client", "--forget"
 USAGE = "Write: %agent mcp login NAME [--client=ID] [SCOPE ...], or %agent mcp login NAME --forget"
+USED = "(The address that was here counted for one login.)"
 
 
 def login_command(session: Session, shell: Any, rest: str) -> None:
@@ -33,5 +38,18 @@ def login_command(session: Session, shell: Any, rest: str) -> None:
         print(clean(forget(session.servers, live)))
         return
     ask = partial(masked, what="the address") if asker(shell) else None
-    done = log_in(session.servers, live, print, ask, scope=" ".join(scope), client=options.get(CLIENT, ""))
+    links = list[DisplayHandle]()
+
+    def tell(words: str, address: WebAddress | None = None) -> None:
+        if address is None or getattr(shell, "kernel", None) is None:
+            print(in_lines(words, address))
+            return
+        both = {"text/plain": in_lines(words, address), "text/html": login_html(words, address)}
+        links.append(display(both, raw=True, display_id=True))
+
+    try:
+        done = log_in(session.servers, live, tell, ask, scope=" ".join(scope), client=options.get(CLIENT, ""))
+    finally:
+        for link in links:
+            link.update({"text/plain": USED}, raw=True)
     print(clean(f"{done}. Next: %%agent -t {PREFIX}{name}"))

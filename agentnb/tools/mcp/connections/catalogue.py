@@ -20,8 +20,10 @@ CONNECTION_CLOSED = -32000
 """The client's code for a connection that ended. Servers use it for errors of their own, too."""
 CLOSED = "Connection closed"
 """What the client says of a connection that ended."""
-SESSION_UNKNOWN = (-32600, -32001)
-"""The codes with which a request of a session that the server does not know is refused, by the official client and servers."""
+REFUSED = -32401
+"""The code that the client gets for a status that gives no leave to use the server."""
+SESSION_TERMINATED = -32600
+"""The client's code for a request of a session that the server does not know."""
 MAX_INSTRUCTIONS_CHARACTERS = 20_000
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 from agentnb.core.messages import visible
 from agentnb.core.redaction import redact
 from agentnb.settings import known_secrets
-from agentnb.tools.mcp.connections.catalogue import Catalogue, ServerFacts, catalogue_of, facts_of, tools_of
+from agentnb.tools.mcp.connections.catalogue import REFUSED, Catalogue, ServerFacts, catalogue_of, facts_of, tools_of
 from agentnb.tools.mcp.connections.kept_logins import kept_login
 from agentnb.tools.mcp.connections.lenient_results import (
     MAX_LINE_BYTES,
@@ -22,9 +22,17 @@ from agentnb.tools.mcp.connections.lenient_results import (
     mend_response,
     read_leniently,
     readable_message,
+    replace_body,
 )
-from agentnb.tools.mcp.connections.login import LoggedIn
-from agentnb.tools.mcp.connections.refusal import NOT_ALLOWED, Refusal, has_own_login, refusal_of
+from agentnb.tools.mcp.connections.login import SILENT, LoggedIn
+from agentnb.tools.mcp.connections.refusal import (
+    NOT_ALLOWED,
+    SESSION_UNKNOWN,
+    Refusal,
+    has_own_login,
+    is_session_unknown,
+    refusal_of,
+)
 from agentnb.tools.mcp.server import MCPServer
 
 if TYPE_CHECKING:
@@ -85,15 +93,13 @@ CONNECT_SECONDS = 30.0
 """Seconds to reach a server at an address; how long a call takes is limited by its tool."""
 CLOSE_SECONDS = 9.0
 """Seconds that a server has to end: a program is killed before; a server at an address may never answer the farewell."""
-SESSION_HEADER = "mcp-session-id"
-NOT_FOUND = 404
-"""The status of a response to a request of a session that the server does not know; the older protocol has sessions."""
 NO_STREAMABLE_HTTP = (400, 404, 405)
 """The statuses with which a server of the older transport, SSE, refuses a request at its address."""
 NO_SSE = "the older transport do, SSE, which the installed version of mcp cannot speak"
+REFUSED_BODY = f'{{"jsonrpc":"2.0","id":null,"error":{{"code":{REFUSED},"message":""}}}}'.encode()
+"""Tells a call that was refused from others that failed meanwhile: it can be made again."""
 SSE_SECONDS = 86_400.0
 """Seconds that the stream of a server of the older transport may be silent."""
-_SILENT = logging.NullHandler()
 Elicit: TypeAlias = Callable[[Any], Awaitable[Any]]
 """Answers a question that the server sends during a call: from the parameters of the protocol to its result."""
 
@@ -118,6 +124,7 @@ class Connection:
         """Whether the server no longer knows this connection, as after it was started anew: it reads no request of it."""
         self.refusal: Refusal | None = None
         """The last response, if it gave no leave to use the server."""
+        self._login: LoggedIn | None = None
         self._status = 0
         self._elicit = elicit
         self._changed = changed
@@ -177,8 +184,7 @@ class Connection:
                 self._last_lines, self._tail = self._tail.lines, None
 
     async def _connected(self, stack: AsyncExitStack) -> Client:
-        # Without a handler of the person's, lines that are no messages of the protocol would be printed into their cell.
-        logging.getLogger("mcp").addHandler(_SILENT)
+        logging.getLogger("mcp").addHandler(SILENT)  # else also lines that are no messages of the protocol
         first = self._over_http() if self.server.is_remote else self._over_stdio()
         try:
             client = await stack.enter_async_context(self._client(first))
@@ -241,7 +247,7 @@ class Connection:
                 headers=dict(self.server.headers),
                 timeout=Timeout(CONNECT_SECONDS, read=None),
                 event_hooks=hooks,
-                auth=await self._login(),
+                auth=await self._logged_in(),
             ) as http,
             streamable_http_client(self.server.command_or_url, http_client=http, max_sse_event_size=MAX_LINE_BYTES) as streams,
         ):
@@ -253,22 +259,33 @@ class Connection:
         from mcp.client.sse import sse_client
 
         at = self.server.command_or_url, dict(self.server.headers), CONNECT_SECONDS, SSE_SECONDS
-        async with sse_client(*at, auth=await self._login()) as (read, write):
+        async with sse_client(*at, auth=await self._logged_in()) as (read, write):
             yield _EndNoticed(read, self._ended), write
 
-    async def _login(self) -> Any:
+    async def _logged_in(self) -> Any:
         """Return what puts the person's login into requests; None if there is none, or they have a header for it."""
         kept = None if has_own_login(self.server) else await asyncio.to_thread(kept_login, self.server.command_or_url)
-        return None if kept is None else LoggedIn(kept).auth
+        self._login = None if kept is None else LoggedIn(kept)
+        return None if self._login is None else self._login.auth
+
+    async def take_login(self) -> None:
+        """Send the login that the person has just made; a connection that began without any ends, and the next sends it."""
+        if self._login is None:
+            await self.close()
+        else:
+            await self._login.reload()
 
     async def _on_response(self, response: Any) -> None:
-        request = response.request
+        mend_response(response)
+        if await is_session_unknown(response):
+            self.is_forgotten, self.is_open = True, False
+            response.status_code, response.headers["content-type"] = SESSION_UNKNOWN, ""  # as the client knows it
         self._status = response.status_code
+        if self._status in NOT_ALLOWED:
+            replace_body(response, REFUSED_BODY)
+            response.headers["content-type"] = "application/json"
         if self._status in NOT_ALLOWED or self._status < 400:
             self.refusal = refusal_of(response, self.server)
-        if response.status_code == NOT_FOUND and request.method == "POST" and SESSION_HEADER in request.headers:
-            self.is_forgotten, self.is_open = True, False
-        mend_response(response)
 
     def _ended(self) -> None:
         """Note that the server's output has ended: it has died, or this connection is being closed."""

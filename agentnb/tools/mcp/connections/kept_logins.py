@@ -33,6 +33,8 @@ class KeptLogin(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the MCP server says of itself to those who log in."""
     expires: float | None = None
     """When the access token expires, in seconds since 1970; None if that is not known."""
+    names_client: bool = False
+    """Whether the person named the client, which the next login uses again."""
 
 
 class _File(msgspec.Struct, frozen=True, omit_defaults=True):

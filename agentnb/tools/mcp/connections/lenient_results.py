@@ -60,6 +60,16 @@ def read_leniently(client: Any, set_aside: SetAside) -> None:
     dispatcher.send_raw_request = send_leniently
 
 
+def replace_body(response: Any, body: bytes) -> None:
+    """Have a response of HTTP end with this body, whatever is left of its own."""
+
+    async def replaced(chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
+        await response.aclose()
+        yield body
+
+    response.aiter_bytes = replaced
+
+
 def mend_response(response: Any) -> None:
     """Have a response of HTTP give messages that the client can read: one as JSON, or one in a line of each event."""
     given, is_stream = response.aiter_bytes, response.headers.get("content-type", "").startswith("text/event-stream")

@@ -6,15 +6,17 @@ import asyncio
 import os
 import shutil
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 
 from agentnb.advice import Advised, Plain
 from agentnb.core.messages import visible
 from agentnb.errors import AgentnbError, ServerFailed
-from agentnb.tools.mcp.connections.catalogue import SESSION_UNKNOWN, Catalogue, ServerFacts
+from agentnb.tools.mcp.connections.catalogue import SESSION_TERMINATED, Catalogue, ServerFacts
 from agentnb.tools.mcp.connections.connection import Connection
 from agentnb.tools.mcp.connections.lenient_results import SetAside
+from agentnb.tools.mcp.connections.login import Login
 from agentnb.tools.mcp.connections.refusal import Refusal
 from agentnb.tools.mcp.server import MCPServer
 
@@ -64,6 +66,8 @@ class LiveServer:
         self._elsewhere = elsewhere
         self._connection: Connection | None = None
         self._starting: asyncio.Lock | None = None
+        self._logging_in = asyncio.Lock()
+        self._logins = 0
 
     @property
     def state(self) -> State:
@@ -135,7 +139,7 @@ class LiveServer:
             except Exception as error:
                 if connection.is_open or isinstance(error, AgentnbError):
                     raise
-                if is_again or not (connection.is_forgotten and getattr(error, "code", None) in SESSION_UNKNOWN):
+                if is_again or not (connection.is_forgotten and getattr(error, "code", None) == SESSION_TERMINATED):
                     raise ConnectionResetError("the server ended") from error  # whatever the client says of that
             finally:
                 if questions is not None:
@@ -143,6 +147,13 @@ class LiveServer:
             return await send(is_again=True)  # the server has refused the request unread
 
         return await self._there(send)
+
+    async def log_in(self, scope: str, ask: Callable[[str, str], Awaitable[None]]) -> None:
+        """Have the person log in; calls that were refused meanwhile share the login.
+
+        ``ask`` brings a message and an address to the person. Raises what it raises, and `ServerFailed`.
+        """
+        await self._there(partial(self._log_in, scope, ask))
 
     async def _there(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine on the event loop of the connections, which has ended with a server that is retired."""
@@ -192,6 +203,32 @@ class LiveServer:
         self._state = "ready"
         self.version += 1
         return connection
+
+    async def _log_in(self, scope: str, ask: Callable[[str, str], Awaitable[None]]) -> None:
+        before = self._logins
+        async with self._logging_in:
+            if self._logins == before:
+                await self._bring(Login(self._fill(self.server), scope), ask)
+                self._logins += 1
+        if self._connection is not None:
+            await self._connection.take_login()
+
+    async def _bring(self, login: Login, ask: Callable[[str, str], Awaitable[None]]) -> None:
+        """Bring a login to the person until it has its answer, or they have closed the question."""
+        tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(login.run())]
+        address: asyncio.Future[Any] = asyncio.wrap_future(login.address)
+        try:
+            await asyncio.wait([*tasks, address], return_when=asyncio.FIRST_COMPLETED)
+            if login.address.done():
+                message = f"Log in to {self.server.target}: it refuses this call until you do{login.note}"
+                tasks.append(asyncio.ensure_future(ask(message, login.address.result().opened)))
+            for task in (await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED))[0]:
+                await task
+            login.give_up()  # where the person is done, and no answer has come here
+            await tasks[0]
+        finally:
+            for task in tasks:
+                task.cancel()
 
     async def stopped(self) -> None:
         """End the connection; the next use begins another. On the event loop of the connections."""

@@ -8,20 +8,23 @@ import secrets
 import socket
 from collections.abc import AsyncGenerator
 from concurrent.futures import Future, InvalidStateError
-from contextlib import suppress
+from contextlib import aclosing, closing, suppress
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from agentnb import settings
+from agentnb.advice import Advised, LogInToServer
 from agentnb.core.messages import visible
 from agentnb.core.redaction import redact
-from agentnb.errors import ServerFailed
+from agentnb.core.schema.addresses import WebAddress, web_address
+from agentnb.errors import ServerFailed, SettingsError
 from agentnb.tools.mcp.connections.kept_logins import KeptLogin, keep_login, kept_login, redact_login
+from agentnb.tools.mcp.connections.lenient_results import replace_body
 from agentnb.tools.mcp.connections.refusal import NOT_ALLOWED, UNAUTHORIZED
 from agentnb.tools.mcp.server import MCPServer
 
 if TYPE_CHECKING:
-    from httpx2 import Auth, Request, Response
+    from httpx2 import URL, Auth, Request, Response
     from mcp.client.auth import OAuthClientProvider
     from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthToken
 
@@ -30,10 +33,16 @@ ANSWER_PATH = "/callback"
 LOGIN_SECONDS = 600.0
 """Seconds that the person has in the browser."""
 REQUEST_SECONDS = 30.0
+MAX_RESPONSE_BYTES = 1_000_000
+"""Bytes of a response of an authorization server that are read."""
 MAX_WORDS = 300
 """Characters of a server's words that an error repeats."""
+UNREADABLE = (ValueError, ArithmeticError, RecursionError)
+"""Errors of reading a response that is no answer of an authorization server."""
 BASIC = "client_secret_basic"
 FLOW_LOGGER = "mcp.client.auth.oauth2"
+SILENT = logging.NullHandler()
+"""Without a handler of the person's, what the SDK logs would be printed into their cell."""
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 """The request that asks for the login. Nothing comes of it without a session."""
 PAGE = "<!doctype html><meta charset=utf-8><title>agentnb</title><p>"
@@ -52,8 +61,12 @@ class _Tokens:
         about = OAuthClientMetadata(client_name="agentnb", redirect_uris=[AnyUrl(answered_at)])
         self._provider: OAuthClientProvider = OAuthClientProvider(address, about, self, **handlers)
         self._is_stored = True
+        self._named: OAuthClientInformationFull | None = None
+        """The client that the person named, now or for the login before."""
         # The SDK logs its errors, which hold what servers have answered.
-        logging.getLogger(FLOW_LOGGER).addFilter(_without_cause)
+        logger = logging.getLogger(FLOW_LOGGER)
+        logger.addFilter(_without_cause)
+        logger.addHandler(SILENT)
 
     async def get_tokens(self) -> OAuthToken | None:
         """Return none: a login begins without those before."""
@@ -77,6 +90,7 @@ class _Tokens:
             _dumped(context.oauth_metadata),
             _dumped(context.protected_resource_metadata),
             context.token_expiry_time,
+            names_client=self._named is not None and context.client_info is self._named,
         )
         redact_login(kept.tokens, kept.client)
         self._is_stored = await asyncio.to_thread(keep_login, kept)
@@ -98,6 +112,10 @@ class LoggedIn(_Tokens):
         auth.async_auth_flow = self._flow  # type: ignore[method-assign]
         return auth
 
+    async def reload(self) -> None:
+        """Take the login as it is kept now: another kernel may have renewed it, or the person have made another."""
+        self._take(await asyncio.to_thread(kept_login, self._provider.context.server_url))
+
     def _take(self, kept: KeptLogin | None) -> None:
         from mcp.shared import auth as models
 
@@ -106,6 +124,7 @@ class LoggedIn(_Tokens):
         context = self._provider.context
         with suppress(ValueError):  # another program has changed it: the person logs in anew
             context.client_info = models.OAuthClientInformationFull.model_validate(kept.client)
+            self._named = context.client_info if kept.names_client else None
             if kept.metadata:
                 context.oauth_metadata = models.OAuthMetadata.model_validate(kept.metadata)
             if kept.resource:
@@ -114,27 +133,34 @@ class LoggedIn(_Tokens):
             context.token_expiry_time = kept.expires
 
     def _usable(self, refused: str) -> str:
-        """Return the token to send; empty if it has expired, or is the refused one."""
+        """Return the token to send; empty if it is the refused one, or has expired and can be renewed."""
         context = self._provider.context
-        token = context.current_tokens.access_token if context.current_tokens and context.is_token_valid() else ""
+        is_spent = context.can_refresh_token() and not context.is_token_valid()
+        token = context.current_tokens.access_token if context.current_tokens and not is_spent else ""
         return "" if token == refused else token
 
     async def _flow(self, request: Request) -> AsyncGenerator[Request, Response]:
         # The SDK's own flow would log in anew, and holds its lock until the response: a call could not ask the person.
+        from mcp.client.auth import OAuthFlowError
+
         context, refused = self._provider.context, ""
         for _ in range(2):
+            answer: Response | None = None
             async with context.lock:
-                if not self._usable(refused):  # another kernel may have renewed them
-                    self._take(await asyncio.to_thread(kept_login, context.server_url))
+                if not self._usable(refused):
+                    await self.reload()
                 if not self._usable(refused) and context.can_refresh_token():
                     answer = yield await self._provider._refresh_token()
-                    if not await self._provider._handle_refresh_response(answer):  # another kernel may have been quicker
-                        self._take(await asyncio.to_thread(kept_login, context.server_url))
+                    _limit(answer)
+                    with suppress(OAuthFlowError, *UNREADABLE):
+                        await self._provider._handle_refresh_response(answer)
+                    if not context.current_tokens:  # refused: another kernel may have been quicker
+                        await self.reload()
                 token = self._usable(refused)
             if token:
                 request.headers["Authorization"] = f"Bearer {token}"
-            elif refused:
-                return
+            elif refused and answer is None:
+                return  # after a renewal, the server is asked for its refusal again: the last response is that of the flow
             response = yield request
             if response.status_code != UNAUTHORIZED or not token:
                 return
@@ -159,8 +185,10 @@ class Login(_Tokens):
         self._is_challenged = False
         self._refusal = ""
         """How a server refused the last step that it refused."""
-        self.address: Future[str] = Future()
+        self.address: Future[WebAddress] = Future()
         """Where the person logs in."""
+        self.note = ""
+        """The host that gets the answer of the browser, if it is another than that of the address."""
         self._answer: Future[dict[str, str]] = Future()
 
     @property
@@ -170,7 +198,8 @@ class Login(_Tokens):
 
     def take(self, address: str) -> bool:
         """Take the address at which the browser ended; return whether it is one of this login."""
-        given = {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
+        url = settings.parsed_url(address)
+        given = {name: values[0] for name, values in parse_qs(url.query if url else "").items()}
         if not self._state or not secrets.compare_digest(given.get("state", "").encode(), self._state.encode()):
             return False
         settings.redact_values({"AUTH_CODE": given.get("code", "")})
@@ -187,22 +216,27 @@ class Login(_Tokens):
 
     async def run(self) -> bool:
         """Log in and keep the tokens; return whether they could be stored. Raises `ServerFailed`."""
-        from httpx2 import HTTPError
+        from httpx2 import HTTPError, InvalidURL, TimeoutException
         from mcp.client.auth import OAuthFlowError, OAuthRegistrationError, OAuthTokenError
 
+        advice: Advised = ""
         try:
-            async with asyncio.timeout(LOGIN_SECONDS), await asyncio.start_server(self._receive, sock=self._socket):
-                await self._log_in()
+            async with asyncio.timeout(LOGIN_SECONDS):
+                with closing(await asyncio.start_server(self._receive, sock=self._socket)):
+                    await self._log_in()
                 return self._is_stored
-        except TimeoutError:
-            why = f"nobody has logged in for {LOGIN_SECONDS / 60:.0f} minutes" if self._state else "it did not answer in time"
+        except (TimeoutError, TimeoutException):
+            is_waiting = self._state and not self.is_answered
+            why = f"nobody has logged in for {LOGIN_SECONDS / 60:.0f} minutes" if is_waiting else "it did not answer in time"
         except OAuthRegistrationError:  # the texts of these hold what servers answered
             why = self._refusal or "its authorization server registers no client"
-        except (OAuthTokenError, ValueError):
+            lead = f"Register a client there, with the redirect address http://{LOOPBACK}{ANSWER_PATH}, and name it"
+            advice = LogInToServer(name=self._server.name, scope=self._scope, client="ID", lead=lead)
+        except (OAuthTokenError, *UNREADABLE):
             why = self._refusal or "its authorization server gives no token that can be used"
-        except (OAuthFlowError, HTTPError, OSError) as error:
+        except (OAuthFlowError, HTTPError, InvalidURL, OSError) as error:
             why = self._refusal or _shown(str(error)) or type(error).__name__
-        raise ServerFailed(f"The login at the MCP server {self._server.name} failed: {why}") from None
+        raise ServerFailed(f"The login at the MCP server {self._server.name} failed: {why}", advice) from None
 
     async def _log_in(self) -> None:
         from httpx2 import AsyncClient, Timeout
@@ -223,18 +257,22 @@ class Login(_Tokens):
                 raise OAuthFlowError(f"it answers {response.status_code} after the login, too")
 
     async def _check(self, request: Request) -> None:
+        self._check_scheme(request.url)
+
+    def _check_scheme(self, url: URL) -> None:
         from mcp.client.auth import OAuthFlowError
 
-        is_secure = self._server.command_or_url.lower().startswith("https:")
-        if is_secure and request.url.scheme != "https":
-            raise OAuthFlowError(f"it leads to {request.url.scheme}://{request.url.host}, where others could read along")
+        if self._server.command_or_url.lower().startswith("https:") and url.scheme != "https":
+            raise OAuthFlowError(f"it leads to {url.scheme}://{url.host}, where others could read along")
 
     async def _note(self, response: Response) -> None:
         if self._is_challenged:
+            _limit(response)
             if response.request.method == "POST" and response.status_code >= 400:
                 self._refusal = await _refusal(response)
             return
-        # Whatever the server lets everybody do: this is a login.
+        # Whatever the server lets everybody do, and whether its response ever ends: this is a login.
+        replace_body(response, b"")
         self._is_challenged, response.status_code = True, 403 if self._scope else UNAUTHORIZED
         if self._scope:
             wanted = response.headers.get("www-authenticate", "Bearer")
@@ -244,19 +282,36 @@ class Login(_Tokens):
         """Return the client that the person named, if they did: any other is registered for this login."""
         from mcp.shared.auth import OAuthClientInformationFull
 
-        if self._client is None:
-            return None
-        client_id, secret = self._client
-        redact_login({"client_secret": secret})
-        return OAuthClientInformationFull(client_id=client_id, client_secret=secret or None)
+        if self._client is not None:
+            client_id, secret = self._client
+            redact_login({"client_secret": secret})
+            self._named = OAuthClientInformationFull(client_id=client_id, client_secret=secret or None)
+        elif (before := await asyncio.to_thread(kept_login, self._server.command_or_url)) is not None and before.names_client:
+            with suppress(ValueError):  # another program has changed it
+                self._named = OAuthClientInformationFull.model_validate(before.client)
+        return self._named
 
     async def _show(self, address: str) -> None:
+        from httpx2 import URL
+        from mcp.client.auth import OAuthFlowError
+
+        endpoint, _, query = address.rpartition("?")  # the endpoint may have a query of its own
+        try:
+            shown = web_address(f"{endpoint}{'&' if '?' in endpoint else '?'}{query}")
+        except SettingsError as error:
+            raise OAuthFlowError(error.what) from None
+        if "#" in endpoint:
+            raise OAuthFlowError(f"{endpoint} cannot be opened: it has a fragment")
+        self._check_scheme(URL(shown.opened))
         client, metadata = self._provider.context.client_info, self._provider.context.oauth_metadata
         if self._client is not None and client is not None and client.client_secret:
             taken = (metadata and metadata.token_endpoint_auth_methods_supported) or [BASIC]
             client.token_endpoint_auth_method = BASIC if BASIC in taken else "client_secret_post"
-        self._state = parse_qs(urlsplit(address).query)["state"][-1]
-        self.address.set_result(address)
+            client.issuer = self._provider._expected_issuer()  # no other authorization server gets the secret
+        self._state = parse_qs(query)["state"][-1]
+        token_host = URL(self._provider._get_token_endpoint()).netloc.decode()
+        self.note = "" if token_host == shown.ascii_host else f". {token_host} gets your answer"
+        self.address.set_result(shown)
 
     async def _answered(self) -> AuthorizationCodeResult:
         from mcp.client.auth import OAuthFlowError
@@ -295,11 +350,28 @@ def _shown(text: str) -> str:
 async def _refusal(response: Response) -> str:
     """Return how an authorization server refused a step, in the words that the protocol has for that."""
     reason = ""
-    with suppress(ValueError):
+    with suppress(*UNREADABLE):
         given = await response.aread() and response.json()
         words = [given.get(key) for key in ("error", "error_description")] if isinstance(given, dict) else []
         reason = _shown(": ".join([word for word in words if isinstance(word, str)]))
     return f"{response.request.url.copy_with(query=None)} answers {response.status_code}" + (f" ({reason})" if reason else "")
+
+
+def _limit(response: Response) -> None:
+    """Have a response end with an error where it is longer than any of an authorization server."""
+    from mcp.client.auth import OAuthFlowError
+
+    given = response.aiter_bytes
+
+    async def limited(chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
+        left = MAX_RESPONSE_BYTES
+        async with aclosing(given(chunk_size)) as chunks:
+            async for chunk in chunks:
+                if (left := left - len(chunk)) < 0:
+                    raise OAuthFlowError(f"{response.request.url.copy_with(query=None)} answers with too much")
+                yield chunk
+
+    response.aiter_bytes = limited  # type: ignore[method-assign]
 
 
 def _without_cause(record: logging.LogRecord) -> bool:

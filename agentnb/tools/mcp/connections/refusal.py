@@ -1,4 +1,4 @@
-"""Answers with which an MCP server gives no leave to use it: what it wants, and what the person can do."""
+"""Answers with which an MCP server refuses a request: what it wants, and what the person can do; a session that is lost."""
 
 from __future__ import annotations
 
@@ -9,14 +9,30 @@ from agentnb.advice import AnyAdvice, LogInToServer, Plain
 from agentnb.core.messages import visible
 from agentnb.core.redaction import redact
 from agentnb.settings import known_secrets
+from agentnb.tools.mcp.connections.catalogue import METHOD_NOT_FOUND
+from agentnb.tools.mcp.connections.lenient_results import replace_body
 from agentnb.tools.mcp.server import MCPServer
 
 UNAUTHORIZED = 401
 NOT_ALLOWED = {UNAUTHORIZED: "Unauthorized", 403: "Forbidden"}
 HEADER = 'give what it wants as a header, such as headers={"Authorization": "Bearer ${TOKEN}"}'
 MAX_CHALLENGE = 500
-_SCOPE = re.compile(r"[\w:/.~+-]{1,100}(?: [\w:/.~+-]{1,100}){0,19}", re.ASCII)
-"""Rights that a command can name: a server chooses these words, and a person copies them."""
+SESSION_HEADER, SESSION_UNKNOWN = "mcp-session-id", 404
+"""The header of requests of a session, and the status for one that the server does not know; the older protocol has both."""
+MAX_REFUSAL_BYTES = 10_000
+"""Bytes of a response that are read for the words of a lost session."""
+_LOST_SESSION = re.compile(
+    r"\b(?:no (?:valid|such|active)|invalid|unknown|expired|stale|unrecogni[sz]ed)\b[\w /-]{0,30}\bsession"
+    r"|\bsession\b[\w /:'\"-]{0,80}(?:(?:\bnot|n.t) (?:found|exist|valid|active)|\b(?:unknown|invalid|expired|terminated)\b)"
+    r"|\bserver not initialized",
+    re.IGNORECASE,
+)
+"""Words of servers that answer so with another status: those made of the examples of the official SDKs, mcp-go and others."""
+_UNKNOWN_METHOD = re.compile(rf'"code"\s*:\s*{METHOD_NOT_FOUND}\b')
+_SCOPE = re.compile(r"(?!-)[\w:/.~+-]{1,100}(?: (?!-)[\w:/.~+-]{1,100}){0,19}", re.ASCII)
+"""Rights that a command can name: a server chooses these words, and a person copies them. None is an option of it."""
+_BEARER = re.compile(r"(?:^|,)\s*bearer\b", re.IGNORECASE)
+"""The scheme of a login in a challenge, which may list several."""
 
 
 class Refusal(NamedTuple):
@@ -53,9 +69,23 @@ def refusal_of(response: Any, server: MCPServer) -> Refusal | None:
     challenge = redact(visible(response.headers.get("www-authenticate", ""))[:MAX_CHALLENGE], known_secrets())
     lacks_rights = extract_field_from_www_auth(response, "error") == "insufficient_scope"
     scope = (extract_field_from_www_auth(response, "scope") or "") if lacks_rights else ""
-    is_bearer = challenge.lower().startswith("bearer") or not challenge
+    is_bearer = _BEARER.search(challenge) is not None or not challenge
     takes_login = is_bearer and not has_own_login(server) and (response.status_code == UNAUTHORIZED or lacks_rights)
     return Refusal(response.status_code, challenge, takes_login, scope if _SCOPE.fullmatch(scope) else "")
+
+
+async def is_session_unknown(response: Any) -> bool:
+    """Return whether a server has refused a request unread, since it does not know its session."""
+    request, status, headers = response.request, response.status_code, response.headers
+    if status < 400 or request.method != "POST" or SESSION_HEADER not in request.headers or "www-authenticate" in headers:
+        return False
+    length = headers.get("content-length", "")
+    if not length.isdecimal() or int(length) > MAX_REFUSAL_BYTES:
+        return bool(status == SESSION_UNKNOWN)
+    body = b"".join([chunk async for chunk in response.aiter_bytes()])
+    replace_body(response, body)
+    words = body.decode(errors="replace")
+    return not _UNKNOWN_METHOD.search(words) if status == SESSION_UNKNOWN else bool(_LOST_SESSION.search(words))
 
 
 def has_own_login(server: MCPServer) -> bool:

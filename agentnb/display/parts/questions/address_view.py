@@ -1,0 +1,26 @@
+"""Web addresses that the person is to open: the host, the whole address, and a link that opens it on a click only."""
+
+from __future__ import annotations
+
+from agentnb.core.schema.addresses import WebAddress
+from agentnb.display.markup import NOTHING, Html, tag
+from agentnb.display.style import kept
+from agentnb.display.texts.question_labels import host_in_words
+
+
+def link_html(address: WebAddress, kind: str, text: str) -> Html:
+    """Return a link to an address, in a page that learns nothing of this one."""
+    about = {"href": address.opened, "target": "_blank", "rel": "noopener noreferrer", "referrerpolicy": "no-referrer"}
+    return tag("a", kind, text, **about)
+
+
+def address_html(address: WebAddress | None, whole: str) -> Html:
+    """Return the host of an address above the whole of it, a text or a link."""
+    host = NOTHING if address is None else tag("div", "question-host", host_in_words(address))
+    return tag("div", "question-address", host, tag("div", "question-url", whole))
+
+
+def login_html(title: str, address: WebAddress) -> Html:
+    """Return the address at which the person logs in, as an output of a cell."""
+    asked = tag("div", "asked", title)
+    return kept(tag("div", "question", asked, address_html(address, link_html(address, "", address.opened))))
