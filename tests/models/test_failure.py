@@ -38,7 +38,6 @@ from agentnb.errors import (
 )
 from agentnb.models.destinations.destination import is_local
 from agentnb.models.provider import CutOff, ProviderError, Refused
-from agentnb.models.providers.anthropic import error_name
 from agentnb.models.registry import REMOTE
 from agentnb.models.transport.connections import Endpoint
 from agentnb.models.transport.failure import (
@@ -48,6 +47,7 @@ from agentnb.models.transport.failure import (
     broken_connection,
     failure,
     readable,
+    reported,
     retry_after,
     words_of,
 )
@@ -592,8 +592,8 @@ def test_what_is_not_found_at_another_url_may_be_the_url() -> None:
 
 def test_a_spent_budget_is_no_rate_limit_although_it_comes_with_the_same_status() -> None:
     details = {"error_code": "enforced_spend_limit_reached"}
-    assert error_name({"type": "rate_limit_error", "details": details}) == "enforced_spend_limit_reached"
-    assert error_name({"type": "rate_limit_error", "details": {"error_code": "other"}}) == "rate_limit_error"
+    assert reported({"type": "rate_limit_error", "details": details}).name == "enforced_spend_limit_reached"
+    assert reported({"type": "rate_limit_error", "details": {"error_code": "other"}}).name == "rate_limit_error"
     assert not failure(Refusal("anthropic", "m", 429, "enforced_spend_limit_reached", "No.")).transient
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from functools import reduce
 from typing import Any
 
 from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
@@ -25,11 +27,18 @@ from agentnb.models.transport.failure import reported, said_in
 
 THINKING_FIELDS = ("reasoning_content", "reasoning")
 """Fields in which servers send a model's thinking."""
-DETAILS = "reasoning_details"
-PIECES = ("text", "summary", "data", "signature")
+DETAILS = ("reasoning_details", "thinking_blocks")
+"""Fields in which gateways send it in a form to be sent back: OpenRouter, LiteLLM."""
+SHOWN = ("thinking", "summary", "text")
+"""Fields of a part or detail of thinking that hold its text."""
+PIECES = (*SHOWN, "data", "signature")
 """Fields of a detail that come in pieces."""
-TAGS = ("think", "thinking")
+THOUGHTS = ("thinking", "reasoning")
+"""Types of parts of the content that are thinking: Mistral's, Databricks'."""
+TAGS = {"<think>": "</think>", "<thinking>": "</thinking>", "[THINK]": "[/THINK]"}
 """Tags around thinking that comes within the text."""
+LONE_END = re.compile(rf"(?<![`'\"])(?:{'|'.join(map(re.escape, TAGS.values()))})\s*")
+"""The end of thinking whose beginning is in the prompt: DeepSeek's and Qwen's templates."""
 FAILED = frozenset({"error", "network_error", "insufficient_system_resource"})
 """Finish reasons of servers that could not finish: OpenRouter's, Zhipu's and DeepSeek's."""
 MAX_LOOKS = 50
@@ -38,8 +47,15 @@ MAX_STRAYS = 1000
 """Most fragments without any mark that are tried at other calls than the last one."""
 MAX_BLANK = 1000
 """Most blank characters before a tag."""
-CACHED = ("cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens")
-"""Fields of other servers for the tokens read from a cache: Kimi's, DeepSeek's, LiteLLM's."""
+COUNTS = {
+    "input": ("prompt_tokens", "input_tokens"),
+    "output": ("completion_tokens", "output_tokens"),
+    "cache_read": ("cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens"),
+    "cache_write": ("cache_write_tokens", "cache_creation_input_tokens"),
+    "reasoning": ("reasoning_tokens",),
+}
+"""Fields of the usage, of either API and of other servers: DeepSeek's and LiteLLM's names for the cache."""
+COUNT_DETAILS = ("prompt_tokens_details", "input_tokens_details", "completion_tokens_details", "output_tokens_details")
 _OWN_KEYS = frozenset({"index", "id", "type", "function"})
 
 
@@ -56,8 +72,9 @@ class ChatReading:
         self._thinking: list[str] = []
         self._returned: dict[str, Any] = {}
         """Fields of thinking that the server may want back; None for the one that holds its text."""
+        self._has_tags = tags
         self._tag: str | None = "" if tags else None
-        """The tag that is open; empty where one may follow, None where none is looked for."""
+        """The end of the tag that is open; empty where a tag may follow, None where none is looked for."""
         self._is_tagged = False
         self._held = ""
         """Text that may turn out to be part of a tag."""
@@ -91,7 +108,8 @@ class ChatReading:
         if not choice:
             self._other(chunk)
             return ()
-        delta = choice.get("delta")
+        if (delta := choice.get("delta")) is None:
+            delta = choice.get("message")
         if isinstance(delta, str):
             delta = {"content": delta}
         told = self._delta(delta) if isinstance(delta, dict) else []
@@ -122,8 +140,7 @@ class ChatReading:
             self._without_choices = chunk
 
     def _count(self, usage: Any) -> None:
-        """Keep the counts; a later one replaces an earlier one, unless it is zero."""
-        self._usage |= {key: value for key, value in known_fields(usage).items() if value or key not in self._usage}
+        self._usage = _counted(self._usage, usage)
 
     def _delta(self, delta: dict[str, Any]) -> list[ReplyDelta]:
         content = delta.get("content")
@@ -148,36 +165,37 @@ class ChatReading:
         return told
 
     def _content(self, content: Any, told: list[ReplyDelta]) -> None:
-        if isinstance(content, list):
-            if thought := "".join(map(_thought, content)):
-                self._say(thought, told, thought=True)
-            content = _plain(content)
-        if content and isinstance(content, str):
+        if thought := _thought(content):
+            self._say(thought, told, thought=True)
+        if text := _plain(content):
             if self._tag is None:
-                self._say(content, told)
+                self._say(text, told)
             else:
-                self._say_untagged(content, told)
+                self._say_untagged(text, told)
 
     def _think(self, delta: dict[str, Any], told: list[ReplyDelta]) -> None:
         """Read the fields of thinking."""
         for field in THINKING_FIELDS:
             if (thought := delta.get(field)) and isinstance(thought, str):
                 self._returned[field] = None
-                self._thinking.append(thought)
-                told.append(ThinkingDelta(thought))
+                self._say(thought, told, thought=True)
                 break
-        if details := delta.get(DETAILS):
-            self._keep_details(details)
+        for field in DETAILS:
+            if details := delta.get(field):
+                self._keep_details(field, details)
+                if self._returned.keys().isdisjoint(THINKING_FIELDS) and (thought := "".join(map(_text_of_thought, details))):
+                    self._say(thought, told, thought=True)
 
-    def _keep_details(self, details: Any) -> None:
-        """Keep OpenRouter's details of thinking, which come in pieces: those of one detail are joined."""
-        kept = self._returned.setdefault(DETAILS, [])
+    def _keep_details(self, field: str, details: Any) -> None:
+        """Keep the details of thinking, which come in pieces: those of one detail are joined."""
+        kept = self._returned.setdefault(field, [])
         for detail in details if isinstance(details, list) else ():
             if not isinstance(detail, dict):
                 continue
             self.unshown += PART + sealed_length(detail)
             last = kept[-1] if kept else {}
-            if "index" not in detail or any(last.get(key) != detail.get(key) for key in ("type", "index")):
+            is_piece = "index" in detail or ("thinking" in detail and not last.get("signature"))
+            if not is_piece or any(last.get(key) != detail.get(key) for key in ("type", "index")):
                 kept.append(dict(detail))
                 continue
             for key, value in known_fields(detail).items():
@@ -193,10 +211,9 @@ class ChatReading:
         held, self._held = self._held + text, ""
         while held:
             if self._tag:
-                closing = f"</{self._tag}>"
-                thought, closed, rest = held.partition(closing)
+                thought, closed, rest = held.partition(self._tag)
                 if not closed:
-                    thought, rest = _before_part_of(closing, held)
+                    thought, rest = _before_part_of(self._tag, held)
                 if thought := thought if self._thinking else thought.lstrip():
                     self._say(thought, told, thought=True)
                 if not closed:
@@ -204,10 +221,9 @@ class ChatReading:
                     return
                 self._tag, held = "", rest
             begun = held.lstrip()
-            tag = next((tag for tag in TAGS if begun.startswith(f"<{tag}>")), "")
-            if tag:
-                self._tag, self._is_tagged, held = tag, True, begun[len(tag) + 2 :]
-            elif any(f"<{tag}>".startswith(begun) for tag in TAGS) and len(held) <= MAX_BLANK:
+            if tag := next(filter(begun.startswith, TAGS), ""):
+                self._tag, self._is_tagged, held = TAGS[tag], True, begun[len(tag) :]
+            elif any(tag.startswith(begun) for tag in TAGS) and len(held) <= MAX_BLANK:
                 self._held = held
                 return
             else:
@@ -225,7 +241,7 @@ class ChatReading:
         if type(call_id) is int:
             call_id = str(call_id)
         call = self._begun(index, call_id, function)
-        if call is not None and call["id"] and not call_id and _is_rest_of_name(call, function):
+        if call is not None and self._by_index.get(index, call) is call and _is_rest_of_name(call, call_id, function):
             call["name"] += function["name"]
         elif call is None or _begins_another(call, function):
             self._several_open = self._several_open or (bool(self._calls) and not _is_whole(self._calls[-1]))
@@ -266,11 +282,11 @@ class ChatReading:
                 return known
         if call is not None:
             return call if not name or _goes_on(call, function) else None
-        # Without an index and an id, a name starts a new call.
-        if name or not self._calls:
+        is_unmarked = index is None and not call_id
+        if not self._calls or (name and not is_unmarked):  # a name with a mark of its own begins another
             return None
         last = self._calls[-1]
-        if index is None and not call_id:
+        if is_unmarked and (not name or _is_rest_of_name(last, call_id, function)):
             return last
         return last if _goes_on(last, function) else None
 
@@ -279,9 +295,13 @@ class ChatReading:
         if not self._finish or self._finish in FAILED:
             self._raise_failed()
         parts: list[AnyPart] = []
-        if (thought := "".join(self._thinking)) or self._returned:
+        thought, text = "".join(self._thinking), "".join(self._text)
+        # Only its end tells that the text began with thinking, when all of it has been shown.
+        if self._has_tags and (end := LONE_END.search(text)) and not any(tag in text[: end.start()] for tag in TAGS):
+            thought, text = thought + text[: end.start()].lstrip(), text[end.end() :]
+        if thought or self._returned:
             parts.append(Thinking(thought, {self._own: self._returned} if self._returned else None))
-        if text := "".join(self._text):
+        if text:
             parts.append(Text(text))
         if self._strays:
             self._give_strays()
@@ -343,16 +363,23 @@ def _before_part_of(tag: str, text: str) -> tuple[str, str]:
 
 
 def _plain(content: Any) -> str:
-    """Return the text of content that is a string or a list of parts."""
+    """Return the text of content that is a string, a part or a list of parts, without its thinking."""
     if isinstance(content, list):
-        texts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
-        return "".join(words(text) for text in texts if text is not None)
+        return "".join(_plain(part) for part in content if isinstance(part, dict))
+    if isinstance(content, dict):
+        return "" if content.get("type") in THOUGHTS else words(content.get("text") or "")
     return content if isinstance(content, str) else ""
 
 
-def _thought(part: Any) -> str:
-    """Return the thinking in a part of the content, as Mistral sends it."""
-    return _plain(part.get("thinking")) if isinstance(part, dict) and part.get("type") == "thinking" else ""
+def _thought(content: Any) -> str:
+    """Return the thinking in the parts of content."""
+    if isinstance(content, list):
+        return "".join(map(_thought, content))
+    return _text_of_thought(content) if isinstance(content, dict) and content.get("type") in THOUGHTS else ""
+
+
+def _text_of_thought(part: Any) -> str:
+    return _plain(next(filter(None, map(part.get, SHOWN)), "")) if isinstance(part, dict) else ""
 
 
 def _begins_another(call: dict[str, Any], function: Mapping[str, Any]) -> bool:
@@ -366,16 +393,16 @@ def _begins_another(call: dict[str, Any], function: Mapping[str, Any]) -> bool:
     return name != call["name"] or (_begins(function) and _is_whole(call))
 
 
-def _is_rest_of_name(call: dict[str, Any], function: Mapping[str, Any]) -> bool:
-    """Return whether the fragment, which has the call's mark and no id, has a name before any arguments."""
-    has_begun = call["end"] or call["given"] or function.get("arguments")
-    return function.get("name") not in (None, "", call["name"]) and not has_begun
+def _is_rest_of_name(call: dict[str, Any], call_id: Any, function: Mapping[str, Any]) -> bool:
+    """Return whether the fragment has more of the call's name: the server gives ids and gives this one no other id."""
+    is_same = call["id"] and call_id in (None, "", call["id"]) and call["name"]
+    return bool(is_same and function.get("name") not in (None, "", call["name"]) and not (call["end"] or call["given"]))
 
 
 def _begins(function: Mapping[str, Any]) -> bool:
     """Return whether the fragment has the beginning of arguments."""
     given = function.get("arguments")
-    return given.lstrip().startswith("{") if isinstance(given, str) else bool(given)
+    return given.lstrip().startswith("{") if isinstance(given, str) else given is not None
 
 
 def _goes_on(call: dict[str, Any], function: Mapping[str, Any]) -> bool:
@@ -404,14 +431,14 @@ def _is_object(text: str) -> bool:
 
 
 def _read_call(call: dict[str, Any], own: str, mended: list[str]) -> ToolCall:
-    given = "".join(call["pieces"]) if call["given"] is None else call["given"]
+    given = call["given"] or "".join(call["pieces"])
     return call_of(call["name"], given, call["id"], mended, {own: call["own"]} if call["own"] else None)
 
 
 def as_stream(whole: Any) -> list[Any]:
     """Return a reply that came whole as the chunks of a stream. A message that is there has ended, even without a reason."""
     choices = [
-        {**choice, "delta": choice.get("message"), "finish_reason": choice.get("finish_reason") or _end_of(choice)}
+        {**choice, "finish_reason": choice.get("finish_reason") or _end_of(choice)}
         for choice in whole.get("choices") or ()
         if isinstance(choice, dict)
     ]
@@ -423,15 +450,17 @@ def _end_of(choice: dict[str, Any]) -> str | None:
     return "stop" if message.get("content") or message.get("tool_calls") else None
 
 
+def _counted(counts: Mapping[str, Any], more: Any) -> dict[str, Any]:
+    """Return the counts with more of them; a later one replaces an earlier one, unless it is zero."""
+    return {**counts, **{key: value for key, value in known_fields(more).items() if value or key not in counts}}
+
+
 def read_usage(reported: Any) -> Usage:
     """Return the usage that either API reports; counts that are missing are unknown."""
     reported = object_of(reported)
-    of_input = object_of(reported.get("prompt_tokens_details") or reported.get("input_tokens_details"))
-    of_output = object_of(reported.get("completion_tokens_details") or reported.get("output_tokens_details"))
-    return Usage(
-        input=count(reported.get("prompt_tokens", reported.get("input_tokens"))),
-        output=count(reported.get("completion_tokens", reported.get("output_tokens"))),
-        cache_read=count(of_input.get("cached_tokens", next(filter(None, map(reported.get, CACHED)), None))),
-        cache_write=count(of_input.get("cache_write_tokens")),
-        reasoning=count(of_output.get("reasoning_tokens")),
-    )
+    counts = reduce(_counted, map(reported.get, COUNT_DETAILS), reported)
+    sides: dict[str, Any] = {}
+    for side, names in COUNTS.items():
+        values = [counts[name] for name in names if counts.get(name) is not None]
+        sides[side] = count(next(filter(None, values), values[0] if values else None))
+    return Usage(**sides)

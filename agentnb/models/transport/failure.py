@@ -204,8 +204,12 @@ def _status_of(name: str) -> int | None:
 def reported(error: Any) -> ProviderError:
     """Return the details of an error that a server sent in place of a reply."""
     told = error if isinstance(error, dict) else {}
-    names = [str(told[field]) for field in ("code", "type", "status", "status_code", "raw_status_code") if told.get(field)]
-    name = next((name for name in names if _status_of(name) is not None), names[0] if names else "")
+    details = told.get("details")
+    named = [details.get("error_code")] if isinstance(details, dict) else []
+    named += map(told.get, ("code", "type", "status", "status_code", "raw_status_code"))
+    names = [str(name) for name in named if name]
+    known = (name for name in names if name in OUT_OF_CREDIT or _status_of(name) is not None)
+    name = next(known, names[0] if names else "")
     return ProviderError(None, name, said_in(error), {})
 
 
