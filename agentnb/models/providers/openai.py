@@ -159,7 +159,7 @@ def _fragment(message: Message, *, form: Form) -> bytes:
 def _assistant(message: Message, form: Form) -> bytes:
     if not (message.text.strip() or message.calls):
         return encode(BETWEEN) if form.traits.alternating else b""
-    made: dict[str, Any] = {"role": "assistant", "content": message.text or None}
+    made: dict[str, Any] = {"role": "assistant", "content": message.text or ("" if form.traits.text_content else None)}
     if message.calls:
         made["tool_calls"] = [_call(call, form) for call in message.calls]
     if form.returned == "always" or (form.returned == "calls" and message.calls):

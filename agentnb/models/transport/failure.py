@@ -31,6 +31,13 @@ from agentnb.models.provider import ProviderError
 from agentnb.models.transport.refusal_words import says
 
 NUMBER = re.compile(r"[-+]?[0-9]{1,300}(\.[0-9]{0,300})?|[-+]?\.[0-9]{1,300}", re.ASCII)
+UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
+"""Seconds of a unit, by its beginning."""
+DURATION = re.compile(
+    r"(\d{1,9}(?:\.\d{1,9})?) ?(ms|[smhd])(?:ec(?:ond)?s?|in(?:ute)?s?|(?:ou)?rs?|ays?)?(?![a-z])", re.IGNORECASE | re.ASCII
+)
+WAIT = re.compile(rf"\b(?:try again|retry) (?:in|after) ((?:{DURATION.pattern},? ?(?:and )?)+)", re.IGNORECASE | re.ASCII)
+"""Words of a refusal that say how long to wait: those of OpenAI, Groq, Azure and Google."""
 MAX_OF_A_MESSAGE = 500
 """Characters of a provider's message that an error repeats."""
 
@@ -144,6 +151,14 @@ BETTER_ADVICE: tuple[tuple[re.Pattern[str], Advised], ...] = (
         ),
         "This model takes no tools: use one that can call tools, or give none",
     ),
+    (
+        re.compile(
+            r"(image|vision|multimodal)[\w ]{0,40}(is|are) not (supported|enabled)|(not|n't) support (image|vision|multimodal)"
+            r"|no endpoints found that support image|(unsupported|unknown variant)\W{0,3}(input_)?image|not a multimodal model",
+            re.IGNORECASE,
+        ),
+        "This model takes no pictures: add images=no behind its name and ?",
+    ),
 )
 """More specific advice for refusals, by the provider's message."""
 NEVER_DONE = (501, 505)
@@ -190,7 +205,9 @@ def failure(refusal: Refusal) -> Failure:
     status = refusal.status if refusal.status is not None and refusal.status >= 300 else _status_of(refusal.name)
     meaning = _meaning(refusal, status)
     transient = meaning in TRANSIENT and refusal.headers.get("x-should-retry") != "false"
-    return Failure(_error(refusal, status, meaning), transient, status, retry_after(refusal.headers))
+    wait = retry_after(refusal.headers)
+    wait = _said_wait(refusal.message) if wait is None and transient else wait
+    return Failure(_error(refusal, status, meaning, wait), transient, status, wait)
 
 
 def _status_of(name: str) -> int | None:
@@ -264,6 +281,13 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
     return seconds if seconds is not None else _seconds_until(value, now or datetime.now(UTC))
 
 
+def _said_wait(message: str) -> float | None:
+    """Return the seconds that the words of a refusal ask to wait, as in ``try again in 1m26.4s``; None without them."""
+    if (said := WAIT.search(message[: 10 * MAX_OF_A_MESSAGE])) is None:
+        return None
+    return sum(float(number) * UNITS[unit.lower()] for number, unit in DURATION.findall(said[1]))
+
+
 def _number(text: str) -> float | None:
     number = float(text) if NUMBER.fullmatch(text.strip()) else math.inf
     return max(0.0, number) if math.isfinite(number) else None
@@ -278,7 +302,7 @@ def _seconds_until(date: str, now: datetime) -> float | None:
         return None
 
 
-def _error(refusal: Refusal, status: int | None, meaning: str) -> ModelError:
+def _error(refusal: Refusal, status: int | None, meaning: str, wait: float | None) -> ModelError:
     kind, what, hint = MEANINGS[meaning]
     told = ", ".join(readable(str(one)) for one in (status, refusal.name) if one and one != str(status))
     words = {"who": refusal.provider, "model": refusal.model, "key": refusal.key_name or "NAME", "url": str(refusal.url)}
@@ -294,7 +318,6 @@ def _error(refusal: Refusal, status: int | None, meaning: str) -> ModelError:
     if meaning == "not found" and refusal.url is not None:
         what = "there is no {model} at {url}"
         hint = ShowModels("{who}", "{url}", lead="See that the URL is right, and the name")
-    wait = retry_after(refusal.headers)
     if meaning == "rate limit" and wait:
         hint = TryAgain(lead=f"It asks to wait {wait:,.0f} s. Then try again")
     hint = next((better for pattern, better in BETTER_ADVICE if status in WORDED and pattern.search(refusal.message)), hint)
