@@ -389,12 +389,6 @@ class AnthropicSdk:
             client._custom_headers = {"x-api-key": text_of(key)}
         return client
 
-    def stream_class(self) -> Any:
-        """Return its stream class."""
-        import anthropic
-
-        return anthropic.AsyncStream[object]
-
     def error_details(self, error: BaseException) -> ProviderError | None:
         """Return the details of an error of the provider; None for any other."""
         import anthropic

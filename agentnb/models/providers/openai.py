@@ -232,12 +232,6 @@ class OpenAISdk:
             client._custom_headers = {}
         return client
 
-    def stream_class(self) -> Any:
-        """Return its stream class."""
-        import openai
-
-        return openai.AsyncStream[object]
-
     def error_details(self, error: BaseException) -> ProviderError | None:
         """Return the details of an error of the provider; None for any other."""
         import openai

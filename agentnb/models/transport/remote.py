@@ -225,24 +225,18 @@ class RemoteModel:
 
     async def _chunks(self, body: bytes) -> AsyncGenerator[Any]:
         """Yield the chunks of the reply as plain data. The library's ``create`` would walk the whole history first."""
-        sdk, path = self._provider.sdk, self._provider.path
-        client = await client_of(self._endpoint, sdk)
+        import httpx2
+
+        client = await client_of(self._endpoint, self._provider.sdk)
         as_json = {"headers": {"Content-Type": "application/json"}}
-        if not self.options.stream:
-            for chunk in _whole(await client.post(path, cast_to=object, content=body, options=as_json), self._provider):
-                yield chunk
-            return
-        stream = await client.post(
-            path, cast_to=object, content=body, options=as_json, stream=True, stream_cls=sdk.stream_class()
-        )
-        async with stream:
-            anything, events = False, EventStream(stream.response)
+        response = await client.post(self._provider.path, cast_to=httpx2.Response, content=body, options=as_json, stream=True)
+        async with aclosing(response):
+            anything, events = False, EventStream(response)
             async for chunk in events.chunks():
                 anything = True
                 yield chunk
             # Some servers do not stream although the request says so, and some URLs do not belong to such a server.
-            told = _told(events.bare)
-            is_stream = "event-stream" in stream.response.headers.get("content-type", "")
+            told, is_stream = _told(events.bare), "event-stream" in response.headers.get("content-type", "")
             if not anything and (isinstance(told, dict) or not is_stream):
                 for chunk in _whole(told, self._provider):
                     yield chunk
