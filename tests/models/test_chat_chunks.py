@@ -82,36 +82,22 @@ def test_fragments_of_one_call_stay_one_whatever_their_marks(subtests: pytest.Su
             assert calls_of(*fragments) == (ToolCall("add", {"a": 1}, "a"),)
 
 
-TWO = {
-    "the first open call first": [fragment(None, None, None, piece) for piece in ("1", "}", "2}")],
-    "in turn": [fragment(None, None, None, piece) for piece in ("1", "2", "}", "}")],
-}
-
-
-def test_fragments_without_a_mark_go_where_all_arguments_can_be_read(subtests: pytest.Subtests) -> None:
+def test_fragments_without_a_mark_go_to_the_first_call_that_was_left_open(subtests: pytest.Subtests) -> None:
     begun = [fragment(None, "a", "add", '{"a":'), fragment(None, "b", "add", '{"a":')]
-    for name, rest in TWO.items():
-        with subtests.test(name):
-            assert calls_of(*begun, *rest) == (ToolCall("add", {"a": 1}, "a"), ToolCall("add", {"a": 2}, "b"))
-    with subtests.test("by their places in a chunk"):
-        pieces = [("1", "2"), ("1}", "}")]
-        chunks = [chunk(tool_calls=[fragment(None, None, None, piece) for piece in both]) for both in pieces]
-        assert [call.arguments for call in read(*calls(*begun), *chunks, chunk("stop"))[1].message.calls] == [
-            {"a": 11},
-            {"a": 2},
-        ]
-    with subtests.test("calls without a beginning"):
-        begun = [fragment(None, "a", "add"), fragment(None, "b", "add")]
-        pieces = [fragment(None, None, None, piece) for piece in ('{"a":', "1}", '{"a":2}')]
-        assert [call.arguments for call in calls_of(*begun, *pieces)] == [{"a": 1}, {"a": 2}]
-        assert calls_of(*begun, fragment(None, None, None, "?"))[1].arguments == "?"
-    with subtests.test("calls that are whole"):
-        begun = [fragment(None, "a", "add", "{"), fragment(None, "b", "add", "}"), fragment(None, "a", None, "}")]
-        assert calls_of(*begun, fragment(None, None, None, "?"))[0].arguments == {}
-    with subtests.test("nowhere"):
-        begun = [fragment(None, "a", "add", '{"a":'), fragment(None, "b", "add", '{"a":')]
-        kept = calls_of(*begun, fragment(None, None, None, "?"))
-        assert [call.arguments for call in kept] == ['{"a":', '{"a":?']
+    rest = [fragment(None, None, None, piece) for piece in ("1", "}", "2}")]
+    assert calls_of(*begun, *rest) == (ToolCall("add", {"a": 1}, "a"), ToolCall("add", {"a": 2}, "b"))
+    for name, first in {"whole": "{}", "without arguments": ""}.items():
+        with subtests.test("behind a call", call=name):
+            begun = [fragment(None, "a", "add", first), fragment(None, "b", "add", "")]
+            assert [
+                call.arguments for call in calls_of(*begun, *(fragment(None, None, None, piece) for piece in ('{"a"', ":1}")))
+            ] == [
+                {},
+                {"a": 1},
+            ]
+    with subtests.test("behind a call that an id has ended"):
+        begun = [fragment(None, "a", "add", "{"), fragment(None, "b", "add", '{"a":'), fragment(None, "a", None, "}")]
+        assert [call.arguments for call in calls_of(*begun, fragment(None, None, None, "1}"))] == [{}, {"a": 1}]
 
 
 def test_a_call_in_the_former_field_is_a_call() -> None:

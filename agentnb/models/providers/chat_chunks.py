@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
@@ -43,8 +44,6 @@ FAILED = frozenset({"error", "network_error", "insufficient_system_resource"})
 """Finish reasons of servers that could not finish: OpenRouter's, Zhipu's and DeepSeek's."""
 MAX_LOOKS = 50
 """Most checks whether a call is complete, for servers that separate calls in no other way."""
-MAX_STRAYS = 1000
-"""Most fragments without any mark that are tried at other calls than the last one."""
 MAX_BLANK = 1000
 """Most blank characters before a tag."""
 COUNTS = {
@@ -57,6 +56,68 @@ COUNTS = {
 """Fields of the usage, of either API and of other servers: DeepSeek's and LiteLLM's names for the cache."""
 COUNT_DETAILS = ("prompt_tokens_details", "input_tokens_details", "completion_tokens_details", "output_tokens_details")
 _OWN_KEYS = frozenset({"index", "id", "type", "function"})
+
+
+@dataclass(slots=True, eq=False)
+class _Call:
+    """A call being read from its fragments."""
+
+    id: str = ""
+    name: str = ""
+    pieces: list[str] = field(default_factory=list)
+    given: Any = None
+    """Arguments that came as an object, not as text."""
+    own: dict[str, Any] = field(default_factory=dict)
+    """Fields that the server may want back."""
+    end: str = ""
+    """The last character of the arguments."""
+    looks: int = 0
+
+    @property
+    def text(self) -> str:
+        """The arguments so far."""
+        return "".join(self.pieces)
+
+    def is_followed_by(self, function: Mapping[str, Any]) -> bool:
+        """Return whether the fragment starts another call, despite the same index or id: by its name, or after the end.
+
+        A repeated name alone proves nothing: some servers repeat it with each fragment.
+        """
+        name = function.get("name")
+        if not name or not self.name:
+            return False
+        return name != self.name or (_begins(function) and self.is_whole())
+
+    def has_rest_of_name(self, call_id: Any, function: Mapping[str, Any]) -> bool:
+        """Return whether the fragment has more of the name: the server gives ids and gives this fragment no other id."""
+        is_same = self.id and call_id in (None, "", self.id) and self.name
+        return bool(is_same and function.get("name") not in (None, "", self.name) and not (self.end or self.given))
+
+    def goes_on(self, function: Mapping[str, Any]) -> bool:
+        """Return whether the fragment, which has another mark, can only be the rest of the arguments."""
+        name, given = function.get("name"), function.get("arguments")
+        if not isinstance(given, str) or not given.strip() or name not in (None, "", self.name) or self.is_whole():
+            return False
+        return not (_begins(function) if self.end else name)
+
+    def is_whole(self) -> bool:
+        """Return whether the arguments can be read."""
+        if self.given is not None:
+            return True
+        if self.end != "}" or self.looks == MAX_LOOKS:
+            return False
+        self.looks += 1
+        return isinstance(read_arguments(self.text), dict)
+
+    def read(self, own: str, mended: list[str]) -> ToolCall:
+        """Return the call, and add to ``mended`` what was odd about its arguments."""
+        return call_of(self.name, self.given or self.text, self.id, mended, {own: self.own} if self.own else None)
+
+
+def _begins(function: Mapping[str, Any]) -> bool:
+    """Return whether the fragment has the beginning of arguments."""
+    given = function.get("arguments")
+    return given.lstrip().startswith("{") if isinstance(given, str) else given is not None
 
 
 class ChatReading:
@@ -79,11 +140,10 @@ class ChatReading:
         self._held = ""
         """Text that may turn out to be part of a tag."""
         self._index: Any = None
-        self._calls: list[dict[str, Any]] = []
-        self._by_index: dict[Any, dict[str, Any]] = {}
-        self._strays: list[tuple[dict[str, Any], int]] = []
-        """Fragments without any mark behind several open calls: the last call, and their places in it."""
-        self._several_open = False
+        self._calls: list[_Call] = []
+        self._by_index: dict[Any, _Call] = {}
+        self._left_open: list[_Call] = []
+        """Calls whose arguments had not ended when another began: they get fragments without any mark first."""
         self._usage: dict[str, Any] = {}
         self._finish = ""
         self._refused = False
@@ -175,20 +235,20 @@ class ChatReading:
 
     def _think(self, delta: dict[str, Any], told: list[ReplyDelta]) -> None:
         """Read the fields of thinking."""
-        for field in THINKING_FIELDS:
-            if (thought := delta.get(field)) and isinstance(thought, str):
-                self._returned[field] = None
+        for name in THINKING_FIELDS:
+            if (thought := delta.get(name)) and isinstance(thought, str):
+                self._returned[name] = None
                 self._say(thought, told, thought=True)
                 break
-        for field in DETAILS:
-            if details := delta.get(field):
-                self._keep_details(field, details)
+        for name in DETAILS:
+            if details := delta.get(name):
+                self._keep_details(name, details)
                 if self._returned.keys().isdisjoint(THINKING_FIELDS) and (thought := "".join(map(_text_of_thought, details))):
                     self._say(thought, told, thought=True)
 
-    def _keep_details(self, field: str, details: Any) -> None:
+    def _keep_details(self, name: str, details: Any) -> None:
         """Keep the details of thinking, which come in pieces: those of one detail are joined."""
-        kept = self._returned.setdefault(field, [])
+        kept = self._returned.setdefault(name, [])
         for detail in details if isinstance(details, list) else ():
             if not isinstance(detail, dict):
                 continue
@@ -241,54 +301,55 @@ class ChatReading:
         if type(call_id) is int:
             call_id = str(call_id)
         call = self._begun(index, call_id, function)
-        if call is not None and self._by_index.get(index, call) is call and _is_rest_of_name(call, call_id, function):
-            call["name"] += function["name"]
-        elif call is None or _begins_another(call, function):
-            self._several_open = self._several_open or (bool(self._calls) and not _is_whole(self._calls[-1]))
-            call = {"id": call_id or "", "name": "", "pieces": [], "given": None, "own": {}, "looks": 0, "end": ""}
+        if call is not None and self._by_index.get(index, call) is call and call.has_rest_of_name(call_id, function):
+            call.name += function["name"]
+        elif call is None or call.is_followed_by(function):
+            if self._calls and self._calls[-1].end and not self._calls[-1].is_whole():
+                self._left_open.append(self._calls[-1])
+            call = _Call()
             self._calls.append(call)
             self.unshown += PART
         if index is not None:
             self.unshown += PART * (index not in self._by_index)
             self._by_index[index] = call
-        call["id"] = call["id"] or call_id or ""
-        call["name"] = call["name"] or function.get("name") or ""
+        call.id = call.id or call_id or ""
+        call.name = call.name or function.get("name") or ""
         if not fragment.keys() <= _OWN_KEYS:
             own = {key: value for key, value in known_fields(fragment).items() if key not in _OWN_KEYS}
             self.unshown += PART * len(own)
-            call["own"] |= own
+            call.own |= own
         given = function.get("arguments")
         if isinstance(given, str):
-            if self._several_open and index is None and not call_id:
-                self._strays.append((call, len(call["pieces"])))
-            call["pieces"].append(given)
+            call.pieces.append(given)
             self.unshown += len(given)
-            call["end"] = given.rstrip()[-1:] or call["end"]
+            call.end = given.rstrip()[-1:] or call.end
+            if call in self._left_open and call.is_whole():
+                self._left_open.remove(call)
         elif given is not None:
-            call["given"] = given
+            call.given = given
 
-    def _begun(self, index: Any, call_id: Any, function: Mapping[str, Any]) -> dict[str, Any] | None:
+    def _begun(self, index: Any, call_id: Any, function: Mapping[str, Any]) -> _Call | None:
         """Return the call that this fragment may continue. Some servers give all calls one index, or no index, or no id.
 
         A call that is known by its index goes on under an id that changes, unless a name begins another.
         """
         call = self._by_index.get(index) if index is not None else None
-        if call is not None and (not call_id or call["id"] in ("", call_id)):
+        if call is not None and (not call_id or call.id in ("", call_id)):
             return call
         name = function.get("name")
         if call_id and (call is not None or index is None or not name):
-            known = next((one for one in self._calls if one["id"] == call_id), None)
+            known = next((one for one in self._calls if one.id == call_id), None)
             if known is not None:
                 return known
         if call is not None:
-            return call if not name or _goes_on(call, function) else None
+            return call if not name or call.goes_on(function) else None
         is_unmarked = index is None and not call_id
         if not self._calls or (name and not is_unmarked):  # a name with a mark of its own begins another
             return None
         last = self._calls[-1]
-        if is_unmarked and (not name or _is_rest_of_name(last, call_id, function)):
-            return last
-        return last if _goes_on(last, function) else None
+        if is_unmarked and not name:
+            return (self._left_open or self._calls[-1:])[0]
+        return last if last.has_rest_of_name(call_id, function) or last.goes_on(function) else None
 
     def reply(self) -> Reply:
         """Return the whole reply."""
@@ -303,13 +364,11 @@ class ChatReading:
             parts.append(Thinking(thought, {self._own: self._returned} if self._returned else None))
         if text:
             parts.append(Text(text))
-        if self._strays:
-            self._give_strays()
         mended: list[str] = []
         half: dict[str, str] = {}
-        whole = (*parts, *(_read_call(call, self._own, mended) for call in self._calls))
+        whole = (*parts, *(call.read(self._own, mended) for call in self._calls))
         if self._finish == "length":
-            ended = bool(self._calls) and (self._calls[-1]["end"] == "}" or self._calls[-1]["given"] is not None)
+            ended = bool(self._calls) and (self._calls[-1].end == "}" or self._calls[-1].given is not None)
             whole, half = without_half_call(whole, ended=ended)
         metadata = self._metadata | half | ({ARGUMENTS_MENDED: mended} if mended else {})
         stop_reason = "refusal" if self._refused else self._finish
@@ -319,40 +378,12 @@ class ChatReading:
         """Return whether a stream that ends without a reason had text, or calls whose arguments can all be read."""
         if self._finish or said_in(self._without_choices) or not (self._text or self._calls):
             return False
-        return all(call["given"] is not None or _is_object("".join(call["pieces"])) for call in self._calls)
+        return all(call.given is not None or isinstance(read_arguments(call.text), dict) for call in self._calls)
 
     def _raise_failed(self) -> None:
         if said_in(self._without_choices):
             raise Refused(reported(self._without_choices))
         raise Refused(reported({"code": self._finish})) if self._finish else CutOff
-
-    def _give_strays(self) -> None:
-        """Give fragments without any mark to other open calls than the last, where only then all arguments can be read."""
-        texts = ["".join(call["pieces"]) for call in self._calls]
-        if all(map(_is_object, texts)) or len(self._strays) > MAX_STRAYS:
-            return
-        strays = [call["pieces"][at] for call, at in self._strays]
-        for call, at in self._strays:
-            call["pieces"][at] = ""
-        own = ["".join(call["pieces"]) for call in self._calls]
-        free = [number for number, call in enumerate(self._calls) if call["given"] is None and _is_open(own[number])]
-        for choose in (_first_open, _in_turn) if free else ():
-            tried = list(own)
-            for number, text in enumerate(strays):
-                tried[choose(tried, free, number)] += text
-            if all(map(_is_object, tried)):
-                texts = tried
-                break
-        for call, text in zip(self._calls, texts, strict=True):
-            call["pieces"] = [text]
-
-
-def _first_open(texts: list[str], free: list[int], number: int) -> int:
-    return next((one for one in free if _is_open(texts[one])), free[-1])
-
-
-def _in_turn(texts: list[str], free: list[int], number: int) -> int:
-    return free[number % len(free)]
 
 
 def _before_part_of(tag: str, text: str) -> tuple[str, str]:
@@ -380,59 +411,6 @@ def _thought(content: Any) -> str:
 
 def _text_of_thought(part: Any) -> str:
     return _plain(next(filter(None, map(part.get, SHOWN)), "")) if isinstance(part, dict) else ""
-
-
-def _begins_another(call: dict[str, Any], function: Mapping[str, Any]) -> bool:
-    """Return whether the fragment starts a new call, despite the same index or id: by another name, or after the call's end.
-
-    A repeated name alone proves nothing: some servers repeat it with each fragment.
-    """
-    name = function.get("name")
-    if not name or not call["name"]:
-        return False
-    return name != call["name"] or (_begins(function) and _is_whole(call))
-
-
-def _is_rest_of_name(call: dict[str, Any], call_id: Any, function: Mapping[str, Any]) -> bool:
-    """Return whether the fragment has more of the call's name: the server gives ids and gives this one no other id."""
-    is_same = call["id"] and call_id in (None, "", call["id"]) and call["name"]
-    return bool(is_same and function.get("name") not in (None, "", call["name"]) and not (call["end"] or call["given"]))
-
-
-def _begins(function: Mapping[str, Any]) -> bool:
-    """Return whether the fragment has the beginning of arguments."""
-    given = function.get("arguments")
-    return given.lstrip().startswith("{") if isinstance(given, str) else given is not None
-
-
-def _goes_on(call: dict[str, Any], function: Mapping[str, Any]) -> bool:
-    """Return whether the fragment, which has another mark than the call, can only be the rest of its arguments."""
-    name, given = function.get("name"), function.get("arguments")
-    if not isinstance(given, str) or not given.strip() or name not in (None, "", call["name"]) or _is_whole(call):
-        return False
-    return not (_begins(function) if call["end"] else name)
-
-
-def _is_whole(call: dict[str, Any]) -> bool:
-    if call["given"] is not None:
-        return True
-    if call["end"] != "}" or call["looks"] == MAX_LOOKS:
-        return False
-    call["looks"] += 1
-    return isinstance(read_arguments("".join(call["pieces"])), dict)
-
-
-def _is_open(text: str) -> bool:
-    return not text or not _is_object(text)
-
-
-def _is_object(text: str) -> bool:
-    return text[-1:] in ("", "}", "\n", " ") and isinstance(read_arguments(text), dict)
-
-
-def _read_call(call: dict[str, Any], own: str, mended: list[str]) -> ToolCall:
-    given = call["given"] or "".join(call["pieces"])
-    return call_of(call["name"], given, call["id"], mended, {own: call["own"]} if call["own"] else None)
 
 
 def as_stream(whole: Any) -> list[Any]:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.request import Request, ToolSpec
-from agentnb.models.options import Options
+from agentnb.models.options import OF_TRAITS, Options
 from agentnb.models.provider import COMMON_OPTIONS, Provider, ProviderError
 from agentnb.models.providers.chat_chunks import THINKING_FIELDS, ChatReading, as_stream
 from agentnb.models.providers.serialization import (
@@ -246,9 +246,7 @@ class OpenAISdk:
 
 
 SDK = OpenAISdk()
-_OPTIONS = COMMON_OPTIONS | {
-    *("effort", "temperature", "seed", "echo", "alternating", "system", "tools", "stream_options", "length_limit", "think_tags")
-}
+_OPTIONS = COMMON_OPTIONS | {"effort", "temperature", "seed", "echo", *OF_TRAITS}
 
 
 def _provider_of(name: str, row: Mapping[str, Any]) -> Provider:

@@ -28,7 +28,7 @@ from agentnb.errors import (
 )
 from agentnb.models.destinations.destination import is_local
 from agentnb.models.provider import ProviderError
-from agentnb.models.transport.refusal_words import says
+from agentnb.models.transport.refusal_words import is_named, says, status_of_name, words_of_servers
 
 NUMBER = re.compile(r"[-+]?[0-9]{1,300}(\.[0-9]{0,300})?|[-+]?\.[0-9]{1,300}", re.ASCII)
 UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
@@ -41,48 +41,10 @@ WAIT = re.compile(rf"\b(?:try again|retry) (?:in|after) ((?:{DURATION.pattern},?
 MAX_OF_A_MESSAGE = 500
 """Characters of a provider's message that an error repeats."""
 
-STATUS_OF_NAME = {
-    name: status
-    for status, names in {
-        400: "badrequest invalidrequest invalidargument failedprecondition contextlengthexceeded modelcontextwindowexceeded"
-        " exceedcontextsize contentfilter",
-        401: "authentication unauthorized unauthenticated invalidapikey",
-        402: "billing",
-        403: "permission permissiondenied accessdenied forbidden",
-        404: "notfound resourcenotfound modelnotfound",
-        413: "requesttoolarge",
-        422: "validation unprocessableentity",
-        429: "ratelimit ratelimited ratelimitexceeded ratelimitreached resourceexhausted throttling toomanyrequests",
-        500: "api server internalserver internal",
-        503: "serviceunavailable unavailable insufficientsystemresource network",
-        504: "timeout deadlineexceeded modeltimeout",
-        529: "overloaded",
-    }.items()
-    for name in names.split()
-}
-"""HTTP status by error name, without its ending. Inside a stream, whose own status is 200, errors carry a name, or a number
-from gateways."""
-OUT_OF_CREDIT = frozenset(
-    {
-        "insufficient_quota",
-        "billing_error",
-        "billing_hard_limit_reached",
-        "enforced_spend_limit_reached",
-        "contract_spend_limit_reached",
-        "exceeded_current_quota_error",
-        "Arrearage",
-    }
-)
-OVERFLOW_NAMES = frozenset({"context_length_exceeded", "model_context_window_exceeded", "exceed_context_size_error"})
 TLS = re.compile(r"\bSSL|certificate", re.IGNORECASE)
 CERTIFICATE = re.compile("certificate", re.IGNORECASE)
 PLAIN_HTTP = re.compile("WRONG_VERSION_NUMBER|RECORD_LAYER|HTTP_REQUEST|wrong version number|record layer failure")
 """Messages of the TLS library for a server that seems to speak plain HTTP."""
-WORDS = (
-    *("message", "error", "detail", "msg", "error_message", "errorMessage", "errors", "Message", "reason", "title"),
-    *("base_resp", "status_msg"),
-)
-"""Fields of an error that hold its words."""
 MARKUP = re.compile(r"<(script|style)\b.*?(</\1>|$)|<!--.*?(-->|$)|<[^<>]{0,500}>", re.IGNORECASE | re.DOTALL)
 """The parts of a web page that are not its text."""
 TRANSIENT = frozenset({"rate limit", "timeout", "trouble"})
@@ -215,7 +177,7 @@ def _status_of(name: str) -> int | None:
     if re.fullmatch("[45][0-9][0-9]", name):
         return int(name)
     plain = re.sub("(error|exception)$", "", re.sub("[^a-z]", "", name.lower()))
-    return STATUS_OF_NAME.get(plain, 400 if name.startswith("invalid_") else None)
+    return status_of_name().get(plain, 400 if name.startswith("invalid_") else None)
 
 
 def reported(error: Any) -> ProviderError:
@@ -225,7 +187,7 @@ def reported(error: Any) -> ProviderError:
     named = [details.get("error_code")] if isinstance(details, dict) else []
     named += map(told.get, ("code", "type", "status", "status_code", "raw_status_code"))
     names = [str(name) for name in named if name]
-    known = (name for name in names if name in OUT_OF_CREDIT or _status_of(name) is not None)
+    known = (name for name in names if is_named("credit", name) or _status_of(name) is not None)
     name = next(known, names[0] if names else "")
     return ProviderError(None, name, said_in(error), {})
 
@@ -326,11 +288,11 @@ def _error(refusal: Refusal, status: int | None, meaning: str, wait: float | Non
 
 
 def _meaning(refusal: Refusal, status: int | None) -> str:
-    if refusal.name in OUT_OF_CREDIT or status == 402:
+    if is_named("credit", refusal.name) or status == 402:
         return "no credit"
     if says("quota", status, refusal.message):
         return "quota"
-    if refusal.name in OVERFLOW_NAMES or says("overflow", status, refusal.message):
+    if is_named("overflow", refusal.name) or says("overflow", status, refusal.message):
         return "overflow"
     if status is None or status == 408 or (status >= 500 and status not in NEVER_DONE):
         return "timeout" if status in (408, 504) else "trouble"
@@ -367,7 +329,7 @@ def said_in(body: object) -> str:
     if isinstance(body, Mapping):
         behind, details = body.get("metadata"), body.get("details")
         told = [
-            next(filter(None, (said_in(body.get(field)) for field in WORDS)), ""),
+            next(filter(None, (said_in(body.get(field)) for field in words_of_servers()["names"]["fields"])), ""),
             said_in(behind.get("raw")) if isinstance(behind, Mapping) else "",
             *_quotas(details if isinstance(details, list) else []),
         ]
