@@ -245,9 +245,9 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
 
 def _said_wait(message: str) -> float | None:
     """Return the seconds that the words of a refusal ask to wait, as in ``try again in 1m26.4s``; None without them."""
-    if (said := WAIT.search(message[: 10 * MAX_OF_A_MESSAGE])) is None:
+    if (duration := WAIT.search(message[: 10 * MAX_OF_A_MESSAGE])) is None:
         return None
-    return sum(float(number) * UNITS[unit.lower()] for number, unit in DURATION.findall(said[1]))
+    return sum(float(number) * UNITS[unit.lower()] for number, unit in DURATION.findall(duration[1]))
 
 
 def _number(text: str) -> float | None:
