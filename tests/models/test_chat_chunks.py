@@ -164,6 +164,8 @@ def test_arguments_that_can_be_read_in_one_way_are_read_so_and_the_reply_tells(s
             "{'a': [True, null], 'b': {'c': 'it\\'s\\u00e4,}'}}",
         ):
             assert calls_of(fragment(0, "a", "add", text))[0].arguments == {"a": [True, None], "b": {"c": "it'sä,}"}}
+    with subtests.test("escapes of JSON in a literal"):
+        assert calls_of(fragment(0, "a", "add", "{'a': \"\\/\\ud83d\\ude00\"}"))[0].arguments == {"a": "/😀"}
     for nothing in ("null", "None", '""', "[]", "{}{}", [], {}, None):
         with subtests.test("nothing", nothing=nothing):
             assert calls_of(fragment(0, "a", "add", nothing))[0].arguments == {}
@@ -551,6 +553,8 @@ def test_an_error_in_a_stream_keeps_its_words_in_any_form(answer_with: Callable[
 def test_a_stream_without_its_end_is_cut_off(answer_with: Callable[..., Reply]) -> None:
     with pytest.raises(ProviderTrouble, match="ended before the reply did"):
         answer_with(EVENTS[0])
+    with pytest.raises(ProviderTrouble, match="peer closed connection"):
+        answer_with(EVENTS[0][:40], breaks=True)
 
 
 def test_a_reply_that_ends_while_its_stream_stays_open_is_waited_for_no_longer() -> None:

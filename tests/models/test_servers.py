@@ -78,6 +78,8 @@ def test_a_refusal_is_in_the_log_with_the_option_that_avoids_it() -> None:
         assert [problem.endswith("after role 'tool'") for problem in server.problems] == [True]
         (warning,) = run.warnings
         assert "alternating=yes" in str(warning) and server.url in str(warning)
+        last = server.requests[-1].body["messages"][-1]
+        assert last["role"] == "tool" and "<system-reminder>" in last["content"]
         assert not run.rounds[1].retries
 
 

@@ -55,9 +55,8 @@ class EventStream:
             for line in (b"".join(begun).removeprefix(BOM), b""):
                 for chunk in self._read(line):
                     yield chunk
-        except ValueError:
-            if broken is None:
-                raise
+        except ValueError as error:
+            broken = broken or error  # half a line is not what broke the stream
         if broken is not None:
             raise broken
 
