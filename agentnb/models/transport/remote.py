@@ -198,7 +198,7 @@ class RemoteModel:
             reading, told, begun = self._provider.reading(options), 0, False
             try:
                 try:
-                    all_chunks = self._chunks(body)
+                    all_chunks = self._chunks(body, reading)
                     async with aclosing(all_chunks), aclosing(self._in_time(all_chunks, reading)) as chunks:
                         async for chunk in chunks:
                             for delta in reading.take(chunk):
@@ -223,7 +223,7 @@ class RemoteModel:
     def _in_time(self, chunks: AsyncGenerator[Any], reading: Reading) -> AsyncGenerator[Any]:
         return until_idle(chunks, self.options.longest_stall, lambda: reading.ended)
 
-    async def _chunks(self, body: bytes) -> AsyncGenerator[Any]:
+    async def _chunks(self, body: bytes, reading: Reading) -> AsyncGenerator[Any]:
         """Yield the chunks of the reply as plain data. The library's ``create`` would walk the whole history first."""
         import httpx2
 
@@ -240,8 +240,10 @@ class RemoteModel:
             if not anything and (isinstance(told, dict) or not is_stream):
                 for chunk in _whole(told, self._provider):
                     yield chunk
-            elif told:
-                yield told if isinstance(told, dict) else {"detail": told}
+            elif isinstance(told, dict):
+                yield told
+            elif told and not reading.ended:
+                raise Refused(reported(told))
 
     def _priced(self, reply: Reply, used: Usage) -> Usage:
         """Return the usage with its cost: by the requested model's name, or else by the name in the reply, as with gateways.
