@@ -376,10 +376,10 @@ HTML, JSON = "text/html; charset=utf-8", "application/json"
 INSTEAD: dict[str, tuple[int, bytes, str, str]] = {
     "a page": (200, b"<html><p>Hello</p></html>", HTML, "sent a web page, and no reply"),
     "nothing": (204, b"", "", "sent nothing, and no reply"),
-    "text": (200, b"Hello", "text/plain", "sent text, and no reply"),
+    "text": (200, b"Hello", "text/plain", "sent text (Hello), and no reply"),
     "other JSON": (200, b'{"hello": 1}', JSON, "sent other JSON ({'hello': 1}), and no reply"),
     "a status": (200, b'{"status": "ok"}', JSON, "sent other JSON ({'status': 'ok'}), and no reply"),
-    "a list": (200, b"[1]", JSON, "sent other JSON, and no reply"),
+    "a list": (200, b"[1]", JSON, "sent other JSON (1), and no reply"),
 }
 
 

@@ -297,21 +297,20 @@ class NoReply(Exception):
 def _whole(told: Any, provider: Provider) -> Sequence[Any]:
     """Return a reply that came whole as the chunks of a stream; raise `Refused` or `NoReply` if something else came."""
     told = told[0] if isinstance(told, list) and told else told
-    if not isinstance(told, dict):
-        raise NoReply(_kind_of(told))
-    error = told.get("error") or (told if told.get("object") == "error" else None)
+    is_object = isinstance(told, dict)
+    error = is_object and (told.get("error") or (told if told.get("object") == "error" else None))
     if error and not any(told.get(key) for key in WHOLE):
         raise Refused(reported(error))
-    if not any(key in told for key in WHOLE):
-        raise NoReply(f"other JSON ({words_of(told)})")
+    if not is_object or not any(key in told for key in WHOLE):
+        raise NoReply(_kind_of(told))
     return provider.as_stream(told)
 
 
 def _kind_of(told: Any) -> str:
-    text = told.lstrip()[:1] if isinstance(told, str) else ""
-    if told is None or not (text or not isinstance(told, str)):
-        return "nothing"
-    return "a web page" if text == "<" else "text" if text else "other JSON"
+    if not isinstance(told, str):
+        return "nothing" if told is None else f"other JSON ({words_of(told)})"
+    text = told.strip()
+    return "a web page" if text.startswith("<") else f"text ({text})" if text else "nothing"
 
 
 def _told(text: str) -> Any:
