@@ -508,6 +508,7 @@ def answer_with(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Reply]:
 
 HELLO = [json.dumps(one) for one in (chunk(content="Hel"), chunk(content="lo"), chunk("stop"))]
 ALL = "".join(f"data: {one}\n\n" for one in HELLO)
+MESSAGE = 'data: {"choices": [{"message": {"content": "Hello"}, "finish_reason": "stop"}]}\n\n'
 STREAMS = {
     "no blank behind the colon": ALL.replace("data: ", "data:") + "data:[DONE]\n\n",
     "CRLF": ALL.replace("\n", "\r\n"),
@@ -520,7 +521,8 @@ STREAMS = {
     "data over lines": ALL.replace(", ", ",\ndata: "),
     "a mark and no reason": f"data: {HELLO[0]}\n\ndata: {HELLO[1]}\n\ndata: [DONE]",
     "a mark in quotes": f'data: {HELLO[0]}\n\ndata: {HELLO[1]}\n\ndata: "[DONE]"\n\n',
-    "a message in one event": 'data: {"choices": [{"message": {"content": "Hello"}, "finish_reason": "stop"}]}\n\n',
+    "a message in one event": MESSAGE,
+    "a message behind its deltas": f"data: {HELLO[0]}\n\ndata: {HELLO[1]}\n\n{MESSAGE}",
     "words behind the end": ALL + "Bye.\n",
 }
 

@@ -168,8 +168,8 @@ class ChatReading:
         if not choice:
             self._other(chunk)
             return ()
-        if (delta := choice.get("delta")) is None:
-            delta = choice.get("message")
+        if (delta := choice.get("delta")) is None and not (self._text or self._calls):
+            delta = choice.get("message")  # behind deltas, some servers repeat it whole
         if isinstance(delta, str):
             delta = {"content": delta}
         told = self._delta(delta) if isinstance(delta, dict) else []
