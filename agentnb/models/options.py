@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -17,7 +17,6 @@ from agentnb.settings import is_surely_a_key, looks_like_a_key, url_problem
 
 YES = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-YES_OR_NO = frozenset({"stream", "images", "parallel", "echo", "alternating", "tools", "stream_options", "think_tags"})
 WORDS = {"cache": ("5m", "1h", "no"), "system": PLACES_OF_SYSTEM, "length_limit": LIMITS}
 """Options that have one of these words as value."""
 OF_TRAITS = ("alternating", "system", "tools", "stream_options", "length_limit", "think_tags")
@@ -128,6 +127,16 @@ class Options:
         return 2 * self.timeout if self.stall is None else self.stall
 
 
+KINDS = {field.name: str(field.type).partition(" ")[0] for field in fields(Options)}
+"""The type of each option."""
+READERS: dict[str, tuple[Callable[[str], Any], str]] = {
+    "int": (int, "a number"),
+    "float": (float, "a number"),
+    "bool": (lambda text: YES[text.lower()], "yes or no"),
+}
+"""Reader of the values of a type, and the form that they have."""
+
+
 def read_options(name: str, given: Iterable[tuple[str, str]], known: frozenset[str]) -> Options:
     """Return the options of the model called ``name``. Raises `UnknownModel` for unknown options and unreadable values."""
     values: dict[str, Any] = {}
@@ -166,21 +175,16 @@ def option_text(value: Any) -> str:
 
 
 def _read(name: str, key: str, text: str) -> Any:
+    read, wanted = READERS.get(KINDS[key], (str, ""))
     try:
-        if key in ("max_tokens", "seed", "retries"):
-            return int(text)
-        if key in ("temperature", "timeout", "stall"):
-            return float(text)
-        if key in YES_OR_NO:
-            return YES[text.lower()]
-    except (ValueError, KeyError) as error:
-        wanted = "yes or no" if isinstance(error, KeyError) else "a number"
+        value = read(text)
+    except (ValueError, KeyError):
         raise UnknownModel(f"{key}={shown(text)} of {name} is not {wanted}") from None  # the cause repeats the text
     if key == "price":
         if shown(text) != text:
             raise SettingsError("price= is not a price", "Write dollars for a million tokens: input/output as in 3/15")
         return Price.parse(text)
-    return text
+    return value
 
 
 def check_url(url: str) -> None:

@@ -80,9 +80,6 @@ class Sdk(Protocol):
     def client(self, url: str | None, key: Key | None, timeout: float) -> Any:
         """Return its asynchronous client, with its own retries off. Reveal the key only where it is handed over."""
 
-    def stream_class(self) -> Any:
-        """Return its stream class."""
-
     def error_details(self, error: BaseException) -> ProviderError | None:
         """Return the details of a provider's error; None for a connection error or any other exception."""
 

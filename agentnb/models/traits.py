@@ -38,6 +38,8 @@ class Traits:
     ``x_groq``."""
     length_limit: str = "max_tokens"
     """Name of the limit of a reply's tokens."""
+    text_content: bool = False
+    """Whether the content of a message is always a text, also beside calls; else null where there is none."""
     think_tags: bool = False
     """Whether thinking comes in tags at the start of the text."""
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import httpx2
@@ -59,8 +59,21 @@ ONE = {
         fragment(0, None, "dd", ""),
         fragment(0, None, None, '{"a":1}'),
     ],
+    "a name in pieces, an id in each": [
+        fragment(0, "a", "a", ""),
+        fragment(0, "a", "dd", ""),
+        fragment(0, "a", None, '{"a":1}'),
+    ],
+    "a name in pieces, the last with arguments": [fragment(0, "a", "ad"), fragment(0, None, "d", '{"a":1}')],
+    "a name in pieces, no index": [fragment(None, "a", "ad"), fragment(None, None, "d"), fragment(None, None, None, '{"a":1}')],
+    "an object behind an empty one": [fragment(0, "a", "add", {}), fragment(0, None, None, '{"a":1}')],
     "an id that comes late": [fragment(0, None, "add", '{"a":'), fragment(0, "a", None, "1}")],
 }
+
+
+def test_a_call_without_any_mark_may_repeat_its_name() -> None:
+    pieces = [fragment(None, None, "add", piece) for piece in ('{"a":', "1}")]
+    assert calls_of(*pieces) == (ToolCall("add", {"a": 1}),)
 
 
 def test_fragments_of_one_call_stay_one_whatever_their_marks(subtests: pytest.Subtests) -> None:
@@ -69,36 +82,22 @@ def test_fragments_of_one_call_stay_one_whatever_their_marks(subtests: pytest.Su
             assert calls_of(*fragments) == (ToolCall("add", {"a": 1}, "a"),)
 
 
-TWO = {
-    "the first open call first": [fragment(None, None, None, piece) for piece in ("1", "}", "2}")],
-    "in turn": [fragment(None, None, None, piece) for piece in ("1", "2", "}", "}")],
-}
-
-
-def test_fragments_without_a_mark_go_where_all_arguments_can_be_read(subtests: pytest.Subtests) -> None:
+def test_fragments_without_a_mark_go_to_the_first_call_that_was_left_open(subtests: pytest.Subtests) -> None:
     begun = [fragment(None, "a", "add", '{"a":'), fragment(None, "b", "add", '{"a":')]
-    for name, rest in TWO.items():
-        with subtests.test(name):
-            assert calls_of(*begun, *rest) == (ToolCall("add", {"a": 1}, "a"), ToolCall("add", {"a": 2}, "b"))
-    with subtests.test("by their places in a chunk"):
-        pieces = [("1", "2"), ("1}", "}")]
-        chunks = [chunk(tool_calls=[fragment(None, None, None, piece) for piece in both]) for both in pieces]
-        assert [call.arguments for call in read(*calls(*begun), *chunks, chunk("stop"))[1].message.calls] == [
-            {"a": 11},
-            {"a": 2},
-        ]
-    with subtests.test("calls without a beginning"):
-        begun = [fragment(None, "a", "add"), fragment(None, "b", "add")]
-        pieces = [fragment(None, None, None, piece) for piece in ('{"a":', "1}", '{"a":2}')]
-        assert [call.arguments for call in calls_of(*begun, *pieces)] == [{"a": 1}, {"a": 2}]
-        assert calls_of(*begun, fragment(None, None, None, "?"))[1].arguments == "?"
-    with subtests.test("calls that are whole"):
-        begun = [fragment(None, "a", "add", "{"), fragment(None, "b", "add", "}"), fragment(None, "a", None, "}")]
-        assert calls_of(*begun, fragment(None, None, None, "?"))[0].arguments == {}
-    with subtests.test("nowhere"):
-        begun = [fragment(None, "a", "add", '{"a":'), fragment(None, "b", "add", '{"a":')]
-        kept = calls_of(*begun, fragment(None, None, None, "?"))
-        assert [call.arguments for call in kept] == ['{"a":', '{"a":?']
+    rest = [fragment(None, None, None, piece) for piece in ("1", "}", "2}")]
+    assert calls_of(*begun, *rest) == (ToolCall("add", {"a": 1}, "a"), ToolCall("add", {"a": 2}, "b"))
+    for name, first in {"whole": "{}", "without arguments": ""}.items():
+        with subtests.test("behind a call", call=name):
+            begun = [fragment(None, "a", "add", first), fragment(None, "b", "add", "")]
+            assert [
+                call.arguments for call in calls_of(*begun, *(fragment(None, None, None, piece) for piece in ('{"a"', ":1}")))
+            ] == [
+                {},
+                {"a": 1},
+            ]
+    with subtests.test("behind a call that an id has ended"):
+        begun = [fragment(None, "a", "add", "{"), fragment(None, "b", "add", '{"a":'), fragment(None, "a", None, "}")]
+        assert [call.arguments for call in calls_of(*begun, fragment(None, None, None, "1}"))] == [{}, {"a": 1}]
 
 
 def test_a_call_in_the_former_field_is_a_call() -> None:
@@ -120,6 +119,14 @@ MENDED = {
     "JSON within JSON": json.dumps('{"a": 1}'),
     "JSON within JSON within JSON": json.dumps(json.dumps('{"a": 1}')),
     "a code block within JSON": json.dumps(FENCE + '\n{"a": 1}\n' + FENCE),
+    "a code block of another language": FENCE + 'json5\n{"a": 1}\n' + FENCE,
+    "a code block without its end": FENCE + 'json\n{"a": 1}',
+    "a code block after words": "Here they are:\n" + FENCE + '\n{"a": 1}\n' + FENCE,
+    "a name before": 'arguments: {"a": 1}',
+    "a call": 'functions.add({"a": 1});',
+    "tokens of a template around": '<tool_call>\n{"a": 1}\n</tool_call>',
+    "a BOM": '\ufeff{"a": 1}',
+    "keys without quotes": "{a: 1}",
     "a list of one": '[{"a": 1}]',
     "a bracket too many": '{"a": 1}}',
     "tokens of a template": '{"a": 1}</tool_call><|im_end|>',
@@ -130,8 +137,8 @@ KEPT = [
     '{"a": 1}{"a": 2}',
     '{"a": 1',
     '{"a": 1} and so on',
+    'not {"a": 1} but {"a": 2}',
     '[{"a": 1}, {"a": 2}]',
-    FENCE + 'json\n{"a": 1}',
     "{'a': {1, 2}}",
     "{1: 2}",
     '{"a": NaN}',
@@ -151,8 +158,17 @@ def test_arguments_that_can_be_read_in_one_way_are_read_so_and_the_reply_tells(s
             assert told.startswith("add: ") and len(told) > len("add: ")
     with subtests.test("a line break in a text"):
         assert calls_of(fragment(0, "a", "add", '{"a": "x\ny"}'))[0].arguments == {"a": "x\ny"}
-    with subtests.test("null"):
-        assert calls_of(fragment(0, "a", "add", "null"))[0].arguments == {}
+    with subtests.test("constants in a literal of either language"):
+        for text in (
+            '{\'a\': [true, None], "b": {c: "it\'s\\u00e4,}",},}',
+            "{'a': [True, null], 'b': {'c': 'it\\'s\\u00e4,}'}}",
+        ):
+            assert calls_of(fragment(0, "a", "add", text))[0].arguments == {"a": [True, None], "b": {"c": "it'sä,}"}}
+    with subtests.test("escapes of JSON in a literal"):
+        assert calls_of(fragment(0, "a", "add", "{'a': \"\\/\\ud83d\\ude00\"}"))[0].arguments == {"a": "/😀"}
+    for nothing in ("null", "None", '""', "[]", "{}{}", [], {}, None):
+        with subtests.test("nothing", nothing=nothing):
+            assert calls_of(fragment(0, "a", "add", nothing))[0].arguments == {}
 
 
 def test_arguments_that_can_be_read_in_no_way_or_in_several_are_kept_to_be_refused(subtests: pytest.Subtests) -> None:
@@ -177,6 +193,7 @@ TAGGED = {
     "<think>hm</think>": ("hm", ""),
     "So <think>hm</think>": ("", "So <think>hm</think>"),
     "<thin": ("", "<thin"),
+    "[THINK]hm[/THINK]So": ("hm", "So"),
     "<thinker>": ("", "<thinker>"),
     " So": ("", " So"),
     " " * 2_000 + "So": ("", " " * 2_000 + "So"),
@@ -197,10 +214,51 @@ def test_tags_at_the_start_are_thinking_if_asked_for_however_the_text_is_cut(sub
             assert read(chunk(content=text), chunk("stop"))[1].message.text == text
 
 
-def test_thinking_among_the_parts_of_a_text_is_thinking() -> None:
-    parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "So"}]
-    deltas, one = read(chunk(content=parts), chunk("stop"))
-    assert deltas == [ThinkingDelta("hm"), TextDelta("So")] and one.message.parts == (Thinking("hm"), Text("So"))
+ENDED = {
+    "hm\n</think>\n\nSo": ("hm\n", "So"),
+    "\nhm</thinking>So": ("hm", "So"),
+    "hm</think>": ("hm", ""),
+    "</think>So": ("", "So"),
+    "<think>a</think>b</think>So": ("ab", "So"),
+    "Write `</think>` to end it": ("", "Write `</think>` to end it"),
+    "The <think> tag ends with </think>": ("", "The <think> tag ends with </think>"),
+}
+
+
+def test_text_before_the_end_of_thinking_is_thinking_where_the_prompt_has_its_beginning(subtests: pytest.Subtests) -> None:
+    for text, (thought, said) in ENDED.items():
+        with subtests.test(text):
+            _, one = read(*(chunk(content=letter) for letter in text), chunk("stop"), tags=True)
+            assert one.message.parts == (*[Thinking(thought)] * bool(thought), *[Text(said)] * bool(said))
+            assert read(chunk(content=text), chunk("stop"))[1].message.text == text
+
+
+TEXTS = [{"type": "text", "text": "hm"}]
+THOUGHTS: dict[str, dict[str, Any]] = {
+    "Mistral's": {"content": [{"type": "thinking", "thinking": TEXTS}]},
+    "Databricks'": {"content": [{"type": "reasoning", "summary": TEXTS}]},
+    "one part": {"content": {"type": "thinking", "thinking": "hm"}},
+    "details of OpenRouter": {"reasoning_details": [{"type": "reasoning.summary", "summary": "hm", "index": 0}]},
+    "details and their text": {"reasoning": "hm", "reasoning_details": [{"type": "reasoning.text", "text": "hm"}]},
+    "blocks of LiteLLM": {"thinking_blocks": [{"type": "thinking", "thinking": "hm", "signature": "s"}]},
+}
+
+
+def test_thinking_is_shown_in_whatever_form_it_comes(subtests: pytest.Subtests) -> None:
+    for name, delta in THOUGHTS.items():
+        with subtests.test(name):
+            deltas, one = read(chunk(**delta), chunk(content=[{"type": "output_text", "text": "So"}]), chunk("stop"))
+            assert deltas == [ThinkingDelta("hm"), TextDelta("So")]
+            assert [part.text for part in one.message.parts if isinstance(part, Thinking | Text)] == ["hm", "So"]
+
+
+def test_pieces_of_a_block_of_thinking_are_joined_up_to_its_signature() -> None:
+    pieces = [{"thinking": "h"}, {"thinking": "m"}, {"thinking": "", "signature": "s"}, {"thinking": "So"}]
+    blocks = [{"type": "thinking", **piece} for piece in pieces]
+    _, one = read(*(chunk(thinking_blocks=[block]) for block in blocks), chunk(content="So"), chunk("stop"))
+    (thinking, _) = one.message.parts
+    kept = [{"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "thinking", "thinking": "So"}]
+    assert thinking == Thinking("hmSo", {"compatible": {"thinking_blocks": kept}})
 
 
 # Errors and usage
@@ -263,6 +321,14 @@ USAGES: dict[str, tuple[list[Any], Usage]] = {
     ),
     "DeepSeek's cache": ([{**chunk("stop"), "usage": {**COUNTS, "prompt_cache_hit_tokens": 80}}], Usage(100, 10, 80)),
     "LiteLLM's cache": ([{**chunk("stop"), "usage": {**COUNTS, "cache_read_input_tokens": 80}}], Usage(100, 10, 80)),
+    "LiteLLM's written cache": (
+        [{**chunk("stop"), "usage": {**COUNTS, "cache_creation_input_tokens": 5, "prompt_tokens_details": None}}],
+        Usage(100, 10, cache_write=5),
+    ),
+    "a detail that is not counted": (
+        [{**chunk("stop"), "usage": {**COUNTS, "cached_tokens": 80, "prompt_tokens_details": {"cached_tokens": 0}}}],
+        Usage(100, 10, 80),
+    ),
     "as text": ([{**chunk("stop"), "usage": {"prompt_tokens": "100", "completion_tokens": "10"}}], Usage(100, 10)),
     "with a point": ([{**chunk("stop"), "usage": {"prompt_tokens": 100.0, "completion_tokens": 10.0}}], Usage(100, 10)),
 }
@@ -352,8 +418,8 @@ EVENTS = [
     )
 ]
 STREAM = b"".join(EVENTS)
-END = len(b"".join(EVENTS[:-1]))
-"""Bytes after which the reply has ended; its usage follows."""
+END = len(b"".join(EVENTS[:-1])) - len(b"\n\n")
+"""Bytes after which the reply has ended; a blank line and its usage follow."""
 
 
 class Broken(httpx2.AsyncByteStream):
@@ -422,25 +488,75 @@ def test_a_stream_with_its_mark_of_the_end_needs_no_reason_if_all_can_be_read(su
             read(*chunks, DONE)
 
 
-def test_the_mark_of_the_end_is_found_in_a_stream_however_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    sent: list[bytes] = []
+@pytest.fixture
+def answer_with(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Reply]:
+    """Return the reply that a body of a stream is read as; it ends in order, or with ``breaks`` the connection breaks."""
+    sent: list[Broken] = []
 
     def answer(request: httpx2.Request) -> httpx2.Response:
-        stream = Broken(*sent, breaks=False)
-        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, stream=stream)
+        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, stream=sent[-1])
 
     settings = {"transport": httpx2.MockTransport(answer), "event_hooks": {"response": [bound]}}
     monkeypatch.setattr("agentnb.models.providers.openai.http_settings", lambda url: settings)
 
-    async def ask(*pieces: bytes) -> Any:
-        sent[:] = pieces
-        return (await items_of(quick("compatible:m?url=http://127.0.0.1:9/v1", NEVER)))[-1]
+    def ask(*pieces: bytes, breaks: bool = False) -> Reply:
+        sent.append(Broken(*pieces, breaks=breaks))
+        return asyncio.run(items_of(quick("compatible:m?url=http://127.0.0.1:9/v1", NEVER)))[-1]
 
-    event = b"data: " + json.dumps(chunk(content="So")).encode() + b"\n\n"
-    for pieces in ((event + b"data: [DONE]\n\n",), (event, b"data:[DO", b"NE]", b"\n\n")):
-        assert asyncio.run(ask(*pieces)).message.text == "So"
+    return ask
+
+
+HELLO = [json.dumps(one) for one in (chunk(content="Hel"), chunk(content="lo"), chunk("stop"))]
+ALL = "".join(f"data: {one}\n\n" for one in HELLO)
+MESSAGE = 'data: {"choices": [{"message": {"content": "Hello"}, "finish_reason": "stop"}]}\n\n'
+STREAMS = {
+    "no blank behind the colon": ALL.replace("data: ", "data:") + "data:[DONE]\n\n",
+    "CRLF": ALL.replace("\n", "\r\n"),
+    "CR": ALL.replace("\n", "\r"),
+    "a BOM": "\ufeff" + ALL,
+    "no blank lines": ALL.replace("\n\n", "\n"),
+    "no end of the last line": ALL.strip(),
+    "ids, names and comments": ALL.replace("data:", "id: 5\nevent: chunk\nretry: 3\n: alive\n\n: alive\n\ndata:"),
+    "signs of life": "event: ping\ndata: ping\n\ndata: null\n\ndata:\n\ndata: {}\n\n" + ALL,
+    "data over lines": ALL.replace(", ", ",\ndata: "),
+    "a mark and no reason": f"data: {HELLO[0]}\n\ndata: {HELLO[1]}\n\ndata: [DONE]",
+    "a mark in quotes": f'data: {HELLO[0]}\n\ndata: {HELLO[1]}\n\ndata: "[DONE]"\n\n',
+    "a message in one event": MESSAGE,
+    "a message behind its deltas": f"data: {HELLO[0]}\n\ndata: {HELLO[1]}\n\n{MESSAGE}",
+    "words behind the end": ALL + "Bye.\n",
+}
+
+
+def test_a_stream_is_read_whatever_its_lines_are_like(answer_with: Callable[..., Reply], subtests: pytest.Subtests) -> None:
+    for name, text in STREAMS.items():
+        body = text.encode()
+        for breaks, at in product((False, True), (0, 1, 20, len(body) // 2, len(body) - 1)):
+            with subtests.test(name, breaks=breaks, at=at):
+                assert answer_with(body[:at], body[at:], breaks=breaks).message.text == "Hello"
+
+
+FAILED_STREAMS = {
+    "a text with a name": "event: error\ndata: the model broke\n\n",
+    "an object with a name": 'event: error\ndata: {"message": "the model broke"}\n\n',
+    "a list": 'data: [{"error": {"message": "the model broke"}}]\n\n',
+    "a line of its own": 'error: {"message": "the model broke"}\n\n',
+    "JSON between events": '{"error": {"message": "the model broke"}}\n',
+    "JSON over lines": '{\n  "error": "the model broke"\n}\n',
+    "a text between events": "the model broke\n",
+}
+
+
+def test_an_error_in_a_stream_keeps_its_words_in_any_form(answer_with: Callable[..., Reply], subtests: pytest.Subtests) -> None:
+    for (name, text), before in product(FAILED_STREAMS.items(), (b"", EVENTS[0])):
+        with subtests.test(name, before=before), pytest.raises(ProviderTrouble, match="the model broke"):
+            answer_with(before, text.encode())
+
+
+def test_a_stream_without_its_end_is_cut_off(answer_with: Callable[..., Reply]) -> None:
     with pytest.raises(ProviderTrouble, match="ended before the reply did"):
-        asyncio.run(ask(event))
+        answer_with(EVENTS[0])
+    with pytest.raises(ProviderTrouble, match="peer closed connection"):
+        answer_with(EVENTS[0][:40], breaks=True)
 
 
 def test_a_reply_that_ends_while_its_stream_stays_open_is_waited_for_no_longer() -> None:
@@ -461,23 +577,10 @@ def test_a_reply_that_ends_while_its_stream_stays_open_is_waited_for_no_longer()
     assert clock.now - Clock().now == AFTER_THE_END and reading.reply().usage == Usage(100, 10)
 
 
-def test_a_stream_without_an_event_is_read_as_the_json_that_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    sent: list[bytes] = []
-
-    def answer(request: httpx2.Request) -> httpx2.Response:
-        stream = Broken(sent[-1], breaks=False)
-        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, stream=stream)
-
-    settings = {"transport": httpx2.MockTransport(answer), "event_hooks": {"response": [bound]}}
-    monkeypatch.setattr("agentnb.models.providers.openai.http_settings", lambda url: settings)
-
-    async def ask(body: bytes) -> Any:
-        sent.append(body)
-        return (await items_of(quick("compatible:m?url=http://127.0.0.1:9/v1", NEVER)))[-1]
-
+def test_a_stream_without_an_event_is_read_as_the_json_that_it_is(answer_with: Callable[..., Reply]) -> None:
     whole = {"choices": [{"message": {"content": "So"}, "finish_reason": "stop"}], "usage": COUNTS}
-    assert asyncio.run(ask(json.dumps(whole).encode())).message.text == "So"
+    assert answer_with(json.dumps(whole, indent=1).encode()).message.text == "So"
     with pytest.raises(ProviderTrouble, match="slots are busy"):
-        asyncio.run(ask(b'error: {"code": 503, "message": "all slots are busy"}\n\n'))
+        answer_with(b'error: {"code": 503, "message": "all slots are busy"}\n\n')
     with pytest.raises(ProviderTrouble, match="ended before the reply did"):
-        asyncio.run(ask(b": alive\n\n: alive\n\n"))
+        answer_with(b": alive\n\n: alive\n\n")

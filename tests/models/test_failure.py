@@ -38,7 +38,6 @@ from agentnb.errors import (
 )
 from agentnb.models.destinations.destination import is_local
 from agentnb.models.provider import CutOff, ProviderError, Refused
-from agentnb.models.providers.anthropic import error_name
 from agentnb.models.registry import REMOTE
 from agentnb.models.transport.connections import Endpoint
 from agentnb.models.transport.failure import (
@@ -48,6 +47,7 @@ from agentnb.models.transport.failure import (
     broken_connection,
     failure,
     readable,
+    reported,
     retry_after,
     words_of,
 )
@@ -543,6 +543,29 @@ def test_the_time_to_wait_is_read_in_seconds_milliseconds_or_as_a_date(subtests:
             assert retry_after(httpx2.Headers({key.title(): text.encode() for key, text in headers.items()}), NOW) == seconds
 
 
+WAITS = {
+    "Rate limit reached for gpt-4o. Please try again in 20s. Visit ...": 20,
+    "Please try again in 1m26.4s. Need more tokens?": 86.4,
+    "Limit 200, please try again in 345ms.": 0.345,
+    "Please try again in 7h12m0s.": 25_920,
+    "Please retry after 6 seconds.": 6,
+    "Please retry in 39.075s.": 39.075,
+    "Try again in 1 minute and 5 seconds": 65,
+    "Please try again in a while": None,
+    "Please try again in 5 moments": None,
+    "Try again. In 5 s": None,
+    "": None,
+}
+
+
+def test_the_time_to_wait_may_be_in_the_words_of_a_refusal(subtests: pytest.Subtests) -> None:
+    for words, seconds in WAITS.items():
+        with subtests.test(words):
+            assert said(429, "", words).retry_after == pytest.approx(seconds)
+            assert failure(Refusal("openai", "m", 429, "", words, {"retry-after": "9"})).retry_after == 9
+            assert said(400, "", words).retry_after is None
+
+
 @examples(300)
 @given(st.text(max_size=40) | st.from_regex(r"\A\w{3}, \d{1,3} \w{3} \d{1,9} \d\d:\d\d:\d\d( [A-Z+-]\w{2,5})?\Z"))
 def test_whatever_stands_there_it_is_a_time_to_wait_or_nothing(text: str) -> None:
@@ -564,6 +587,10 @@ def test_where_a_provider_says_what_to_do_the_hint_says_it_in_our_words(subtests
         ("tools param requires --jinja flag", "--jinja"),
         ("registry.ollama.ai/library/gemma does not support tools", "This model takes no tools"),
         ("'tools' is not supported: the chat template declares no tool-call format", "This model takes no tools"),
+        ("No endpoints found that support image input", "images=no"),
+        ("image input is not supported - hint: if this is unexpected, you may need to provide the mmproj", "images=no"),
+        ("messages[1]: unknown variant `image_url`, expected `text`", "images=no"),
+        ("At most 0 image(s) may be provided. This model does not support image input", "images=no"),
     ]
     for message, hint in cases:
         status = 404 if message.startswith("No endpoints") else 500 if "--jinja" in message else 400
@@ -592,8 +619,8 @@ def test_what_is_not_found_at_another_url_may_be_the_url() -> None:
 
 def test_a_spent_budget_is_no_rate_limit_although_it_comes_with_the_same_status() -> None:
     details = {"error_code": "enforced_spend_limit_reached"}
-    assert error_name({"type": "rate_limit_error", "details": details}) == "enforced_spend_limit_reached"
-    assert error_name({"type": "rate_limit_error", "details": {"error_code": "other"}}) == "rate_limit_error"
+    assert reported({"type": "rate_limit_error", "details": details}).name == "enforced_spend_limit_reached"
+    assert reported({"type": "rate_limit_error", "details": {"error_code": "other"}}).name == "rate_limit_error"
     assert not failure(Refusal("anthropic", "m", 429, "enforced_spend_limit_reached", "No.")).transient
 
 

@@ -18,7 +18,7 @@ from agentnb.display.texts.notebook_commands import in_notebook
 from agentnb.errors import ProviderTrouble
 from agentnb.models import Reply, Retry
 from agentnb.models.options import Options
-from agentnb.models.transport.idle_timeout import IdleTimeout, is_of_the_reply, until_idle
+from agentnb.models.transport.idle_timeout import IdleTimeout, Progress, until_idle
 from agentnb.testing import LoopbackServer, Stall
 
 WORDS = "One two three four"
@@ -260,13 +260,13 @@ ONLY_SIGNS = [
 def test_this_is_of_the_reply(subtests: pytest.Subtests) -> None:
     for chunk in OF_A_REPLY:
         with subtests.test(chunk=chunk):
-            assert is_of_the_reply(chunk)
+            assert Progress().is_made_by(chunk)
 
 
 def test_this_says_only_that_the_server_is_there(subtests: pytest.Subtests) -> None:
     for chunk in ONLY_SIGNS:
         with subtests.test(chunk=chunk):
-            assert not is_of_the_reply(chunk)
+            assert not Progress().is_made_by(chunk)
 
 
 def test_thinking_and_arguments_are_told_as_they_come_and_end_no_call(subtests: pytest.Subtests) -> None:

@@ -8,6 +8,8 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from dataclasses import replace as with_changes
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import product
 from typing import Any
@@ -46,12 +48,14 @@ from agentnb.testing import (
     EndEarly,
     ErrorInStream,
     LoopbackServer,
+    Misbehaviour,
     NotJson,
     Sloppy,
     Stall,
     Status,
     overflow,
 )
+from agentnb.testing.replies.wire import Asked, Delivery, Wire
 
 CARELESS = ("openai", "compatible", "ollama")
 """Those of whose servers some report no usage."""
@@ -129,6 +133,30 @@ def test_an_account_without_credit_is_asked_once(subtests: pytest.Subtests) -> N
             with LoopbackServer([Status(429, type="insufficient_quota")] * 3) as server:
                 told = ask(server, wire)
             assert len(server.requests) == 1 and "no credit left" in told[0].what
+
+
+@dataclass(frozen=True)
+class Gone(Misbehaviour):
+    """A reply that begins, and then these bytes."""
+
+    end: bytes
+
+    def deliver(self, wire: Wire, asked: Asked) -> Delivery:
+        good = wire.deliver(Answer("Hello"), asked)
+        return with_changes(good, chunks=[*good.chunks[:2], self.end])
+
+
+def test_words_of_an_error_between_events_are_kept_on_each_wire(subtests: pytest.Subtests) -> None:
+    ends = [
+        b"upstream is gone\n",
+        b"event: error\ndata: upstream is gone\n\n",
+        b'data: {"error": {"message": "upstream is gone"}}\n\n',
+        b'{"error": "upstream is gone"}\n',
+    ]
+    for wire, end in product(FORMATS, ends):
+        with subtests.test(wire=wire, end=end), LoopbackServer([Gone(end), "Here."]) as server:
+            told = ask(server, wire)
+            assert [retry.reason.endswith("upstream is gone") for retry in retries_of(told)] == [True]
 
 
 @pytest.mark.req("R2.40")
@@ -348,10 +376,10 @@ HTML, JSON = "text/html; charset=utf-8", "application/json"
 INSTEAD: dict[str, tuple[int, bytes, str, str]] = {
     "a page": (200, b"<html><p>Hello</p></html>", HTML, "sent a web page, and no reply"),
     "nothing": (204, b"", "", "sent nothing, and no reply"),
-    "text": (200, b"Hello", "text/plain", "sent text, and no reply"),
+    "text": (200, b"Hello", "text/plain", "sent text (Hello), and no reply"),
     "other JSON": (200, b'{"hello": 1}', JSON, "sent other JSON ({'hello': 1}), and no reply"),
     "a status": (200, b'{"status": "ok"}', JSON, "sent other JSON ({'status': 'ok'}), and no reply"),
-    "a list": (200, b"[1]", JSON, "sent other JSON, and no reply"),
+    "a list": (200, b"[1]", JSON, "sent other JSON (1), and no reply"),
 }
 
 

@@ -78,6 +78,8 @@ def test_a_refusal_is_in_the_log_with_the_option_that_avoids_it() -> None:
         assert [problem.endswith("after role 'tool'") for problem in server.problems] == [True]
         (warning,) = run.warnings
         assert "alternating=yes" in str(warning) and server.url in str(warning)
+        last = server.requests[-1].body["messages"][-1]
+        assert last["role"] == "tool" and "<system-reminder>" in last["content"]
         assert not run.rounds[1].retries
 
 
@@ -148,6 +150,10 @@ def test_each_words_of_a_refusal_name_their_trait(subtests: pytest.Subtests) -> 
         ),
         "{'loc': ['body', 'stream_options'], 'msg': 'Extra inputs are not permitted'}": ("stream_options", False),
         "Unknown parameter: 'parallel_tool_calls'.": ("parallel", False),
+        "No endpoints found that support the provided 'tool_choice' value.": ("tool_choice_none", False),
+        "invalid message content type: <nil>": ("text_content", True),
+        "Invalid 'content': 'content' field must be a string or an array of objects.": ("text_content", True),
+        "messages.1.content: Input should be a valid string": ("text_content", True),
         "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.": (
             "length_limit",
             "max_completion_tokens",
@@ -239,6 +245,18 @@ def test_a_system_prompt_can_begin_the_first_message() -> None:
         Agent(server.model("compatible", system="user"), system="Be brief.", guidance="off", todos=False).run_sync("Hello")
         (message,) = server.requests[0].body["messages"]
         assert message["role"] == "user" and message["content"].startswith("Be brief.") and message["content"].endswith("Hello")
+
+
+def test_content_beside_calls_is_a_text_where_the_server_wants_one() -> None:
+    def line(body: dict[str, Any]) -> Any:
+        if any(message["content"] is None for message in body["messages"]):
+            return Status(400, "Invalid 'content': 'content' field must be a string or an array of objects.")
+        return "Three." if len(body["messages"]) > 2 else SCRIPT[0][1]
+
+    with LoopbackServer(line, minimal=True, lenient=True) as server:
+        run = run_at(server, "compatible")
+        assert run.text == "Three." and [one.answered for one in server.requests] == [200, 400, 200]
+        assert "text_content=yes" in str(run.warnings[0])
 
 
 def test_no_tools_are_sent_where_the_template_takes_none() -> None:

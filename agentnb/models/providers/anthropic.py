@@ -18,7 +18,7 @@ from agentnb.core.request import Request, ToolSpec
 from agentnb.core.usage import Usage
 from agentnb.models.model import Reply
 from agentnb.models.options import Options
-from agentnb.models.provider import COMMON_OPTIONS, PART, SEALED, CutOff, Provider, ProviderError, sealed_length
+from agentnb.models.provider import COMMON_OPTIONS, PART, SEALED, CutOff, Provider, ProviderError, Refused, sealed_length
 from agentnb.models.providers.serialization import (
     ARGUMENTS_MENDED,
     WITHOUT_RESULT,
@@ -45,7 +45,7 @@ from agentnb.models.providers.serialization import (
     words_for,
 )
 from agentnb.models.transport.connections import http_settings, is_at, text_of
-from agentnb.models.transport.failure import OUT_OF_CREDIT, words_of
+from agentnb.models.transport.failure import reported, words_of
 from agentnb.settings import Key
 
 NAME = "anthropic"
@@ -261,6 +261,8 @@ class AnthropicReading:
         elif kind == "message_delta":
             self._end.update(known_fields(chunk.get("delta")))
             self._usage.update(known_fields(chunk.get("usage")))
+        elif kind == "error" or chunk.get("error"):
+            raise Refused(reported(chunk.get("error") or {**chunk, "type": ""}))
         return ()
 
     def _start(self, index: int, block: dict[str, Any]) -> Iterable[ReplyDelta]:
@@ -366,13 +368,6 @@ def read_usage(reported: Mapping[str, Any]) -> Usage:
 # The library
 
 
-def error_name(told: Mapping[str, Any]) -> str:
-    """Return the name of an error: its type, or its code if only that tells used-up credit from too many requests."""
-    details = told.get("details")
-    code = str(details.get("error_code") or "") if isinstance(details, dict) else ""
-    return code if code in OUT_OF_CREDIT else str(told.get("type") or "")
-
-
 class AnthropicSdk:
     """The library ``anthropic``."""
 
@@ -394,21 +389,14 @@ class AnthropicSdk:
             client._custom_headers = {"x-api-key": text_of(key)}
         return client
 
-    def stream_class(self) -> Any:
-        """Return its stream class."""
-        import anthropic
-
-        return anthropic.AsyncStream[object]
-
     def error_details(self, error: BaseException) -> ProviderError | None:
         """Return the details of an error of the provider; None for any other."""
         import anthropic
 
         if not isinstance(error, anthropic.APIStatusError):
             return None
-        body = error.body if isinstance(error.body, dict) else {}
-        told = body.get("error") if isinstance(body.get("error"), dict) else {}
-        return ProviderError(error.status_code, error_name(told or {}), words_of(error.body), error.response.headers)
+        name = reported(object_of(error.body).get("error")).name
+        return ProviderError(error.status_code, name, words_of(error.body), error.response.headers)
 
 
 PROVIDER = Provider(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
@@ -25,22 +28,96 @@ from agentnb.models.transport.failure import reported, said_in
 
 THINKING_FIELDS = ("reasoning_content", "reasoning")
 """Fields in which servers send a model's thinking."""
-DETAILS = "reasoning_details"
-PIECES = ("text", "summary", "data", "signature")
+DETAILS = ("reasoning_details", "thinking_blocks")
+"""Fields in which gateways send it in a form to be sent back: OpenRouter, LiteLLM."""
+SHOWN = ("thinking", "summary", "text")
+"""Fields of a part or detail of thinking that hold its text."""
+PIECES = (*SHOWN, "data", "signature")
 """Fields of a detail that come in pieces."""
-TAGS = ("think", "thinking")
+THOUGHTS = ("thinking", "reasoning")
+"""Types of parts of the content that are thinking: Mistral's, Databricks'."""
+TAGS = {"<think>": "</think>", "<thinking>": "</thinking>", "[THINK]": "[/THINK]"}
 """Tags around thinking that comes within the text."""
+LONE_END = re.compile(rf"(?<![`'\"])(?:{'|'.join(map(re.escape, TAGS.values()))})\s*")
+"""The end of thinking whose beginning is in the prompt: DeepSeek's and Qwen's templates."""
 FAILED = frozenset({"error", "network_error", "insufficient_system_resource"})
 """Finish reasons of servers that could not finish: OpenRouter's, Zhipu's and DeepSeek's."""
 MAX_LOOKS = 50
 """Most checks whether a call is complete, for servers that separate calls in no other way."""
-MAX_STRAYS = 1000
-"""Most fragments without any mark that are tried at other calls than the last one."""
 MAX_BLANK = 1000
 """Most blank characters before a tag."""
-CACHED = ("cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens")
-"""Fields of other servers for the tokens read from a cache: Kimi's, DeepSeek's, LiteLLM's."""
+COUNTS = {
+    "input": ("prompt_tokens", "input_tokens"),
+    "output": ("completion_tokens", "output_tokens"),
+    "cache_read": ("cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens"),
+    "cache_write": ("cache_write_tokens", "cache_creation_input_tokens"),
+    "reasoning": ("reasoning_tokens",),
+}
+"""Fields of the usage, of either API and of other servers: DeepSeek's and LiteLLM's names for the cache."""
+COUNT_DETAILS = ("prompt_tokens_details", "input_tokens_details", "completion_tokens_details", "output_tokens_details")
 _OWN_KEYS = frozenset({"index", "id", "type", "function"})
+
+
+@dataclass(slots=True, eq=False)
+class _Call:
+    """A call being read from its fragments."""
+
+    id: str = ""
+    name: str = ""
+    pieces: list[str] = field(default_factory=list)
+    given: Any = None
+    """Arguments that came as an object, not as text."""
+    own: dict[str, Any] = field(default_factory=dict)
+    """Fields that the server may want back."""
+    end: str = ""
+    """The last character of the arguments."""
+    looks: int = 0
+
+    @property
+    def text(self) -> str:
+        """The arguments so far."""
+        return "".join(self.pieces)
+
+    def is_followed_by(self, function: Mapping[str, Any]) -> bool:
+        """Return whether the fragment starts another call, despite the same index or id: by its name, or after the end.
+
+        A repeated name alone proves nothing: some servers repeat it with each fragment.
+        """
+        name = function.get("name")
+        if not name or not self.name:
+            return False
+        return name != self.name or (_begins(function) and self.is_whole())
+
+    def has_rest_of_name(self, call_id: Any, function: Mapping[str, Any]) -> bool:
+        """Return whether the fragment has more of the name: the server gives ids and gives this fragment no other id."""
+        is_same = self.id and call_id in (None, "", self.id) and self.name
+        return bool(is_same and function.get("name") not in (None, "", self.name) and not (self.end or self.given))
+
+    def goes_on(self, function: Mapping[str, Any]) -> bool:
+        """Return whether the fragment, which has another mark, can only be the rest of the arguments."""
+        name, given = function.get("name"), function.get("arguments")
+        if not isinstance(given, str) or not given.strip() or name not in (None, "", self.name) or self.is_whole():
+            return False
+        return not (_begins(function) if self.end else name)
+
+    def is_whole(self) -> bool:
+        """Return whether the arguments can be read."""
+        if self.given is not None:
+            return True
+        if self.end != "}" or self.looks == MAX_LOOKS:
+            return False
+        self.looks += 1
+        return isinstance(read_arguments(self.text), dict)
+
+    def read(self, own: str, mended: list[str]) -> ToolCall:
+        """Return the call, and add to ``mended`` what was odd about its arguments."""
+        return call_of(self.name, self.given or self.text, self.id, mended, {own: self.own} if self.own else None)
+
+
+def _begins(function: Mapping[str, Any]) -> bool:
+    """Return whether the fragment has the beginning of arguments."""
+    given = function.get("arguments")
+    return given.lstrip().startswith("{") if isinstance(given, str) else given is not None
 
 
 class ChatReading:
@@ -56,17 +133,17 @@ class ChatReading:
         self._thinking: list[str] = []
         self._returned: dict[str, Any] = {}
         """Fields of thinking that the server may want back; None for the one that holds its text."""
+        self._has_tags = tags
         self._tag: str | None = "" if tags else None
-        """The tag that is open; empty where one may follow, None where none is looked for."""
+        """The end of the tag that is open; empty where a tag may follow, None where none is looked for."""
         self._is_tagged = False
         self._held = ""
         """Text that may turn out to be part of a tag."""
         self._index: Any = None
-        self._calls: list[dict[str, Any]] = []
-        self._by_index: dict[Any, dict[str, Any]] = {}
-        self._strays: list[tuple[dict[str, Any], int]] = []
-        """Fragments without any mark behind several open calls: the last call, and their places in it."""
-        self._several_open = False
+        self._calls: list[_Call] = []
+        self._by_index: dict[Any, _Call] = {}
+        self._left_open: list[_Call] = []
+        """Calls whose arguments had not ended when another began: they get fragments without any mark first."""
         self._usage: dict[str, Any] = {}
         self._finish = ""
         self._refused = False
@@ -91,7 +168,8 @@ class ChatReading:
         if not choice:
             self._other(chunk)
             return ()
-        delta = choice.get("delta")
+        if (delta := choice.get("delta")) is None and not (self._text or self._calls):
+            delta = choice.get("message")  # behind deltas, some servers repeat it whole
         if isinstance(delta, str):
             delta = {"content": delta}
         told = self._delta(delta) if isinstance(delta, dict) else []
@@ -122,8 +200,7 @@ class ChatReading:
             self._without_choices = chunk
 
     def _count(self, usage: Any) -> None:
-        """Keep the counts; a later one replaces an earlier one, unless it is zero."""
-        self._usage |= {key: value for key, value in known_fields(usage).items() if value or key not in self._usage}
+        self._usage = _counted(self._usage, usage)
 
     def _delta(self, delta: dict[str, Any]) -> list[ReplyDelta]:
         content = delta.get("content")
@@ -148,36 +225,37 @@ class ChatReading:
         return told
 
     def _content(self, content: Any, told: list[ReplyDelta]) -> None:
-        if isinstance(content, list):
-            if thought := "".join(map(_thought, content)):
-                self._say(thought, told, thought=True)
-            content = _plain(content)
-        if content and isinstance(content, str):
+        if thought := _thought(content):
+            self._say(thought, told, thought=True)
+        if text := _plain(content):
             if self._tag is None:
-                self._say(content, told)
+                self._say(text, told)
             else:
-                self._say_untagged(content, told)
+                self._say_untagged(text, told)
 
     def _think(self, delta: dict[str, Any], told: list[ReplyDelta]) -> None:
         """Read the fields of thinking."""
-        for field in THINKING_FIELDS:
-            if (thought := delta.get(field)) and isinstance(thought, str):
-                self._returned[field] = None
-                self._thinking.append(thought)
-                told.append(ThinkingDelta(thought))
+        for name in THINKING_FIELDS:
+            if (thought := delta.get(name)) and isinstance(thought, str):
+                self._returned[name] = None
+                self._say(thought, told, thought=True)
                 break
-        if details := delta.get(DETAILS):
-            self._keep_details(details)
+        for name in DETAILS:
+            if details := delta.get(name):
+                self._keep_details(name, details)
+                if self._returned.keys().isdisjoint(THINKING_FIELDS) and (thought := "".join(map(_text_of_thought, details))):
+                    self._say(thought, told, thought=True)
 
-    def _keep_details(self, details: Any) -> None:
-        """Keep OpenRouter's details of thinking, which come in pieces: those of one detail are joined."""
-        kept = self._returned.setdefault(DETAILS, [])
+    def _keep_details(self, name: str, details: Any) -> None:
+        """Keep the details of thinking, which come in pieces: those of one detail are joined."""
+        kept = self._returned.setdefault(name, [])
         for detail in details if isinstance(details, list) else ():
             if not isinstance(detail, dict):
                 continue
             self.unshown += PART + sealed_length(detail)
             last = kept[-1] if kept else {}
-            if "index" not in detail or any(last.get(key) != detail.get(key) for key in ("type", "index")):
+            is_piece = "index" in detail or ("thinking" in detail and not last.get("signature"))
+            if not is_piece or any(last.get(key) != detail.get(key) for key in ("type", "index")):
                 kept.append(dict(detail))
                 continue
             for key, value in known_fields(detail).items():
@@ -193,10 +271,9 @@ class ChatReading:
         held, self._held = self._held + text, ""
         while held:
             if self._tag:
-                closing = f"</{self._tag}>"
-                thought, closed, rest = held.partition(closing)
+                thought, closed, rest = held.partition(self._tag)
                 if not closed:
-                    thought, rest = _before_part_of(closing, held)
+                    thought, rest = _before_part_of(self._tag, held)
                 if thought := thought if self._thinking else thought.lstrip():
                     self._say(thought, told, thought=True)
                 if not closed:
@@ -204,10 +281,9 @@ class ChatReading:
                     return
                 self._tag, held = "", rest
             begun = held.lstrip()
-            tag = next((tag for tag in TAGS if begun.startswith(f"<{tag}>")), "")
-            if tag:
-                self._tag, self._is_tagged, held = tag, True, begun[len(tag) + 2 :]
-            elif any(f"<{tag}>".startswith(begun) for tag in TAGS) and len(held) <= MAX_BLANK:
+            if tag := next(filter(begun.startswith, TAGS), ""):
+                self._tag, self._is_tagged, held = TAGS[tag], True, begun[len(tag) :]
+            elif any(tag.startswith(begun) for tag in TAGS) and len(held) <= MAX_BLANK:
                 self._held = held
                 return
             else:
@@ -225,71 +301,74 @@ class ChatReading:
         if type(call_id) is int:
             call_id = str(call_id)
         call = self._begun(index, call_id, function)
-        if call is not None and call["id"] and not call_id and _is_rest_of_name(call, function):
-            call["name"] += function["name"]
-        elif call is None or _begins_another(call, function):
-            self._several_open = self._several_open or (bool(self._calls) and not _is_whole(self._calls[-1]))
-            call = {"id": call_id or "", "name": "", "pieces": [], "given": None, "own": {}, "looks": 0, "end": ""}
+        if call is not None and self._by_index.get(index, call) is call and call.has_rest_of_name(call_id, function):
+            call.name += function["name"]
+        elif call is None or call.is_followed_by(function):
+            if self._calls and self._calls[-1].end and not self._calls[-1].is_whole():
+                self._left_open.append(self._calls[-1])
+            call = _Call()
             self._calls.append(call)
             self.unshown += PART
         if index is not None:
             self.unshown += PART * (index not in self._by_index)
             self._by_index[index] = call
-        call["id"] = call["id"] or call_id or ""
-        call["name"] = call["name"] or function.get("name") or ""
+        call.id = call.id or call_id or ""
+        call.name = call.name or function.get("name") or ""
         if not fragment.keys() <= _OWN_KEYS:
             own = {key: value for key, value in known_fields(fragment).items() if key not in _OWN_KEYS}
             self.unshown += PART * len(own)
-            call["own"] |= own
+            call.own |= own
         given = function.get("arguments")
         if isinstance(given, str):
-            if self._several_open and index is None and not call_id:
-                self._strays.append((call, len(call["pieces"])))
-            call["pieces"].append(given)
+            call.pieces.append(given)
             self.unshown += len(given)
-            call["end"] = given.rstrip()[-1:] or call["end"]
+            call.end = given.rstrip()[-1:] or call.end
+            if call in self._left_open and call.is_whole():
+                self._left_open.remove(call)
         elif given is not None:
-            call["given"] = given
+            call.given = given
 
-    def _begun(self, index: Any, call_id: Any, function: Mapping[str, Any]) -> dict[str, Any] | None:
+    def _begun(self, index: Any, call_id: Any, function: Mapping[str, Any]) -> _Call | None:
         """Return the call that this fragment may continue. Some servers give all calls one index, or no index, or no id.
 
         A call that is known by its index goes on under an id that changes, unless a name begins another.
         """
         call = self._by_index.get(index) if index is not None else None
-        if call is not None and (not call_id or call["id"] in ("", call_id)):
+        if call is not None and (not call_id or call.id in ("", call_id)):
             return call
         name = function.get("name")
         if call_id and (call is not None or index is None or not name):
-            known = next((one for one in self._calls if one["id"] == call_id), None)
+            known = next((one for one in self._calls if one.id == call_id), None)
             if known is not None:
                 return known
         if call is not None:
-            return call if not name or _goes_on(call, function) else None
-        # Without an index and an id, a name starts a new call.
-        if name or not self._calls:
+            return call if not name or call.goes_on(function) else None
+        is_unmarked = index is None and not call_id
+        if not self._calls or (name and not is_unmarked):  # a name with a mark of its own begins another
             return None
         last = self._calls[-1]
-        if index is None and not call_id:
-            return last
-        return last if _goes_on(last, function) else None
+        if is_unmarked and not name:
+            return (self._left_open or self._calls[-1:])[0]
+        return last if last.has_rest_of_name(call_id, function) or last.goes_on(function) else None
 
     def reply(self) -> Reply:
         """Return the whole reply."""
         if not self._finish or self._finish in FAILED:
             self._raise_failed()
         parts: list[AnyPart] = []
-        if (thought := "".join(self._thinking)) or self._returned:
+        thought, text = "".join(self._thinking), "".join(self._text)
+        # Only its end tells that the text began with thinking, when all of it has been shown.
+        if self._has_tags and (end := LONE_END.search(text)) and not any(tag in text[: end.start()] for tag in TAGS):
+            thought, text = thought + text[: end.start()].lstrip(), text[end.end() :]
+        if thought or self._returned:
             parts.append(Thinking(thought, {self._own: self._returned} if self._returned else None))
-        if text := "".join(self._text):
+        if text:
             parts.append(Text(text))
-        if self._strays:
-            self._give_strays()
         mended: list[str] = []
         half: dict[str, str] = {}
-        whole = (*parts, *(_read_call(call, self._own, mended) for call in self._calls))
+        whole = (*parts, *(call.read(self._own, mended) for call in self._calls))
         if self._finish == "length":
-            ended = bool(self._calls) and (self._calls[-1]["end"] == "}" or self._calls[-1]["given"] is not None)
+            ended = bool(self._calls) and (self._calls[-1].end == "}" or self._calls[-1].given is not None)
             whole, half = without_half_call(whole, ended=ended)
         metadata = self._metadata | half | ({ARGUMENTS_MENDED: mended} if mended else {})
         stop_reason = "refusal" if self._refused else self._finish
@@ -299,40 +378,12 @@ class ChatReading:
         """Return whether a stream that ends without a reason had text, or calls whose arguments can all be read."""
         if self._finish or said_in(self._without_choices) or not (self._text or self._calls):
             return False
-        return all(call["given"] is not None or _is_object("".join(call["pieces"])) for call in self._calls)
+        return all(call.given is not None or isinstance(read_arguments(call.text), dict) for call in self._calls)
 
     def _raise_failed(self) -> None:
         if said_in(self._without_choices):
             raise Refused(reported(self._without_choices))
         raise Refused(reported({"code": self._finish})) if self._finish else CutOff
-
-    def _give_strays(self) -> None:
-        """Give fragments without any mark to other open calls than the last, where only then all arguments can be read."""
-        texts = ["".join(call["pieces"]) for call in self._calls]
-        if all(map(_is_object, texts)) or len(self._strays) > MAX_STRAYS:
-            return
-        strays = [call["pieces"][at] for call, at in self._strays]
-        for call, at in self._strays:
-            call["pieces"][at] = ""
-        own = ["".join(call["pieces"]) for call in self._calls]
-        free = [number for number, call in enumerate(self._calls) if call["given"] is None and _is_open(own[number])]
-        for choose in (_first_open, _in_turn) if free else ():
-            tried = list(own)
-            for number, text in enumerate(strays):
-                tried[choose(tried, free, number)] += text
-            if all(map(_is_object, tried)):
-                texts = tried
-                break
-        for call, text in zip(self._calls, texts, strict=True):
-            call["pieces"] = [text]
-
-
-def _first_open(texts: list[str], free: list[int], number: int) -> int:
-    return next((one for one in free if _is_open(texts[one])), free[-1])
-
-
-def _in_turn(texts: list[str], free: list[int], number: int) -> int:
-    return free[number % len(free)]
 
 
 def _before_part_of(tag: str, text: str) -> tuple[str, str]:
@@ -343,75 +394,29 @@ def _before_part_of(tag: str, text: str) -> tuple[str, str]:
 
 
 def _plain(content: Any) -> str:
-    """Return the text of content that is a string or a list of parts."""
+    """Return the text of content that is a string, a part or a list of parts, without its thinking."""
     if isinstance(content, list):
-        texts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
-        return "".join(words(text) for text in texts if text is not None)
+        return "".join(_plain(part) for part in content if isinstance(part, dict))
+    if isinstance(content, dict):
+        return "" if content.get("type") in THOUGHTS else words(content.get("text") or "")
     return content if isinstance(content, str) else ""
 
 
-def _thought(part: Any) -> str:
-    """Return the thinking in a part of the content, as Mistral sends it."""
-    return _plain(part.get("thinking")) if isinstance(part, dict) and part.get("type") == "thinking" else ""
+def _thought(content: Any) -> str:
+    """Return the thinking in the parts of content."""
+    if isinstance(content, list):
+        return "".join(map(_thought, content))
+    return _text_of_thought(content) if isinstance(content, dict) and content.get("type") in THOUGHTS else ""
 
 
-def _begins_another(call: dict[str, Any], function: Mapping[str, Any]) -> bool:
-    """Return whether the fragment starts a new call, despite the same index or id: by another name, or after the call's end.
-
-    A repeated name alone proves nothing: some servers repeat it with each fragment.
-    """
-    name = function.get("name")
-    if not name or not call["name"]:
-        return False
-    return name != call["name"] or (_begins(function) and _is_whole(call))
-
-
-def _is_rest_of_name(call: dict[str, Any], function: Mapping[str, Any]) -> bool:
-    """Return whether the fragment, which has the call's mark and no id, has a name before any arguments."""
-    has_begun = call["end"] or call["given"] or function.get("arguments")
-    return function.get("name") not in (None, "", call["name"]) and not has_begun
-
-
-def _begins(function: Mapping[str, Any]) -> bool:
-    """Return whether the fragment has the beginning of arguments."""
-    given = function.get("arguments")
-    return given.lstrip().startswith("{") if isinstance(given, str) else bool(given)
-
-
-def _goes_on(call: dict[str, Any], function: Mapping[str, Any]) -> bool:
-    """Return whether the fragment, which has another mark than the call, can only be the rest of its arguments."""
-    name, given = function.get("name"), function.get("arguments")
-    if not isinstance(given, str) or not given.strip() or name not in (None, "", call["name"]) or _is_whole(call):
-        return False
-    return not (_begins(function) if call["end"] else name)
-
-
-def _is_whole(call: dict[str, Any]) -> bool:
-    if call["given"] is not None:
-        return True
-    if call["end"] != "}" or call["looks"] == MAX_LOOKS:
-        return False
-    call["looks"] += 1
-    return isinstance(read_arguments("".join(call["pieces"])), dict)
-
-
-def _is_open(text: str) -> bool:
-    return not text or not _is_object(text)
-
-
-def _is_object(text: str) -> bool:
-    return text[-1:] in ("", "}", "\n", " ") and isinstance(read_arguments(text), dict)
-
-
-def _read_call(call: dict[str, Any], own: str, mended: list[str]) -> ToolCall:
-    given = "".join(call["pieces"]) if call["given"] is None else call["given"]
-    return call_of(call["name"], given, call["id"], mended, {own: call["own"]} if call["own"] else None)
+def _text_of_thought(part: Any) -> str:
+    return _plain(next(filter(None, map(part.get, SHOWN)), "")) if isinstance(part, dict) else ""
 
 
 def as_stream(whole: Any) -> list[Any]:
     """Return a reply that came whole as the chunks of a stream. A message that is there has ended, even without a reason."""
     choices = [
-        {**choice, "delta": choice.get("message"), "finish_reason": choice.get("finish_reason") or _end_of(choice)}
+        {**choice, "finish_reason": choice.get("finish_reason") or _end_of(choice)}
         for choice in whole.get("choices") or ()
         if isinstance(choice, dict)
     ]
@@ -423,15 +428,17 @@ def _end_of(choice: dict[str, Any]) -> str | None:
     return "stop" if message.get("content") or message.get("tool_calls") else None
 
 
+def _counted(counts: Mapping[str, Any], more: Any) -> dict[str, Any]:
+    """Return the counts with more of them; a later one replaces an earlier one, unless it is zero."""
+    return {**counts, **{key: value for key, value in known_fields(more).items() if value or key not in counts}}
+
+
 def read_usage(reported: Any) -> Usage:
     """Return the usage that either API reports; counts that are missing are unknown."""
     reported = object_of(reported)
-    of_input = object_of(reported.get("prompt_tokens_details") or reported.get("input_tokens_details"))
-    of_output = object_of(reported.get("completion_tokens_details") or reported.get("output_tokens_details"))
-    return Usage(
-        input=count(reported.get("prompt_tokens", reported.get("input_tokens"))),
-        output=count(reported.get("completion_tokens", reported.get("output_tokens"))),
-        cache_read=count(of_input.get("cached_tokens", next(filter(None, map(reported.get, CACHED)), None))),
-        cache_write=count(of_input.get("cache_write_tokens")),
-        reasoning=count(of_output.get("reasoning_tokens")),
-    )
+    counts = reduce(_counted, map(reported.get, COUNT_DETAILS), reported)
+    sides: dict[str, Any] = {}
+    for side, names in COUNTS.items():
+        values = [counts[name] for name in names if counts.get(name) is not None]
+        sides[side] = count(next(filter(None, values), values[0] if values else None))
+    return Usage(**sides)

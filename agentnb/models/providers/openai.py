@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.request import Request, ToolSpec
-from agentnb.models.options import Options
+from agentnb.models.options import OF_TRAITS, Options
 from agentnb.models.provider import COMMON_OPTIONS, Provider, ProviderError
 from agentnb.models.providers.chat_chunks import THINKING_FIELDS, ChatReading, as_stream
 from agentnb.models.providers.serialization import (
@@ -159,7 +159,7 @@ def _fragment(message: Message, *, form: Form) -> bytes:
 def _assistant(message: Message, form: Form) -> bytes:
     if not (message.text.strip() or message.calls):
         return encode(BETWEEN) if form.traits.alternating else b""
-    made: dict[str, Any] = {"role": "assistant", "content": message.text or None}
+    made: dict[str, Any] = {"role": "assistant", "content": message.text or ("" if form.traits.text_content else None)}
     if message.calls:
         made["tool_calls"] = [_call(call, form) for call in message.calls]
     if form.returned == "always" or (form.returned == "calls" and message.calls):
@@ -232,12 +232,6 @@ class OpenAISdk:
             client._custom_headers = {}
         return client
 
-    def stream_class(self) -> Any:
-        """Return its stream class."""
-        import openai
-
-        return openai.AsyncStream[object]
-
     def error_details(self, error: BaseException) -> ProviderError | None:
         """Return the details of an error of the provider; None for any other."""
         import openai
@@ -252,9 +246,7 @@ class OpenAISdk:
 
 
 SDK = OpenAISdk()
-_OPTIONS = COMMON_OPTIONS | {
-    *("effort", "temperature", "seed", "echo", "alternating", "system", "tools", "stream_options", "length_limit", "think_tags")
-}
+_OPTIONS = COMMON_OPTIONS | {"effort", "temperature", "seed", "echo", *OF_TRAITS}
 
 
 def _provider_of(name: str, row: Mapping[str, Any]) -> Provider:

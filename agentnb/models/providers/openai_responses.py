@@ -188,8 +188,8 @@ class ResponsesReading:
         elif kind == "response.failed":
             error = (chunk.get("response") or {}).get("error") or {}
             raise Refused(reported({"message": "the reply failed", **known_fields(error)}))
-        elif kind == "error":
-            raise Refused(reported({**chunk, "type": ""}))  # its type is only that of the event
+        elif kind == "error" or chunk.get("error"):
+            raise Refused(reported(chunk.get("error") or {**chunk, "type": ""}))  # its type is only that of the event
         return ()
 
     def reply(self) -> Reply:

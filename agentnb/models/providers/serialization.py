@@ -119,8 +119,8 @@ def mended_arguments(given: Any) -> tuple[Any, str]:
 
 def _mended(found: Any) -> tuple[Any, str] | None:
     """Return arguments that are no object one step nearer to it, and what was odd; None if there is no such step."""
-    if found is None:
-        return {}, "null"
+    if found in (None, "", []):
+        return {}, "nothing"
     if isinstance(found, list) and len(found) == 1 and isinstance(found[0], dict):
         return found[0], "a list of one"
     for odd, read in _MENDS if isinstance(found, str) and len(found) <= MAX_MENDED else ():
@@ -131,9 +131,12 @@ def _mended(found: Any) -> tuple[Any, str] | None:
     return None
 
 
-def _fenced(text: str) -> Any:
-    """Return the JSON in a code block; ValueError if there is none."""
-    if not (found := _FENCE.fullmatch(text)):
+def _within(text: str) -> Any:
+    """Return the JSON in a code block, or between words before it and tokens of a template; ValueError if there is none.
+
+    No words may follow it: they might take it back.
+    """
+    if not (found := _AROUND.fullmatch(text)) or found[1] == text:
         raise ValueError
     return read_arguments(found[1])
 
@@ -146,17 +149,24 @@ def _in_a_row(text: str) -> Any:
         value, end = _decoder.raw_decode(rest)
         objects += [value] if value and value not in objects else []
         rest = rest[end:].lstrip()
-    if rest == whole or len(objects) > 1 or not _LEFTOVER.fullmatch(rest):
+    if rest == whole or len(objects) > 1 or rest.strip("}] \n"):
         raise ValueError
     return objects[0] if objects else {}
 
 
 def _literal(text: str) -> Any:
-    """Return the dictionary that a literal of Python is, with nothing in it that JSON lacks; ValueError otherwise."""
-    value = ast.literal_eval(text.strip())
-    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+    """Return the dictionary that a literal of Python or JavaScript is, with nothing in it that JSON lacks; else ValueError."""
+    value = ast.literal_eval(_TOKEN.sub(_in_python, text.strip()))
+    if value is not None and not (isinstance(value, dict) and all(isinstance(key, str) for key in value)):
         raise ValueError
     return _decode(json.dumps(value, allow_nan=False))
+
+
+def _in_python(token: re.Match[str]) -> str:
+    """Return a text, name of a key or constant as Python writes it."""
+    if token[0].startswith('"'):
+        return repr(_decoder.decode(token[0]))
+    return repr(token[0]) if token["key"] else {"true": "True", "false": "False", "null": "None"}.get(token[0], token[0])
 
 
 def _refuse(name: str) -> Any:
@@ -164,14 +174,15 @@ def _refuse(name: str) -> Any:
 
 
 _decoder = json.JSONDecoder(strict=False, parse_constant=_refuse)
-_FENCE = re.compile(r"\s*```[a-zA-Z]*\s*(.*?)\s*```\s*", re.DOTALL)
-_LEFTOVER = re.compile(r"[\s}\]]*(?:</?[a-z_|]{1,40}>\s*)*", re.IGNORECASE)
-"""Closing brackets and tokens of a chat template behind arguments."""
+_AROUND = re.compile(r"[^{}\[\]\"]*([{\[\"].*[}\]\"])[\s;)`~\0]*(?:</?[a-z_|]{1,40}>\s*)*", re.DOTALL | re.IGNORECASE)
+"""JSON, after words or the beginning of a code block, before the end of it or tokens of a chat template."""
+_TOKEN = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|(?P<key>[A-Za-z_$][\w$]*(?=\s*:))|[A-Za-z_]\w*""", re.DOTALL)
+"""Texts, names of keys without quotes, and constants, in JSON and in literals of Python and JavaScript."""
 _MENDS: tuple[tuple[str, Callable[[str], Any]], ...] = (
-    ("a code block", _fenced),
     ("JSON within JSON", _decode),
     ("more than one object", _in_a_row),
-    ("a literal of Python", _literal),
+    ("a literal of another language", _literal),
+    ("text around it", _within),
 )
 
 

@@ -8,10 +8,6 @@ from typing import Any
 
 MAX_PIECE = 64_000_000
 """Bytes of the longest line of a stream, and of the longest body of anything else."""
-MAX_HEAD = 1_000
-"""Most pieces that are kept of a body without an event."""
-TAIL = 50
-"""Bytes that are enough to tell how a body ends."""
 
 
 class TooMuch(Exception):
@@ -34,23 +30,14 @@ def _body_class() -> Any:
         def __init__(self, body: Any, lines: bool) -> None:
             self._body = body
             self._lines = lines
-            self.head: list[bytes] = []
-            """The pieces of a body in which no event of a stream comes; empty for any other."""
-            self.tail = b""
-            """The end of what came."""
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
-            length, is_event = 0, False
+            length = 0
             async for data in self._body:
                 end = data.rfind(b"\n") if self._lines else -1
                 length = len(data) - end - 1 if end >= 0 else length + len(data)
                 if length > MAX_PIECE:
                     raise TooMuch
-                if not is_event:
-                    self.head.append(data)
-                    if is_event := b"data:" in data or len(self.head) > MAX_HEAD:
-                        self.head.clear()
-                self.tail = data if len(data) >= TAIL else (self.tail + data)[-TAIL:]
                 yield data
 
         async def aclose(self) -> None:

@@ -28,54 +28,23 @@ from agentnb.errors import (
 )
 from agentnb.models.destinations.destination import is_local
 from agentnb.models.provider import ProviderError
-from agentnb.models.transport.refusal_words import says
+from agentnb.models.transport.refusal_words import is_named, says, status_of_name, words_of_servers
 
 NUMBER = re.compile(r"[-+]?[0-9]{1,300}(\.[0-9]{0,300})?|[-+]?\.[0-9]{1,300}", re.ASCII)
+UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
+"""Seconds of a unit, by its beginning."""
+DURATION = re.compile(
+    r"(\d{1,9}(?:\.\d{1,9})?) ?(ms|[smhd])(?:ec(?:ond)?s?|in(?:ute)?s?|(?:ou)?rs?|ays?)?(?![a-z])", re.IGNORECASE | re.ASCII
+)
+WAIT = re.compile(rf"\b(?:try again|retry) (?:in|after) ((?:{DURATION.pattern},? ?(?:and )?)+)", re.IGNORECASE | re.ASCII)
+"""Words of a refusal that say how long to wait: those of OpenAI, Groq, Azure and Google."""
 MAX_OF_A_MESSAGE = 500
 """Characters of a provider's message that an error repeats."""
 
-STATUS_OF_NAME = {
-    name: status
-    for status, names in {
-        400: "badrequest invalidrequest invalidargument failedprecondition contextlengthexceeded modelcontextwindowexceeded"
-        " exceedcontextsize contentfilter",
-        401: "authentication unauthorized unauthenticated invalidapikey",
-        402: "billing",
-        403: "permission permissiondenied accessdenied forbidden",
-        404: "notfound resourcenotfound modelnotfound",
-        413: "requesttoolarge",
-        422: "validation unprocessableentity",
-        429: "ratelimit ratelimited ratelimitexceeded ratelimitreached resourceexhausted throttling toomanyrequests",
-        500: "api server internalserver internal",
-        503: "serviceunavailable unavailable insufficientsystemresource network",
-        504: "timeout deadlineexceeded modeltimeout",
-        529: "overloaded",
-    }.items()
-    for name in names.split()
-}
-"""HTTP status by error name, without its ending. Inside a stream, whose own status is 200, errors carry a name, or a number
-from gateways."""
-OUT_OF_CREDIT = frozenset(
-    {
-        "insufficient_quota",
-        "billing_error",
-        "billing_hard_limit_reached",
-        "enforced_spend_limit_reached",
-        "contract_spend_limit_reached",
-        "exceeded_current_quota_error",
-        "Arrearage",
-    }
-)
-OVERFLOW_NAMES = frozenset({"context_length_exceeded", "model_context_window_exceeded", "exceed_context_size_error"})
 TLS = re.compile(r"\bSSL|certificate", re.IGNORECASE)
 CERTIFICATE = re.compile("certificate", re.IGNORECASE)
 PLAIN_HTTP = re.compile("WRONG_VERSION_NUMBER|RECORD_LAYER|HTTP_REQUEST|wrong version number|record layer failure")
 """Messages of the TLS library for a server that seems to speak plain HTTP."""
-WORDS = (
-    *("message", "error", "detail", "msg", "error_message", "errorMessage", "errors", "Message", "reason", "title"),
-    *("base_resp", "status_msg"),
-)
-"""Fields of an error that hold its words."""
 MARKUP = re.compile(r"<(script|style)\b.*?(</\1>|$)|<!--.*?(-->|$)|<[^<>]{0,500}>", re.IGNORECASE | re.DOTALL)
 """The parts of a web page that are not its text."""
 TRANSIENT = frozenset({"rate limit", "timeout", "trouble"})
@@ -144,6 +113,14 @@ BETTER_ADVICE: tuple[tuple[re.Pattern[str], Advised], ...] = (
         ),
         "This model takes no tools: use one that can call tools, or give none",
     ),
+    (
+        re.compile(
+            r"(image|vision|multimodal)[\w ]{0,40}(is|are) not (supported|enabled)|(not|n't) support (image|vision|multimodal)"
+            r"|no endpoints found that support image|(unsupported|unknown variant)\W{0,3}(input_)?image|not a multimodal model",
+            re.IGNORECASE,
+        ),
+        "This model takes no pictures: add images=no behind its name and ?",
+    ),
 )
 """More specific advice for refusals, by the provider's message."""
 NEVER_DONE = (501, 505)
@@ -190,7 +167,9 @@ def failure(refusal: Refusal) -> Failure:
     status = refusal.status if refusal.status is not None and refusal.status >= 300 else _status_of(refusal.name)
     meaning = _meaning(refusal, status)
     transient = meaning in TRANSIENT and refusal.headers.get("x-should-retry") != "false"
-    return Failure(_error(refusal, status, meaning), transient, status, retry_after(refusal.headers))
+    wait = retry_after(refusal.headers)
+    wait = _said_wait(refusal.message) if wait is None and transient else wait
+    return Failure(_error(refusal, status, meaning, wait), transient, status, wait)
 
 
 def _status_of(name: str) -> int | None:
@@ -198,14 +177,18 @@ def _status_of(name: str) -> int | None:
     if re.fullmatch("[45][0-9][0-9]", name):
         return int(name)
     plain = re.sub("(error|exception)$", "", re.sub("[^a-z]", "", name.lower()))
-    return STATUS_OF_NAME.get(plain, 400 if name.startswith("invalid_") else None)
+    return status_of_name().get(plain, 400 if name.startswith("invalid_") else None)
 
 
 def reported(error: Any) -> ProviderError:
     """Return the details of an error that a server sent in place of a reply."""
     told = error if isinstance(error, dict) else {}
-    names = [str(told[field]) for field in ("code", "type", "status", "status_code", "raw_status_code") if told.get(field)]
-    name = next((name for name in names if _status_of(name) is not None), names[0] if names else "")
+    details = told.get("details")
+    named = [details.get("error_code")] if isinstance(details, dict) else []
+    named += map(told.get, ("code", "type", "status", "status_code", "raw_status_code"))
+    names = [str(name) for name in named if name]
+    known = (name for name in names if is_named("credit", name) or _status_of(name) is not None)
+    name = next(known, names[0] if names else "")
     return ProviderError(None, name, said_in(error), {})
 
 
@@ -260,6 +243,13 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
     return seconds if seconds is not None else _seconds_until(value, now or datetime.now(UTC))
 
 
+def _said_wait(message: str) -> float | None:
+    """Return the seconds that the words of a refusal ask to wait, as in ``try again in 1m26.4s``; None without them."""
+    if (duration := WAIT.search(message[: 10 * MAX_OF_A_MESSAGE])) is None:
+        return None
+    return sum(float(number) * UNITS[unit.lower()] for number, unit in DURATION.findall(duration[1]))
+
+
 def _number(text: str) -> float | None:
     number = float(text) if NUMBER.fullmatch(text.strip()) else math.inf
     return max(0.0, number) if math.isfinite(number) else None
@@ -274,7 +264,7 @@ def _seconds_until(date: str, now: datetime) -> float | None:
         return None
 
 
-def _error(refusal: Refusal, status: int | None, meaning: str) -> ModelError:
+def _error(refusal: Refusal, status: int | None, meaning: str, wait: float | None) -> ModelError:
     kind, what, hint = MEANINGS[meaning]
     told = ", ".join(readable(str(one)) for one in (status, refusal.name) if one and one != str(status))
     words = {"who": refusal.provider, "model": refusal.model, "key": refusal.key_name or "NAME", "url": str(refusal.url)}
@@ -290,7 +280,6 @@ def _error(refusal: Refusal, status: int | None, meaning: str) -> ModelError:
     if meaning == "not found" and refusal.url is not None:
         what = "there is no {model} at {url}"
         hint = ShowModels("{who}", "{url}", lead="See that the URL is right, and the name")
-    wait = retry_after(refusal.headers)
     if meaning == "rate limit" and wait:
         hint = TryAgain(lead=f"It asks to wait {wait:,.0f} s. Then try again")
     hint = next((better for pattern, better in BETTER_ADVICE if status in WORDED and pattern.search(refusal.message)), hint)
@@ -299,11 +288,11 @@ def _error(refusal: Refusal, status: int | None, meaning: str) -> ModelError:
 
 
 def _meaning(refusal: Refusal, status: int | None) -> str:
-    if refusal.name in OUT_OF_CREDIT or status == 402:
+    if is_named("credit", refusal.name) or status == 402:
         return "no credit"
     if says("quota", status, refusal.message):
         return "quota"
-    if refusal.name in OVERFLOW_NAMES or says("overflow", status, refusal.message):
+    if is_named("overflow", refusal.name) or says("overflow", status, refusal.message):
         return "overflow"
     if status is None or status == 408 or (status >= 500 and status not in NEVER_DONE):
         return "timeout" if status in (408, 504) else "trouble"
@@ -340,7 +329,7 @@ def said_in(body: object) -> str:
     if isinstance(body, Mapping):
         behind, details = body.get("metadata"), body.get("details")
         told = [
-            next(filter(None, (said_in(body.get(field)) for field in WORDS)), ""),
+            next(filter(None, (said_in(body.get(field)) for field in words_of_servers()["names"]["fields"])), ""),
             said_in(behind.get("raw")) if isinstance(behind, Mapping) else "",
             *_quotas(details if isinstance(details, list) else []),
         ]

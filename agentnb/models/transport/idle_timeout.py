@@ -65,28 +65,33 @@ class Progress:
 
     def is_made_by(self, chunk: Any) -> bool:
         """Return whether the chunk is of the reply and is no mere repetition."""
-        if not is_of_the_reply(chunk):
-            return False
         try:
             sign = _sign(chunk)
         except RecursionError:  # nested so deep that it is refused elsewhere
             return True
-        if sign is None:
-            return True
+        if not sign:
+            return sign is None
         if sign in self._seen or len(self._seen) >= MAX_SIGNS:
             return False
         self._seen.add(sign)
         return True
 
 
-def _sign(chunk: dict[str, Any]) -> str | None:
-    """Return what tells the event from others without content; None if it has content."""
-    if "choices" in chunk:
-        choices = [choice for choice in chunk["choices"] if isinstance(choice, dict)]
-        return None if any(_has_content(choice.get("delta")) for choice in choices) else repr(choices)[:1000]
-    if "delta" in chunk and chunk["type"] != "message_delta":
-        return None
-    return repr([chunk["type"], chunk.get("delta"), *[chunk.get(name) for name in PLACES]])[:1000]
+def _sign(chunk: Any) -> str | None:
+    """Return what tells an event of the reply from others; None if it has content, empty text if it is not of the reply."""
+    if not isinstance(chunk, dict):
+        return ""
+    if isinstance(choices := chunk.get("choices"), list):
+        choices = [choice for choice in choices if isinstance(choice, dict)]
+        if any(_has_content(choice.get("delta")) for choice in choices):
+            return None
+        return repr(choices)[:1000] if any(map(_says_more, choices)) else ""
+    kind, delta = chunk.get("type"), chunk.get("delta")
+    if not isinstance(kind, str) or not kind.startswith(OF_A_REPLY) or kind in SIGNS_OF_LIFE:
+        return ""
+    if "delta" in chunk and (kind != "message_delta" or not _says(delta)):
+        return None if _says(delta) else ""
+    return repr([kind, delta, *map(chunk.get, PLACES)])[:1000]
 
 
 def _has_content(value: Any) -> bool:
@@ -95,20 +100,8 @@ def _has_content(value: Any) -> bool:
     return any(map(_has_content, value)) if isinstance(value, list) else isinstance(value, str) and value != ""
 
 
-def is_of_the_reply(chunk: Any) -> bool:
-    """Return whether the chunk holds part of the reply: text, thinking, arguments of a call, its start or its end."""
-    if not isinstance(chunk, dict):
-        return False
-    if isinstance(choices := chunk.get("choices"), list):
-        return any(_says_more(choice) for choice in choices)
-    kind = chunk.get("type")
-    if not isinstance(kind, str) or not kind.startswith(OF_A_REPLY) or kind in SIGNS_OF_LIFE:
-        return False
-    return "delta" not in chunk or _says(chunk["delta"])
-
-
-def _says_more(choice: Any) -> bool:
-    return isinstance(choice, dict) and (bool(choice.get("finish_reason")) or _says(choice.get("delta")))
+def _says_more(choice: dict[str, Any]) -> bool:
+    return bool(choice.get("finish_reason")) or _says(choice.get("delta"))
 
 
 def _says(delta: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Whether the words of an error say that a conversation is too long, or a quota used up; a table, read at the first error."""
+"""The meaning of words and names of errors, from a table that is read at the first error."""
 
 from __future__ import annotations
 
@@ -13,9 +13,20 @@ STATUSES = {"overflow": (None, 400, 413, 422, 500), "quota": (None, 400, 403, 42
 
 
 @cache
-def words_of_servers() -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of the table, by what they say: ``overflow`` or ``quota``."""
+def words_of_servers() -> dict[str, Any]:
+    """Return the table: rows by what they say (``overflow`` or ``quota``), names of errors, and names by HTTP status."""
     return tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+
+
+@cache
+def status_of_name() -> dict[str, int]:
+    """Return the HTTP status by error name. Inside a stream, whose own status is 200, errors carry a name."""
+    return {name: int(status) for status, names in words_of_servers()["status"].items() for name in names}
+
+
+def is_named(kind: str, name: str) -> bool:
+    """Return whether errors of this name say that the account has no ``credit``, or that there is an ``overflow``."""
+    return name in words_of_servers()["names"][kind]
 
 
 def says(kind: str, status: int | None, message: str) -> bool:

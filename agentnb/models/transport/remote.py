@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace as with_changes
@@ -27,10 +26,11 @@ from agentnb.models.capabilities import Capabilities
 from agentnb.models.estimate import about, with_estimates
 from agentnb.models.model import Notice, Reply, Retry, StreamItem, Unshown
 from agentnb.models.options import OF_TRAITS, OPTION_OF, Options, named, option_text
-from agentnb.models.provider import DONE, CutOff, Provider, Reading, Refused
+from agentnb.models.provider import CutOff, Provider, Reading, Refused
 from agentnb.models.traits import Traits
 from agentnb.models.transport.bounded_body import MAX_PIECE, TooMuch
 from agentnb.models.transport.connections import Endpoint, client_of, limiter_of
+from agentnb.models.transport.events import EventStream
 from agentnb.models.transport.failure import (
     Failure,
     Refusal,
@@ -54,8 +54,6 @@ MALFORMED = (ValueError, TypeError, KeyError, AttributeError, IndexError, Recurs
 """What reading raises where a reply is not as it should be."""
 WORTH_COUNTING = 500
 """Characters without a delta after which they are told."""
-DONE_MARK = re.compile(rb"data: ?\[DONE\]\s*$")
-"""The end of a stream of OpenAI's APIs."""
 WHOLE = ("content", "choices", "output")
 """Fields of a reply that came whole; it has at least one of them."""
 
@@ -200,7 +198,7 @@ class RemoteModel:
             reading, told, begun = self._provider.reading(options), 0, False
             try:
                 try:
-                    all_chunks = self._chunks(body)
+                    all_chunks = self._chunks(body, reading)
                     async with aclosing(all_chunks), aclosing(self._in_time(all_chunks, reading)) as chunks:
                         async for chunk in chunks:
                             for delta in reading.take(chunk):
@@ -225,37 +223,27 @@ class RemoteModel:
     def _in_time(self, chunks: AsyncGenerator[Any], reading: Reading) -> AsyncGenerator[Any]:
         return until_idle(chunks, self.options.longest_stall, lambda: reading.ended)
 
-    async def _chunks(self, body: bytes) -> AsyncGenerator[Any]:
+    async def _chunks(self, body: bytes, reading: Reading) -> AsyncGenerator[Any]:
         """Yield the chunks of the reply as plain data. The library's ``create`` would walk the whole history first."""
-        sdk, path = self._provider.sdk, self._provider.path
-        client = await client_of(self._endpoint, sdk)
+        import httpx2
+
+        client = await client_of(self._endpoint, self._provider.sdk)
         as_json = {"headers": {"Content-Type": "application/json"}}
-        if not self.options.stream:
-            for chunk in _whole(await client.post(path, cast_to=object, content=body, options=as_json), self._provider):
-                yield chunk
-            return
-        stream = await client.post(
-            path, cast_to=object, content=body, options=as_json, stream=True, stream_cls=sdk.stream_class()
-        )
-        async with stream:
-            # Some servers do not stream although the request says so, and some URLs do not belong to such a server.
-            if (told := await _instead_of_a_stream(stream.response)) is not None:
-                for chunk in _whole(told, self._provider):
-                    yield chunk
-                return
-            anything = False
-            async for chunk in stream:
+        response = await client.post(self._provider.path, cast_to=httpx2.Response, content=body, options=as_json, stream=True)
+        async with aclosing(response):
+            anything, events = False, EventStream(response)
+            async for chunk in events.chunks():
                 anything = True
                 yield chunk
-            if anything:
-                if DONE_MARK.search(getattr(stream.response.stream, "tail", b"")):
-                    yield DONE
-                return
-            if isinstance(told := _without_events(stream.response), dict):
+            # Some servers do not stream although the request says so, and some URLs do not belong to such a server.
+            told, is_stream = _told(events.bare), "event-stream" in response.headers.get("content-type", "")
+            if not anything and (isinstance(told, dict) or not is_stream):
                 for chunk in _whole(told, self._provider):
                     yield chunk
-            elif "event-stream" not in stream.response.headers.get("content-type", "event-stream"):
-                raise NoReply("text")
+            elif isinstance(told, dict):
+                yield told
+            elif told and not reading.ended:
+                raise Refused(reported(told))
 
     def _priced(self, reply: Reply, used: Usage) -> Usage:
         """Return the usage with its cost: by the requested model's name, or else by the name in the reply, as with gateways.
@@ -308,37 +296,25 @@ class NoReply(Exception):
 
 def _whole(told: Any, provider: Provider) -> Sequence[Any]:
     """Return a reply that came whole as the chunks of a stream; raise `Refused` or `NoReply` if something else came."""
-    if not isinstance(told, dict):
-        raise NoReply(_kind_of(told))
-    error = told.get("error") or (told if told.get("object") == "error" else None)
+    told = told[0] if isinstance(told, list) and told else told
+    is_object = isinstance(told, dict)
+    error = is_object and (told.get("error") or (told if told.get("object") == "error" else None))
     if error and not any(told.get(key) for key in WHOLE):
         raise Refused(reported(error))
-    if not any(key in told for key in WHOLE):
-        raise NoReply(f"other JSON ({words_of(told)})")
+    if not is_object or not any(key in told for key in WHOLE):
+        raise NoReply(_kind_of(told))
     return provider.as_stream(told)
 
 
 def _kind_of(told: Any) -> str:
-    text = told.lstrip()[:1] if isinstance(told, str) else ""
-    if told is None or not (text or not isinstance(told, str)):
-        return "nothing"
-    return "a web page" if text == "<" else "text" if text else "other JSON"
+    if not isinstance(told, str):
+        return "nothing" if told is None else f"other JSON ({words_of(told)})"
+    text = told.strip()
+    return "a web page" if text.startswith("<") else f"text ({text})" if text else "nothing"
 
 
-async def _instead_of_a_stream(response: Any) -> Any:
-    """Return the JSON or text that came although the request was for a stream; None if it is a stream."""
-    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if response.status_code != 204 and not (kind.endswith("json") or kind == "text/html"):
-        return None
-    text = (await response.aread()).decode(errors="replace").strip()
-    if text.startswith(("data:", "event:", ":")):
-        return None  # a stream with the wrong content type
-    return _read_json(text)
-
-
-def _without_events(response: Any) -> Any:
-    """Return the JSON or text in a stream without an event: a reply that came whole, or an error behind a name of its own."""
-    text = b"".join(getattr(response.stream, "head", ())).decode(errors="replace").strip()
+def _told(text: str) -> Any:
+    """Return the JSON or text outside of events: a reply that came whole, or an error, which may have a name of its own."""
     error = text.removeprefix("error:").strip()
     return _read_json(text) if error == text else {"error": _read_json(error)}
 
