@@ -27,6 +27,7 @@ WRAPPER = ("name", "description", "strict", "schema")
 """The keys of a ``structured_output`` that is not the schema itself but holds it."""
 OF_WORKFLOWS = ("budget", "max_seconds")
 """The limits of a whole workflow."""
+SUB_AGENTS = "sub_agents"
 _SCHEMA = "Such as {type: object, properties: {is_approved: {type: boolean}}, required: [is_approved]}"
 
 
@@ -55,6 +56,7 @@ def read_agents(
 def _agent(fields: Fields, name: str, line: int, tools: Collection[str] | None, places: SourceMap) -> AgentSpec:
     fields.refuse_unknown(keys_of(AgentSpec))
     places.add_use(name, "instruction", fields.given("instruction"), is_of_agent=True)
+    places.lines[name, SUB_AGENTS] = fields.line_of(SUB_AGENTS)
     names = fields.texts("tools") or ()
     for tool in names if tools is not None else ():
         if tool not in tools and tool not in GROUPS and not is_named(tool, tools):  # type: ignore[operator,arg-type]  # not None
@@ -65,6 +67,8 @@ def _agent(fields: Fields, name: str, line: int, tools: Collection[str] | None, 
         line=line,
         model=None if model is None else FileModelName(model, _folder(fields.problems.source)),
         instruction=fields.text("instruction") or "",
+        description=fields.text("description"),
+        sub_agents=fields.texts(SUB_AGENTS) or (),
         tools=names,
         structured_output=_structured_output(fields),
         guidance=_checked(fields, "guidance", find_set),
