@@ -5,15 +5,16 @@ https://github.com/docker/cagent/blob/main/agent-schema.json has the keys.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 
 from agentnb.errors import nearest
-from agentnb.workflow.cagent.models import Models
+from agentnb.workflow.cagent.models import Models, is_with_slash
 from agentnb.workflow.cagent.toolsets import RAG, Toolsets
 from agentnb.workflow.form.fields import Fields
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.spec import AgentSpec, keys_of
-from agentnb.workflow.form.yaml_source import Entry, ListNode, MappingNode, Node, ScalarNode
+from agentnb.workflow.form.yaml_source import Entry, ListNode, MappingNode, Node, ScalarNode, read_yaml
 
 ROOT = "root"
 """The agent that runs where a file has no workflow."""
@@ -35,19 +36,17 @@ def as_workflow_file(file: MappingNode, known: Collection[str], problems: Proble
     Notes what cannot be kept: as a problem where the run would do something else, else as a warning. ``known``: the keys of a
     workflow file.
     """
-    if not _is_of_cagent(file):
+    agents = _agents_of(file)
+    if agents is None:
         return file
     top = Fields(file, "workflow file", problems)
     for key in file.entries:
         if key not in (*known, *MARKS):
             _note_unused(top, key, (*known, *MARKS))
     _note_permissions(top.fields("permissions"))
-    entries = {key: entry for key, entry in file.entries.items() if key in known}
-    agents = top.fields("agents", "agents")
-    if agents is None:
-        return MappingNode(file.line, entries)
     reader = _Agents(top)
-    translated = {name: entry._replace(value=reader.agent(name, entry.value)) for name, entry in agents.node.entries.items()}
+    translated = {name: entry._replace(value=reader.agent(name, entry.value)) for name, entry in agents.entries.items()}
+    entries = {key: entry for key, entry in file.entries.items() if key in known}
     entries["agents"] = entries["agents"]._replace(value=MappingNode(agents.line, translated))
     if "workflow" in entries:
         entries["workflow"] = entries["workflow"]._replace(value=_with_steps(entries["workflow"].value, translated))
@@ -57,12 +56,24 @@ def as_workflow_file(file: MappingNode, known: Collection[str], problems: Proble
     return MappingNode(file.line, entries)
 
 
+def described_servers(text: str) -> str:
+    """Return the MCP servers that a file of docker/cagent describes, as a file of MCP servers; empty for any other file."""
+    file = read_yaml(text, Problems())
+    agents = _agents_of(file) if isinstance(file, MappingNode) else None
+    if not isinstance(file, MappingNode) or agents is None:
+        return ""
+    reader = _Agents(Fields(file, "", Problems()))
+    for name, entry in agents.entries.items():
+        reader.agent(name, entry.value)
+    return json.dumps({"mcpServers": reader.toolsets.servers})
+
+
 class _Agents:
     """Translates agents."""
 
     def __init__(self, file: Fields) -> None:
         self._models = Models(file)
-        self._toolsets = Toolsets(file)
+        self.toolsets = Toolsets(file)
         self._problems = file.problems
 
     def agent(self, name: str, node: Node) -> Node:
@@ -85,18 +96,26 @@ class _Agents:
         if (model := self._models.named(fields)) is not None:
             entries["model"] = Entry(model.line, model)
         if TOOLSETS in fields:
-            line, words = fields.line_of(TOOLSETS), self._toolsets.words(fields)
+            line, words = fields.line_of(TOOLSETS), self.toolsets.words(fields)
             entries["tools"] = Entry(line, ListNode(line, (*(fields.items("tools") or ()), *words)))
         return MappingNode(node.line, entries)
 
 
-def _is_of_cagent(file: MappingNode) -> bool:
-    agents = file.entries.get("agents")
-    if agents is None or not isinstance(agents.value, MappingNode):
-        return False
+def _agents_of(file: MappingNode) -> MappingNode | None:
+    """Return the agents of a file of docker/cagent; None for any other file."""
+    agents = file.entries["agents"].value if "agents" in file.entries else None
+    if not isinstance(agents, MappingNode):
+        return None
     if "workflow" not in file.entries or any(key in file.entries for key in MARKS):
-        return True
-    return any(isinstance(one.value, MappingNode) and TOOLSETS in one.value.entries for one in agents.value.entries.values())
+        return agents
+    return agents if any(map(_has_marks, agents.entries.values())) else None
+
+
+def _has_marks(agent: Entry) -> bool:
+    """Return whether an agent has toolsets, or a model as ``provider/name``."""
+    entries = agent.value.entries if isinstance(agent.value, MappingNode) else {}
+    model = entries["model"].value if "model" in entries else None
+    return TOOLSETS in entries or (isinstance(model, ScalarNode) and is_with_slash(model.text))
 
 
 def _note_unused(fields: Fields, key: str, known: Collection[str]) -> None:

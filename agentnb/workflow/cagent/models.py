@@ -22,6 +22,12 @@ ADDRESS = {"base_url": "url", "token_key": "key"}
 DESCRIBED = ("provider", "model", "thinking_budget", "api_type", *NUMBERS, *ADDRESS)
 
 
+def is_with_slash(model: str) -> bool:
+    """Return whether a model is written as ``provider/name``."""
+    provider, slash, _ = model.partition("/")
+    return bool(slash) and ":" not in provider
+
+
 class Models:
     """The models of a file, by their names in it."""
 
@@ -41,9 +47,9 @@ class Models:
             self._problems.warn(node.line, f"{agent.where}: model: the models do not take turns: only {first} is called")
         if self._models is not None and first in self._models:
             return self._described(first)
-        provider, slash, name = first.partition("/")
-        if not slash or ":" in provider:
+        if not is_with_slash(first):
             return ScalarNode(node.line, first, first)
+        provider, _, name = first.partition("/")
         return self._name(Fields(agent.node, f"{agent.where}: model", self._problems), node, provider, name, {})
 
     def _described(self, name: str) -> ScalarNode | None:

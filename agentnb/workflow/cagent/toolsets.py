@@ -96,7 +96,7 @@ class Toolsets:
 
 def _described(entry: Fields) -> dict[str, Any]:
     """Return a server in the form of ``mcpServers``."""
-    given = {key: plain(entry.node.entries[key].value) for key in OF_SERVERS if key in entry}
+    given = {key: _with_variables(plain(entry.node.entries[key].value)) for key in OF_SERVERS if key in entry}
     env = {"env": given["env"]} if given.get("env") else {}
     if (remote := given.get("remote")) and isinstance(remote, dict):
         headers = {"headers": remote["headers"]} if remote.get("headers") else {}
@@ -105,6 +105,15 @@ def _described(entry: Fields) -> dict[str, Any]:
         return {"command": given["command"], "args": given.get("args") or [], **env}
     reference = str(given.get("ref") or "")
     return {"command": "docker", "args": [*GATEWAY[:-1], f"{GATEWAY[-1]}={reference.removeprefix(CATALOGUE)}"], **env}
+
+
+def _with_variables(value: Any) -> Any:
+    """Return plain data with ``${NAME}`` for ``${env.NAME}``."""
+    if isinstance(value, dict):
+        return {key: _with_variables(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_with_variables(one) for one in value]
+    return value.replace("${env.", "${") if isinstance(value, str) else value
 
 
 def _name_of(described: dict[str, Any]) -> str:
