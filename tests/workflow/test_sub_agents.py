@@ -34,6 +34,14 @@ def test_sub_agents_answer_as_tools() -> None:
     assert run.text == "Low, and west."
 
 
+def test_rules_name_sub_agents() -> None:
+    run = Workflow.from_yaml(TEXT).run_sync("Sail.", replies=REPLIES, permissions={"finder": "deny"}, show=False)
+    [lead] = run.step_records.values()
+    assert (lead.status, run.text) == ("completed", "Low, and west.")
+    with pytest.raises(SettingsError, match="'fnder' names no tool"):
+        Workflow.from_yaml(TEXT).run_sync("Sail.", replies=REPLIES, permissions={"fnder": "deny"}, show=False)
+
+
 def test_tool_of_a_sub_agent_has_its_description() -> None:
     lead = ScriptedModel(["Done."])
     Workflow.from_yaml(TEXT, agents={"pilot": Agent(ScriptedModel(["West."]), system="Steer west.", name="pilot")}).run_sync(

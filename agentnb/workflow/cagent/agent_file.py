@@ -10,6 +10,7 @@ from collections.abc import Collection
 
 from agentnb.errors import nearest
 from agentnb.workflow.cagent.models import Models, is_with_slash
+from agentnb.workflow.cagent.permissions import Permissions
 from agentnb.workflow.cagent.toolsets import RAG, Toolsets
 from agentnb.workflow.form.fields import Fields
 from agentnb.workflow.form.problems import Problems
@@ -43,7 +44,6 @@ def as_workflow_file(file: MappingNode, known: Collection[str], problems: Proble
     for key in file.entries:
         if key not in (*known, *MARKS):
             _note_unused(top, key, (*known, *MARKS))
-    _note_permissions(top.fields("permissions"))
     reader = _Agents(top)
     translated = {name: entry._replace(value=reader.agent(name, entry.value)) for name, entry in agents.entries.items()}
     entries = {key: entry for key, entry in file.entries.items() if key in known}
@@ -74,6 +74,7 @@ class _Agents:
     def __init__(self, file: Fields) -> None:
         self._models = Models(file)
         self.toolsets = Toolsets(file)
+        self._permissions = Permissions(file)
         self._problems = file.problems
 
     def agent(self, name: str, node: Node) -> Node:
@@ -95,9 +96,12 @@ class _Agents:
         entries.pop("model", None)
         if (model := self._models.named(fields)) is not None:
             entries["model"] = Entry(model.line, model)
-        if TOOLSETS in fields:
-            line, words = fields.line_of(TOOLSETS), self.toolsets.words(fields)
+        words = self.toolsets.words(fields)
+        if words:
+            line = fields.line_of(TOOLSETS)
             entries["tools"] = Entry(line, ListNode(line, (*(fields.items("tools") or ()), *words)))
+        if denied := self._permissions.denied_to(words):
+            entries["deny"] = Entry(denied[0].line, ListNode(denied[0].line, denied))
         return MappingNode(node.line, entries)
 
 
@@ -125,14 +129,6 @@ def _note_unused(fields: Fields, key: str, known: Collection[str]) -> None:
         fields.add(entry.line, f'unknown key "{key}"', similar)
     else:
         fields.problems.warn(entry.line, f"{fields.where}: {key} has no effect")
-
-
-def _note_permissions(permissions: Fields | None) -> None:
-    if permissions is not None and "deny" in permissions:
-        hint = "Delete it, and give the run rules, such as --rule 'bash(rm *)=deny'"
-        permissions.add("deny", "deny cannot be kept: rules come from whoever runs the file", hint)
-    elif permissions is not None:
-        permissions.problems.warn(permissions.line, "permissions have no effect: a file permits no calls")
 
 
 def _agent_step(name: ScalarNode) -> MappingNode:

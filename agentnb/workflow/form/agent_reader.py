@@ -14,6 +14,7 @@ from agentnb.models.destinations.destination import FileModelName
 from agentnb.models.registry import check_model
 from agentnb.policies.limits import LIMITS, ON_LIMIT
 from agentnb.policies.named import find_policy
+from agentnb.policies.permissions.rules import RuleList
 from agentnb.tools.builtin.named import GROUPS, near_tools, own_tools
 from agentnb.tools.mcp.server import is_word
 from agentnb.tools.mcp.wire_names import is_named
@@ -70,12 +71,24 @@ def _agent(fields: Fields, name: str, line: int, tools: Collection[str] | None, 
         description=fields.text("description"),
         sub_agents=fields.texts(SUB_AGENTS) or (),
         tools=names,
+        deny=_denied(fields),
         structured_output=_structured_output(fields),
         guidance=_checked(fields, "guidance", find_set),
         policy=_checked(fields, "policy", find_policy),
         limits=read_limits(fields.fields("limits"), tuple(LIMITS)),
         replies=tuple(plain(node) for node in fields.items("replies") or ()),
     )
+
+
+def _denied(fields: Fields) -> tuple[str, ...]:
+    """Return the rules under ``deny``."""
+    rules = fields.texts("deny") or ()
+    try:
+        RuleList.of(dict.fromkeys(rules, "deny"))
+    except SettingsError as error:
+        fields.add("deny", f"deny: {error.what}", error.advice)
+        return ()
+    return rules
 
 
 def _words_in(agents: Fields) -> list[str]:

@@ -180,6 +180,8 @@ class AgentSpec:
     sub_agents: tuple[str, ...] = ()
     """The agents of the workflow that it may give a task to, each with a tool of its name."""
     tools: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    """Rules about calls that it may not make, whatever the run allows: ``bash(rm *)``."""
     structured_output: Mapping[str, Any] | None = None
     """The JSON Schema that its answers must fit."""
     guidance: str | None = None

@@ -61,7 +61,11 @@ class WorkflowAgents:
         self._replies = {} if replies is None else replies
         self._is_scripted = replies is not None
         self._settings = dict(settings or {})
-        self.rule_scope = (self.toolbox, *given.values())
+        self.rule_scope = (
+            self.toolbox,
+            *given.values(),
+            *dict.fromkeys(name for one in specs.values() for name in one.sub_agents),
+        )
         """What rules for all agents of the file may name: the tools of any of them."""
         if "permissions" in self._settings:
             self._settings["permissions"] = known_rules(RuleList.of(self._settings["permissions"]), self.rule_scope)
@@ -148,8 +152,12 @@ class WorkflowAgents:
             system=instruction or None,
             name=spec.name,
             limits_of_file=self._limits_of_file(spec),
-            **{**self._settings, **given, **spec.limits},
+            **{**self._settings, **given, **spec.limits, "permissions": self._rules_of(spec)},
         )
+
+    def _rules_of(self, spec: AgentSpec) -> RuleList:
+        """Return the rules of the settings, and what the file denies."""
+        return RuleList.of(dict.fromkeys(spec.deny, "deny")).then(RuleList.of(self._settings.get("permissions")))
 
     def _sub_agent(self, name: str, scope: Scope | None, made: dict[str, Agent]) -> AgentTool:
         """Return the tool that gives a task to an agent."""
