@@ -29,7 +29,8 @@ class Permissions:
         if "allow" in permissions:
             file.problems.warn(permissions.line_of("allow"), "permissions: allow has no effect: a file permits no calls")
         node = permissions.given("deny")
-        for one in node.items if isinstance(node, ListNode) else filter(None, (node,)):
+        nodes = node.items if isinstance(node, ListNode) else () if node is None else (node,)
+        for one in nodes:
             if isinstance(one, ScalarNode) and _rules_of(one.text, False) is not None:
                 self._denied.append(one)
             else:
