@@ -15,7 +15,7 @@ from agentnb.workflow.cagent.toolsets import RAG, Toolsets
 from agentnb.workflow.form.fields import Fields
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.spec import AgentSpec, keys_of
-from agentnb.workflow.form.yaml_source import Entry, ListNode, MappingNode, Node, ScalarNode, read_yaml
+from agentnb.workflow.form.yaml_source import Entry, ListNode, MappingNode, Node, ScalarNode, plain, read_yaml
 
 ROOT = "root"
 """The agent that runs where a file has no workflow."""
@@ -65,7 +65,8 @@ def described_servers(text: str) -> str:
     reader = _Agents(Fields(file, "", Problems()))
     for name, entry in agents.entries.items():
         reader.agent(name, entry.value)
-    return json.dumps({"mcpServers": reader.toolsets.servers})
+    servers = reader.toolsets.servers
+    return json.dumps({"mcpServers": servers}) if servers else ""
 
 
 class _Agents:
@@ -88,7 +89,8 @@ class _Agents:
                 reason, hint = REFUSED[key]
                 fields.add(key, f"{key} cannot be kept: {reason}", hint)
             elif key == "max_iterations":
-                entries["limits"] = Entry(entry.line, MappingNode(entry.line, {"max_rounds": entry}))
+                limits = {"max_rounds": entry} if plain(entry.value) != 0 else {}  # 0 is no limit of its own
+                entries["limits"] = Entry(entry.line, MappingNode(entry.line, limits))
             elif key == RAG:
                 self._problems.warn(entry.line, f"{fields.where}: {RAG}: the agent works without a knowledge base")
             elif key not in (*own, TOOLSETS):

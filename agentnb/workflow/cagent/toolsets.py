@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import count
 from pathlib import PurePath
 from typing import Any
-from urllib.parse import urlsplit
 
 from agentnb.tools.builtin.named import GROUP_OF
 from agentnb.tools.mcp.server import MAX_NAME, PREFIX
 from agentnb.workflow.form.fields import Fields
-from agentnb.workflow.form.yaml_source import MappingNode, Node, ScalarNode, plain
+from agentnb.workflow.form.yaml_source import MappingNode, Node, ScalarNode
 
 MCP = "mcp"
 TODO = "todo"
@@ -26,6 +26,7 @@ TOOLS = {
     "search_files_content": "search_files",
     "shell": "bash",
     "fetch": "web_fetch",
+    "user_prompt": "ask_person",
 }
 """The names of tools that differ from those of agentnb."""
 OF_SERVERS = ("ref", "command", "args", "env", "remote", "config", "version")
@@ -34,6 +35,7 @@ READ = ("type", "tools", "name", *OF_SERVERS)
 GATEWAY = ("mcp", "gateway", "run", "--servers")
 """The arguments with which ``docker`` runs a server of its catalogue."""
 CATALOGUE = "docker:"
+_HOST = re.compile(r"://(?:[^/?#]*@)?([^/?#@]+)")
 
 
 class Toolsets:
@@ -48,8 +50,7 @@ class Toolsets:
     def words(self, agent: Fields) -> tuple[ScalarNode, ...]:
         """Return the words for the tools of an agent; warn of toolsets that are not there."""
         found = [word for node in agent.items("toolsets") or () for word in self._of_toolset(agent, node)]
-        has_tools = any(word.text for word in found)
-        if found and not has_tools:
+        if found and not any(word.text for word in found) and "sub_agents" not in agent:
             self._problems.warn(agent.line_of("toolsets"), f"{agent.where}: without other tools it keeps no todo list")
         return tuple([word for word in found if word.text])
 
@@ -65,46 +66,50 @@ class Toolsets:
         for key in entry:
             if key not in READ:
                 self._problems.warn(entry.line_of(key), f"{entry.where}: {key} of {kind} has no effect")
-        word = WORDS.get(kind) or (f"{PREFIX}{self._server(entry)}" if kind == MCP else "")
-        tools = entry.texts("tools")
-        if tools is None or kind == TODO:
+        word, tools = WORDS.get(kind, ""), entry.texts("tools")
+        if kind == MCP:
+            server = self._shared_server(entry) or entry
+            word, tools = self._word_of(server, entry), tools or server.texts("tools")
+        if tools is None or kind == TODO or not word:
             yield ScalarNode(node.line, word, word)
             return
-        named = [f"{word}/{tool}" if kind == MCP else TOOLS.get(tool, tool) for tool in tools]
-        for name, tool in zip(named, tools, strict=True):
-            if kind == MCP or name in GROUP_OF:
+        for tool in tools:
+            name = f"{word}/{tool}" if kind == MCP else TOOLS.get(tool, tool)
+            if kind == MCP or word in (name, GROUP_OF.get(name)):
                 yield ScalarNode(entry.line_of("tools"), name, name)
             else:
                 self._problems.warn(entry.line_of("tools"), f'{entry.where}: there is no tool "{tool}" of {kind}')
 
-    def _server(self, entry: Fields) -> str:
-        """Return the name of the MCP server of a toolset, and keep its description."""
+    def _shared_server(self, entry: Fields) -> Fields | None:
+        """Return the server under ``mcps`` that a toolset refers to."""
         reference = entry.text("ref")
-        shared = self._shared.fields(reference) if reference and self._shared is not None else None
-        return self._kept("", entry) if shared is None else self._kept(reference or "", shared)
+        return self._shared.fields(reference) if reference and self._shared is not None else None
 
-    def _kept(self, name: str, entry: Fields) -> str:
-        described = _described(entry)
-        name = re.sub(r"[^a-zA-Z0-9_.-]+", "-", name or entry.text("name") or _name_of(described))[:MAX_NAME].strip("-._")
-        name = name or MCP
-        known = next((one for one in self.servers if self.servers[one] == described and one.startswith(name)), "")
-        if not known:
-            known = name if name not in self.servers else f"{name[: MAX_NAME - 4]}-{len(self.servers) + 1}"
-            self.servers[known] = described
-        return known
+    def _word_of(self, server: Fields, entry: Fields) -> str:
+        """Return the word for the tools of an MCP server, and keep its description; no word if there is none."""
+        described = _described(server)
+        if not described:
+            entry.add(entry.line, "an MCP server has a ref, a command or a remote", "Write {type: mcp, ref: NAME}")
+            return ""
+        named = entry.text("ref") if server is not entry else entry.text("name")
+        name = re.sub(r"[^a-zA-Z0-9_.-]+", "-", named or _name_of(described))[: MAX_NAME - 4].strip("-._") or MCP
+        names = (f"{name}-{number}" if number > 1 else name for number in count(1))
+        known = next(one for one in names if self.servers.setdefault(one, described) == described)
+        return f"{PREFIX}{known}"
 
 
-def _described(entry: Fields) -> dict[str, Any]:
-    """Return a server in the form of ``mcpServers``."""
-    given = {key: _with_variables(plain(entry.node.entries[key].value)) for key in OF_SERVERS if key in entry}
-    env = {"env": given["env"]} if given.get("env") else {}
-    if (remote := given.get("remote")) and isinstance(remote, dict):
-        headers = {"headers": remote["headers"]} if remote.get("headers") else {}
-        return {"url": remote.get("url", ""), **headers}
-    if "command" in given:
-        return {"command": given["command"], "args": given.get("args") or [], **env}
-    reference = str(given.get("ref") or "")
-    return {"command": "docker", "args": [*GATEWAY[:-1], f"{GATEWAY[-1]}={reference.removeprefix(CATALOGUE)}"], **env}
+def _described(server: Fields) -> dict[str, Any]:
+    """Return a server in the form of ``mcpServers``; empty if it names neither program nor address."""
+    remote, command, reference = server.fields("remote"), server.text("command"), server.text("ref")
+    described: dict[str, Any] = {}
+    if remote is not None:
+        described = {"url": remote.text("url") or "", "headers": remote.mapping("headers")}
+    elif command:
+        described = {"command": command, "args": [*(server.texts("args") or ())], "env": server.mapping("env")}
+    elif reference:
+        args = [*GATEWAY[:-1], f"{GATEWAY[-1]}={reference.removeprefix(CATALOGUE)}"]
+        described = {"command": "docker", "args": args, "env": server.mapping("env")}
+    return {key: _with_variables(one) for key, one in described.items() if one is not None}
 
 
 def _with_variables(value: Any) -> Any:
@@ -119,7 +124,6 @@ def _with_variables(value: Any) -> Any:
 def _name_of(described: dict[str, Any]) -> str:
     """Return the name of a server that has none: that in the catalogue, of its host, or of its program."""
     if "url" in described:
-        found = urlsplit(str(described["url"]))
-        return found.netloc
-    last = str(described["args"][-1:] and described["args"][-1])
-    return last.partition("=")[2] if last.startswith(GATEWAY[-1]) else PurePath(str(described["command"])).name
+        return found[1] if (found := _HOST.search(described["url"])) else ""
+    last = "".join(described["args"][-1:])
+    return last.partition("=")[2] if last.startswith(GATEWAY[-1]) else PurePath(described["command"]).name

@@ -27,10 +27,13 @@ CASES = {
     "{type: todo}, {type: think}": ("think",),
     "{type: mcp, ref: 'docker:clock'}": ("mcp:clock",),
     "{type: mcp, ref: 'docker:clock', tools: [now, later]}": ("mcp:clock/now", "mcp:clock/later"),
-    "{type: mcp, ref: docs}, {type: mcp, ref: hub}": ("mcp:docs", "mcp:hub"),
+    "{type: mcp, ref: docs}, {type: mcp, ref: hub}": ("mcp:docs", "mcp:hub/a", "mcp:hub/b"),
     "{type: mcp, command: gopls, args: [mcp]}": ("mcp:gopls",),
     "{type: mcp, name: go, command: /usr/bin/gopls}": ("mcp:go",),
+    "{type: mcp, ref: hub, tools: a}": ("mcp:hub/a",),
     "{type: mcp, remote: {url: 'http://localhost:8080/', transport_type: streamable}}": ("mcp:localhost-8080",),
+    "{type: mcp, remote: {url: 'https://me:secret@example.org/mcp'}}": ("mcp:example.org",),
+    "{type: mcp, remote: {url: 'http://['}}": ("mcp:mcp",),
     "{type: mcp, command: uvx, args: [a]}, {type: mcp, command: uvx, args: [b]}": ("mcp:uvx", "mcp:uvx-2"),
     "{type: mcp, command: docker, args: [mcp, gateway, run, --servers=search]}": ("mcp:search",),
 }
@@ -48,12 +51,18 @@ def test_toolsets_are_words_for_tools(subtests: pytest.Subtests) -> None:
 
 
 def test_toolsets_that_are_not_there_are_warnings_that_name_the_agent(snapshot: Snapshot) -> None:
-    spec = read("{type: memory, path: a.db}, {type: todo, shared: true}, {type: filesystem, tools: [create_directory]}")
+    spec = read("{type: memory, path: a.db}, {type: todo, shared: true}, {type: filesystem, tools: [create_directory, shell]}")
     assert "\n".join(map(str, spec.warnings)) == snapshot
 
 
 def test_toolsets_of_another_form_are_problems(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
-    for toolsets in ("shell", "{type: shell, tools: {a: 1}}", "{type: mcp, ref: [a]}"):
+    for toolsets in (
+        "shell",
+        "{type: shell, tools: {a: 1}}",
+        "{type: mcp, ref: [a]}",
+        "{type: mcp, command: a, args: {b: 1}}",
+        "{type: mcp}",
+    ):
         with subtests.test(toolsets), pytest.raises(WorkflowProblems) as caught:
             read(toolsets)
         with subtests.test(toolsets):
