@@ -34,10 +34,11 @@ def test_sub_agents_answer_as_tools() -> None:
     assert run.text == "Low, and west."
 
 
-def test_rules_name_sub_agents() -> None:
-    run = Workflow.from_yaml(TEXT).run_sync("Sail.", replies=REPLIES, permissions={"finder": "deny"}, show=False)
-    [lead] = run.step_records.values()
-    assert (lead.status, run.text) == ("completed", "Low, and west.")
+def test_rules_name_sub_agents(tmp_path: Path) -> None:
+    store, rules = Store(tmp_path), {"finder": "deny"}
+    Workflow.from_yaml(TEXT).run_sync("Sail.", replies=REPLIES, permissions=rules, store=store, show=False)
+    [lead] = [run for run in map(store.load, store.ids()) if run.agent == "lead"]
+    assert [result.is_error for one in lead.rounds for result in one.results] == [True, False]
     with pytest.raises(SettingsError, match="'fnder' names no tool"):
         Workflow.from_yaml(TEXT).run_sync("Sail.", replies=REPLIES, permissions={"fnder": "deny"}, show=False)
 
