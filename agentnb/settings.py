@@ -66,6 +66,10 @@ SERVERS: dict[str, dict[str, Any]] = {name: row for name, row in _ROWS.items() i
 """The servers of models by name: address, variable of the key, traits."""
 REFUSED_SERVERS: dict[str, dict[str, str]] = {name: row for name, row in _ROWS.items() if "refused" in row}
 """Names of servers that cannot be used, with the reason."""
+SERVER_ALIASES: dict[str, str] = {name: name for name in SERVERS} | {
+    alias: name for name, row in SERVERS.items() for alias in row.get("aliases", ())
+}
+"""The servers by their names here and in files of other programs."""
 
 KEY_VARIABLES: dict[str, str] = {name: row["key"] for name, row in SERVERS.items() if "key" in row}
 """The variable that holds the key of each provider."""

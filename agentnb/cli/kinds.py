@@ -6,9 +6,10 @@ from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import MappingNode, read_yaml
 from agentnb.workflow.plans.plan_reader import as_yaml, plan_within
 
-WORKFLOW, TASKS, PLAN = "workflow", "task file", "plan"
+WORKFLOW, AGENTS, TASKS, PLAN = "workflow", "file of agents", "task file", "plan"
 KINDS = {
     "workflow": WORKFLOW,
+    "agents": AGENTS,
     "stage": TASKS,
     "pipeline": TASKS,
     "steps": PLAN,

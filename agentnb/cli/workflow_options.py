@@ -39,7 +39,7 @@ FILE = argument(
     "file",
     metavar="FILE",
     type=file,
-    help="a YAML file with workflow: in it, a task file, with stage:, or a plan in YAML or JSON, with steps:; or planner",
+    help="a YAML file with workflow: or agents:, a task file, with stage:, or a plan in YAML or JSON, with steps:; or planner",
 )
 INPUTS = argument("-i", "--inputs", metavar="JSON|FILE", type=text_of, help="inputs by name: JSON, or a JSON or YAML file")
 MODEL = argument("-m", "--model", metavar="MODEL", type=text_of, help="the model of agents that name none: provider:model")

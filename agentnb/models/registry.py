@@ -289,6 +289,9 @@ def _url_of(query: str) -> str:
 def _how_to_name(called: str, provider: str) -> Advised:
     if provider in ("http", "https"):
         return f"Write compatible:NAME?url={called}"
+    head, slash, name = called.partition("/")
+    if slash and head in settings.SERVER_ALIASES:
+        return f"Write {settings.SERVER_ALIASES[head]}:{name}"
     if called[:1] in "\"'":
         return "Write it without quotation marks, or give the variable that holds it"
     begun = [(start, name) for name, row in settings.SERVERS.items() for start in row.get("families", ())]

@@ -19,6 +19,7 @@ from agentnb.runtime.servers.servers import CONFIGURING, Servers
 from agentnb.store.regular_files import opened
 from agentnb.tools.mcp.server import MCPServer
 from agentnb.tools.mcp.server_settings import ServerList, read_servers
+from agentnb.workflow.cagent.agent_file import described_servers
 
 FILE = "confirmed-servers.txt"
 """The person's file with a line for each file of servers that they confirmed. To take one back, delete its line."""
@@ -50,7 +51,7 @@ def load_server_file(servers: Servers, name: str, ask: Callable[[str], str] | No
 
 
 def read_server_file(path: Path, *, shown: str) -> ServerList:
-    """Return the servers of a file, of which none is configured. ``shown``: its name in errors.
+    """Return the MCP servers that a file describes, of which none is configured. ``shown``: its name in errors.
 
     A relative ``cwd`` is relative to the folder of the file. Raises `SettingsError` with the place of what is wrong.
     """
@@ -65,7 +66,7 @@ def read_server_file(path: Path, *, shown: str) -> ServerList:
         raise SettingsError(f"{shown} cannot be read: {error.strerror or error}") from None
     except TraceError as error:
         raise SettingsError(error.what.replace(str(path), shown), NAME_ONE) from None
-    return read_servers(text, shown, path.parent)
+    return read_servers(described_servers(text) or text, shown, path.parent)
 
 
 def _confirm(name: str, found: ServerList, ask: Callable[[str], str] | None) -> None:

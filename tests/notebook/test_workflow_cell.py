@@ -154,6 +154,14 @@ def test_a_cell_warns_before_it_runs_refuses_with_strict_and_runs_nothing_with_d
     assert kernel.value("calls, [name in globals() for name in ('warned', 'strict', 'dry')]") == "(['a'], [True, False, False])"
 
 
+def test_agent_file_of_another_program_runs_its_root_agent_in_a_cell(kernel: Any) -> None:
+    text = "version: '4'\nagents:\n  root: {replies: [High water.], welcome_message: Hello}\n"
+    cell = kernel.run(f"%%workflow --prompt 'Which tide?'\n{text}")
+    assert cell.status == "ok", cell.error
+    assert 'line 4: agent "root": welcome_message has no effect' in cell.printed
+    assert kernel.value("run.text") == "High water."
+
+
 def test_agents_are_variables_unless_the_file_has_one_of_that_name(kernel: Any) -> None:
     model = "__import__('agentnb').models.ScriptedModel(['Of the notebook.'] * 2)"
     kernel.run(f"import agentnb\nwriter = agentnb.Agent({model})\nhelper = agentnb.Agent({model})")

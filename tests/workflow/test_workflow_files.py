@@ -214,7 +214,7 @@ def test_files_that_are_no_workflows_are_neither_awaited_nor_quoted(tmp_path: Pa
             (tmp_path / name).write_text(text)
             top.write_text(RUNS.format(name))
             ((_, message),) = problems(top)
-            assert "is not a workflow: it has neither workflow: nor stage:" in message and "SESAME" not in message
+            assert "is not a workflow: it has no workflow:, agents: or stage:" in message and "SESAME" not in message
     os.mkfifo(tmp_path / "pipe")
     for name, said in {"pipe": "There is no file", "/dev/zero": "There is no file", "/proc/kmsg": ""}.items():
         with subtests.test(name):

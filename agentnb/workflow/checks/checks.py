@@ -15,9 +15,11 @@ from agentnb.tools.mcp.wire_names import is_named
 from agentnb.workflow.checks.argument_checks import check_arguments
 from agentnb.workflow.checks.flow_checks import FlowChecks
 from agentnb.workflow.checks.reference_checks import ReferenceChecks
+from agentnb.workflow.form.agent_reader import SUB_AGENTS
+from agentnb.workflow.form.delegation import DelegationCircle, delegation_order
 from agentnb.workflow.form.problems import Hint, Problems
 from agentnb.workflow.form.source_map import SourceMap
-from agentnb.workflow.form.spec import AgentStep, GotoStep, ToolStep, WorkflowSpec
+from agentnb.workflow.form.spec import AgentSpec, AgentStep, GotoStep, ToolStep, WorkflowSpec
 from agentnb.workflow.form.step_tree import Located, StepTree, names_of_tool_steps
 from agentnb.workflow.templates.templates import has_templates
 
@@ -42,6 +44,7 @@ def check_workflow(
         tools = _with_words(tools, [*of_agents, *names_of_tool_steps(one.step for one in tree.all)])
     for located in tree.all:
         _check_names(located, tree, known, places, problems, tools)
+    _check_sub_agents(spec.agents, known, places, problems)
     checks = ReferenceChecks(tree, spec.agents, places, problems, agents, inputs)
     checks.check()
     FlowChecks(spec, tree, checks.reads, places, problems).check()
@@ -87,6 +90,20 @@ def _check_names(
     elif isinstance(step, ToolStep) and isinstance(tools, Mapping):
         line = places.line(step.path, "args", step.line)
         check_arguments(step.tool, tools[step.tool], step.args, has_templates, problems, where, lambda _: line)
+
+
+def _check_sub_agents(agents: Mapping[str, AgentSpec], known: Collection[str], places: SourceMap, problems: Problems) -> None:
+    for name, agent in agents.items():
+        line = places.line(name, SUB_AGENTS, agent.line)
+        for other in agent.sub_agents:
+            if other not in known:
+                what = f'agent "{name}": {SUB_AGENTS}: agent "{other}" not found in agents'
+                problems.add(line, what, partial(near, other, known))
+    try:
+        delegation_order(agents)
+    except DelegationCircle as circle:
+        line = places.line(circle.agent, SUB_AGENTS, agents[circle.agent].line)
+        problems.add(line, f'agent "{circle.agent}": {SUB_AGENTS}: {circle.what}', circle.advice)
 
 
 def _with_words(tools: Collection[str], words: Iterable[str]) -> Collection[str]:

@@ -156,7 +156,7 @@ class NestedFiles:
             if self._left < 0:
                 return NestedFile(f"file: the files it runs have more than {MAX_NESTED_CHARACTERS:,} characters")
             if not top_keys(text):  # nothing of it is quoted: it may be any file of this machine
-                return NestedFile(f"file: {_shown(path)} is not a workflow: it has neither workflow: nor stage:")
+                return NestedFile(f"file: {_shown(path)} is not a workflow: it has no workflow:, agents: or stage:")
             declared = self._read(text, problems, self, inputs)
         except SettingsError as error:
             return NestedFile(f"file: {error.what}")

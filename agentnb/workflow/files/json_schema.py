@@ -117,6 +117,7 @@ def _agent() -> dict[str, Any]:
     found = _of_class(AgentSpec)
     found["limits"] = limits_schema(tuple(LIMITS), {"on_limit": {"enum": list(ON_LIMIT)}, "unpriced": {"type": "boolean"}})
     found["tools"] = TEXTS
+    found |= {key: {**found[key], **TEXTS} for key in ("sub_agents", "deny")}
     found["structured_output"] = {
         **found["structured_output"],
         "if": {"required": ["schema"], "properties": {"schema": {"type": "object"}, "type": False, "properties": False}},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
+from agentnb.workflow.cagent.agent_file import as_workflow_file
 from agentnb.workflow.checks.checks import check_workflow
 from agentnb.workflow.checks.reference_checks import OUTPUT_HINT
 from agentnb.workflow.files.files import NestedFiles
@@ -90,7 +91,7 @@ def read_with_problems(
     node = read_mapping(text, problems, "A workflow file", _EXAMPLE)
     if node is None:
         return empty
-    file = Fields(node, "workflow file", problems)
+    file = Fields(as_workflow_file(node, OF_FILES, problems), "workflow file", problems)
     file.refuse_unknown(OF_FILES)
     places = SourceMap()
     declared = read_agents(file.fields("agents", "agents"), tools, places, problems)

@@ -14,6 +14,7 @@ from agentnb.models.destinations.destination import FileModelName
 from agentnb.models.registry import check_model
 from agentnb.policies.limits import LIMITS, ON_LIMIT
 from agentnb.policies.named import find_policy
+from agentnb.policies.permissions.rules import RuleList
 from agentnb.tools.builtin.named import GROUPS, near_tools, own_tools
 from agentnb.tools.mcp.server import is_word
 from agentnb.tools.mcp.wire_names import is_named
@@ -27,6 +28,7 @@ WRAPPER = ("name", "description", "strict", "schema")
 """The keys of a ``structured_output`` that is not the schema itself but holds it."""
 OF_WORKFLOWS = ("budget", "max_seconds")
 """The limits of a whole workflow."""
+SUB_AGENTS = "sub_agents"
 _SCHEMA = "Such as {type: object, properties: {is_approved: {type: boolean}}, required: [is_approved]}"
 
 
@@ -55,6 +57,7 @@ def read_agents(
 def _agent(fields: Fields, name: str, line: int, tools: Collection[str] | None, places: SourceMap) -> AgentSpec:
     fields.refuse_unknown(keys_of(AgentSpec))
     places.add_use(name, "instruction", fields.given("instruction"), is_of_agent=True)
+    places.lines[name, SUB_AGENTS] = fields.line_of(SUB_AGENTS)
     names = fields.texts("tools") or ()
     for tool in names if tools is not None else ():
         if tool not in tools and tool not in GROUPS and not is_named(tool, tools):  # type: ignore[operator,arg-type]  # not None
@@ -65,13 +68,27 @@ def _agent(fields: Fields, name: str, line: int, tools: Collection[str] | None, 
         line=line,
         model=None if model is None else FileModelName(model, _folder(fields.problems.source)),
         instruction=fields.text("instruction") or "",
+        description=fields.text("description"),
+        sub_agents=fields.texts(SUB_AGENTS) or (),
         tools=names,
+        deny=_denied(fields),
         structured_output=_structured_output(fields),
         guidance=_checked(fields, "guidance", find_set),
         policy=_checked(fields, "policy", find_policy),
         limits=read_limits(fields.fields("limits"), tuple(LIMITS)),
         replies=tuple(plain(node) for node in fields.items("replies") or ()),
     )
+
+
+def _denied(fields: Fields) -> tuple[str, ...]:
+    """Return the rules under ``deny``."""
+    rules = fields.texts("deny") or ()
+    try:
+        RuleList.of(dict.fromkeys(rules, "deny"))
+    except SettingsError as error:
+        fields.add("deny", f"deny: {error.what}", error.advice)
+        return ()
+    return rules
 
 
 def _words_in(agents: Fields) -> list[str]:

@@ -175,7 +175,13 @@ class AgentSpec:
     """``provider:model``; by default the model that the workflow is run with."""
     instruction: str = ""
     """Its system prompt; may hold templates."""
+    description: str | None = None
+    """What it is for, to the agents whose ``sub_agents`` it is; by default the first sentence of its instruction."""
+    sub_agents: tuple[str, ...] = ()
+    """The agents of the workflow that it may give a task to, each with a tool of its name."""
     tools: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    """Rules about calls that it may not make, whatever the run allows: ``bash(rm *)``."""
     structured_output: Mapping[str, Any] | None = None
     """The JSON Schema that its answers must fit."""
     guidance: str | None = None

@@ -21,11 +21,13 @@ from agentnb.policies.permissions.rules import RuleList
 from agentnb.runtime.budget import OWN, Budget
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.steps.step_failures import error_for
+from agentnb.tools.agent_tool import AgentTool
 from agentnb.tools.builtin.named import near_tools
 from agentnb.tools.mcp.server import ServerTools, is_word
 from agentnb.tools.mcp.wire_names import tool_of_word
 from agentnb.tools.tool import Tool
 from agentnb.tools.toolbox import Toolbox
+from agentnb.workflow.form.delegation import delegation_order
 from agentnb.workflow.form.spec import AgentSpec, AgentStep, WorkflowSpec
 from agentnb.workflow.form.step_tree import names_of_tool_steps, walk_all
 from agentnb.workflow.running.replies_used import replies_used
@@ -59,7 +61,11 @@ class WorkflowAgents:
         self._replies = {} if replies is None else replies
         self._is_scripted = replies is not None
         self._settings = dict(settings or {})
-        self.rule_scope = (self.toolbox, *given.values())
+        self.rule_scope = (
+            self.toolbox,
+            *given.values(),
+            *dict.fromkeys(name for one in specs.values() for name in one.sub_agents),
+        )
         """What rules for all agents of the file may name: the tools of any of them."""
         if "permissions" in self._settings:
             self._settings["permissions"] = known_rules(RuleList.of(self._settings["permissions"]), self.rule_scope)
@@ -68,13 +74,21 @@ class WorkflowAgents:
         self._made: dict[str, Agent] = {}
         self._scripts: dict[str, ScriptedModel] = {}
         self._used: Counter[str] = Counter()
+        self._fixed = set[str]()
+        """The agents whose instruction, and those of their sub-agents, hold no templates."""
+        for name in delegation_order(specs):
+            if name in given or ("{{" not in specs[name].instruction and self._fixed.issuperset(specs[name].sub_agents)):
+                self._fixed.add(name)
         self._own_scripts = {name: script_of(name, one.replies) for name, one in specs.items() if one.replies}
         for name in [*specs, *given]:  # what cannot work is found before anything runs
             self._agent(name, None)
 
-    def agent_for(self, name: str, path: str, scope: Scope) -> Agent:
-        """Return the agent of this name, for the step with this path, with the templates of its instruction replaced."""
-        agent = self._agent(name, scope)
+    def agent_for(self, name: str, path: str, scope: Scope | None, made: dict[str, Agent] | None = None) -> Agent:
+        """Return the agent of this name, for the step with this path, with the templates of its instruction replaced.
+
+        ``made``: the agents that were made for this step.
+        """
+        agent = self._agent(name, scope, made)
         script = self._script_for(path, name)
         return agent if script is None else replace(agent, model=script, extensions=without_model(agent.extensions))
 
@@ -112,17 +126,15 @@ class WorkflowAgents:
         for key, script in self._scripts.items():
             script.used = self._used[key]
 
-    def _agent(self, name: str, scope: Scope | None) -> Agent:
+    def _agent(self, name: str, scope: Scope | None, made: dict[str, Agent] | None = None) -> Agent:
         if name in self._given:
             return self._given[name]
-        spec = self._specs[name]
-        if "{{" not in spec.instruction:
-            if name not in self._made:
-                self._made[name] = self._make(spec, spec.instruction)
-            return self._made[name]
-        return self._make(spec, spec.instruction if scope is None else rendered_text(spec.instruction, scope))
+        made = self._made if name in self._fixed else {} if made is None else made
+        if name not in made:
+            made[name] = self._make(self._specs[name], scope, made)
+        return made[name]
 
-    def _make(self, spec: AgentSpec, instruction: str) -> Agent:
+    def _make(self, spec: AgentSpec, scope: Scope | None, made: dict[str, Agent]) -> Agent:
         model: Any = self._own_scripts.get(spec.name) or spec.model or self._model
         if model is None:
             if not self._is_scripted:
@@ -131,15 +143,26 @@ class WorkflowAgents:
             model = ScriptedModel((), name=f"scripted:{spec.name}")
         named = {"guidance": spec.guidance, "policy": spec.policy, "output": spec.structured_output}
         given = {key: value for key, value in named.items() if value is not None}
-        tools = [tool for word in spec.tools for tool in self._tools_of(word)]
+        instruction = spec.instruction if scope is None else rendered_text(spec.instruction, scope)
+        tools: list[Any] = [tool for word in spec.tools for tool in self._tools_of(word)]
+        tools += [self._sub_agent(name, scope, made) for name in spec.sub_agents]
         return Agent(
             model,
             tools=tools,
             system=instruction or None,
             name=spec.name,
             limits_of_file=self._limits_of_file(spec),
-            **{**self._settings, **given, **spec.limits},
+            **{**self._settings, **given, **spec.limits, "permissions": self._rules_of(spec)},
         )
+
+    def _rules_of(self, spec: AgentSpec) -> RuleList:
+        """Return the rules of the settings, and what the file denies."""
+        return RuleList.of(dict.fromkeys(spec.deny, "deny")).then(RuleList.of(self._settings.get("permissions")))
+
+    def _sub_agent(self, name: str, scope: Scope | None, made: dict[str, Agent]) -> AgentTool:
+        """Return the tool that gives a task to an agent."""
+        description = self._specs[name].description if name in self._specs else None
+        return AgentTool(self.agent_for(name, name, scope, made), description=description)
 
     def _limits_of_file(self, spec: AgentSpec) -> list[str]:
         """Return the names of the limits that only the file sets, and not the person who typed it or who says the same."""

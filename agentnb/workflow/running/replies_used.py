@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from agentnb.core.log import work_events as w
 from agentnb.core.log.stores import ReopeningStore
@@ -27,7 +27,17 @@ def replies_used(log: EventLog, script_of: Callable[[str, str], str]) -> Counter
             run: Run = store.load(event.nested)
             if run.parent_id == log.id:
                 used[script_of(event.step, event.agent)] += sum(_is_answered(run, one) for one in run.rounds)
+                for sub_agent in _delegated(run, store):
+                    used[script_of("", sub_agent.agent)] += len(sub_agent.rounds)
     return used
+
+
+def _delegated(run: Run, store: ReopeningStore) -> Iterator[Run]:
+    """Yield the nested runs of the calls of a run that have ended, at any depth."""
+    for one in run.rounds:
+        for begun in (begun for call in one.records for begun in call.nested if store.has(begun.run_id)):
+            yield (inner := store.load(begun.run_id))
+            yield from _delegated(inner, store)
 
 
 def _is_answered(run: Run, one: WorkflowRound) -> bool:

@@ -25,7 +25,7 @@ MODES = ("ask", "auto", "deny")
 STAGES = ("stage", "pipeline")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 VARIABLE = re.compile(r"[^\W\d]\w*")
-_TOP_KEY = re.compile(r"""^(?P<quote>["']?)(?P<key>stage|pipeline|workflow)(?P=quote)\s*:""", re.MULTILINE)
+_TOP_KEY = re.compile(r"""^(?P<quote>["']?)(?P<key>stage|pipeline|workflow|agents)(?P=quote)\s*:""", re.MULTILINE)
 CheckActions: TypeAlias = Callable[[TaskFile, Problems], None]
 """Notes the actions of a task file that there are not."""
 _EXAMPLE = "Such as stage: {main: {fetch: {action: tides:fetch}}}"
@@ -38,9 +38,9 @@ def is_task_file(text: str) -> bool:
 
 
 def top_keys(text: str) -> frozenset[str]:
-    """Return which of ``workflow``, ``stage`` and ``pipeline`` a YAML text has at its top level."""
+    """Return which of ``workflow``, ``agents``, ``stage`` and ``pipeline`` a YAML text has at its top level."""
     if text.lstrip().startswith("{") and isinstance(node := read_yaml(text, Problems()), MappingNode):
-        return frozenset(node.entries) & {"workflow", *STAGES}
+        return frozenset(node.entries) & {"workflow", "agents", *STAGES}
     return frozenset(match["key"] for match in _TOP_KEY.finditer(text))
 
 

@@ -1,0 +1,148 @@
+"""A file of docker/cagent as the workflow file that it stands for: the same nodes at the same lines, under agentnb's keys.
+
+https://github.com/docker/cagent/blob/main/agent-schema.json has the keys.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+
+from agentnb.errors import nearest
+from agentnb.workflow.cagent.models import Models, is_with_slash
+from agentnb.workflow.cagent.permissions import Permissions
+from agentnb.workflow.cagent.toolsets import RAG, Toolsets
+from agentnb.workflow.form.fields import Fields
+from agentnb.workflow.form.problems import Problems
+from agentnb.workflow.form.spec import AgentSpec, keys_of
+from agentnb.workflow.form.yaml_source import Entry, ListNode, MappingNode, Node, ScalarNode, plain, read_yaml
+
+ROOT = "root"
+"""The agent that runs where a file has no workflow."""
+MARKS = ("version", "metadata", "models", "providers", "mcps", "rag", "permissions")
+"""The keys that only these files have."""
+TOOLSETS = "toolsets"
+REFUSED = {
+    "hooks": ("a call that they would stop would go through", "Delete them, and give the run a gate or rules"),
+    "handoffs": ("an agent gives a task to another and waits for its answer", "Write sub_agents: [...]"),
+}
+"""The keys of an agent without which its run would do something else, with the reason and what to do."""
+_STEPS = ("steps", "step", "true", "false")
+"""The keys of a step that hold others."""
+
+
+def as_workflow_file(file: MappingNode, known: Collection[str], problems: Problems) -> MappingNode:
+    """Return the mapping of a file of docker/cagent as that of a workflow file; any other file as it is.
+
+    Notes what cannot be kept: as a problem where the run would do something else, else as a warning. ``known``: the keys of a
+    workflow file.
+    """
+    agents = _agents_of(file)
+    if agents is None:
+        return file
+    top = Fields(file, "workflow file", problems)
+    for key in file.entries:
+        if key not in (*known, *MARKS):
+            _note_unused(top, key, (*known, *MARKS))
+    reader = _Agents(top)
+    translated = {name: entry._replace(value=reader.agent(name, entry.value)) for name, entry in agents.entries.items()}
+    entries = {key: entry for key, entry in file.entries.items() if key in known}
+    entries["agents"] = entries["agents"]._replace(value=MappingNode(agents.line, translated))
+    if "workflow" in entries:
+        entries["workflow"] = entries["workflow"]._replace(value=_with_steps(entries["workflow"].value, translated))
+    elif ROOT in translated:
+        line = translated[ROOT].line
+        entries["workflow"] = Entry(line, ListNode(line, (_agent_step(ScalarNode(line, ROOT, ROOT)),)))
+    return MappingNode(file.line, entries)
+
+
+def described_servers(text: str) -> str:
+    """Return the MCP servers that a file of docker/cagent describes, as a file of MCP servers; empty for any other file."""
+    file = read_yaml(text, Problems())
+    agents = _agents_of(file) if isinstance(file, MappingNode) else None
+    if not isinstance(file, MappingNode) or agents is None:
+        return ""
+    reader = _Agents(Fields(file, "", Problems()))
+    for name, entry in agents.entries.items():
+        reader.agent(name, entry.value)
+    servers = reader.toolsets.servers
+    return json.dumps({"mcpServers": servers}) if servers else ""
+
+
+class _Agents:
+    """Translates agents."""
+
+    def __init__(self, file: Fields) -> None:
+        self._models = Models(file)
+        self.toolsets = Toolsets(file)
+        self._permissions = Permissions(file)
+        self._problems = file.problems
+
+    def agent(self, name: str, node: Node) -> Node:
+        """Return an agent under the keys of a workflow file."""
+        if not isinstance(node, MappingNode):
+            return node
+        fields, own = Fields(node, f'agent "{name}"', self._problems), keys_of(AgentSpec)
+        entries = {key: entry for key, entry in node.entries.items() if key in own}
+        for key, entry in node.entries.items():
+            if key in REFUSED:
+                reason, hint = REFUSED[key]
+                fields.add(key, f"{key} cannot be kept: {reason}", hint)
+            elif key == "max_iterations":
+                limits = {"max_rounds": entry} if plain(entry.value) != 0 else {}  # 0 is no limit of its own
+                entries["limits"] = Entry(entry.line, MappingNode(entry.line, limits))
+            elif key == RAG:
+                self._problems.warn(entry.line, f"{fields.where}: {RAG}: the agent works without a knowledge base")
+            elif key not in (*own, TOOLSETS):
+                _note_unused(fields, key, (*own, TOOLSETS, *REFUSED))
+        entries.pop("model", None)
+        if (model := self._models.named(fields)) is not None:
+            entries["model"] = Entry(model.line, model)
+        words = self.toolsets.words(fields)
+        if words:
+            line = fields.line_of(TOOLSETS)
+            entries["tools"] = Entry(line, ListNode(line, (*(fields.items("tools") or ()), *words)))
+        if denied := self._permissions.denied_to(words):
+            entries["deny"] = Entry(denied[0].line, ListNode(denied[0].line, denied))
+        return MappingNode(node.line, entries)
+
+
+def _agents_of(file: MappingNode) -> MappingNode | None:
+    """Return the agents of a file of docker/cagent; None for any other file."""
+    agents = file.entries["agents"].value if "agents" in file.entries else None
+    if not isinstance(agents, MappingNode):
+        return None
+    if "workflow" not in file.entries or any(key in file.entries for key in MARKS):
+        return agents
+    return agents if any(map(_has_marks, agents.entries.values())) else None
+
+
+def _has_marks(agent: Entry) -> bool:
+    """Return whether an agent has toolsets, or a model as ``provider/name``."""
+    entries = agent.value.entries if isinstance(agent.value, MappingNode) else {}
+    model = entries["model"].value if "model" in entries else None
+    return TOOLSETS in entries or (isinstance(model, ScalarNode) and is_with_slash(model.text))
+
+
+def _note_unused(fields: Fields, key: str, known: Collection[str]) -> None:
+    """Note a key that is not read: as a problem if it is much like one that is."""
+    entry = fields.node.entries[key]
+    if similar := nearest(key, known):
+        fields.add(entry.line, f'unknown key "{key}"', similar)
+    else:
+        fields.problems.warn(entry.line, f"{fields.where}: {key} has no effect")
+
+
+def _agent_step(name: ScalarNode) -> MappingNode:
+    kind = ScalarNode(name.line, "agent", "agent")
+    return MappingNode(name.line, {"type": Entry(name.line, kind), "name": Entry(name.line, name)})
+
+
+def _with_steps(node: Node, agents: Collection[str]) -> Node:
+    """Return steps with each that is only the name of an agent as a step of that agent."""
+    if isinstance(node, ScalarNode):
+        return _agent_step(node) if node.text in agents else node
+    if isinstance(node, ListNode):
+        return ListNode(node.line, tuple([_with_steps(item, agents) for item in node.items]))
+    changed = {key: one._replace(value=_with_steps(one.value, agents)) for key, one in node.entries.items() if key in _STEPS}
+    return MappingNode(node.line, {**node.entries, **changed})

@@ -1,0 +1,96 @@
+"""The ``models:`` and ``providers:`` of a file of docker/cagent, as names of models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import urlencode
+
+from agentnb.errors import nearest
+from agentnb.models.options import EFFORTS, PLAIN
+from agentnb.models.registry import REMOTE
+from agentnb.settings import SERVER_ALIASES
+from agentnb.workflow.form.fields import Fields
+from agentnb.workflow.form.yaml_source import Node, ScalarNode
+
+AUTO = "auto"
+"""The word for the model of the run."""
+CHAT = "openai_chatcompletions"
+"""The wire of a provider whose entry names none."""
+NUMBERS = {"max_tokens": "max_tokens", "temperature": "temperature", "parallel_tool_calls": "parallel"}
+ADDRESS = {"base_url": "url", "token_key": "key"}
+"""The options by their keys."""
+DESCRIBED = ("provider", "model", "thinking_budget", "api_type", *NUMBERS, *ADDRESS)
+
+
+def is_with_slash(model: str) -> bool:
+    """Return whether a model is written as ``provider/name``."""
+    provider, slash, _ = model.partition("/")
+    return bool(slash) and ":" not in provider
+
+
+class Models:
+    """The models of a file, by their names in it."""
+
+    def __init__(self, file: Fields) -> None:
+        self._problems = file.problems
+        self._models = file.fields("models", "models")
+        self._providers = file.fields("providers", "providers")
+
+    def named(self, agent: Fields) -> ScalarNode | None:
+        """Return the name of an agent's model; None for the model of the run. Notes what has no such name."""
+        node = agent.given("model")
+        text = (agent.text("model") or "").strip()
+        if node is None or not text or text == AUTO:
+            return None
+        first, *others = [part.strip() for part in text.split(",")]
+        if others:
+            self._problems.warn(node.line, f"{agent.where}: model: the models do not take turns: only {first} is called")
+        if self._models is not None and first in self._models:
+            return self._described(first)
+        if not is_with_slash(first):
+            return ScalarNode(node.line, first, first)
+        provider, _, name = first.partition("/")
+        return self._name(Fields(agent.node, f"{agent.where}: model", self._problems), node, provider, name, {})
+
+    def _described(self, name: str) -> ScalarNode | None:
+        assert self._models is not None
+        entry = self._models.fields(name, f"models: {name}")
+        if entry is None:
+            return None
+        provider, model = entry.text("provider"), entry.text("model")
+        if not provider or not model:
+            entry.add(entry.line, "a model has a provider and a model", "Write {provider: NAME, model: NAME}")
+            return None
+        node = entry.given("provider")
+        assert node is not None
+        return self._name(entry, node, provider, model, dict(self._options(entry)))
+
+    def _name(self, entry: Fields, at: Node, provider: str, model: str, options: dict[str, str]) -> ScalarNode | None:
+        """Return ``server:model?options``."""
+        own = self._providers.fields(provider, f"providers: {provider}") if self._providers is not None else None
+        wire = provider if own is None else own.text("api_type") or CHAT
+        server = SERVER_ALIASES.get(wire)
+        if server is None:
+            key = wire.upper().replace("-", "_")
+            hint = f"Give its address: providers: {{{wire}: {{base_url: https://HOST/v1, token_key: {key}_API_KEY}}}}"
+            entry.add(at.line, f'there is no provider "{wire}"', nearest(wire, SERVER_ALIASES) or hint)
+            return None
+        options = {**(dict(self._options(own)) if own is not None else {}), **options}
+        budget = options.pop("thinking_budget", "")
+        if budget in EFFORTS:
+            options["effort"] = budget
+        elif budget:
+            options["thinking" if REMOTE[server].thinks_by_budget and budget.isdecimal() else "thinking_budget"] = budget
+        for option in [one for one in options if one not in REMOTE[server].options]:
+            del options[option]
+            self._problems.warn(entry.line, f"{entry.where}: {option} has no effect: models of {server} do not take it")
+        text = f"{server}:{model}" + (f"?{urlencode(options, safe=PLAIN)}" if options else "")
+        return ScalarNode(at.line, text, text)
+
+    def _options(self, entry: Fields) -> Iterator[tuple[str, str]]:
+        """Yield the options of a model or provider as they are written in a name; warn of keys that are none."""
+        for key, found in entry.node.entries.items():
+            if key not in DESCRIBED:
+                self._problems.warn(found.line, f"{entry.where}: {key} has no effect")
+            elif (text := entry.text(key)) and key not in ("provider", "model", "api_type"):
+                yield NUMBERS.get(key) or ADDRESS.get(key) or key, text

@@ -1,0 +1,129 @@
+"""The ``toolsets:`` and ``mcps:`` of a file of docker/cagent, as words for tools and as servers to be configured."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import count
+from pathlib import PurePath
+from typing import Any
+
+from agentnb.tools.builtin.named import GROUP_OF
+from agentnb.tools.mcp.server import MAX_NAME, PREFIX
+from agentnb.workflow.form.fields import Fields
+from agentnb.workflow.form.yaml_source import MappingNode, Node, ScalarNode
+
+MCP = "mcp"
+TODO = "todo"
+"""The toolset that every agent with tools has."""
+RAG = "rag"
+WORDS = {"filesystem": "files", "shell": "shell", "think": "think", "fetch": "web", "user_prompt": "ask_person", TODO: ""}
+"""The words for the tools of toolsets."""
+TOOLS = {
+    "read_multiple_files": "read_file",
+    "list_directory": "list_files",
+    "directory_tree": "list_files",
+    "search_files_content": "search_files",
+    "shell": "bash",
+    "fetch": "web_fetch",
+    "user_prompt": "ask_person",
+}
+"""The names of tools that differ from those of agentnb."""
+OF_SERVERS = ("ref", "command", "args", "env", "remote", "config", "version")
+"""The keys by which a file describes an MCP server."""
+READ = ("type", "tools", "name", *OF_SERVERS)
+GATEWAY = ("mcp", "gateway", "run", "--servers")
+"""The arguments with which ``docker`` runs a server of its catalogue."""
+CATALOGUE = "docker:"
+_HOST = re.compile(r"://(?:[^/?#]*@)?([^/?#@]+)")
+
+
+class Toolsets:
+    """The toolsets of a file."""
+
+    def __init__(self, file: Fields) -> None:
+        self._problems = file.problems
+        self._shared = file.fields("mcps", "mcps")
+        self.servers: dict[str, dict[str, Any]] = {}
+        """The MCP servers that the file describes, by name, in the form of ``mcpServers``."""
+
+    def words(self, agent: Fields) -> tuple[ScalarNode, ...]:
+        """Return the words for the tools of an agent; warn of toolsets that are not there."""
+        found = [word for node in agent.items("toolsets") or () for word in self._of_toolset(agent, node)]
+        if found and not any(word.text for word in found) and "sub_agents" not in agent:
+            self._problems.warn(agent.line_of("toolsets"), f"{agent.where}: without other tools it keeps no todo list")
+        return tuple([word for word in found if word.text])
+
+    def _of_toolset(self, agent: Fields, node: Node) -> Iterator[ScalarNode]:
+        if not isinstance(node, MappingNode):
+            agent.add(node.line, "a toolset is a mapping", "Write toolsets: [{type: filesystem}]")
+            return
+        entry = Fields(node, f"{agent.where}: toolsets", self._problems)
+        kind = entry.text("type") or ""
+        if kind != MCP and kind not in WORDS:
+            self._problems.warn(node.line, f'{entry.where}: there is no toolset "{kind}": the agent works without it')
+            return
+        for key in entry:
+            if key not in READ:
+                self._problems.warn(entry.line_of(key), f"{entry.where}: {key} of {kind} has no effect")
+        word, tools = WORDS.get(kind, ""), entry.texts("tools")
+        if kind == MCP:
+            server = self._shared_server(entry) or entry
+            word, tools = self._word_of(server, entry), tools or server.texts("tools")
+        if tools is None or kind == TODO or not word:
+            yield ScalarNode(node.line, word, word)
+            return
+        for tool in tools:
+            name = f"{word}/{tool}" if kind == MCP else TOOLS.get(tool, tool)
+            if kind == MCP or word in (name, GROUP_OF.get(name)):
+                yield ScalarNode(entry.line_of("tools"), name, name)
+            else:
+                self._problems.warn(entry.line_of("tools"), f'{entry.where}: there is no tool "{tool}" of {kind}')
+
+    def _shared_server(self, entry: Fields) -> Fields | None:
+        """Return the server under ``mcps`` that a toolset refers to."""
+        reference = entry.text("ref")
+        return self._shared.fields(reference) if reference and self._shared is not None else None
+
+    def _word_of(self, server: Fields, entry: Fields) -> str:
+        """Return the word for the tools of an MCP server, and keep its description; no word if there is none."""
+        described = _described(server)
+        if not described:
+            entry.add(entry.line, "an MCP server has a ref, a command or a remote", "Write {type: mcp, ref: NAME}")
+            return ""
+        named = entry.text("ref") if server is not entry else entry.text("name")
+        name = re.sub(r"[^a-zA-Z0-9_.-]+", "-", named or _name_of(described))[: MAX_NAME - 4].strip("-._") or MCP
+        names = (f"{name}-{number}" if number > 1 else name for number in count(1))
+        known = next(one for one in names if self.servers.setdefault(one, described) == described)
+        return f"{PREFIX}{known}"
+
+
+def _described(server: Fields) -> dict[str, Any]:
+    """Return a server in the form of ``mcpServers``; empty if it names neither program nor address."""
+    remote, command, reference = server.fields("remote"), server.text("command"), server.text("ref")
+    described: dict[str, Any] = {}
+    if remote is not None:
+        described = {"url": remote.text("url") or "", "headers": remote.mapping("headers")}
+    elif command:
+        described = {"command": command, "args": [*(server.texts("args") or ())], "env": server.mapping("env")}
+    elif reference:
+        args = [*GATEWAY[:-1], f"{GATEWAY[-1]}={reference.removeprefix(CATALOGUE)}"]
+        described = {"command": "docker", "args": args, "env": server.mapping("env")}
+    return {key: _with_variables(one) for key, one in described.items() if one is not None}
+
+
+def _with_variables(value: Any) -> Any:
+    """Return plain data with ``${NAME}`` for ``${env.NAME}``."""
+    if isinstance(value, dict):
+        return {key: _with_variables(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_with_variables(one) for one in value]
+    return value.replace("${env.", "${") if isinstance(value, str) else value
+
+
+def _name_of(described: dict[str, Any]) -> str:
+    """Return the name of a server that has none: that in the catalogue, of its host, or of its program."""
+    if "url" in described:
+        return found[1] if (found := _HOST.search(described["url"])) else ""
+    last = "".join(described["args"][-1:])
+    return last.partition("=")[2] if last.startswith(GATEWAY[-1]) else PurePath(described["command"]).name

@@ -1,0 +1,120 @@
+"""Files of docker/cagent are read as workflow files, and what they hold besides is noted with its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from asserted_sentences import Snapshot
+
+from agentnb import Workflow
+from agentnb.errors import WorkflowProblems
+from agentnb.testing import LoopbackServer
+from agentnb.workflow.files.workflow_reader import read_workflow
+from agentnb.workflow.form.spec import AgentStep, ParallelStep, WorkflowSpec
+
+SEQUENCE = """\
+version: "4"
+metadata: {author: somebody}
+models:
+  small: {provider: openai, model: gpt-x, max_tokens: 900}
+agents:
+  writer: {model: small, description: Writes., instruction: Write one sentence.}
+  editor: {model: openai/gpt-x, toolsets: [{type: filesystem}]}
+workflow:
+  - {type: agent, name: writer}
+  - {type: parallel, id: both, steps: [writer, editor]}
+"""
+ROOT = """\
+agents:
+  root: {model: anthropic/claude-x, instruction: Answer., sub_agents: [helper], toolsets: [{type: shell}]}
+  helper: {description: Looks things up.}
+"""
+
+
+def warnings_of(text: str) -> list[str]:
+    return [str(one) for one in read_workflow(text).warnings]
+
+
+def problems_of(text: str) -> list[str]:
+    with pytest.raises(WorkflowProblems) as caught:
+        read_workflow(text)
+    return [str(one) for one in caught.value.problems]
+
+
+def steps_of(spec: WorkflowSpec) -> list[str]:
+    return [step.agent for step in spec.steps if isinstance(step, AgentStep)]
+
+
+def test_models_and_toolsets_of_a_workflow_become_those_of_agentnb() -> None:
+    spec = read_workflow(SEQUENCE)
+    assert {name: agent.model for name, agent in spec.agents.items()} == {
+        "writer": "openai:gpt-x?max_tokens=900",
+        "editor": "openai:gpt-x",
+    }
+    assert spec.agents["editor"].tools == ("files",)
+    assert spec.warnings == ()
+
+
+def test_a_step_may_be_the_name_of_its_agent() -> None:
+    block = read_workflow(SEQUENCE).steps[1]
+    assert isinstance(block, ParallelStep)
+    assert [step.agent for step in block.steps if isinstance(step, AgentStep)] == ["writer", "editor"]
+    assert problems_of(SEQUENCE.replace("[writer, editor]", "[writer, edtor]"))
+
+
+def test_a_file_without_a_workflow_runs_its_root_agent() -> None:
+    spec = read_workflow(ROOT)
+    assert steps_of(spec) == ["root"]
+    assert (spec.agents["root"].sub_agents, spec.agents["helper"].description) == (("helper",), "Looks things up.")
+    [problem] = problems_of(ROOT.replace("root:", "leader:"))
+    assert "no steps configured" in problem
+
+
+def test_other_files_stay_as_they_are(subtests: pytest.Subtests) -> None:
+    cases = {
+        "a workflow of agentnb": "agents: {a: {instruction: Go., odd: 1}}\nworkflow: [{type: agent, name: a}]",
+        "agents that are no mapping": "version: 1\nagents: [a]\nworkflow: [{type: agent, name: a}]",
+    }
+    for name, text in cases.items():
+        with subtests.test(name):
+            assert 'unknown key "' in problems_of(text)[0]
+    spec = read_workflow("agents: {a: {model: openai/gpt-x}}\nworkflow: [{type: agent, name: a}]")
+    assert spec.agents["a"].model == "openai:gpt-x"
+
+
+def test_keys_without_effect_are_warnings_and_misspelt_ones_problems(snapshot: Snapshot) -> None:
+    more = "welcome_message: Hello, commands: {fix: Fix it.}, rag: [papers], max_iterations: 7, instruction:"
+    text = f"rag: {{papers: {{}}}}\ninclude: other\n{ROOT}".replace("instruction:", more, 1)
+    assert warnings_of(text) == snapshot("warnings")
+    assert read_workflow(text).agents["root"].limits == {"max_rounds": 7}
+    assert problems_of(text.replace("welcome_message", "instructions").replace("include", "limit")) == snapshot("problems")
+
+
+def test_keys_that_change_what_a_run_does_are_refused(snapshot: Snapshot) -> None:
+    text = ROOT.replace("{description:", "{hooks: {pre_tool_use: []}, handoffs: [root], description:")
+    assert problems_of(text) == snapshot
+
+
+def test_log_of_a_run_holds_the_file_as_it_is(tmp_path: Path) -> None:
+    workflow = Workflow.from_yaml(SEQUENCE)
+    run = workflow.run_sync("Go.", replies={"writer": ["One.", "Two."], "editor": ["Three."]}, show=False)
+    assert run.settings["workflow"]["text"] == SEQUENCE
+    assert Workflow.of_run(run).spec.agents == workflow.spec.agents
+
+
+def test_workflow_step_runs_an_agent_file(tmp_path: Path) -> None:
+    (tmp_path / "agents.yaml").write_text(ROOT)
+    (tmp_path / "outer.yaml").write_text("workflow: [{id: inner, type: workflow, file: agents.yaml}]")
+    run = Workflow.from_yaml(tmp_path / "outer.yaml").run_sync("Go.", replies={"root": ["Done."]}, show=False)
+    assert run.text == "Done."
+
+
+def test_files_run_as_they_are_before_the_strict_server(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+    for name, text, requests in (("a workflow", SEQUENCE, 3), ("a root agent", ROOT, 1)):
+        with subtests.test(name), LoopbackServer(["Done."], repeat=True) as server:
+            for provider, path in (("OPENAI", "/v1"), ("ANTHROPIC", "")):
+                monkeypatch.setenv(f"{provider}_API_KEY", "no-key-of-anybody")
+                monkeypatch.setenv(f"{provider}_BASE_URL", f"{server.url}{path}")
+            run = Workflow.from_yaml(text).run_sync("Go.", model="anthropic:claude-x", show=False)
+            assert ("Done." in run.text, len(server.requests), server.problems) == (True, requests, [])

@@ -1,0 +1,97 @@
+"""Agents of a workflow give tasks to its other agents, each with a tool of its name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from snapshots import Snapshots
+from virtual_time import by_itself
+
+from agentnb import Agent, Store, ToolCall, Workflow, recover
+from agentnb.errors import SettingsError, WorkflowProblems
+from agentnb.models import ScriptedModel
+from agentnb.workflow.form.spec import AgentSpec, AgentStep, WorkflowSpec
+
+TEXT = """
+inputs: {sea: North Sea}
+agents:
+  lead: {instruction: Lead., sub_agents: [finder, pilot]}
+  finder: {instruction: "Know the {{ $inputs.sea }}. Look things up.", description: Finds tides., sub_agents: pilot}
+  pilot: {instruction: Steer by the stars. Then rest.}
+workflow: [{type: agent, name: lead}]
+"""
+REPLIES: dict[str, list[Any]] = {
+    "lead": [ToolCall("finder", {"prompt": "Which tide?"}), ToolCall("pilot", {"prompt": "Where to?"}), "Low, and west."],
+    "finder": [ToolCall("pilot", {"prompt": "Where are we?"}), "Low."],
+    "pilot": ["Off Brest.", "West."],
+}
+
+
+def test_sub_agents_answer_as_tools() -> None:
+    run = Workflow.from_yaml(TEXT).run_sync("Sail.", replies=REPLIES, show=False)
+    assert run.text == "Low, and west."
+
+
+def test_rules_name_sub_agents(tmp_path: Path) -> None:
+    store, rules = Store(tmp_path), {"finder": "deny"}
+    Workflow.from_yaml(TEXT).run_sync("Sail.", replies=REPLIES, permissions=rules, store=store, show=False)
+    [lead] = [run for run in map(store.load, store.ids()) if run.agent == "lead"]
+    assert [result.is_error for one in lead.rounds for result in one.results] == [True, False]
+    with pytest.raises(SettingsError, match="'fnder' names no tool"):
+        Workflow.from_yaml(TEXT).run_sync("Sail.", replies=REPLIES, permissions={"fnder": "deny"}, show=False)
+
+
+def test_tool_of_a_sub_agent_has_its_description() -> None:
+    lead = ScriptedModel(["Done."])
+    Workflow.from_yaml(TEXT, agents={"pilot": Agent(ScriptedModel(["West."]), system="Steer west.", name="pilot")}).run_sync(
+        "Sail.", model=lead, show=False
+    )
+    described = {spec.name: spec.description for spec in lead.requests[0].tools}
+    assert (described["finder"], described["pilot"]) == ("Finds tides.", "Steer west.")
+
+
+def test_instruction_of_a_sub_agent_holds_templates() -> None:
+    model = ScriptedModel([ToolCall("finder", {"prompt": "Which tide?"}), "Low.", "Low."])
+    Workflow.from_yaml(TEXT).run_sync("Sail.", model=model, inputs={"sea": "Channel"}, show=False)
+    assert "Know the Channel." in str(model.requests[1].system)
+
+
+def test_sub_agents_that_cannot_be_are_problems(subtests: pytest.Subtests) -> None:
+    cases = {
+        "nobody of this name": ("sub_agents: pilot", "sub_agents: pilto", 'sub_agents: agent "pilto" not found', 5),
+        "itself": ("sub_agents: pilot", "sub_agents: finder", "it gives tasks to itself (finder -> finder)", 5),
+        "a circle": ("{instruction: Steer", "{sub_agents: [lead], instruction: Steer", "it gives tasks to itself (", 6),
+        "a mapping": ("sub_agents: pilot", "sub_agents: {pilot: 1}", "sub_agents must be a text", 5),
+    }
+    for name, (old, new, what, line) in cases.items():
+        with subtests.test(name), pytest.raises(WorkflowProblems) as caught:
+            Workflow.from_yaml(TEXT.replace(old, new))
+        [problem] = caught.value.problems
+        assert what in problem.message
+        assert problem.line in (line, 4)
+
+
+def test_circle_of_agents_made_in_python_is_refused() -> None:
+    agents = {name: AgentSpec(name=name, model="simulated:disciplined", sub_agents=("b", "a")) for name in "ab"}
+    spec = WorkflowSpec(steps=(AgentStep(id="a", path="a", agent="a"),), agents=agents)
+    with pytest.raises(SettingsError, match="it gives tasks to itself"):
+        Workflow(spec).run_sync("Go.", show=False)
+
+
+@pytest.mark.slow("it dies after each of some eighty events")
+def test_replies_of_sub_agents_are_given_once_wherever_the_process_dies(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    store = Snapshots(tmp_path / "whole")
+    whole = by_itself(Workflow.from_yaml(TEXT).run("Sail.", store=store, show=False, replies=REPLIES))
+    assert len(store.kept) > 40
+    for folder in store.kept[:-1]:
+        here = Store(folder)
+        if here.has(whole.id):
+            with subtests.test(folder.name):
+                again = Workflow.from_yaml(TEXT).orchestration(replies=REPLIES)
+                run = by_itself(recover(whole.id, agent=again, store=here))
+                assert run.step_context == whole.step_context, run.error
+                [lead] = [one for one in map(here.load, here.ids()) if one.agent == "lead"]
+                given = [result.text for one in lead.rounds for result in one.results if not result.is_error]
+                assert "Low." not in given or "Off Brest." not in given
