@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 NOT_OF_THE_PROTOCOL = "(The server sent content that is not of the protocol; here it is as JSON:)"
 BARE = "agentnb/bare"
-"""The key under which a result that is no object goes through the client."""
+"""The key under which data goes through the client that its models would refuse."""
 INTERNAL_ERROR = -32603
 MAX_LEVELS = MAX_DEPTH + 20
 """Levels of a message that are read, fewer than the client's: a schema in it that was cut off is still too deep to be used."""
@@ -36,6 +36,7 @@ _PARTS = {
 }
 """The texts of a block of content by its type: that without which it is none, and others."""
 _PAGE = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+_HINTS = ("readOnlyHint", "idempotentHint")
 SetAside = dict[str, str]
 """Reasons why tools are not offered, by their names."""
 
@@ -45,19 +46,23 @@ def read_leniently(client: Any, set_aside: SetAside) -> None:
 
     ``set_aside`` gets the tools of the last list that cannot be used, each with its reason.
     """
-    dispatcher, session = client.session._dispatcher, client.session
+    dispatcher = client.session._dispatcher
     send: Callable[..., Any] = dispatcher.send_raw_request
 
     async def send_leniently(method: str, params: Any, *rest: Any, **options: Any) -> Any:
         raw = await send(method, params, *rest, **options)
-        version = session.protocol_version
         if method == "tools/list":
             if not (params or {}).get("cursor"):
                 set_aside.clear()
-            return readable_list(raw if BARE not in raw else {"tools": raw[BARE]}, version, set_aside)
-        return readable_result(raw.get(BARE, raw), version) if method == "tools/call" else raw
+            return readable_list(raw if BARE not in raw else {"tools": raw[BARE]}, set_aside)
+        return readable_result(unwrapped(raw)) if method == "tools/call" else raw
 
     dispatcher.send_raw_request = send_leniently
+
+
+def unwrapped(data: Any) -> Any:
+    """Return data as the server sent it."""
+    return data.get(BARE, data) if isinstance(data, Mapping) else data
 
 
 def mend_response(response: Any) -> None:
@@ -126,20 +131,22 @@ def _integer(digits: str) -> int | str:
     return int(digits) if len(digits) <= MAX_DIGITS else digits
 
 
-def readable_list(raw: Mapping[str, Any], version: str, set_aside: SetAside) -> dict[str, Any]:
+def readable_list(raw: Mapping[str, Any], set_aside: SetAside) -> dict[str, Any]:
     """Return a page of tools with those that the client can model; the others are set aside, each with its reason."""
     tools, listed, cursor = list[Any](), raw.get("tools"), raw.get("nextCursor")
     for place, tool in enumerate(listed if isinstance(listed, list) else []):
         try:
-            tools.append(_readable_tool(tool, version))
+            tools.append(_readable_tool(tool))
         except ValueError as error:
             name = tool.get("name") if isinstance(tool, dict) else None
             set_aside[name if isinstance(name, str) and name else f"number {place + 1}"] = str(error)
     return {**_PAGE, "tools": tools, **({"nextCursor": cursor} if isinstance(cursor, str) else {})}
 
 
-def _readable_tool(tool: Any, version: str) -> dict[str, Any]:
-    """Return what agentnb needs of a tool. Raises `ValueError` with the reason if there is no reading."""
+def _readable_tool(tool: Any) -> dict[str, Any]:
+    """Return what agentnb needs of a tool, its schemas as they are. Raises `ValueError` if there is no reading."""
+    from mcp.shared.inbound import find_invalid_x_mcp_header
+
     if not isinstance(tool, dict):
         raise ValueError("it is not an object")
     if not isinstance(tool.get("name"), str) or not tool["name"]:
@@ -148,27 +155,25 @@ def _readable_tool(tool: Any, version: str) -> dict[str, Any]:
     schema = {} if schema in (None, True) else schema
     if not isinstance(schema, dict):
         raise ValueError("its schema is not an object")
-    kinds = schema.get("type", "object")
-    if "object" not in (kinds if isinstance(kinds, list) else [kinds]):
+    kinds, properties = schema.get("type") or "object", schema.get("properties")
+    if "object" not in [str(kind).lower() for kind in (kinds if isinstance(kinds, list) else [kinds])]:
         raise ValueError("its schema does not describe an object")
-    execution, hints = tool.get("execution"), tool.get("annotations")
+    if problem := find_invalid_x_mcp_header(schema):
+        raise ValueError(visible(problem))
+    execution, hints, output = tool.get("execution"), tool.get("annotations"), tool.get("outputSchema")
     if isinstance(execution, dict) and execution.get("taskSupport") == "required":
         raise ValueError("it runs only as a task, which agentnb does not do")
-    read = {
+    headers = {name: one for name, one in properties.items() if isinstance(one, dict)} if isinstance(properties, dict) else {}
+    return {
         "name": tool["name"],
-        "inputSchema": {**{key: value for key, value in schema.items() if value is not None}, "type": "object"},
+        "inputSchema": {"type": "object", "properties": headers, BARE: schema},  # some properties are sent as headers
         **{key: tool[key] for key in ("title", "description") if isinstance(tool.get(key), str)},
-        "annotations": {key: hint for key, hint in hints.items() if type(hint) is bool} if isinstance(hints, dict) else {},
+        **({"outputSchema": {"type": "object", BARE: output}} if isinstance(output, dict) else {}),
+        "annotations": {key: hints[key] for key in _HINTS if type(hints.get(key)) is bool} if isinstance(hints, dict) else {},
     }
-    whole = {**read, "outputSchema": tool.get("outputSchema")}
-    if not _refused({**_PAGE, "tools": [whole]}, "tools/list", version):
-        return whole
-    if wrong := _refused({**_PAGE, "tools": [read]}, "tools/list", version):
-        raise ValueError(f"the client cannot read its {visible('.'.join(map(str, wrong[2:])))}")
-    return read
 
 
-def readable_result(raw: Any, version: str) -> dict[str, Any]:
+def readable_result(raw: Any) -> dict[str, Any]:
     """Return what agentnb needs of the result of a call; content that the client cannot model as JSON."""
     if not isinstance(raw, Mapping):
         raw = {"content": raw}
@@ -182,10 +187,7 @@ def readable_result(raw: Any, version: str) -> dict[str, Any]:
     blocks = [_block(block) for block in (content if isinstance(content, list) else [content])]
     is_error = str(raw.get("isError")).casefold() in ("true", "1", "yes")
     read = {"resultType": "complete", "content": blocks, "isError": is_error}
-    whole = {**read, "structuredContent": structured}
-    if structured is None or not _refused({**whole, "content": []}, "tools/call", version):
-        return read if structured is None else whole
-    return {**read, "content": [*blocks, _block(structured)]}
+    return read if structured is None else {**read, "structuredContent": {BARE: structured}}
 
 
 def _block(value: Any) -> dict[str, Any]:
@@ -215,19 +217,3 @@ def _shortened(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _shortened(one) for key, one in value.items()}
     return [_shortened(one) for one in value] if isinstance(value, list) else value
-
-
-def _refused(result: Any, method: str, version: str) -> tuple[str | int, ...]:
-    """Return the path of what the client refuses in a result, empty if it takes it."""
-    from mcp.types import CallToolResult, ListToolsResult
-    from mcp_types.methods import validate_server_result
-    from pydantic import ValidationError
-
-    model: Any = ListToolsResult if method == "tools/list" else CallToolResult
-    try:
-        with suppress(KeyError):  # the version has no such request
-            validate_server_result(method, version, result)
-        model.model_validate(result, by_name=False)
-    except ValidationError as error:
-        return error.errors()[0]["loc"]
-    return ()
