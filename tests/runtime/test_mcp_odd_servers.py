@@ -166,7 +166,7 @@ def test_refused_request_names_the_login_that_the_server_wants(subtests: pytest.
 def test_server_of_the_older_transport_is_reached_at_its_address() -> None:
     answers = queue.SimpleQueue[str]()
     results = {
-        "initialize": {**SPOKEN, "protocolVersion": "2024-11-05"},
+        "initialize": {"protocolVersion": "1.0", "capabilities": {"tools": []}, "serverInfo": {"name": "o"}, "instructions": 5},
         "tools/list": {"tools": [{"name": "add", "inputSchema": {"type": "object"}}]},
         "tools/call": {"content": [{"type": "text", "text": "three"}]},
     }

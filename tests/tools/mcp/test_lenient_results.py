@@ -8,8 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from mcp import types as t
 
-from agentnb.tools.mcp.connections.lenient_results import mend_response, readable_list, readable_result
+from agentnb.tools.mcp.connections.lenient_results import mend_response, readable_list, readable_result, readable_start
 
 OBJECT = {"type": "object"}
 HEADER = {"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": "no header"}}}
@@ -80,7 +81,28 @@ def test_results_that_are_not_of_the_protocol_are_read_with_a_note(subtests: pyt
             readable_result(task)
 
 
+def test_beginnings_that_are_not_of_the_protocol_are_read(subtests: pytest.Subtests) -> None:
+    for given, version in {
+        "2025-06-18": "2025-06-18",
+        "1.0": "2024-11-05",
+        "2025-05-05": "2025-03-26",
+        "2099-01-01": "2025-11-25",
+    }.items():
+        with subtests.test(given):
+            assert readable_start({"protocolVersion": given})["protocolVersion"] == version
+    for capabilities in (None, {"tools": [], "prompts": None}, {"tools": {"listChanged": "yes"}, "resources": False}):
+        with subtests.test(str(capabilities)):
+            found = readable_start({"capabilities": capabilities, "serverInfo": "me", "instructions": ["a"]})
+            assert {*found["capabilities"]} == ({"tools"} if capabilities else set())
+            t.InitializeResult.model_validate(found)
+
+
 def test_messages_over_http_are_read_wherever_they_are_cut(subtests: pytest.Subtests) -> None:
+    batch, empty = b'\xef\xbb\xbf[{"id": 1, "result": {"a": 1}}]', b'{"id": 1}'
+    of_batch, of_empty = (
+        b'{"id":1,"result":{"a":1},"jsonrpc":"2.0"}',
+        (b'{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"the answer has no result"}}'),
+    )
     odd, usual = b'{"id": 1, "result": "half \\ud83d"}', b'{"jsonrpc": "2.0", "id": 2, "result": {}}'
     read = b'{"id":1,"result":{"agentnb/bare":"half \xef\xbf\xbd"},"jsonrpc":"2.0"}'
 
@@ -96,6 +118,8 @@ def test_messages_over_http_are_read_wherever_they_are_cut(subtests: pytest.Subt
     event = b"event: message\ndata: %s\n\n: nothing\n\nid: 1\ndata:%s\n\n"
     cases = {
         "application/json": (odd, read),
+        "application/json; odata": (batch, of_batch),
+        "application/json; of=nothing": (empty, of_empty),
         "application/json; charset=utf-8": (usual, usual),
         "text/event-stream": (event % (odd, usual), event.replace(b"data: %s", b"data:%s") % (read, usual)),
         "text/html": (b"<p>", b"<p>"),

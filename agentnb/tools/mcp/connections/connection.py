@@ -193,7 +193,6 @@ class Connection:
                 client = await stack.enter_async_context(self._client(self._over_sse()))
             except Exception:
                 raise error from None
-        read_leniently(client, self.set_aside)
         # The client's own check loads a validator that takes a second beside JupyterLab; `outcome_of` has a faster one.
         client.session.validate_tool_result = _unchecked  # type: ignore[method-assign]
         return client
@@ -201,7 +200,7 @@ class Connection:
     def _client(self, transport: Any) -> Client:
         from mcp import Client
 
-        return Client(
+        client = Client(
             transport,
             mode="auto",
             cache=None,
@@ -209,6 +208,8 @@ class Connection:
             list_roots_callback=self._on_roots if self.server.roots else None,
             message_handler=self._on_message,
         )
+        read_leniently(client, self.set_aside)
+        return client
 
     @asynccontextmanager
     async def _over_stdio(self) -> AsyncIterator[tuple[Any, Any]]:

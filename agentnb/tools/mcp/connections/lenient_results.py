@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -42,22 +42,30 @@ SetAside = dict[str, str]
 
 
 def read_leniently(client: Any, set_aside: SetAside) -> None:
-    """Have a client take lists of tools and results of calls that the protocol does not allow.
+    """Have a client take beginnings, lists of tools and results of calls that the protocol does not allow.
 
     ``set_aside`` gets the tools of the last list that cannot be used, each with its reason.
     """
-    dispatcher = client.session._dispatcher
-    send: Callable[..., Any] = dispatcher.send_raw_request
+    connect: Callable[..., Awaitable[Any]] = client._connect
+    send: Callable[..., Any]
+
+    async def connect_leniently(*given: Any) -> Any:
+        nonlocal send
+        dispatcher = await connect(*given)
+        send, dispatcher.send_raw_request = dispatcher.send_raw_request, send_leniently
+        return dispatcher
 
     async def send_leniently(method: str, params: Any, *rest: Any, **options: Any) -> Any:
         raw = await send(method, params, *rest, **options)
+        if method == "initialize":
+            return readable_start(raw)
         if method == "tools/list":
             if not (params or {}).get("cursor"):
                 set_aside.clear()
             return readable_list(raw if BARE not in raw else {"tools": raw[BARE]}, set_aside)
         return readable_result(unwrapped(raw)) if method == "tools/call" else raw
 
-    dispatcher.send_raw_request = send_leniently
+    client._connect = connect_leniently
 
 
 def unwrapped(data: Any) -> Any:
@@ -111,13 +119,15 @@ def readable_message(error: ValidationError) -> dict[str, Any] | None:
     line = given[0].decode(errors="replace") if isinstance(given[0], bytes) else given[0]
     if isinstance(line, str):
         with suppress(ValueError, RecursionError):
-            given = [json.loads(cut_deep(line, MAX_LEVELS), parse_int=_integer)]
+            given = [json.loads(cut_deep(line.lstrip("\ufeff"), MAX_LEVELS), parse_int=_integer)]
+    given = [one for part in given for one in (part if isinstance(part, list) else [part])]
     message = next((one for one in given if isinstance(one, dict) and "id" in one), None)
     if message is None:
         return None
     read = {**encodable_data(message), "jsonrpc": "2.0"}
-    if (problem := read.get("error")) is not None:
-        told = problem if isinstance(problem, dict) else {"message": problem}
+    problem = read.get("error")
+    if problem is not None or read.keys().isdisjoint(("result", "method")):
+        told = problem if isinstance(problem, dict) else {"message": problem or "the answer has no result"}
         code, why = told.get("code"), told.get("message", told)
         known = {
             "code": code if type(code) is int else INTERNAL_ERROR,
@@ -129,6 +139,28 @@ def readable_message(error: ValidationError) -> dict[str, Any] | None:
 
 def _integer(digits: str) -> int | str:
     return int(digits) if len(digits) <= MAX_DIGITS else digits
+
+
+def readable_start(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what agentnb needs of the answer to the first request. An unknown version is read as the one before it."""
+    from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS as KNOWN
+
+    version, (info, can) = raw.get("protocolVersion"), (_object(raw.get(key)) for key in ("serverInfo", "capabilities"))
+    return {
+        "protocolVersion": max((one for one in KNOWN if one <= str(version)), default=KNOWN[0]),
+        "capabilities": {
+            key: {"listChanged": _object(can[key]).get("listChanged") is True}
+            for key in ("tools", "resources", "prompts")
+            if can.get(key) not in (None, False)
+        },
+        "serverInfo": {key: str(info.get(key) or "") for key in ("name", "title", "version")},
+        "instructions": str(raw.get("instructions") or ""),
+    }
+
+
+def _object(value: Any) -> dict[str, Any]:
+    """Return a value that should be an object; empty for anything else."""
+    return value if isinstance(value, dict) else {}
 
 
 def readable_list(raw: Mapping[str, Any], set_aside: SetAside) -> dict[str, Any]:
@@ -160,16 +192,16 @@ def _readable_tool(tool: Any) -> dict[str, Any]:
         raise ValueError("its schema does not describe an object")
     if problem := find_invalid_x_mcp_header(schema):
         raise ValueError(visible(problem))
-    execution, hints, output = tool.get("execution"), tool.get("annotations"), tool.get("outputSchema")
-    if isinstance(execution, dict) and execution.get("taskSupport") == "required":
+    hints, output = _object(tool.get("annotations")), tool.get("outputSchema")
+    if _object(tool.get("execution")).get("taskSupport") == "required":
         raise ValueError("it runs only as a task, which agentnb does not do")
-    headers = {name: one for name, one in properties.items() if isinstance(one, dict)} if isinstance(properties, dict) else {}
+    headers = {name: one for name, one in _object(properties).items() if isinstance(one, dict)}
     return {
         "name": tool["name"],
         "inputSchema": {"type": "object", "properties": headers, BARE: schema},  # some properties are sent as headers
         **{key: tool[key] for key in ("title", "description") if isinstance(tool.get(key), str)},
         **({"outputSchema": {"type": "object", BARE: output}} if isinstance(output, dict) else {}),
-        "annotations": {key: hints[key] for key in _HINTS if type(hints.get(key)) is bool} if isinstance(hints, dict) else {},
+        "annotations": {key: hints[key] for key in _HINTS if type(hints.get(key)) is bool},
     }
 
 
