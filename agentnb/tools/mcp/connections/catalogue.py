@@ -74,12 +74,15 @@ async def tools_of(client: Client) -> tuple[t.Tool, ...]:
 async def catalogue_of(client: Client, most_pages: int = MAX_PAGES) -> Catalogue:
     """Ask for resources and prompts, of each the first pages. A list that the server fails to give is empty."""
     from mcp import MCPError
+    from pydantic import ValidationError
 
     can = client.server_capabilities
 
     async def listed(ask: Callable[..., Awaitable[Any]], name: str, there: object) -> tuple[Any, ...]:
         try:
             return await _pages(ask, name, most_pages) if there is not None else ()
+        except ValidationError:
+            return ()
         except MCPError as error:
             if (error.code, error.message) == (CONNECTION_CLOSED, CLOSED):
                 raise

@@ -11,6 +11,7 @@ import msgspec
 
 from agentnb.core.messages import encodable_data, visible
 from agentnb.core.schema.nesting import MAX_DEPTH, cut_deep
+from agentnb.core.schema.references import list_of
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -36,6 +37,12 @@ _PARTS = {
 }
 """The texts of a block of content by its type: that without which it is none, and others."""
 _PAGE = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+_LISTS = {
+    "resources/list": ("resources", "Resource"),
+    "resources/templates/list": ("resourceTemplates", "ResourceTemplate"),
+    "prompts/list": ("prompts", "Prompt"),
+}
+"""The lists besides that of tools: the key of each, and the client's model of its items."""
 _HINTS = ("readOnlyHint", "idempotentHint")
 SetAside = dict[str, str]
 """Reasons why tools are not offered, by their names."""
@@ -59,10 +66,12 @@ def read_leniently(client: Any, set_aside: SetAside) -> None:
         raw = await send(method, params, *rest, **options)
         if method == "initialize":
             return readable_start(raw)
+        if method in _LISTS:
+            return readable_items(raw, *_LISTS[method])
         if method == "tools/list":
             if not (params or {}).get("cursor"):
                 set_aside.clear()
-            return readable_list(raw if BARE not in raw else {"tools": raw[BARE]}, set_aside)
+            return readable_list(raw, set_aside)
         return readable_result(unwrapped(raw)) if method == "tools/call" else raw
 
     client._connect = connect_leniently
@@ -165,14 +174,32 @@ def _object(value: Any) -> dict[str, Any]:
 
 def readable_list(raw: Mapping[str, Any], set_aside: SetAside) -> dict[str, Any]:
     """Return a page of tools with those that the client can model; the others are set aside, each with its reason."""
-    tools, listed, cursor = list[Any](), raw.get("tools"), raw.get("nextCursor")
-    for place, tool in enumerate(listed if isinstance(listed, list) else []):
+    tools = list[Any]()
+    for place, tool in enumerate(list_of(raw.get("tools", raw.get(BARE)))):
         try:
             tools.append(_readable_tool(tool))
         except ValueError as error:
             name = tool.get("name") if isinstance(tool, dict) else None
             set_aside[name if isinstance(name, str) and name else f"number {place + 1}"] = str(error)
-    return {**_PAGE, "tools": tools, **({"nextCursor": cursor} if isinstance(cursor, str) else {})}
+    return _page(raw, "tools", tools)
+
+
+def readable_items(raw: Mapping[str, Any], key: str, model: str) -> dict[str, Any]:
+    """Return a page of a list with the items that the client can model."""
+    from mcp import types
+    from pydantic import ValidationError
+
+    items = list[Any]()
+    for item in list_of(raw.get(key, raw.get(BARE))):
+        with suppress(ValidationError):
+            getattr(types, model).model_validate(item, by_name=False)
+            items.append(item)
+    return _page(raw, key, items)
+
+
+def _page(raw: Mapping[str, Any], key: str, items: list[Any]) -> dict[str, Any]:
+    cursor = raw.get("nextCursor")
+    return {**_PAGE, key: items, **({"nextCursor": cursor} if isinstance(cursor, str) else {})}
 
 
 def _readable_tool(tool: Any) -> dict[str, Any]:
