@@ -65,8 +65,7 @@ async def tools_of(client: Client) -> tuple[t.Tool, ...]:
     try:
         return await _pages(client.list_tools, "tools", MAX_PAGES)
     except MCPError as error:
-        is_closed = (error.code, error.message) == (CONNECTION_CLOSED, CLOSED)
-        if is_closed or (error.code != METHOD_NOT_FOUND and client.server_capabilities.tools is not None):
+        if _is_closed(error) or (error.code != METHOD_NOT_FOUND and client.server_capabilities.tools is not None):
             raise
         return ()
 
@@ -81,10 +80,8 @@ async def catalogue_of(client: Client, most_pages: int = MAX_PAGES) -> Catalogue
     async def listed(ask: Callable[..., Awaitable[Any]], name: str, there: object) -> tuple[Any, ...]:
         try:
             return await _pages(ask, name, most_pages) if there is not None else ()
-        except ValidationError:
-            return ()
-        except MCPError as error:
-            if (error.code, error.message) == (CONNECTION_CLOSED, CLOSED):
+        except (MCPError, ValidationError) as error:
+            if _is_closed(error):
                 raise
             return ()
 
@@ -95,6 +92,10 @@ async def catalogue_of(client: Client, most_pages: int = MAX_PAGES) -> Catalogue
             listed(client.list_prompts, "prompts", can.prompts),
         )
     )
+
+
+def _is_closed(error: Any) -> bool:
+    return (getattr(error, "code", None), str(error)) == (CONNECTION_CLOSED, CLOSED)
 
 
 async def _pages(ask: Callable[..., Awaitable[Any]], name: str, most: int) -> tuple[Any, ...]:

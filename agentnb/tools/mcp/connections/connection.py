@@ -334,21 +334,12 @@ class _EndNoticed:
         self._stream = stream
         self._note_end = ended
 
-    async def receive(self) -> Any:
-        return await self._stream.receive()
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-    def __aiter__(self) -> _EndNoticed:
-        return self
-
-    async def __anext__(self) -> Any:
+    async def __aiter__(self) -> AsyncIterator[Any]:
         try:
-            return _readable(await self._stream.__anext__())
-        except BaseException:
+            async for message in self._stream:
+                yield _readable(message)
+        finally:
             self._note_end()
-            raise
 
     async def __aenter__(self) -> _EndNoticed:
         await self._stream.__aenter__()
