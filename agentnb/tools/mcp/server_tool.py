@@ -18,7 +18,6 @@ from agentnb.core.schema.json_schema import UnusableSchema, schema_errors, usabl
 from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
 from agentnb.core.schema.whole_numbers import with_leaves
 from agentnb.tools.mcp.connections.catalogue import CONNECTION_CLOSED
-from agentnb.tools.mcp.connections.lenient_results import unwrapped
 from agentnb.tools.mcp.connections.live_server import LiveServer, leaves
 from agentnb.tools.mcp.questions import CallQuestions
 from agentnb.tools.mcp.results import outcome_of
@@ -71,12 +70,12 @@ class MCPTool:
         self.live = live
         self.asker_name = f"MCP server {live.server.name}"
         self.timeout, self.max_seconds = live.server.timeout, live.server.max_seconds
-        self._output_schema, self._answer = unwrapped(tool.output_schema), answer
+        self._output_schema, self._answer = tool.output_schema, answer
         self.tool_name: str = tool.name
         """The tool as the server names it."""
         self.title: str = visible(tool.title or "")[:MAX_DESCRIPTION_CHARACTERS]
         description = visible(tool.description or "")[:MAX_DESCRIPTION_CHARACTERS] or self.title
-        schema, self.unchecked = _object_schema(unwrapped(tool.input_schema))
+        schema, self.unchecked = _object_schema(tool.input_schema)
         self.spec = ToolSpec(name, description, schema, effects=tuple(sorted(self.effects)))
         hints = tool.annotations
         self.parallel_safe = bool(hints and hints.read_only_hint)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agentnb.core.messages import visible
+from agentnb.tools.mcp.connections.lenient_results import unwrapped
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -63,7 +64,9 @@ async def tools_of(client: Client) -> tuple[t.Tool, ...]:
     from mcp import MCPError
 
     try:
-        return await _pages(client.list_tools, "tools", MAX_PAGES)
+        listed = await _pages(client.list_tools, "tools", MAX_PAGES)
+        schemas = ("input_schema", "output_schema")
+        return tuple([tool.model_copy(update={key: unwrapped(getattr(tool, key)) for key in schemas}) for tool in listed])
     except MCPError as error:
         if _is_closed(error) or (error.code != METHOD_NOT_FOUND and client.server_capabilities.tools is not None):
             raise
