@@ -91,6 +91,8 @@ def test_schema_that_refers_to_itself_or_far_is_checked(subtests: pytest.Subtest
 
 
 NEEDED = {"dependentRequired": {"a": ["b"]}, "dependentSchemas": {"c": TEXT}}
+NULLABLE = {"type": ["string", "null"], "nullable": True, "enum": ["a", None]}
+ANCHORED = {"$ref": "#a", "definitions": {"b": {"$anchor": "a"}}}
 LOST = {
     "pattern that nothing reads": ["pattern"],
     "pattern that takes memory": ["pattern"],
@@ -99,6 +101,8 @@ LOST = {
     "reference to elsewhere": ["$ref"],
     "reference to nothing": ["$ref"],
     "name of a property": ["properties.pattern.type"],
+    "property called description": ["properties.description", "properties.required"],
+    "dynamic reference to nothing": ["$dynamicRef"],
 }
 """Keywords that are left out, by the name of the case."""
 
@@ -118,6 +122,14 @@ def test_unreadable_keywords_are_translated_or_left_out(subtests: pytest.Subtest
         ("required of draft 3", {"type": "string", "required": True}, TEXT),
         ("type that nobody knows", {"type": "any"}, {}),
         ("null", {"properties": None}, {}),
+        ("null of OpenAPI", {"type": "string", "nullable": True, "enum": ["a"]}, NULLABLE),
+        ("objects of PHP", {"type": "object", "properties": [], "$defs": []}, {"type": "object"}),
+        ("types of Gemini", {"type": "ARRAY", "items": {"type": "STRING"}}, {"type": "array", "items": TEXT}),
+        ("names twice", {"required": ["a", "a"]}, {"required": ["a"]}),
+        ("anchor of draft 7", {"$ref": "#a", "definitions": {"b": {"$id": "#a"}}}, ANCHORED),
+        ("annotations", {"title": 5, "examples": "a", "deprecated": "no"}, {}),
+        ("property called description", {"properties": {"description": "text", "required": ["a"]}}, {"properties": {}}),
+        ("dynamic reference to nothing", {"$dynamicRef": "#x"}, {}),
         ("reference to elsewhere", {"$ref": "https://example.org/x.json"}, {}),
         ("reference to nothing", {"$ref": "#/$defs/x", "title": "A"}, {"title": "A"}),
         ("name of a property", {"properties": {"pattern": {"type": "any"}}}, {"properties": {"pattern": {}}}),

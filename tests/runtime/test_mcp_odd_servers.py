@@ -166,7 +166,10 @@ def test_refused_request_names_the_login_that_the_server_wants(subtests: pytest.
 def test_server_of_the_older_transport_is_reached_at_its_address() -> None:
     answers = queue.SimpleQueue[str]()
     results = {
-        "initialize": {**SPOKEN, "protocolVersion": "2024-11-05"},
+        "initialize": {"protocolVersion": "1.0", "capabilities": {"tools": [], "resources": [], "prompts": []}},
+        "resources/list": {"resources": [{"name": "no address"}, {"uri": "a:b", "name": "note"}, 5]},
+        "resources/templates/list": [],
+        "prompts/list": {"prompts": None},
         "tools/list": {"tools": [{"name": "add", "inputSchema": {"type": "object"}}]},
         "tools/call": {"content": [{"type": "text", "text": "three"}]},
     }
@@ -199,6 +202,8 @@ def test_server_of_the_older_transport_is_reached_at_its_address() -> None:
         run = played([ToolCall("mcp_old_add", {})], [MCPServer("old", f"http://127.0.0.1:{server.port}/sse")])
         answers.put("")
     assert texts(run) == ["three"]
+    names = [tool.name for tool in run.tools]
+    assert names == ["mcp_old_add", "mcp_old_list_resources", "mcp_old_read_resource"], "odd lists cost their odd items"
 
 
 def test_large_answer_over_http_is_read_whole() -> None:

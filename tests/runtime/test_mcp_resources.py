@@ -18,7 +18,7 @@ from agentnb.runtime.host.host import Host, hosted
 from agentnb.runtime.questions.model_code import ModelCode
 from agentnb.runtime.servers.servers import Servers
 from agentnb.tools.mcp.connections.catalogue import catalogue_of
-from agentnb.tools.mcp.resources import MAX_CHARACTERS, resource_tools
+from agentnb.tools.mcp.resources import resource_tools
 from agentnb.tools.mcp.server import MCPServer, ServerTools
 from agentnb.tools.mcp.wire_names import wire_name
 
@@ -58,10 +58,9 @@ def test_calls_that_cannot_be_made_say_why(servers: Servers) -> None:
     assert "subject" in texts(run)[2]
 
 
-def test_long_resource_is_cut_for_the_model(servers: Servers) -> None:
-    text = texts(played([calls(("read_resource", {"uri": "memo://long"}))], [bench()], servers))[0]
-    assert MAX_CHARACTERS < len(text) < MAX_CHARACTERS + 100
-    assert text.endswith("(Only the first 100,000 of 150,000 characters are here.)")
+def test_long_resource_is_whole_in_the_log_and_read_on_as_other_results(servers: Servers) -> None:
+    run = played([calls(("read_resource", {"uri": "memo://long"}))], [bench()], servers)
+    assert len(texts(run)[0]) == 150_000
 
 
 def test_tools_for_resources_are_there_if_there_are_any_and_named_like_others(servers: Servers) -> None:

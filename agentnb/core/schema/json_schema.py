@@ -36,6 +36,19 @@ _OF_PARTS: dict[type, tuple[str, ...]] = {
     list: ("prefixItems", "items", "contains", "unevaluatedItems"),
 }
 """Keywords whose schemas apply to the properties or items of a value, as if each did to every one of them."""
+_REFERENCES = ("$ref", "$dynamicRef")
+_ANNOTATIONS = (
+    "$comment",
+    "$schema",
+    "default",
+    "deprecated",
+    "description",
+    "examples",
+    "format",
+    "readOnly",
+    "title",
+    "writeOnly",
+)
 _ALL_WITHIN = (*_OF_THE_SAME, *_OF_PARTS[dict], *_OF_PARTS[list], "properties", "propertyNames", "$defs", "definitions")
 _METASCHEMA = re.compile(r"https?://json-schema\.org/")
 
@@ -58,7 +71,7 @@ def takes_too_long(schema: Any, value: Any = _ANY, most: int = MAX_STEPS) -> boo
 
 def _applied(part: dict[str, Any], root: Any, value: Any) -> Iterator[tuple[Any, Any]]:
     """Yield each schema that a schema applies, and to which value."""
-    for key in ("$ref", "$dynamicRef"):
+    for key in _REFERENCES:
         if key in part:
             yield _referred(part[key], root), value
     yield from ((one, value) for key in _OF_THE_SAME for one in _schemas(part, key))
@@ -245,6 +258,9 @@ def _translate_ignored(part: Any) -> None:
         names = {name: [one] if isinstance(one, str) else one for name, one in needed.items() if isinstance(one, str | list)}
         schemas = {name: one for name, one in needed.items() if name not in names}
         part.update({key: one for key, one in (("dependentRequired", names), ("dependentSchemas", schemas)) if one})
+    if part.get("nullable") is True and isinstance(part.get("type"), str):  # of OpenAPI
+        part["type"] = [part["type"], "null"]
+        part.update({"enum": [*part["enum"], None]} if isinstance(part.get("enum"), list) else {})
     if "$recursiveRef" in part:
         part["$ref"] = part.pop("$recursiveRef")
     for one in (one for key in _ALL_WITHIN for one in _schemas(part, key)):
@@ -255,7 +271,8 @@ def _references(value: Any, reference: str, path: tuple[str | int, ...] = ()) ->
     """Return the paths of the keywords that refer to this."""
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     below = [found for key, part in parts for found in _references(part, reference, (*path, key))]
-    return [*below, *([(*path, "$ref")] if isinstance(value, dict) and value.get("$ref") == reference else [])]
+    own = [(*path, key) for key in _REFERENCES if value.get(key) == reference] if isinstance(value, dict) else []
+    return [*below, *own]
 
 
 def _repair(schema: Any, path: Sequence[str | int]) -> bool:
@@ -266,6 +283,7 @@ def _repair(schema: Any, path: Sequence[str | int]) -> bool:
     for step in above:
         schema = schema[_key(schema, step)]
     value = schema.pop(_key(schema, keyword))
+    keyword = "" if above and above[-1] in SCHEMAS_BY_NAME else keyword  # the name of a property is no keyword
     limit = _LIMITS.get(str(keyword))
     if value is True and limit in schema:
         schema[keyword] = schema.pop(limit)
@@ -276,8 +294,14 @@ def _repair(schema: Any, path: Sequence[str | int]) -> bool:
         readable = _JAVASCRIPT.sub(_translated, value)
         schema.update({"pattern": readable} if readable != value else {})
         return readable != value
+    elif keyword == "required" and isinstance(value, list) and len(unique := [*dict.fromkeys(value)]) < len(value):
+        schema[keyword] = unique
+    elif keyword == "type" and isinstance(value, str) and value != value.lower():
+        schema[keyword] = value.lower()
+    elif keyword == "$id" and isinstance(value, str) and value.startswith("#"):
+        schema["$anchor"] = value[1:]
     else:
-        return value is None or value is False
+        return not value or keyword in _ANNOTATIONS
     return True
 
 

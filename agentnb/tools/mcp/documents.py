@@ -18,6 +18,7 @@ MAX_KEY = 40
 """Characters of a key that an error repeats."""
 MAX_VALUES = 100_000
 """Values of a YAML document, each alias counted as often as it is used."""
+_MERGE = "tag:yaml.org,2002:merge"
 _TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"/]+|.', re.DOTALL)
 
 
@@ -33,7 +34,8 @@ class Document:
 
     def error(self, path: Keys, what: str, advice: Advised = "") -> SettingsError:
         """Return the error about the value at this path."""
-        where = place(self.source, self.text, self.offsets.get(path, 0)) if self.offsets else self.source
+        known = next((path[:end] for end in range(len(path), -1, -1) if path[:end] in self.offsets), None)
+        where = self.source if known is None else place(self.source, self.text, self.offsets[known])
         return SettingsError(f"{where}: {what}", advice)
 
 
@@ -143,13 +145,19 @@ def _read_yaml(text: str) -> tuple[Any, dict[Keys, int]]:
             return [plain(item, (*path, index)) for index, item in enumerate(node.value)]
         if node.id != "mapping":
             return reader.constructor.construct_object(node)
-        found: dict[str, Any] = {}
+        found, merged = dict[str, Any](), dict[str, Any]()
         for key, item in node.value:
             name = str(key.value)
+            if key.tag == _MERGE:
+                for one in item.value if item.id == "sequence" else [item]:
+                    if one.id != "mapping":
+                        raise _Unreadable(f"{name} takes objects", key.start_mark.index)
+                    merged = plain(one, (*path, name, len(offsets))) | merged
+                continue
             if name in found:
                 raise _Unreadable(f"{name[:MAX_KEY]!r} is written twice", key.start_mark.index)
             found[name] = plain(item, (*path, name))
-        return found
+        return merged | found
 
     try:
         node = reader.compose(text)

@@ -18,7 +18,7 @@ _NO_VARIABLE = re.compile(rf"\$\{{(?!{VARIABLE.pattern[4:]})")
 _AS_OTHERS_WRITE = (
     (re.compile(r"\$\{\{\s*secrets\.([A-Za-z_]\w*)\s*\}\}"), r"${\1}"),  # Continue
     (re.compile(r"\$\{(?:env|localEnv)[:.]([A-Za-z_]\w*)"), r"${\1"),  # VS Code, Cursor, Windsurf, Roo Code
-    (re.compile(r"^\$?(COPILOT_MCP_\w+)$"), r"${\1}"),  # the coding agent of GitHub
+    (re.compile(r"(?:\$|^(?=\w+$))(COPILOT_MCP_\w+)"), r"${\1}"),  # the coding agent of GitHub
     (re.compile(r"(?<!\$)\{env:([A-Za-z_]\w*)\}"), r"${\1:-}"),  # opencode, where it is empty if it is not set
     (re.compile(r"(?<!\$)\{file:([^}:]+)\}"), r"${file:\1}"),
 )
@@ -33,6 +33,7 @@ _REFUSED = {
     "only VS Code knows {}": re.compile(r"\$\{(?:command|config):([^}]*)\}"),
     "Continue asks its user for {}": re.compile(r"\$\{\{\s*inputs\.([^}\s]*)\s*\}\}"),
     "Claude Desktop asks its user for {}": re.compile(r"\$\{user_config\.([^}]*)\}"),
+    "only a shell runs $({1} ...)": re.compile(r"^\$\(\s*(\w+).*\)$"),
     "LibreChat asks its user for {}": re.compile(r"(?<!\{)\{\{([A-Z][A-Z0-9_]+)\}\}"),
     "{} is the folder of a plugin of Claude Code": re.compile(r"\$\{(CLAUDE_PLUGIN_(?:ROOT|DATA))\}"),
     "{} is the folder of an extension of Gemini CLI": re.compile(r"\$\{(extensionPath)\}"),
@@ -55,7 +56,7 @@ def translated(text: str, key: str | int, folder: Path | None, *, has_bare_varia
                 value, then = "/THAT/FOLDER", ""
             around = [part if _PLAIN.fullmatch(part) else "..." for part in (text[: match.start()], text[match.end() :])]
             setting = f'"{key}": ' if isinstance(key, str) else ""
-            raise SettingsError(what.format(match[0]), f'Write {setting}"{value.join(around)}"{then}')
+            raise SettingsError(what.format(*match.group(0, 1)), f'Write {setting}"{value.join(around)}"{then}')
     for pattern, here in _AS_OTHERS_WRITE:
         text = pattern.sub(here, text)
     workspace = folder or Path.cwd()

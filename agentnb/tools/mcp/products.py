@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 SECONDS, MILLISECONDS = 1.0, 0.001
 LONGEST_SECONDS = 3_600
-"""The longest time limit that programs which count in seconds allow: a larger number is one of milliseconds."""
+"""The longest time limit that programs which count in seconds allow: whole thousands above it are milliseconds."""
 
 
 class Product(NamedTuple):
@@ -14,9 +14,9 @@ class Product(NamedTuple):
 
     name: str
     places: tuple[str, ...]
-    """The keys that lead to its servers, joined by blanks; the empty text: the document itself."""
+    """The keys that lead to its servers, joined by blanks, ``*`` for any; the empty text: the document itself."""
     unit: float | None = None
-    """The seconds of 1 as a ``timeout``; None for programs that have none, or differ in it: `LONGEST_SECONDS` tells."""
+    """The seconds of 1 as a ``timeout``; None for programs that have none, or differ in it: the number decides."""
     files: tuple[str, ...] = ()
     """How the paths of its files end, if several programs have their servers at the same place."""
     marks: tuple[str, ...] = ()
@@ -28,15 +28,21 @@ class Product(NamedTuple):
 
 
 BARE = "$NAME"
-"""Variables without brackets, which Gemini CLI and Crush read."""
+"""Variables without brackets."""
 _SHARED = ("mcpServers",)
 PRODUCTS = (
+    # https://code.claude.com/docs/en/mcp: servers of a project win
+    Product("Claude Code", ("projects * mcpServers",), MILLISECONDS, least=1_000, is_guess=True),
     # https://code.visualstudio.com/docs/copilot/reference/mcp-configuration
     Product("VS Code", ("servers", "mcp servers", "mcp.servers", "settings mcp servers", "customizations vscode mcp servers")),
     # https://zed.dev/docs/ai/mcp; "in seconds": ContextServerCommand in crates/settings_content/src/project.rs
     Product("Zed", ("context_servers",), SECONDS),
     # https://ampcode.com/manual#mcp
     Product("Amp", ("amp.mcpServers", "amp mcpServers")),
+    # https://docs.augmentcode.com/setup-augment/mcp
+    Product("Augment", ("augment.advanced mcpServers",)),
+    # https://docs.continue.dev/reference/json-reference
+    Product("Continue", ("experimental modelContextProtocolServers",)),
     # https://docs.mistral.ai/vibe/code/cli/mcp-servers
     Product("Mistral Vibe", ("mcp_servers",), SECONDS, marks=("transport",)),
     # https://developers.openai.com/codex/mcp
@@ -48,7 +54,11 @@ PRODUCTS = (
     # https://github.com/charmbracelet/crush#mcps
     Product("Crush", ("mcp",), SECONDS, marks=(BARE,), is_guess=True),
     # https://block.github.io/goose/docs/guides/config-files
-    Product("Goose", ("extensions",), SECONDS, is_guess=True),
+    Product("Goose", ("extensions",), SECONDS, marks=(BARE,), is_guess=True),
+    # https://docs.github.com/copilot/how-tos/copilot-cli/customize-copilot/add-mcp-servers
+    Product("GitHub Copilot", _SHARED, MILLISECONDS, (".copilot/mcp-config.json",), ("type local",)),
+    # https://kiro.dev/docs/mcp/configuration
+    Product("Kiro", _SHARED, MILLISECONDS, ("kiro/settings/mcp.json", "amazonq/mcp.json", "amazonq/default.json")),
     # https://github.com/google-gemini/gemini-cli/blob/main/docs/tools/mcp-server.md
     Product(
         "Gemini CLI",
@@ -92,27 +102,31 @@ SETTINGS: dict[str, tuple[type, tuple[str, ...]]] = {
     "url": (str, ("url", "httpUrl", "serverUrl", "uri", "baseUrl")),
     "headers": (dict, ("headers", "http_headers")),
     "header_names": (dict, ("env_http_headers",)),
-    "token": (str, ("bearer_token",)),
+    "token": (str, ("bearer_token", "apiKey")),
     "token_name": (str, ("bearer_token_env_var", "api_key_env")),
     "token_header": (str, ("api_key_header",)),
     "token_format": (str, ("api_key_format",)),
     "cwd": (str, ("cwd", "workDir", "working_directory", "workingDirectory")),
     "roots": (list, ("roots",)),
-    "type": (str, ("type", "transport")),
+    "type": (str, ("type", "transport", "transportType")),
     "source": (str, ("source",)),
     "timeout": (float, ("timeout",)),
-    "timeout_seconds": (float, ("tool_timeout_sec",)),
+    "timeout_seconds": (float, ("tool_timeout_sec", "read_timeout_seconds")),
     "max_seconds": (float, ("max_seconds",)),
     "disabled": (bool, ("disabled",)),
     "enabled": (bool, ("enabled", "isActive")),
     "name": (str, ("name",)),
 }
 """The settings that are read: the kind of each, and the names that programs give it."""
+ALLOWED, EXCLUDED = ("mcp allowed", "allowMCPServers"), ("mcp excluded", "excludeMCPServers")
+"""The keys of lists of servers: all but these are left out, or these are."""
+NAMES = ("name", "id", "key", "uses")
+"""The settings that name a server in a list."""
 GROUPS = ("transport", "config", "requestOptions", "source")
 """Names of objects in which some programs have settings of a server."""
-PROGRAM, REMOTE = ("stdio", "local", "process"), ("http", "streamablehttp", "httpstream", "sse", "remote")
+PROGRAM, REMOTE = ("stdio", "local", "process"), ("http", "streamablehttp", "streamable", "httpstream", "sse", "remote")
 """Words of ``type`` for servers that are started, and for those at an address, in small letters without signs."""
-BUILT_IN = ("extension", "builtin", "platform", "frontend", "inlinepython")
+BUILT_IN = ("extension", "builtin", "platform", "frontend", "inlinepython", "sdk")
 """Words of ``type`` for what only its program can start."""
 _NO_EFFECT = {
     "a file permits no calls": ("alwaysAllow", "autoApprove", "autoAllow", "always_allow", "trust", "allowedTools"),
@@ -126,6 +140,6 @@ NO_EFFECT = {key: f": {reason}" for reason, keys in _NO_EFFECT.items() for key i
 """Settings of other programs that have no effect here, with the reason."""
 UNUSED = (
     *("description", "id", "icon", "iconPath", "gallery", "version", "dev", "$schema", "title", "display_name", "bundled"),
-    *("displayName", "registryUrl", "provider", "note", "comment", "settings", "tags"),
+    *("displayName", "registryUrl", "provider", "note", "comment", "settings", "tags", "key"),
 )
 """Settings of other programs that change nothing anywhere but in their windows."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from mcp import Client
     from mcp import types as t
 
-MAX_CHARACTERS = 100_000
-"""Characters of a text that a model reads at once."""
 MAX_LINES = 200
 """Resources or prompts that a model is told of at once."""
 
@@ -103,7 +101,7 @@ async def _get_prompt(client: Client, arguments: Mapping[str, Any], known: Catal
 
 
 def _given(parts: tuple[Text | Image, ...]) -> ToolOutcome:
-    return ToolOutcome(True, bounded(parts) or (Text("(no content)"),), _text(parts))
+    return ToolOutcome(True, parts or (Text("(no content)"),), _text(parts))
 
 
 _FILTER = {"filter": {"type": "string", "description": "Words that the lines must all contain"}}
@@ -212,21 +210,6 @@ def _listed(lines: list[str], arguments: Mapping[str, Any], noun: str) -> ToolOu
     if not fitting:
         shown = [f"(none of the {len(lines):,} {noun} has these words)" if words and lines else f"(no {noun})"]
     return ToolOutcome(True, (Text("\n".join(shown)),), fitting)
-
-
-def bounded(parts: tuple[Text | Image, ...]) -> tuple[Text | Image, ...]:
-    """Return the parts with at most `MAX_CHARACTERS` of text."""
-    room = MAX_CHARACTERS
-    kept: list[Text | Image] = []
-    for part in parts:
-        is_long = isinstance(part, Text) and len(part.text) > room
-        kept.append(_cut(part.text, room) if isinstance(part, Text) and is_long else part)
-        room -= min(room, len(part.text)) if isinstance(part, Text) else 0
-    return tuple(kept)
-
-
-def _cut(text: str, room: int) -> Text:
-    return Text(f"{text[:room]}\n(Only the first {room:,} of {len(text):,} characters are here.)".strip())
 
 
 def _text(parts: Iterable[Text | Image]) -> str:

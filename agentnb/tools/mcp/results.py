@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from agentnb.core.display_data import Table
 from agentnb.core.messages import Image, Text, visible
-from agentnb.core.schema.json_schema import UnusableSchema, schema_errors
+from agentnb.core.schema.json_schema import UnusableSchema, schema_errors, usable_schema
 from agentnb.tools.frames import frame_table
+from agentnb.tools.mcp.connections.lenient_results import unwrapped
 from agentnb.tools.pictures import media_type
 from agentnb.tools.rendering import as_text
 from agentnb.tools.tool import ToolOutcome
@@ -29,7 +30,7 @@ def outcome_of(result: t.CallToolResult, output_schema: dict[str, Any] | None = 
     ``output_schema``: the one that the server declares; content that does not fit it is marked.
     """
     parts = parts_of(result.content)
-    value: Any = result.structured_content
+    value = structured = unwrapped(result.structured_content)
     if value is None:
         value = "\n".join(part.text for part in parts if isinstance(part, Text))
     elif not parts:
@@ -37,9 +38,9 @@ def outcome_of(result: t.CallToolResult, output_schema: dict[str, Any] | None = 
     if result.is_error:
         problem = "\n".join(part.text for part in parts if isinstance(part, Text)) or "The server gave no reason."
         return ToolOutcome(False, parts or (Text(problem),), error_code="tool_error", problem=problem)
-    if problem := _misfit(result.structured_content, output_schema):
+    if problem := _misfit(structured, output_schema):
         parts = (*parts, Text(f"(This does not fit what the server declares: {visible(problem)})"))
-    return ToolOutcome(True, parts or (Text("(no content)"),), value, display=_table(result.structured_content))
+    return ToolOutcome(True, parts or (Text("(no content)"),), value, display=_table(structured))
 
 
 def _misfit(content: Any, schema: dict[str, Any] | None) -> str:
@@ -49,7 +50,7 @@ def _misfit(content: Any, schema: dict[str, Any] | None) -> str:
     if content is None:
         return "there is no structured content"
     try:
-        return next((error.sentence for error in schema_errors(schema, content)), "")
+        return next((error.sentence for error in schema_errors(usable_schema(schema).schema, content)), "")
     except UnusableSchema:
         return ""
 

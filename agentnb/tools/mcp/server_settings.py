@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from agentnb.advice import Advised
+from agentnb.core.schema.references import list_of
 from agentnb.errors import SettingsError, nearest
 from agentnb.tools.mcp.documents import Document, Keys, place, read_document
 from agentnb.tools.mcp.expansion import check_variables, text_of, translated
 from agentnb.tools.mcp.products import (
+    ALLOWED,
     BARE,
     BUILT_IN,
+    EXCLUDED,
     GROUPS,
     LONGEST_SECONDS,
     MILLISECONDS,
+    NAMES,
     NO_EFFECT,
     PLACES,
     PROGRAM,
@@ -37,6 +42,7 @@ _SPLIT: dict[str, dict[str, str]] = {
 }
 """Settings that are objects in some programs, and the names of what is in them."""
 _TARGETS = {"command", "url"}
+_TARGET_KEYS = [key for target in _TARGETS for key in SETTINGS[target][1]]
 _KINDS = {
     str: "a text",
     list: "a list of texts",
@@ -72,14 +78,23 @@ def read_servers(text: str, source: str, folder: Path | None = None) -> ServerLi
     document = read_document(text, source)
     servers: dict[str, MCPServer | None] = {}
     notes: list[str] = []
-    entries = [*_entries(document, str(Path(folder or "", source)))]
+    entries = [*_entries(document, Path(folder or "", source).as_posix())]
+    allowed, excluded = (
+        [name for place in places for _, names in _found(document.value, place.split()) for name in list_of(names)]
+        for places in (ALLOWED, EXCLUDED)
+    )
+    of_projects = [name for _, name, path, _ in entries if path[:1] == ("projects",)]
     for product, given, path, fields in entries:
         name = re.sub(r"[^a-zA-Z0-9_.-]+", "-", given).strip("-._")[:MAX_NAME] or f"server-{len(servers) + 1}"
         if name != given:
-            notes.append(f"{given[:MAX_SHOWN]!r} is called {name} here")
+            notes.append(f"{repr(given[:MAX_SHOWN]) if given else 'A server without a name'} is called {name} here")
         if name in servers:
-            raise document.error(path, f"there are two servers {name}", "Rename one of them")
-        entry = _Entry(document, product, path, name, folder, fields)
+            if given not in of_projects:
+                raise document.error(path, f"there are two servers {name}", "Rename one of them")
+            notes.append(f"{name} of {str(*path[-3:-2]) or 'all projects'} is left out: another has its name")
+            continue
+        is_off = given in excluded or (allowed and given not in allowed)
+        entry = _Entry(document, product, path, name, folder, {**fields, "disabled": True} if is_off else fields)
         servers[name] = entry.server()
         notes += entry.notes
     return ServerList(tuple(filter(None, servers.values())), tuple(notes), entries[0][0].name if entries else "")
@@ -112,30 +127,41 @@ def _entries(document: Document, file: str) -> Iterator[tuple[Product, str, Keys
     """Yield product, name, place and settings of each server."""
     is_found = False
     for keys, sharing in PLACES.items():
-        value = document.value
-        for key in keys:
-            value = value.get(key) if isinstance(value, dict) else None
-        if value is None or (not keys and is_found):
-            continue
-        items = [*_items(document, keys, value, is_guess=sharing[-1].is_guess)]
-        product = next((one for one in sharing if _is_of(one, file, [fields for _, _, fields in items])), sharing[-1])
-        is_found = is_found or bool(items) or not product.is_guess or value in ([], {})
-        yield from ((product, *item) for item in items)
+        for path, value in _found(document.value, keys):
+            if value is None or (not keys and is_found):
+                continue
+            items = [*_items(document, path, value, is_guess=sharing[-1].is_guess)]
+            product = next((one for one in sharing if _is_of(one, file, [fields for _, _, fields in items])), sharing[-1])
+            is_found = is_found or bool(items) or not product.is_guess or value in ([], {})
+            yield from ((product, *item) for item in items)
     if not is_found:
         raise document.error((), "there is no mcpServers", f"Write {_FORM}")
 
 
+def _found(value: Any, keys: Sequence[str], path: Keys = ()) -> Iterator[tuple[Keys, Any]]:
+    """Yield the values to which keys lead, with their places. ``*`` is any key, or the working directory if it is one."""
+    if not keys:
+        yield path, value
+    elif isinstance(value, dict):
+        here = str(Path.cwd()) if keys[0] == "*" else keys[0]
+        for key in [here] if here in value else value if keys[0] == "*" else ():
+            yield from _found(value[key], keys[1:], (*path, key))
+
+
 def _items(document: Document, keys: Keys, value: Any, *, is_guess: bool) -> Iterator[tuple[str, Keys, dict[str, Any]]]:
-    """Yield name, place and settings of each server in an object or list."""
+    """Yield name, place and settings of each server in an object or list, or of the one that the document is."""
     if isinstance(value, list):
         for index, fields in enumerate(value):
-            name = fields.get("name", fields.get("uses", "" if keys else None)) if isinstance(fields, dict) else None
+            names = [fields[key] for key in NAMES if key in fields] if isinstance(fields, dict) else [None]
+            name = next(iter(names), "" if keys else None)
             if not isinstance(name, str):
                 if is_guess and keys:
                     continue
                 advice = 'Write [{"name": "clock", "command": "mcp-server-time"}]'
                 raise document.error((*keys, index), "a server in a list is an object with a name", advice)
             yield name, (*keys, index), fields
+    elif not keys and isinstance(value, dict) and any(isinstance(value.get(key), str | list) for key in _TARGET_KEYS):
+        yield str(value.get("name") or ""), (), value
     elif isinstance(value, dict):
         for name, fields in value.items():
             if isinstance(fields, dict) and not (is_guess and _TARGETS.isdisjoint(_flat(fields)) and not _is_built_in(fields)):
@@ -208,6 +234,9 @@ class _Entry:
         kind = SETTINGS[key][0]
         if value is None:
             return kind()
+        if kind is float and isinstance(value, str):
+            with suppress(ValueError):
+                value = float(value)
         if not isinstance(value, int | float if kind is float else kind) or (isinstance(value, bool) and kind is not bool):
             raise self._error(path, f"{path[-1]} is {_KINDS[kind]}")
         return self._plain(value, path)
@@ -228,7 +257,8 @@ class _Entry:
     def server(self) -> MCPServer | None:
         """Return the server, None if it is left out."""
         is_off = self._get("disabled") or ("enabled" in self._fields and not self._get("enabled"))
-        if is_off or _is_built_in({key: value for key, (_, value) in self._fields.items()}):
+        is_extension = "settings" in self._fields and _TARGETS.isdisjoint(self._fields)
+        if is_off or is_extension or _is_built_in({key: value for key, (_, value) in self._fields.items()}):
             reason = "disabled" if is_off else f"a part of {self._product.name or 'its program'}"
             self.notes.append(f"{self._name} is {reason}, and left out")
             return None
@@ -268,13 +298,17 @@ class _Entry:
         for key in self._fields:
             if key in SETTINGS or key in UNUSED:
                 continue
-            meant = [name for name, setting in _SETTINGS.items() if setting not in self._fields]
+            meant = [
+                name
+                for name, setting in _SETTINGS.items()
+                if setting not in self._fields and abs(len(name) - len(key)) < 2  # a longer name is no typing error
+            ]
             if key not in NO_EFFECT and (advice := nearest(key, meant, 1)):
                 raise self._error(key, f"there is no setting {key[:MAX_SHOWN]!r}", advice)
             self._note(f"{key[:MAX_SHOWN]!r} has no effect{NO_EFFECT.get(key, '')}")
 
     def _check_type(self, *, is_remote: bool) -> None:
-        word, key = _word(self._get("type")), self._place("type")[-1]
+        word, key = _word(self._get("type")), str(*self._place("type")[-1:])
         if word and word not in (*PROGRAM, *REMOTE):
             raise self._error("type", f"{key} is stdio or http")
         if word and (word in REMOTE) != is_remote:
@@ -317,15 +351,17 @@ class _Entry:
         found: dict[str, float | None] = {name: self._get(key) for key, name in names.items() if key in self._fields}
         if "timeout" in self._fields:
             number, product = self._get("timeout"), self._product
-            unit = product.unit or (SECONDS if number <= LONGEST_SECONDS else MILLISECONDS)
+            is_long = number > LONGEST_SECONDS
+            unit = product.unit or (MILLISECONDS if is_long and number % 1_000 == 0 else SECONDS)
             if self._fields["timeout"][1] is None:
                 found["timeout"] = None
-            elif number < product.least:
+            elif 0 < number < product.least:
                 self._note(f"timeout {number:g} has no effect: {product.name} ignores less than {product.least:g}")
             else:
                 found["timeout"] = number * unit
-                if unit != SECONDS:
-                    self._note(f"timeout {number:g} is {number * unit:g} seconds: it counts milliseconds")
+                if unit != SECONDS or (is_long and not product.unit):
+                    counted = "seconds" if unit == SECONDS else "milliseconds"
+                    self._note(f"timeout {number:g} is {number * unit:g} seconds: it counts {counted}")
         return found
 
     def _in_folder(self, path: Any) -> Any:

@@ -71,6 +71,11 @@ BROKEN = {
         ["a0: &a0 [x, x]", *(f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9))]
     ),
     "itself.yaml": "a: &a [*a]",
+    "merged without an end.yaml": "a: &a\n  <<: *a",
+    "merged text.yaml": f"a:\n  <<: {SECRET}",
+    "merges of merges.yaml": "\n".join(
+        ["a0: &a0 {x: y}", *(f"a{n}: &a{n} {{<<: [{','.join([f'*a{n - 1}'] * 9)}]}}" for n in range(1, 9))]
+    ),
     "deep.yaml": "a: " + "[" * 2_000,
     "a.toml": f'a = "{SECRET}"\nb = \n',
     "twice.toml": f'a = "{SECRET}"\na = 1\n',

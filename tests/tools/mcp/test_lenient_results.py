@@ -8,11 +8,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from mcp import types as t
 
-from agentnb.tools.mcp.connections.lenient_results import mend_response, readable_list, readable_result
+from agentnb.tools.mcp.connections.lenient_results import mend_response, readable_list, readable_result, readable_start
 
-VERSION = "2025-06-18"
 OBJECT = {"type": "object"}
+HEADER = {"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": "no header"}}}
 TEXT = {"type": "text", "text": "three"}
 
 
@@ -26,6 +27,9 @@ def test_bad_tools_are_set_aside_alone_with_the_reason(subtests: pytest.Subtests
         "null properties": ({"name": "odd", "inputSchema": {"type": "object", "properties": None}}, None),
         "nullable object": ({"name": "odd", "inputSchema": {"type": ["object", "null"]}}, None),
         "wrong description": ({"name": "odd", "inputSchema": OBJECT, "description": 5}, None),
+        "odd schema": ({"name": "odd", "inputSchema": {"$schema": 7, "properties": [], "required": "a"}}, None),
+        "odd properties": ({"name": "odd", "inputSchema": {"type": "OBJECT", "properties": {"a": None, "b": "text"}}}, None),
+        "wrong header": ({"name": "odd", "inputSchema": HEADER}, "x-mcp-header"),
         "wrong annotations": ({"name": "odd", "inputSchema": OBJECT, "annotations": "none"}, None),
         "wrong output schema": ({"name": "odd", "inputSchema": OBJECT, "outputSchema": []}, None),
         "array": ({"name": "odd", "inputSchema": {"type": "array"}}, "does not describe an object"),
@@ -35,14 +39,14 @@ def test_bad_tools_are_set_aside_alone_with_the_reason(subtests: pytest.Subtests
     for name, (tool, reason) in cases.items():
         with subtests.test(name):
             aside: dict[str, str] = {}
-            page = readable_list({"tools": [good, tool]}, VERSION, aside)
+            page = readable_list({"tools": [good, tool]}, aside)
             names = [each["name"] for each in page["tools"]]
             if reason is None:
                 assert (names, aside) == (["good", "odd"], {})
             else:
                 assert names == ["good"] and reason in aside["odd"]
     aside = {}
-    page = readable_list({"tools": [3, {"name": ""}, {"inputSchema": OBJECT}, good], "nextCursor": 5}, VERSION, aside)
+    page = readable_list({"tools": [3, {"name": ""}, {"inputSchema": OBJECT}, good], "nextCursor": 5}, aside)
     assert [tool["name"] for tool in page["tools"]] == ["good"] and "nextCursor" not in page
     assert list(aside) == ["number 1", "number 2", "number 3"]
 
@@ -57,7 +61,7 @@ def test_results_that_are_not_of_the_protocol_are_read_with_a_note(subtests: pyt
         "unknown block": ({"content": [TEXT, {"type": "video", "data": "x"}]}, ["three", '"video"']),
         "block without a type": ({"content": [{"text": "three"}]}, ["three"]),
         "block without its data": ({"content": [{"type": "image"}]}, ['"image"']),
-        "structured list": ({"content": [TEXT], "structuredContent": [1]}, ["three", "[1]"]),
+        "structured list": ({"content": [TEXT], "structuredContent": [1]}, ["three"]),
         "a list": ([TEXT, "four"], ["three", "four"]),
         "nothing": (None, []),
         "of an early version": ({"toolResult": {"sum": 3}}, ['"sum"']),
@@ -66,20 +70,39 @@ def test_results_that_are_not_of_the_protocol_are_read_with_a_note(subtests: pyt
     }
     for name, (raw, expected) in cases.items():
         with subtests.test(name):
-            content = readable_result(raw, VERSION)["content"]
+            content = readable_result(raw)["content"]
             assert len(content) == len(expected)
             assert all(words in block.get("text", "") for words, block in zip(expected, content, strict=True))
-    assert readable_result({"content": [{"type": "image", "data": "AAAA"}]}, VERSION)["content"][0]["type"] == "image"
-    errors = {
-        told: readable_result({"content": [TEXT], "isError": told}, VERSION)["isError"] for told in (True, "true", False, None)
-    }
+    assert readable_result({"content": [{"type": "image", "data": "AAAA"}]})["content"][0]["type"] == "image"
+    errors = {told: readable_result({"content": [TEXT], "isError": told})["isError"] for told in (True, "true", False, None)}
     assert errors == {True: True, "true": True, False: False, None: False}
     for task in ({"task": {"taskId": "1"}}, {"resultType": "task", "taskId": "1"}):
         with pytest.raises(RuntimeError, match="as a task"):
-            readable_result(task, VERSION)
+            readable_result(task)
+
+
+def test_beginnings_that_are_not_of_the_protocol_are_read(subtests: pytest.Subtests) -> None:
+    for given, version in {
+        "2025-06-18": "2025-06-18",
+        "1.0": "2024-11-05",
+        "2025-05-05": "2025-03-26",
+        "2099-01-01": "2025-11-25",
+    }.items():
+        with subtests.test(given):
+            assert readable_start({"protocolVersion": given})["protocolVersion"] == version
+    for capabilities in (None, {"tools": [], "prompts": None}, {"tools": {"listChanged": "yes"}, "resources": False}):
+        with subtests.test(str(capabilities)):
+            found = readable_start({"capabilities": capabilities, "serverInfo": "me", "instructions": ["a"]})
+            assert {*found["capabilities"]} == ({"tools"} if capabilities else set())
+            t.InitializeResult.model_validate(found)
 
 
 def test_messages_over_http_are_read_wherever_they_are_cut(subtests: pytest.Subtests) -> None:
+    batch, empty = b'\xef\xbb\xbf[{"id": 1, "result": {"a": 1}}]', b'{"id": 1}'
+    of_batch, of_empty = (
+        b'{"id":1,"result":{"a":1},"jsonrpc":"2.0"}',
+        (b'{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"the answer has no result"}}'),
+    )
     odd, usual = b'{"id": 1, "result": "half \\ud83d"}', b'{"jsonrpc": "2.0", "id": 2, "result": {}}'
     read = b'{"id":1,"result":{"agentnb/bare":"half \xef\xbf\xbd"},"jsonrpc":"2.0"}'
 
@@ -95,6 +118,8 @@ def test_messages_over_http_are_read_wherever_they_are_cut(subtests: pytest.Subt
     event = b"event: message\ndata: %s\n\n: nothing\n\nid: 1\ndata:%s\n\n"
     cases = {
         "application/json": (odd, read),
+        "application/json; odata": (batch, of_batch),
+        "application/json; of=nothing": (empty, of_empty),
         "application/json; charset=utf-8": (usual, usual),
         "text/event-stream": (event % (odd, usual), event.replace(b"data: %s", b"data:%s") % (read, usual)),
         "text/html": (b"<p>", b"<p>"),

@@ -107,6 +107,28 @@ OPENCODE = """{
     "jira": {"enabled": true},
   },
 }"""
+PROJECTS = json.dumps(
+    {
+        "mcpServers": {"x": {"command": "y"}, "all": {"command": "z"}},
+        "projects": {
+            "/h/p": {"allowedTools": [], "mcpServers": {"x": {"type": "stdio", **COMMAND}}},
+            "/h/q": {"mcpServers": {"x": {"command": "q"}, "far": {"type": "http", **ADDRESS}}},
+            "/h/r": {},
+        },
+    }
+)
+GEMINI = json.dumps(
+    {"mcpServers": {"x": COMMAND, "y": COMMAND, "z": COMMAND}, "mcp": {"allowed": ["x", "y"], "excluded": ["y"]}}
+)
+OLDER_CONTINUE = json.dumps({"experimental": {"modelContextProtocolServers": [{"transport": {"type": "stdio", **COMMAND}}]}})
+MERGED = """
+base: &base {command: npx, args: [a]}
+more: &more {command: other, env: {A: b}}
+mcpServers:
+  x:
+    <<: [*base, *more]
+    args: [-y, x]
+"""
 READ: tuple[tuple[str, str, str, list[MCPServer], int], ...] = (
     # what, file, text, servers, number of notes
     ("Claude Desktop", "claude_desktop_config.json", shared(**COMMAND), [X], 0),
@@ -115,6 +137,13 @@ READ: tuple[tuple[str, str, str, list[MCPServer], int], ...] = (
     ("Claude Code, type http", ".mcp.json", shared(type="http", **ADDRESS), [HTTP], 0),
     ("Claude Code, milliseconds", "/p/.mcp.json", shared(**COMMAND, timeout=2500), [server(timeout=2.5)], 1),
     ("Claude Code, ignored milliseconds", "/p/.mcp.json", shared(**COMMAND, timeout=60), [X], 1),
+    (
+        "Claude Code, projects",
+        "/h/.claude.json",
+        PROJECTS,
+        [X, MCPServer("far", HTTP.command_or_url), MCPServer("all", "z")],
+        2,
+    ),
     ("Claude Code, project folder", "/p/.mcp.json", shared(**COMMAND, cwd="${CLAUDE_PROJECT_DIR:-.}"), [server(cwd="/p")], 0),
     ("VS Code", "/p/.vscode/mcp.json", VSCODE, [server(env={"PORT": "80"})], 0),
     ("VS Code settings", "s.json", json.dumps({"editor": 1, "mcp": {"inputs": [], "servers": {"x": COMMAND}}}), [X], 0),
@@ -136,7 +165,17 @@ READ: tuple[tuple[str, str, str, list[MCPServer], int], ...] = (
     ("Gemini, settings", "/h/.gemini/settings.json", shared(**COMMAND, timeout=900), [server(timeout=0.9)], 1),
     ("Gemini, header", "s.json", shared(**ADDRESS, headers={"A": "Bearer $B"}), [remote(headers={"A": "Bearer ${B}"})], 0),
     ("no Gemini", "m.json", shared(command="npx", args=["$B"]), [MCPServer("x", "npx", ["$B"])], 0),
+    ("Gemini, lists", "s.json", GEMINI, [X], 2),
+    (
+        "Gemini, older lists",
+        "s.json",
+        json.dumps({"mcpServers": {"x": COMMAND, "y": COMMAND}, "allowMCPServers": ["x"]}),
+        [X],
+        1,
+    ),
     ("milliseconds", "m.json", shared(**COMMAND, timeout=600000), [server(timeout=600.0)], 1),
+    ("seconds above an hour", "m.json", shared(**COMMAND, timeout=7200), [server(timeout=7200)], 1),
+    ("seconds as a text", "m.json", shared(**COMMAND, timeout="90"), [server(timeout=90)], 0),
     ("seconds", "m.json", shared(**COMMAND, timeout=3600), [server(timeout=3600)], 0),
     ("Cline", "/h/cline_mcp_settings.json", shared(**COMMAND, timeout=7200, autoApprove=[]), [server(timeout=7200)], 1),
     ("Cline, http", "m.json", shared(type="streamableHttp", **ADDRESS, disabled=False), [HTTP], 0),
@@ -158,6 +197,7 @@ READ: tuple[tuple[str, str, str, list[MCPServer], int], ...] = (
         [X],
         0,
     ),
+    ("Zed, newer extension", "s.json", json.dumps({"context_servers": {"x": {"enabled": True, "settings": {}}}}), [], 1),
     ("Zed, extension", "s.json", json.dumps({"context_servers": {"x": {"source": "extension", "settings": {"a": 1}}}}), [], 1),
     (
         "opencode",
@@ -208,6 +248,22 @@ READ: tuple[tuple[str, str, str, list[MCPServer], int], ...] = (
         [server(timeout=0.5)],
         1,
     ),
+    ("older Continue", "config.json", OLDER_CONTINUE, [replace(X, name="server-1")], 1),
+    ("YAML that repeats parts", "config.yaml", MERGED, [server(env={"A": "b"})], 0),
+    ("server alone", "x.json", json.dumps(COMMAND | {"name": "x"}), [X], 0),
+    ("address alone without a name", "x.json", json.dumps(ADDRESS), [replace(HTTP, name="server-1")], 1),
+    ("list with other names", "x.json", json.dumps({"mcpServers": [{"id": "x", **COMMAND}]}), [X], 0),
+    ("Cline, older", "cline_mcp_settings.json", shared(**COMMAND, transportType="stdio"), [X], 0),
+    ("Kiro", "/h/.kiro/settings/mcp.json", shared(**COMMAND, timeout=3000), [server(timeout=3.0)], 1),
+    (
+        "GitHub Copilot",
+        "m.json",
+        shared(type="local", **COMMAND, env={"A": "$COPILOT_MCP_A"}),
+        [server(env={"A": "${COPILOT_MCP_A}"})],
+        0,
+    ),
+    ("Augment", "settings.json", json.dumps({"augment.advanced": {"mcpServers": [{"name": "x", **COMMAND}]}}), [X], 0),
+    ("longer name than a setting", "m.json", shared(**COMMAND, sse_read_timeout=5), [X], 1),
     ("bare map", "mcp.json", json.dumps({"x": COMMAND, "far": ADDRESS}), [X, MCPServer("far", HTTP.command_or_url)], 0),
     ("part of a file", "part", f'"mcpServers": {json.dumps({"x": COMMAND})}', [X], 0),
     ("Crush", "crush.json", json.dumps({"mcp": {"x": {"type": "stdio", **COMMAND, "timeout": 120}}}), [server(timeout=120)], 0),
@@ -258,6 +314,14 @@ def test_files_of_other_programs_give_the_servers_that_they_name(subtests: pytes
             assert len(found.notes) == notes, found.notes
 
 
+def test_servers_of_the_working_directory_are_the_only_ones_of_projects(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    projects = {str(tmp_path): {"mcpServers": {"x": COMMAND}}, "/h/q": {"mcpServers": {"q": {"command": "q"}}}}
+    monkeypatch.chdir(tmp_path)
+    assert [*read_servers(json.dumps({"projects": projects}), ".claude.json").servers] == [X]
+
+
 SECRET = "tide-7f3a9b21c4"
 REFUSED = {
     "input": shared(**COMMAND, env={"T": "${input:gh-token}"}),
@@ -270,6 +334,7 @@ REFUSED = {
     "extension": shared(command="node", args=["${extensionPath}/dist/server.js"]),
     "setting of a person": shared(**COMMAND, env={"T": "${user_config.api_key}"}),
     "value of each user": shared(**ADDRESS, headers={"X-A": "{{MY_KEY}}"}),
+    "command of a shell": shared(**ADDRESS, headers={"X-A": f"$(echo {SECRET})"}),
     "input of Continue": "mcpServers:\n- name: x\n  command: npx\n  env:\n    T: ${{ inputs.TOKEN }}\n",
 }
 

@@ -128,7 +128,7 @@ PROBLEMS = {
     "time-out": one(timeout=0),
     "time-out without an end": one(timeout=1).replace(": 1}", ": 1e999}"),
     "name twice in two objects": '{"mcpServers": {"a": {"command": "y"}},\n "servers": {"a": {"command": "x"}}}',
-    "time-out that is a text": one(timeout="60"),
+    "time-out that is a text": one(timeout="60s"),
     "time-out that is true": one(timeout=True),
     "type": one(type="websocket"),
     "type of the other kind": one(type="http"),

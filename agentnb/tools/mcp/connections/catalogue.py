@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agentnb.core.messages import visible
+from agentnb.tools.mcp.connections.lenient_results import unwrapped
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -65,10 +66,11 @@ async def tools_of(client: Client) -> tuple[t.Tool, ...]:
     from mcp import MCPError
 
     try:
-        return await _pages(client.list_tools, "tools", MAX_PAGES)
+        listed = await _pages(client.list_tools, "tools", MAX_PAGES)
+        schemas = ("input_schema", "output_schema")
+        return tuple([tool.model_copy(update={key: unwrapped(getattr(tool, key)) for key in schemas}) for tool in listed])
     except MCPError as error:
-        is_closed = (error.code, error.message) == (CONNECTION_CLOSED, CLOSED)
-        if is_closed or (error.code != METHOD_NOT_FOUND and client.server_capabilities.tools is not None):
+        if _is_closed(error) or (error.code != METHOD_NOT_FOUND and client.server_capabilities.tools is not None):
             raise
         return ()
 
@@ -76,14 +78,15 @@ async def tools_of(client: Client) -> tuple[t.Tool, ...]:
 async def catalogue_of(client: Client, most_pages: int = MAX_PAGES) -> Catalogue:
     """Ask for resources and prompts, of each the first pages. A list that the server fails to give is empty."""
     from mcp import MCPError
+    from pydantic import ValidationError
 
     can = client.server_capabilities
 
     async def listed(ask: Callable[..., Awaitable[Any]], name: str, there: object) -> tuple[Any, ...]:
         try:
             return await _pages(ask, name, most_pages) if there is not None else ()
-        except MCPError as error:
-            if (error.code, error.message) == (CONNECTION_CLOSED, CLOSED):
+        except (MCPError, ValidationError) as error:
+            if _is_closed(error):
                 raise
             return ()
 
@@ -94,6 +97,10 @@ async def catalogue_of(client: Client, most_pages: int = MAX_PAGES) -> Catalogue
             listed(client.list_prompts, "prompts", can.prompts),
         )
     )
+
+
+def _is_closed(error: Any) -> bool:
+    return (getattr(error, "code", None), str(error)) == (CONNECTION_CLOSED, CLOSED)
 
 
 async def _pages(ask: Callable[..., Awaitable[Any]], name: str, most: int) -> tuple[Any, ...]:

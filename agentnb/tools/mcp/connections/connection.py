@@ -199,7 +199,6 @@ class Connection:
                 client = await stack.enter_async_context(self._client(self._over_sse()))
             except Exception:
                 raise error from None
-        read_leniently(client, self.set_aside)
         # The client's own check loads a validator that takes a second beside JupyterLab; `outcome_of` has a faster one.
         client.session.validate_tool_result = _unchecked  # type: ignore[method-assign]
         return client
@@ -207,7 +206,7 @@ class Connection:
     def _client(self, transport: Any) -> Client:
         from mcp import Client
 
-        return Client(
+        client = Client(
             transport,
             mode="auto",
             cache=None,
@@ -215,6 +214,8 @@ class Connection:
             list_roots_callback=self._on_roots if self.server.roots else None,
             message_handler=self._on_message,
         )
+        read_leniently(client, self.set_aside)
+        return client
 
     @asynccontextmanager
     async def _over_stdio(self) -> AsyncIterator[tuple[Any, Any]]:
@@ -350,21 +351,12 @@ class _EndNoticed:
         self._stream = stream
         self._note_end = ended
 
-    async def receive(self) -> Any:
-        return await self._stream.receive()
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-    def __aiter__(self) -> _EndNoticed:
-        return self
-
-    async def __anext__(self) -> Any:
+    async def __aiter__(self) -> AsyncIterator[Any]:
         try:
-            return _readable(await self._stream.__anext__())
-        except BaseException:
+            async for message in self._stream:
+                yield _readable(message)
+        finally:
             self._note_end()
-            raise
 
     async def __aenter__(self) -> _EndNoticed:
         await self._stream.__aenter__()

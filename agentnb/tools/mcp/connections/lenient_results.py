@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +11,14 @@ import msgspec
 
 from agentnb.core.messages import encodable_data, visible
 from agentnb.core.schema.nesting import MAX_DEPTH, cut_deep
+from agentnb.core.schema.references import list_of
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
 NOT_OF_THE_PROTOCOL = "(The server sent content that is not of the protocol; here it is as JSON:)"
 BARE = "agentnb/bare"
-"""The key under which a result that is no object goes through the client."""
+"""The key under which data goes through the client that its models would refuse."""
 INTERNAL_ERROR = -32603
 MAX_LEVELS = MAX_DEPTH + 20
 """Levels of a message that are read, fewer than the client's: a schema in it that was cut off is still too deep to be used."""
@@ -36,28 +37,49 @@ _PARTS = {
 }
 """The texts of a block of content by its type: that without which it is none, and others."""
 _PAGE = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+_LISTS = {
+    "resources/list": ("resources", "Resource"),
+    "resources/templates/list": ("resourceTemplates", "ResourceTemplate"),
+    "prompts/list": ("prompts", "Prompt"),
+}
+"""The lists besides that of tools: the key of each, and the client's model of its items."""
+_HINTS = ("readOnlyHint", "idempotentHint")
 SetAside = dict[str, str]
 """Reasons why tools are not offered, by their names."""
 
 
 def read_leniently(client: Any, set_aside: SetAside) -> None:
-    """Have a client take lists of tools and results of calls that the protocol does not allow.
+    """Have a client take beginnings, lists of tools and results of calls that the protocol does not allow.
 
     ``set_aside`` gets the tools of the last list that cannot be used, each with its reason.
     """
-    dispatcher, session = client.session._dispatcher, client.session
-    send: Callable[..., Any] = dispatcher.send_raw_request
+    connect: Callable[..., Awaitable[Any]] = client._connect
+    send: Callable[..., Any]
+
+    async def connect_leniently(*given: Any) -> Any:
+        nonlocal send
+        dispatcher = await connect(*given)
+        send, dispatcher.send_raw_request = dispatcher.send_raw_request, send_leniently
+        return dispatcher
 
     async def send_leniently(method: str, params: Any, *rest: Any, **options: Any) -> Any:
         raw = await send(method, params, *rest, **options)
-        version = session.protocol_version
+        if method == "initialize":
+            return readable_start(raw)
+        if method in _LISTS:
+            return readable_items(raw, *_LISTS[method])
         if method == "tools/list":
             if not (params or {}).get("cursor"):
                 set_aside.clear()
-            return readable_list(raw if BARE not in raw else {"tools": raw[BARE]}, version, set_aside)
-        return readable_result(raw.get(BARE, raw), version) if method == "tools/call" else raw
+            return readable_list(raw, set_aside)
+        return readable_result(unwrapped(raw)) if method == "tools/call" else raw
 
-    dispatcher.send_raw_request = send_leniently
+    client._connect = connect_leniently
+
+
+def unwrapped(data: Any) -> Any:
+    """Return data as the server sent it."""
+    return data.get(BARE, data) if isinstance(data, Mapping) else data
 
 
 def replace_body(response: Any, body: bytes) -> None:
@@ -116,13 +138,15 @@ def readable_message(error: ValidationError) -> dict[str, Any] | None:
     line = given[0].decode(errors="replace") if isinstance(given[0], bytes) else given[0]
     if isinstance(line, str):
         with suppress(ValueError, RecursionError):
-            given = [json.loads(cut_deep(line, MAX_LEVELS), parse_int=_integer)]
+            given = [json.loads(cut_deep(line.lstrip("\ufeff"), MAX_LEVELS), parse_int=_integer)]
+    given = [one for part in given for one in (part if isinstance(part, list) else [part])]
     message = next((one for one in given if isinstance(one, dict) and "id" in one), None)
     if message is None:
         return None
     read = {**encodable_data(message), "jsonrpc": "2.0"}
-    if (problem := read.get("error")) is not None:
-        told = problem if isinstance(problem, dict) else {"message": problem}
+    problem = read.get("error")
+    if problem is not None or read.keys().isdisjoint(("result", "method")):
+        told = problem if isinstance(problem, dict) else {"message": problem or "the answer has no result"}
         code, why = told.get("code"), told.get("message", told)
         known = {
             "code": code if type(code) is int else INTERNAL_ERROR,
@@ -136,20 +160,62 @@ def _integer(digits: str) -> int | str:
     return int(digits) if len(digits) <= MAX_DIGITS else digits
 
 
-def readable_list(raw: Mapping[str, Any], version: str, set_aside: SetAside) -> dict[str, Any]:
+def readable_start(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what agentnb needs of the answer to the first request. An unknown version is read as the one before it."""
+    from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS as KNOWN
+
+    version, (info, can) = raw.get("protocolVersion"), (_object(raw.get(key)) for key in ("serverInfo", "capabilities"))
+    return {
+        "protocolVersion": max((one for one in KNOWN if one <= str(version)), default=KNOWN[0]),
+        "capabilities": {
+            key: {"listChanged": _object(can[key]).get("listChanged") is True}
+            for key in ("tools", "resources", "prompts")
+            if can.get(key) not in (None, False)
+        },
+        "serverInfo": {key: str(info.get(key) or "") for key in ("name", "title", "version")},
+        "instructions": str(raw.get("instructions") or ""),
+    }
+
+
+def _object(value: Any) -> dict[str, Any]:
+    """Return a value that should be an object; empty for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def readable_list(raw: Mapping[str, Any], set_aside: SetAside) -> dict[str, Any]:
     """Return a page of tools with those that the client can model; the others are set aside, each with its reason."""
-    tools, listed, cursor = list[Any](), raw.get("tools"), raw.get("nextCursor")
-    for place, tool in enumerate(listed if isinstance(listed, list) else []):
+    tools = list[Any]()
+    for place, tool in enumerate(list_of(raw.get("tools", raw.get(BARE)))):
         try:
-            tools.append(_readable_tool(tool, version))
+            tools.append(_readable_tool(tool))
         except ValueError as error:
             name = tool.get("name") if isinstance(tool, dict) else None
             set_aside[name if isinstance(name, str) and name else f"number {place + 1}"] = str(error)
-    return {**_PAGE, "tools": tools, **({"nextCursor": cursor} if isinstance(cursor, str) else {})}
+    return _page(raw, "tools", tools)
 
 
-def _readable_tool(tool: Any, version: str) -> dict[str, Any]:
-    """Return what agentnb needs of a tool. Raises `ValueError` with the reason if there is no reading."""
+def readable_items(raw: Mapping[str, Any], key: str, model: str) -> dict[str, Any]:
+    """Return a page of a list with the items that the client can model."""
+    from mcp import types
+    from pydantic import ValidationError
+
+    items = list[Any]()
+    for item in list_of(raw.get(key, raw.get(BARE))):
+        with suppress(ValidationError):
+            getattr(types, model).model_validate(item, by_name=False)
+            items.append(item)
+    return _page(raw, key, items)
+
+
+def _page(raw: Mapping[str, Any], key: str, items: list[Any]) -> dict[str, Any]:
+    cursor = raw.get("nextCursor")
+    return {**_PAGE, key: items, **({"nextCursor": cursor} if isinstance(cursor, str) else {})}
+
+
+def _readable_tool(tool: Any) -> dict[str, Any]:
+    """Return what agentnb needs of a tool, its schemas as they are. Raises `ValueError` if there is no reading."""
+    from mcp.shared.inbound import find_invalid_x_mcp_header
+
     if not isinstance(tool, dict):
         raise ValueError("it is not an object")
     if not isinstance(tool.get("name"), str) or not tool["name"]:
@@ -158,27 +224,25 @@ def _readable_tool(tool: Any, version: str) -> dict[str, Any]:
     schema = {} if schema in (None, True) else schema
     if not isinstance(schema, dict):
         raise ValueError("its schema is not an object")
-    kinds = schema.get("type", "object")
-    if "object" not in (kinds if isinstance(kinds, list) else [kinds]):
+    kinds, properties = schema.get("type") or "object", schema.get("properties")
+    if "object" not in [str(kind).lower() for kind in (kinds if isinstance(kinds, list) else [kinds])]:
         raise ValueError("its schema does not describe an object")
-    execution, hints = tool.get("execution"), tool.get("annotations")
-    if isinstance(execution, dict) and execution.get("taskSupport") == "required":
+    if problem := find_invalid_x_mcp_header(schema):
+        raise ValueError(visible(problem))
+    hints, output = _object(tool.get("annotations")), tool.get("outputSchema")
+    if _object(tool.get("execution")).get("taskSupport") == "required":
         raise ValueError("it runs only as a task, which agentnb does not do")
-    read = {
+    headers = {name: one for name, one in _object(properties).items() if isinstance(one, dict)}
+    return {
         "name": tool["name"],
-        "inputSchema": {**{key: value for key, value in schema.items() if value is not None}, "type": "object"},
+        "inputSchema": {"type": "object", "properties": headers, BARE: schema},  # some properties are sent as headers
         **{key: tool[key] for key in ("title", "description") if isinstance(tool.get(key), str)},
-        "annotations": {key: hint for key, hint in hints.items() if type(hint) is bool} if isinstance(hints, dict) else {},
+        **({"outputSchema": {"type": "object", BARE: output}} if isinstance(output, dict) else {}),
+        "annotations": {key: hints[key] for key in _HINTS if type(hints.get(key)) is bool},
     }
-    whole = {**read, "outputSchema": tool.get("outputSchema")}
-    if not _refused({**_PAGE, "tools": [whole]}, "tools/list", version):
-        return whole
-    if wrong := _refused({**_PAGE, "tools": [read]}, "tools/list", version):
-        raise ValueError(f"the client cannot read its {visible('.'.join(map(str, wrong[2:])))}")
-    return read
 
 
-def readable_result(raw: Any, version: str) -> dict[str, Any]:
+def readable_result(raw: Any) -> dict[str, Any]:
     """Return what agentnb needs of the result of a call; content that the client cannot model as JSON."""
     if not isinstance(raw, Mapping):
         raw = {"content": raw}
@@ -192,10 +256,7 @@ def readable_result(raw: Any, version: str) -> dict[str, Any]:
     blocks = [_block(block) for block in (content if isinstance(content, list) else [content])]
     is_error = str(raw.get("isError")).casefold() in ("true", "1", "yes")
     read = {"resultType": "complete", "content": blocks, "isError": is_error}
-    whole = {**read, "structuredContent": structured}
-    if structured is None or not _refused({**whole, "content": []}, "tools/call", version):
-        return read if structured is None else whole
-    return {**read, "content": [*blocks, _block(structured)]}
+    return read if structured is None else {**read, "structuredContent": {BARE: structured}}
 
 
 def _block(value: Any) -> dict[str, Any]:
@@ -225,19 +286,3 @@ def _shortened(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _shortened(one) for key, one in value.items()}
     return [_shortened(one) for one in value] if isinstance(value, list) else value
-
-
-def _refused(result: Any, method: str, version: str) -> tuple[str | int, ...]:
-    """Return the path of what the client refuses in a result, empty if it takes it."""
-    from mcp.types import CallToolResult, ListToolsResult
-    from mcp_types.methods import validate_server_result
-    from pydantic import ValidationError
-
-    model: Any = ListToolsResult if method == "tools/list" else CallToolResult
-    try:
-        with suppress(KeyError):  # the version has no such request
-            validate_server_result(method, version, result)
-        model.model_validate(result, by_name=False)
-    except ValidationError as error:
-        return error.errors()[0]["loc"]
-    return ()
