@@ -11,6 +11,8 @@ KINDS = {
     "workflow": WORKFLOW,
     "stage": TASKS,
     "pipeline": TASKS,
+    "variants": "",
+    "tasks": TASKS,
     "steps": PLAN,
     "intention": PLAN,
     "elicitation": PLAN,

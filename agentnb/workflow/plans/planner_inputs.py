@@ -17,7 +17,7 @@ from agentnb.workflow.plans.offered_tools import offered
 from agentnb.workflow.plans.prompt_template import template_text
 from agentnb.workflow.tasks.spec import TaskFile
 
-_VARIABLE = re.compile(r"\$\{\s*(?P<name>\w+)\s*\}")
+_VARIABLE = re.compile(r"\$(?:\{\s*)?(?P<name>[^\W\d]\w*)(?:\s*\})?")
 
 
 def check_planner_inputs(
@@ -54,7 +54,7 @@ def _inputs_of_planners(declared: WorkflowDefinition, inputs: Mapping[str, Any])
     """Yield the inputs of each planner of a task file that are values, or variables that no task sets."""
     tasks = declared.tasks if isinstance(declared, TaskFile) else ()
     values = {**declared.variables, **inputs} if isinstance(declared, TaskFile) else {}
-    set_later = {name for task in tasks for name in task.post}
+    set_later = {name for task in tasks for name in task.sets}
     for task in tasks:
         if isinstance(task.does, Call) and task.does.name == PLANNING:
             known: dict[str, Any] = {}

@@ -65,6 +65,8 @@ def tasks_schema() -> dict[str, Any]:
     """
     found = properties_of(TaskFile, _BY_KEY, _LEAST)
     of_file = {
+        "name": found["name"],
+        "description": found["description"],
         "init": found["init"] | _variables(),
         "vars": found["init"] | _variables(),
         **{key: {"$ref": "#/$defs/block"} for key in STAGES},

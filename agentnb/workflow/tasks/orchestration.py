@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from agentnb.agent.agent import Agent
 from agentnb.agent.price_check import check_has_price
+from agentnb.core.expressions import substituted
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.errors import MissingKey, SettingsError, near
 from agentnb.models.registry import check_destinations, make_model
@@ -59,7 +61,7 @@ def task_orchestration(
         return GraphRun(lifecycle, elicitation, GraphStart(file.graph, hands, Variables(file, values)))
 
     plans = any(name in table.actions for name in file.actions)
-    name = Path(file.source).stem if file.source else "tasks"
+    name = file.name or (Path(file.source).stem if file.source else "tasks")
     logged = {
         "workflow": {"text": file.text, "source": file.source},
         "inputs": {name: values[name] for name in inputs},
@@ -102,4 +104,9 @@ def _values(file: TaskFile, inputs: Mapping[str, Any]) -> dict[str, Any]:
     for name in inputs:
         if name not in known:
             raise SettingsError(f"The task file has no input {name}", near(name, known))
-    return dict(plain_data({**file.variables, **inputs}, "The inputs"))
+    values: dict[str, Any] = dict(plain_data(dict(inputs), "The inputs"))
+    seen = ChainMap(values, dict.fromkeys(known.keys() - {"query", *file.variables, *values}))  # the prompt is not known yet
+    for name, value in file.variables.items():
+        if name not in values:
+            values[name] = substituted(value, seen)
+    return values

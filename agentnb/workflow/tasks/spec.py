@@ -56,6 +56,10 @@ class TaskFile:
 
     tasks: tuple[Node, ...] = field(default=(), metadata=written_as(None))
     """In the order in which they run, whatever the blocks around them."""
+    name: str = ""
+    """What its runs are called; by default after the file."""
+    description: str = ""
+    """For people."""
     variables: Mapping[str, Any] = field(default_factory=dict, metadata=written_as("init"))
     """What ``init`` and ``vars`` say: the values that variables begin with, unless they are passed."""
     inputs: tuple[str, ...] = field(default=(), metadata=written_as(None))

@@ -16,30 +16,31 @@ from agentnb.workflow.graph.nodes import Node
 from agentnb.workflow.tasks.checks import linked
 from agentnb.workflow.tasks.expression_places import ExpressionPlaces
 from agentnb.workflow.tasks.spec import DEFAULT_PLANS, ApprovalMode, ApprovalRules, TaskFile, tool_name
-from agentnb.workflow.tasks.task_reader import TASK_KEYS, TaskReader
+from agentnb.workflow.tasks.task_reader import IN_FLUXOR, TASK_KEYS, TaskReader
 
-OF_FILES = ("init", "vars", "stage", "pipeline", "max_loop_iterations", "max_plan_iterations", "limits", "approval")
+STAGES = ("stage", "pipeline", "tasks")
+OF_FILES = ("name", "description", "init", "vars", *STAGES, "max_loop_iterations", "max_plan_iterations", "limits", "approval")
 """The keys of a file."""
 MODES = ("ask", "auto", "deny")
-STAGES = ("stage", "pipeline")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 VARIABLE = re.compile(r"[^\W\d]\w*")
-_TOP_KEY = re.compile(r"""^(?P<quote>["']?)(?P<key>stage|pipeline|workflow)(?P=quote)\s*:""", re.MULTILINE)
+_TOP_KEY = re.compile(r"""^(?P<quote>["']?)(?P<key>stage|pipeline|tasks|workflow|variants)(?P=quote)\s*:""", re.MULTILINE)
+_OF_OTHERS = ("workflow", "variants")
 CheckActions: TypeAlias = Callable[[TaskFile, Problems], None]
 """Notes the actions of a task file that there are not."""
 _EXAMPLE = "Such as stage: {main: {fetch: {action: tides:fetch}}}"
 
 
 def is_task_file(text: str) -> bool:
-    """Return whether a YAML text is a task file: it has ``stage`` or ``pipeline`` at its top level, and no ``workflow``."""
+    """Return whether a YAML text is a task file: it has one of `STAGES` at its top level, and is nothing else."""
     keys = top_keys(text)
-    return "workflow" not in keys and not keys.isdisjoint(STAGES)
+    return keys.isdisjoint(_OF_OTHERS) and not keys.isdisjoint(STAGES)
 
 
 def top_keys(text: str) -> frozenset[str]:
-    """Return which of ``workflow``, ``stage`` and ``pipeline`` a YAML text has at its top level."""
+    """Return which of `STAGES`, and of the keys of workflows and experiments, a YAML text has at its top level."""
     if text.lstrip().startswith("{") and isinstance(node := read_yaml(text, Problems()), MappingNode):
-        return frozenset(node.entries) & {"workflow", *STAGES}
+        return frozenset(node.entries) & {*_OF_OTHERS, *STAGES}
     return frozenset(match["key"] for match in _TOP_KEY.finditer(text))
 
 
@@ -73,16 +74,18 @@ def read_tasks_with_problems(
         return empty
     file = Fields(node, "task file", problems)
     file.refuse_unknown(OF_FILES, {"output": "The text of the run is the variable answer: set it in a post"})
-    key = next((one for one in STAGES if one in file), "stage")
-    if all(one in file for one in STAGES):
-        problems.add(file.line_of("pipeline"), "task file: stage and pipeline are the same", "Keep one of them")
+    key, *others = [one for one in STAGES if one in file] or ["stage"]
+    for other in others:
+        problems.add(file.line_of(other), f"task file: {key} and {other} are the same", "Keep one of them")
     places = ExpressionPlaces(problems)
     stage = _Stage(places, problems)
     tasks = stage.read(file, key)
-    declared = {**_variables(file, "init", problems), **_variables(file, "vars", problems), **stage.variables}
+    declared = {**_variables(file, "init", places), **_variables(file, "vars", places), **stage.variables}
     spec = replace(
         empty,
         tasks=tuple(linked(tasks, stage.blocks, problems)),
+        name=file.text("name") or "",
+        description=file.text("description") or "",
         variables=declared,
         inputs=tuple(inputs),
         max_loop_iterations=file.whole("max_loop_iterations", 1) or DEFAULT_LOOPS,
@@ -106,6 +109,7 @@ class _Stage:
         self._tasks: list[Node] = []
         self._lines: dict[str, int] = {}
         """Where each name of a task or block was given first."""
+        self._places = places
         self._reader = TaskReader(places, problems, self._take_name)
         self._problems = problems
 
@@ -118,7 +122,7 @@ class _Stage:
         return tuple(self._tasks)
 
     def _read(self, block: Fields, path: str) -> None:
-        self.variables.update(_variables(block, "vars", self._problems))
+        self.variables.update(_variables(block, "vars", self._places))
         for name, line, fields in self._children(block, path):
             self._take_name(name, line)
             where = f"{path}/{name}" if path else name
@@ -141,7 +145,7 @@ class _Stage:
                 yield name, entry.line, Fields(entry.value, f"task {where}", self._problems)
             elif name in TASK_KEYS or not isinstance(entry.value, ScalarNode) or entry.value.value is not None:
                 what = f"{where}: a block holds tasks and blocks, each a mapping, not {kind_of(entry.value)}"
-                self._problems.add(entry.line, what, _EXAMPLE)
+                self._problems.add(entry.line, what, IN_FLUXOR.get(name, _EXAMPLE))
             else:
                 self._problems.add(entry.line, f"{where}: this is neither a task nor a block with tasks", _EXAMPLE)
 
@@ -168,10 +172,11 @@ def _approval(file: Fields) -> ApprovalRules:
     return ApprovalRules(mode=cast(ApprovalMode, found.choice("mode", MODES) or "auto"), **named, line=line)
 
 
-def _variables(fields: Fields, key: str, problems: Problems) -> dict[str, Any]:
+def _variables(fields: Fields, key: str, places: ExpressionPlaces) -> dict[str, Any]:
     found = fields.fields(key, key)
+    places.add_texts(None if found is None else found.node, key)
     entries = found.node.entries if found is not None else {}
     for name, entry in entries.items():
         if not VARIABLE.fullmatch(name):
-            problems.add(entry.line, f'{key}: "{name}" is not a name of a variable', "Use letters, digits and _")
+            fields.problems.add(entry.line, f'{key}: "{name}" is not a name of a variable', "Use letters, digits and _")
     return {name: plain(entry.value) for name, entry in entries.items()}

@@ -31,6 +31,11 @@ TASK_KEYS = (
     "await",
 )
 """The keys of a task: a mapping with any of them is one."""
+IN_FLUXOR = {
+    "transition": "Write goto: [{when: ..., task: NAME}] in the task before it",
+    "template": "Write emit: {forEach: ..., as: NAME, task: {...}}",
+}
+"""Keys of tasks of viant/fluxor that are written in another way here."""
 OF_EMITS = ("forEach", "as", "task")
 RETRY_TYPES = ("fixed", "exponential", "none")
 OF_RETRIES = ("type", "maxRetries", "delay", "multiplier", "maxDelay")
@@ -53,7 +58,7 @@ class TaskReader:
 
     def task(self, fields: Fields, name: str, path: str) -> Node:
         """Return the task of a mapping; what is wrong in it is noted."""
-        fields.refuse_unknown(TASK_KEYS)
+        fields.refuse_unknown(TASK_KEYS, IN_FLUXOR)
         common = self._common(fields, name, path)
         common |= {
             "post": self._post(fields),
@@ -121,7 +126,7 @@ class TaskReader:
             return {}
         has_result = any(key in fields for key in ("action", "emit", "await"))
         for name, entry in post.node.entries.items():
-            if not _VARIABLE.fullmatch(name) or name == "result":
+            if not _VARIABLE.fullmatch(name.removesuffix("[]")) or name == "result":
                 post.add(entry.line, f'"{name}" is not a name of a variable', "Use letters, digits and _")
             self._places.add_texts(entry.value, post.where, ("result",), sees_result=has_result)
         return {name: plain(entry.value) for name, entry in post.node.entries.items()}
