@@ -1,8 +1,8 @@
 """YAML that a person wrote, as nodes that know their lines.
 
 It is YAML 1.2 with the values of JSON (its "core schema"): ``true`` and ``false`` are booleans, while ``on``, ``yes`` and dates
-are texts. As keys, all are texts. Tags are refused, aliases are bounded, and a key that is written twice is a problem, since
-one of its values would be lost without a word.
+are texts. As keys, all are texts, but for ``<<``: it merges the keys of other mappings into its own. Tags are refused, aliases
+are bounded, and a key that is written twice is a problem, since one of its values would be lost without a word.
 """
 
 from __future__ import annotations
@@ -35,6 +35,10 @@ _BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": 
 _WHOLE = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 
+MERGE = "<<"
+"""The key that merges mappings, unless it is in quotes."""
+IGNORED = "x-"
+"""Begins the top-level keys of anybody's own, such as those that hold anchors."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -143,10 +147,16 @@ def texts_in(node: Node) -> Iterator[ScalarNode]:
 
 
 def read_mapping(text: str, problems: Problems, what: str, hint: str) -> MappingNode | None:
-    """Return the mapping that a text is; None, with the problem noted, if it is none. ``what``: the file, for the message."""
+    """Return the mapping that a text is, without the keys that are `IGNORED`; None, with the problem noted, if it is none.
+
+    ``what``: the file, for the message.
+    """
     node = read_yaml(text, problems)
-    if node is None or isinstance(node, MappingNode):
-        return node
+    if node is None:
+        return None
+    if isinstance(node, MappingNode):
+        entries = {key: entry for key, entry in node.entries.items() if not key.startswith(IGNORED)}
+        return MappingNode(node.line, entries)
     problems.add(node.line, f"{what} must be a mapping, not {kind_of(node)}", hint)
     return None
 
@@ -199,11 +209,14 @@ class _Open:
         self.is_mapping = is_mapping
         self.items: list[Node] = []
         self.entries: dict[str, Entry] = {}
-        self.key: tuple[str, int] | None = None
+        self.key: tuple[str | None, int] | None = None
+        """The last key and its line; without a text it merges."""
+        self.merged: dict[str, Entry] = {}
+        """The entries of the mappings that ``<<`` merges."""
         self.size, self.height, self.characters = 1, 1, 0
 
     def closed(self) -> _Sized:
-        node = MappingNode(self.line, self.entries) if self.is_mapping else ListNode(self.line, tuple(self.items))
+        node = MappingNode(self.line, self.merged | self.entries) if self.is_mapping else ListNode(self.line, tuple(self.items))
         return _Sized(node, self.size, self.height, self.characters)
 
 
@@ -218,9 +231,12 @@ class _Builder:
         self._size = 0
         self._repeated_characters = 0
         self._documents = 0
+        self._merges = False
+        """Whether the last event is ``<<`` without quotes, which merges as a key."""
 
     def take(self, event: Any) -> None:
         kind, line = type(event).__name__, event.start_mark.line + 1
+        self._merges = kind == "ScalarEvent" and event.style is None and event.value == MERGE
         if getattr(event, "tag", None) is not None:
             self._problems.add(line, f"The tag {event.tag} is not read", "Leave it out, and put texts in quotes")
         if kind == "ScalarEvent":
@@ -252,11 +268,13 @@ class _Builder:
         if not into.is_mapping:
             into.items.append(sized.node)
         elif into.key is None:
-            into.key = (self._key(sized.node), line)
+            into.key = (None if self._merges else self._key(sized.node), line)
             return
         else:
             (key, key_line), into.key = into.key, None
-            if key in into.entries:
+            if key is None:
+                self._merge(sized.node, key_line, into)
+            elif key in into.entries:
                 first = into.entries[key].line
                 self._problems.add(
                     key_line, f'The key "{shown(key)}" is written twice, first in line {first}', "Keep one of them"
@@ -266,6 +284,15 @@ class _Builder:
         into.size += sized.size
         into.characters += sized.characters
         into.height = max(into.height, sized.height + 1)
+
+    def _merge(self, node: Node, line: int, into: _Open) -> None:
+        """Take what ``<<`` merges, of which the first mapping wins."""
+        for one in node.items if isinstance(node, ListNode) else (node,):
+            if not isinstance(one, MappingNode):
+                self._problems.add(line, f"<< merges mappings, not {kind_of(one)}", 'Put a key of this name in quotes: "<<"')
+                continue
+            for key, entry in one.entries.items():
+                into.merged.setdefault(key, entry)
 
     def _key(self, node: Node) -> str:
         if not isinstance(node, ScalarNode):

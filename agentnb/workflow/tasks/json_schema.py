@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agentnb.workflow.form.agent_reader import OF_WORKFLOWS
-from agentnb.workflow.form.class_schema import DIALECT, TEXT, TEXTS, limits_schema, object_schema, properties_of
+from agentnb.workflow.form.class_schema import DIALECT, TEXT, TEXTS, file_schema, limits_schema, object_schema, properties_of
 from agentnb.workflow.graph.nodes import Await, Call, Each, Jump, Node
 from agentnb.workflow.tasks.spec import ApprovalRules, TaskFile
 from agentnb.workflow.tasks.task_file import MODES, NAME, STAGES, VARIABLE
@@ -76,7 +76,7 @@ def tasks_schema() -> dict[str, Any]:
     return {
         "$schema": DIALECT,
         "title": "A task file of agentnb",
-        **object_schema(of_file),
+        **file_schema(of_file),
         "oneOf": [{"required": [key]} for key in STAGES],
         "$defs": {"block": _block(), "task_or_block": _task_or_block(), **_parts()},
     }
