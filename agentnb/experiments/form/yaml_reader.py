@@ -18,7 +18,7 @@ from agentnb.experiments.planning.checks import within
 from agentnb.experiments.planning.tasks import TRACES
 from agentnb.experiments.planning.variants import PROMPT
 from agentnb.guidance.sets import GuidanceSet
-from agentnb.tools.builtin.named import WORDS
+from agentnb.tools.builtin.named import tools_of_word
 from agentnb.tools.mcp.server import is_word
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, ScalarNode, plain, read_mapping, read_yaml
@@ -148,7 +148,7 @@ def _functions(key: str, node: Node, names: Names) -> list[Any]:
     found: list[Any] = []
     for one in _items(node):
         name = plain(one)
-        is_named = key == "tools" and name not in names.variables and (name in WORDS or is_word(str(name)))
+        is_named = key == "tools" and name not in names.variables and (tools_of_word(str(name)) or is_word(str(name)))
         value = name if is_named else names.variable(name, one.line, key.removesuffix("s"), callable, hint=DEFINE_IT)
         found += value if isinstance(value, list | tuple) else [value]
     return found

@@ -5,10 +5,8 @@ Texts are as written: `agentnb.workflow.tasks.variables` knows what ``${plan.ste
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, Literal
 
 from agentnb.policies.permissions.rules import Rule
@@ -22,7 +20,6 @@ DEFAULT_PLANS = 50
 """Plans that a run may make unless its file says otherwise."""
 ALWAYS_KNOWN = ("query", "context", "model", "tools", "results", "transcript", "promptTemplate")
 """Variables that every task file has; null unless they are passed or set."""
-_SEPARATORS = re.compile(r"[./:]")
 ApprovalMode = Literal["ask", "auto", "deny"]
 
 
@@ -81,7 +78,7 @@ class TaskFile:
     @property
     def tool_names(self) -> tuple[str, ...]:
         """The names of the tools that its actions stand for, each once; some may be actions of agentnb."""
-        return tuple(dict.fromkeys(map(tool_name, self.actions)))
+        return tuple(dict.fromkeys(map(tool_of_word, self.actions)))
 
     @property
     def server_words(self) -> tuple[str, ...]:
@@ -98,9 +95,3 @@ class TaskFile:
     def actions(self) -> list[str]:
         """The actions of its tasks and of their ``onError``, as they are written."""
         return [call.name for _, call in self.graph.calls()]
-
-
-@lru_cache(maxsize=1024)
-def tool_name(action: str) -> str:
-    """Return the name of the tool that an action stands for: ``my/tool:summarise`` is ``my_tool_summarise``."""
-    return _SEPARATORS.sub("_", tool_of_word(action))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
+from agentnb.tools.mcp.wire_names import tool_of_word
 from agentnb.workflow.form.agent_reader import OF_WORKFLOWS, read_limits
 from agentnb.workflow.form.fields import Fields
 from agentnb.workflow.form.problems import Problems
@@ -15,7 +16,7 @@ from agentnb.workflow.form.yaml_source import MappingNode, ScalarNode, kind_of, 
 from agentnb.workflow.graph.nodes import Node
 from agentnb.workflow.tasks.checks import linked
 from agentnb.workflow.tasks.expression_places import ExpressionPlaces
-from agentnb.workflow.tasks.spec import DEFAULT_PLANS, ApprovalMode, ApprovalRules, TaskFile, tool_name
+from agentnb.workflow.tasks.spec import DEFAULT_PLANS, ApprovalMode, ApprovalRules, TaskFile
 from agentnb.workflow.tasks.task_reader import IN_FLUXOR, TASK_KEYS, TaskReader
 
 STAGES = ("stage", "pipeline", "tasks")
@@ -168,7 +169,7 @@ def _approval(file: Fields) -> ApprovalRules:
     if found is None:
         return ApprovalRules()
     found.refuse_unknown(("mode", "allow", "block"))
-    named = {key: frozenset(tool_name(one) for one in found.texts(key) or ()) for key in ("allow", "block")}
+    named = {key: frozenset(tool_of_word(one) for one in found.texts(key) or ()) for key in ("allow", "block")}
     return ApprovalRules(mode=cast(ApprovalMode, found.choice("mode", MODES) or "auto"), **named, line=line)
 
 
