@@ -18,7 +18,7 @@ from agentnb.workflow.graph.nodes import Graph, Node
 
 DEFAULT_PLANS = 50
 """Plans that a run may make unless its file says otherwise."""
-ALWAYS_KNOWN = ("query", "context", "model", "tools", "results", "transcript", "promptTemplate")
+ALWAYS_KNOWN = ("query", "context", "model", "tools", "results", "transcript", "promptTemplate", "guard")
 """Variables that every task file has; null unless they are passed or set."""
 ApprovalMode = Literal["ask", "auto", "deny"]
 

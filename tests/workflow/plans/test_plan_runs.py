@@ -119,6 +119,35 @@ def test_repeats_are_blocked_over_all_plans_beginning_with_the_results_given() -
     assert run.step_records["loop/exec/0"].status == "failed" and run.step_calls[-1].record.rule == "consecutive"
 
 
+@pytest.mark.req("R1.38", "R1.41")
+def test_the_guard_of_plans_has_its_settings(subtests: pytest.Subtests) -> None:
+    cases: dict[str, tuple[Any, int]] = {
+        "the usual ones": (None, 2),
+        "two in a row": ({"consecutive": 2}, 1),
+        "none": (False, 5),
+        "a tool that is exempt": ({"exempt": ["tides.fetch"]}, 5),
+        "a success at once": ({"block_immediate_success_repeat": True}, 1),
+        "results that differ": ({"same_result": True}, 5),
+    }
+    for name, (guard, calls) in cases.items():
+        with subtests.test(name):
+            count = iter(range(9))
+
+            def tides_fetch(station: str, count: Any = count) -> int:
+                """Fetch."""
+                return next(count) if count else 0
+
+            run, _ = planned([steps(fetch("brest"))] * 5 + [DONE], [tides_fetch], inputs={"guard": guard})
+            assert [error for _, _, error in results(run)].count(None) == calls
+    again = [{"id": None, "name": "tides_fetch", "args": {"station": "brest"}, "result": 0, "error": None}]
+    plan = Plan.read({"steps": [{"name": "tides_fetch", "args": {"station": "brest"}}]})
+    run = plan.run_sync(tools=[tides_fetch], inputs={"guard": {"consecutive": 2}, "results": again}, show=False)
+    assert run.variables["results"][-1]["error"] == "duplicate_call_blocked"
+    for guard, says in (({"consecutiv": 4}, "consecutive"), (3, "window, frequency"), ({"window": 0}, "from 2 to 64")):
+        with pytest.raises((SettingsError, WorkflowError), match=says):
+            plan.run_sync(tools=[tides_fetch], inputs={"guard": guard}, show=False)
+
+
 @pytest.mark.req("R1.26")
 def test_retries_are_one_call_for_the_guard() -> None:
     calls: list[str] = []
