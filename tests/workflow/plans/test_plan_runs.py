@@ -233,7 +233,9 @@ def test_run_is_suspended_and_goes_on_with_the_answer(tmp_path: Path) -> None:
     assert (again.status, again.text, calls) == ("completed", DONE, ["brest"])
     assert len(model.requests) == 1
     nobody, _ = planned(replies, [tides_fetch])
-    assert nobody.status == "failed" and "nobody to ask" in str(nobody.error) and "answer=FUNCTION" in str(nobody.error)
+    assert (nobody.status, [one.message for one in nobody.waiting]) == ("waiting_on_user", ["In feet?"])
+    assert ["No store keeps this run" in one and "answer=FUNCTION" in one for one in nobody.warnings] == [True]
+    assert run.warnings == ()
 
 
 @pytest.mark.req("R1.29", "R1.50")
