@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import msgspec
@@ -142,7 +142,7 @@ def texts_in(node: Node) -> Iterator[ScalarNode]:
         if isinstance(node.value, str):
             yield node
     else:
-        for item in node.items if isinstance(node, ListNode) else (entry.value for entry in node.entries.values()):
+        for item in _inside(node):
             yield from texts_in(item)
 
 
@@ -190,14 +190,16 @@ class _GivenUp(Exception):
     """The rest of the text is not read."""
 
 
-class _Sized(NamedTuple):
-    node: Node
-    size: int
-    """Values in it, itself included."""
-    height: int
-    """Levels of lists and mappings in it, itself included."""
-    characters: int
-    """Of the texts in it."""
+def _inside(node: ListNode | MappingNode) -> Iterable[Node]:
+    return node.items if isinstance(node, ListNode) else (entry.value for entry in node.entries.values())
+
+
+def _measured(node: Node) -> tuple[int, int, int]:
+    """Return how many values a node holds, itself included, how many levels, and how many characters."""
+    if isinstance(node, ScalarNode):
+        return 1, 0, len(node.text)
+    sizes, heights, characters = zip((0, 0, 0), *map(_measured, _inside(node)), strict=True)
+    return 1 + sum(sizes), 1 + max(heights), sum(characters)
 
 
 class _Open:
@@ -213,11 +215,9 @@ class _Open:
         """The last key and its line; without a text it merges."""
         self.merged: dict[str, Entry] = {}
         """The entries of the mappings that ``<<`` merges."""
-        self.size, self.height, self.characters = 1, 1, 0
 
-    def closed(self) -> _Sized:
-        node = MappingNode(self.line, self.merged | self.entries) if self.is_mapping else ListNode(self.line, tuple(self.items))
-        return _Sized(node, self.size, self.height, self.characters)
+    def closed(self) -> Node:
+        return MappingNode(self.line, self.merged | self.entries) if self.is_mapping else ListNode(self.line, tuple(self.items))
 
 
 class _Builder:
@@ -227,7 +227,7 @@ class _Builder:
         self.document: Node | None = None
         self._problems = problems
         self._open: list[_Open] = []
-        self._anchors: dict[str, _Sized] = {}
+        self._anchors: dict[str, Node] = {}
         self._size = 0
         self._repeated_characters = 0
         self._documents = 0
@@ -240,8 +240,7 @@ class _Builder:
         if getattr(event, "tag", None) is not None:
             self._problems.add(line, f"The tag {event.tag} is not read", "Leave it out, and put texts in quotes")
         if kind == "ScalarEvent":
-            scalar = self._scalar(event, line)
-            self._place(_Sized(scalar, 1, 0, len(scalar.text)), line, event.anchor)
+            self._place(self._scalar(event, line), line, event.anchor)
         elif kind in {"MappingStartEvent", "SequenceStartEvent"}:
             self._open.append(_Open(event, kind == "MappingStartEvent"))
             self._check_depth(line, 0)
@@ -255,35 +254,30 @@ class _Builder:
             if self._documents > 1:
                 self._give_up(line, "A second document begins here", "Leave the --- out, or make a file of its own")
 
-    def _place(self, sized: _Sized, line: int, anchor: str | None) -> None:
-        self._size += sized.size if sized.height == 0 else 1
+    def _place(self, node: Node, line: int, anchor: str | None) -> None:
+        self._size += 1
         if self._size > MAX_NODES:
             self._give_up(line, f"The text has more than {MAX_NODES:,} values", "Repeat less with aliases")
         if anchor is not None:
-            self._anchors[anchor] = sized
-        if not self._open:
-            self.document = sized.node
-            return
-        into = self._open[-1]
-        if not into.is_mapping:
-            into.items.append(sized.node)
+            self._anchors[anchor] = node
+        into = self._open[-1] if self._open else None
+        if into is None:
+            self.document = node
+        elif not into.is_mapping:
+            into.items.append(node)
         elif into.key is None:
-            into.key = (None if self._merges else self._key(sized.node), line)
-            return
+            into.key = (None if self._merges else self._key(node), line)
         else:
             (key, key_line), into.key = into.key, None
             if key is None:
-                self._merge(sized.node, key_line, into)
+                self._merge(node, key_line, into)
             elif key in into.entries:
                 first = into.entries[key].line
                 self._problems.add(
                     key_line, f'The key "{shown(key)}" is written twice, first in line {first}', "Keep one of them"
                 )
             else:
-                into.entries[key] = Entry(key_line, sized.node)
-        into.size += sized.size
-        into.characters += sized.characters
-        into.height = max(into.height, sized.height + 1)
+                into.entries[key] = Entry(key_line, node)
 
     def _merge(self, node: Node, line: int, into: _Open) -> None:
         """Take what ``<<`` merges, of which the first mapping wins."""
@@ -302,20 +296,20 @@ class _Builder:
             return f"({node.line})"
         return str(node.value).lower() if isinstance(node.value, bool) else node.text
 
-    def _repeated(self, anchor: str, line: int) -> _Sized:
-        sized = self._anchors.get(anchor)
-        if sized is None:
+    def _repeated(self, anchor: str, line: int) -> Node:
+        node = self._anchors.get(anchor)
+        if node is None:
             inside = any(one.anchor == anchor for one in self._open)
             what = "stands for what it is itself in" if inside else "stands for nothing that was written before"
             hint = "Write out what it should be" if inside else f'For the text, write "*{anchor}" in quotes'
             self._give_up(line, f"*{anchor} {what}", hint)
-        self._check_depth(line, sized.height)
-        self._repeated_characters += sized.characters
+        size, height, characters = _measured(node)
+        self._check_depth(line, height)
+        self._size += size - 1
+        self._repeated_characters += characters
         if self._repeated_characters > MAX_REPEATED_CHARACTERS:
             self._give_up(line, f"Aliases repeat more than {MAX_REPEATED_CHARACTERS:,} characters", "Repeat less")
-        if sized.height:
-            self._size += sized.size - 1
-        return sized
+        return node
 
     def _check_depth(self, line: int, more: int) -> None:
         if len(self._open) + more > MAX_LEVELS:

@@ -36,8 +36,8 @@ class StepQuestions:
         """Return the answer, also one that the process that died had taken; raise `Declined` if there is none.
 
         ``call``: the call whose missing arguments are asked for.
-        Where nobody is here to answer, the run is suspended with the question open, if it can be, and always for one that a plan
-        asks. Else raises `NobodyToAsk`.
+        Where nobody is here to answer, the run is suspended with the question open, if it can be; for one that a plan asks,
+        always. Else raises `NobodyToAsk`.
         """
         elicitation, path = self._steps.elicitation, attempt.place.path
         caller = None if call is None else judged_call(call, "")
