@@ -144,11 +144,9 @@ class _Stage:
                 continue
             if isinstance(entry.value, MappingNode):
                 yield name, entry.line, Fields(entry.value, f"task {where}", self._problems)
-            elif name in TASK_KEYS or not isinstance(entry.value, ScalarNode) or entry.value.value is not None:
+            else:
                 what = f"{where}: a block holds tasks and blocks, each a mapping, not {kind_of(entry.value)}"
                 self._problems.add(entry.line, what, IN_FLUXOR.get(name, _EXAMPLE))
-            else:
-                self._problems.add(entry.line, f"{where}: this is neither a task nor a block with tasks", _EXAMPLE)
 
     def _take_name(self, name: str, line: int) -> None:
         if not NAME.fullmatch(name):
@@ -161,15 +159,13 @@ class _Stage:
 
 def _approval(file: Fields) -> ApprovalRules:
     node, line = file.given("approval"), file.line_of("approval")
-    if node is None:
-        return ApprovalRules()
     if isinstance(node, ScalarNode):
         return ApprovalRules(mode=cast(ApprovalMode, file.choice("approval", MODES) or "auto"), line=line)
     found = file.fields("approval", "approval")
     if found is None:
         return ApprovalRules()
     found.refuse_unknown(("mode", "allow", "block"))
-    named = {key: frozenset(tool_of_word(one) for one in found.texts(key) or ()) for key in ("allow", "block")}
+    named = {key: frozenset(map(tool_of_word, found.texts(key) or ())) for key in ("allow", "block")}
     return ApprovalRules(mode=cast(ApprovalMode, found.choice("mode", MODES) or "auto"), **named, line=line)
 
 
