@@ -20,7 +20,7 @@ from agentnb.errors import SettingsError
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import MappingNode
-from agentnb.workflow.plans.offered_tools import offered, tool_of_step, way_of_step, with_tools_of_groups
+from agentnb.workflow.plans.offered_tools import offered, way_of_step, with_tools_of_groups
 from agentnb.workflow.plans.plan_graph import compiled_plan, number_of, result_id
 from agentnb.workflow.plans.plan_reader import EXAMPLE, node_of, plan_of_data, read_plan
 from agentnb.workflow.plans.plan_results import (
@@ -37,6 +37,7 @@ from agentnb.workflow.plans.plan_results import (
 )
 from agentnb.workflow.plans.plan_spec import MAX_STEPS, TYPES, PlanQuestion, PlanSpec, PlanStep
 from agentnb.workflow.plans.step_references import filled
+from agentnb.workflow.running.agents import tool_named
 from agentnb.workflow.running.execution import Execution
 from agentnb.workflow.tasks.calls import ActionCall
 
@@ -155,7 +156,7 @@ class _Execution:
             return False
         try:
             call = _with_arguments(call, filled(call.arguments, self._output_of))
-            tool = tool_of_step(call.name, self._call.tools)
+            tool = tool_named(call.name, self._call.tools)
         except SettingsError as error:
             return await self._fail(step, place, f"{error.what}. {error.hint}" if error.hint else error.what)
         if missing := _missing(tool.spec.input_schema, call.arguments):
@@ -214,8 +215,8 @@ class _Execution:
         if step.problem is not None:
             return None, step.problem
         call, key = self._call, str(place)
-        tools = [tool_of_step(name, call.tools) for name in step.tools]
-        way = way_of_step(step, lambda name: tool_of_step(name, call.tools).spec)
+        tools = [tool_named(name, call.tools) for name in step.tools]
+        way = way_of_step(step, lambda name: tool_named(name, call.tools).spec)
         if way == "call":
             answer = await call.call_tool(key, tools[0].spec.name, filled(dict(step.args or {}), self._output_of))
             return answer.result, answer.error

@@ -14,7 +14,6 @@ from agentnb.errors import UnknownTool
 from agentnb.tools.builtin.named import names_in_group, near_tools
 from agentnb.tools.mcp.server import ServerTools, is_word
 from agentnb.tools.mcp.wire_names import is_named, tool_of_word
-from agentnb.tools.tool import Tool
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.plans.plan_spec import PlanSpec, PlanStep
 
@@ -55,15 +54,6 @@ def with_tools_of_groups(plan: PlanSpec, known: Collection[str]) -> PlanSpec:
 
     steps = [structs.replace(step, tools=tuple(chain.from_iterable(map(named, step.tools)))) for step in plan.steps]
     return structs.replace(plan, steps=tuple(steps)) if plan.form == "chat" else plan
-
-
-def tool_of_step(name: str, toolbox: Toolbox) -> Tool:
-    """Return the tool that a step calls; raise `UnknownTool` if there is none of this name."""
-    found = toolbox.get(name)
-    if found is None:
-        known = [one.spec.name for one in toolbox]
-        raise UnknownTool(f"there is no tool {name}", near_tools(name, known, GiveTools((name,))))
-    return found
 
 
 def way_of_step(step: PlanStep, spec_of: Callable[[str], ToolSpec]) -> StepWay:

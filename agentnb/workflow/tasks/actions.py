@@ -29,10 +29,6 @@ class ActionTable:
     actions: Mapping[str, Action] = field(default_factory=dict)
     """By name, such as ``llm/core:plan``."""
 
-    def action(self, name: str) -> Action | None:
-        """Return the action of this name; None if it is a tool."""
-        return self.actions.get(name)
-
     def tool(self, name: str) -> Tool:
         """Return the tool of this name, as a task file or a plan may write it; raise `UnknownTool` if there is none."""
         return tool_named(name, self.tools)
@@ -43,7 +39,7 @@ class ActionTable:
 
     def label(self, name: str) -> str:
         """Return what a log calls it: the action, or the tool by its own name."""
-        return name if self.action(name) is not None else tool_of_word(name)
+        return name if name in self.actions else tool_of_word(name)
 
     def check(self, file: TaskFile) -> None:
         """Raise `WorkflowProblems` with all actions of a file that are neither in the table nor a tool."""
@@ -53,7 +49,7 @@ class ActionTable:
 
     def note(self, file: TaskFile, problems: Problems) -> None:
         """Note in ``problems`` all actions of a file that are neither in the table nor a tool."""
-        table = replace(self, tools=self.tools.with_words(file.server_words))
+        table = replace(self, tools=self.tools.with_words(file.actions))
         for node, call in file.graph.calls():
             if not table.may_have(call.name):
                 task = node.path.removesuffix(HANDLER)

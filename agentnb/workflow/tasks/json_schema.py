@@ -8,8 +8,8 @@ from agentnb.workflow.form.agent_reader import OF_WORKFLOWS
 from agentnb.workflow.form.class_schema import DIALECT, TEXT, TEXTS, file_schema, limits_schema, object_schema, properties_of
 from agentnb.workflow.graph.nodes import Await, Call, Each, Jump, Node
 from agentnb.workflow.tasks.spec import ApprovalRules, TaskFile
-from agentnb.workflow.tasks.task_file import MODES, NAME, STAGES, VARIABLE
-from agentnb.workflow.tasks.task_reader import ITEM_KEYS, OF_EMITS, OF_RETRIES, RETRY_TYPES, TASK_KEYS
+from agentnb.workflow.tasks.task_file import MODES, NAME, STAGES
+from agentnb.workflow.tasks.task_reader import ITEM_KEYS, OF_EMITS, OF_RETRIES, RETRY_TYPES, TASK_KEYS, VARIABLE
 
 _LEAST = {"max_loop_iterations": 1, "max_plan_iterations": 1}
 _LIST = {"type": "array", "items": TEXT}

@@ -20,7 +20,6 @@ from agentnb.runtime.runs.lifecycle import Lifecycle
 from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.runtime.steps.step_runner import StepRunner
 from agentnb.tools.builtin.named import logged_builtins
-from agentnb.tools.mcp.wire_names import registry_name
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.running.graph_run import GraphRun, GraphStart
 from agentnb.workflow.running.walker import Handle
@@ -94,8 +93,7 @@ def _price_check(models: Mapping[str, Any]) -> Callable[[Budget], None] | None:
 def _toolbox(file: TaskFile, tools: Iterable[Any], named: Any = None) -> Toolbox:
     """Return these tools, and the built-in ones and those of MCP servers that the file names, or the variable ``tools``."""
     words = [one for one in named if isinstance(one, str)] if isinstance(named, list) else []
-    every = [*file.server_words, *file.tool_names, *file.approval.allow, *file.approval.block, *map(registry_name, words)]
-    return Toolbox(tools).with_words(every)
+    return Toolbox(tools).with_words([*file.actions, *file.approval.allow, *file.approval.block, *words])
 
 
 def _values(file: TaskFile, inputs: Mapping[str, Any]) -> dict[str, Any]:

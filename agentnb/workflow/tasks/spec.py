@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from agentnb.policies.permissions.rules import Rule
-from agentnb.tools.mcp.server import server_tools
 from agentnb.tools.mcp.wire_names import tool_of_word
 from agentnb.workflow.form.problems import Problem
 from agentnb.workflow.form.spec import DEFAULT_LOOPS, written_as
@@ -79,11 +78,6 @@ class TaskFile:
     def tool_names(self) -> tuple[str, ...]:
         """The names of the tools that its actions stand for, each once; some may be actions of agentnb."""
         return tuple(dict.fromkeys(map(tool_of_word, self.actions)))
-
-    @property
-    def server_words(self) -> tuple[str, ...]:
-        """Its actions that name a tool of an MCP server, each once: ``mcp:clock/now``."""
-        return tuple(dict.fromkeys(action for action in self.actions if server_tools(action)))
 
     @property
     def graph(self) -> Graph:

@@ -17,14 +17,13 @@ from agentnb.workflow.graph.nodes import Node
 from agentnb.workflow.tasks.checks import linked
 from agentnb.workflow.tasks.expression_places import ExpressionPlaces
 from agentnb.workflow.tasks.spec import DEFAULT_PLANS, ApprovalMode, ApprovalRules, TaskFile
-from agentnb.workflow.tasks.task_reader import IN_FLUXOR, TASK_KEYS, TaskReader
+from agentnb.workflow.tasks.task_reader import IN_FLUXOR, TASK_KEYS, VARIABLE, TaskReader
 
 STAGES = ("stage", "pipeline", "tasks")
 OF_FILES = ("name", "description", "init", "vars", *STAGES, "max_loop_iterations", "max_plan_iterations", "limits", "approval")
 """The keys of a file."""
 MODES = ("ask", "auto", "deny")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
-VARIABLE = re.compile(r"[^\W\d]\w*")
 _TOP_KEY = re.compile(r"""^(?P<quote>["']?)(?P<key>stage|pipeline|tasks|workflow|variants)(?P=quote)\s*:""", re.MULTILINE)
 _OF_OTHERS = ("workflow", "variants")
 CheckActions: TypeAlias = Callable[[TaskFile, Problems], None]

@@ -44,7 +44,7 @@ ITEM_KEYS = ("action", "input", "when", "onError", "abort", "retry")
 _ACTION = re.compile(r"[A-Za-z_][\w./-]*(?::[\w./-]+)?")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_VARIABLE = re.compile(r"[^\W\d]\w*")
+VARIABLE = re.compile(r"[^\W\d]\w*")
 
 
 class TaskReader:
@@ -122,7 +122,7 @@ class TaskReader:
             return {}
         has_result = any(key in fields for key in ("action", "emit", "await"))
         for name, entry in post.node.entries.items():
-            if not _VARIABLE.fullmatch(name.removesuffix("[]")) or name == "result":
+            if not VARIABLE.fullmatch(name.removesuffix("[]")) or name == "result":
                 post.add(entry.line, f'"{name}" is not a name of a variable', "Use letters, digits and _")
             self._places.add_texts(entry.value, post.where, ("result",), sees_result=has_result)
         return {name: plain(entry.value) for name, entry in post.node.entries.items()}
@@ -203,7 +203,7 @@ class TaskReader:
             if key not in emit:
                 emit.add("", f"there is no {key}", "Write emit: {forEach: ${LIST}, as: NAME, task: {...}}")
         name = emit.text("as") or ""
-        if name and not _VARIABLE.fullmatch(name):
+        if name and not VARIABLE.fullmatch(name):
             emit.add("as", f'"{name}" is not a name of a variable')
         self._places.add_texts(emit.given("forEach"), f"{emit.where}: forEach")
         task = self._item_task(emit, common["path"], name)
