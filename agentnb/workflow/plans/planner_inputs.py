@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from agentnb.core.expressions import substituted
 from agentnb.core.plans.plan_history import EXECUTION, PLANNING
+from agentnb.errors import ExpressionError
 from agentnb.models.destinations.destination import FileModelName
 from agentnb.models.registry import check_destinations, check_key, check_model
 from agentnb.tools.toolbox import Toolbox
@@ -16,9 +18,8 @@ from agentnb.workflow.graph.nodes import Call
 from agentnb.workflow.plans.offered_tools import offered
 from agentnb.workflow.plans.plan_results import guard_of
 from agentnb.workflow.plans.prompt_template import template_text
-from agentnb.workflow.tasks.spec import TaskFile
-
-_VARIABLE = re.compile(r"\$(?:\{\s*)?(?P<name>[^\W\d]\w*)(?:\s*\})?")
+from agentnb.workflow.tasks.orchestration import first_values
+from agentnb.workflow.tasks.spec import ALWAYS_KNOWN, TaskFile
 
 
 def check_planner_inputs(
@@ -55,16 +56,15 @@ def check_planner_models(declared: WorkflowDefinition, inputs: Mapping[str, Any]
 
 def _inputs_of(action: str, declared: WorkflowDefinition, inputs: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the inputs of each call of an action of a task file that are values, or variables that no task sets."""
-    tasks = declared.tasks if isinstance(declared, TaskFile) else ()
-    values = {**declared.variables, **inputs} if isinstance(declared, TaskFile) else {}
-    set_later = {name for task in tasks for name in task.sets}
-    for task in tasks:
+    if not isinstance(declared, TaskFile):
+        return
+    set_later = {name for task in declared.tasks for name in task.sets}
+    values = {**dict.fromkeys(ALWAYS_KNOWN), **first_values(declared, inputs)}
+    known = {name: value for name, value in values.items() if name not in set_later}
+    for task in declared.tasks:
         if isinstance(task.does, Call) and task.does.name == action:
-            known: dict[str, Any] = {}
+            given: dict[str, Any] = {}
             for key, value in task.does.args.items():
-                found = _VARIABLE.fullmatch(value) if isinstance(value, str) else None
-                if found is None and "${" not in str(value):
-                    known[key] = value
-                elif found is not None and found["name"] not in set_later:
-                    known[key] = values.get(found["name"])
-            yield known
+                with suppress(ExpressionError):  # a task sets what it reads
+                    given[key] = substituted(value, known)
+            yield given

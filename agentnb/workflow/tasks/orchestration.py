@@ -48,7 +48,7 @@ def task_orchestration(
     ``limits``: of the run, instead of those of the file; ``settings``: plain data for the log. Raises `SettingsError` for an
     input that the file does not name, and `WorkflowProblems` for actions that are neither in the table nor a tool.
     """
-    values = _values(file, inputs)
+    values = first_values(file, inputs)
     table = ActionTable(_toolbox(file, tools, values.get("tools")), actions or {})
     table.check(file)
     check_destinations([(models or {}).get("model")])
@@ -96,7 +96,8 @@ def _toolbox(file: TaskFile, tools: Iterable[Any], named: Any = None) -> Toolbox
     return Toolbox(tools).with_words([*file.actions, *file.approval.allow, *file.approval.block, *words])
 
 
-def _values(file: TaskFile, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def first_values(file: TaskFile, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the variables that a run begins with; raise `SettingsError` for an input that the file does not name."""
     known = dict.fromkeys([*file.variables, *file.inputs, *ALWAYS_KNOWN])
     for name in inputs:
         if name not in known:

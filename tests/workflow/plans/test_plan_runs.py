@@ -23,6 +23,7 @@ from agentnb.errors import SettingsError, WorkflowError
 from agentnb.models.model import Reply, Retry
 from agentnb.models.registry import make_model
 from agentnb.models.scripted import ScriptedModel
+from agentnb.workflow.plans.planner_inputs import check_planner_inputs
 
 DONE = "Two tides."
 
@@ -146,6 +147,11 @@ def test_the_guard_of_plans_has_its_settings(subtests: pytest.Subtests) -> None:
     for guard, says in (({"consecutiv": 4}, "consecutive"), (3, "window, frequency"), ({"window": 0}, "from 2 to 64")):
         with pytest.raises((SettingsError, WorkflowError), match=says):
             plan.run_sync(tools=[tides_fetch], inputs={"guard": guard}, show=False)
+    text = "init: {mine: {consecutiv: 4}, guard: $mine}\nstage: {a: {action: llm/exec:run_plan, input: {guard: $guard}}}\n"
+    with pytest.raises(SettingsError, match="no setting consecutiv"):
+        check_planner_inputs(Workflow.from_yaml(text).declared, {}, None, Path())
+    sets_it = text.replace("stage: {", "stage: {b: {post: {guard: false}}, ")
+    check_planner_inputs(Workflow.from_yaml(sets_it).declared, {}, None, Path())
 
 
 @pytest.mark.req("R1.26")
