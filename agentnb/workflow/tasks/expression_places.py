@@ -23,10 +23,8 @@ class _Place(NamedTuple):
     expression: Expression
     line: int
     where: str
-    extra: tuple[str, ...]
-    """Names that are known here only."""
-    sees_result: bool
-    """Whether it may read the fields of a result, whose names nobody knows before it runs."""
+    extra: tuple[str, ...] | None
+    """Names that are known here only; None where fields of a result are, whose names nobody knows before it runs."""
 
 
 class ExpressionPlaces:
@@ -38,9 +36,9 @@ class ExpressionPlaces:
 
     def add(self, expression: str, line: int, where: str, extra: Iterable[str] = ()) -> None:
         """Note an expression that stands by itself."""
-        self._places.append(_Place(Expression(expression), line, where, tuple(extra), False))
+        self._places.append(_Place(Expression(expression), line, where, tuple(extra)))
 
-    def add_texts(self, node: Node | None, where: str, extra: Iterable[str] = (), *, sees_result: bool = False) -> None:
+    def add_texts(self, node: Node | None, where: str, extra: tuple[str, ...] | None = ()) -> None:
         """Note each ``${expression}`` and ``$name`` in the texts of a node."""
         for text in () if node is None else texts_in(node):
             warn_in_task_file(text, where, self._problems)
@@ -48,15 +46,14 @@ class ExpressionPlaces:
             try:
                 for expression in expressions_in(text.text):
                     begin = max(text.text.find(expression.text, begin), 0)
-                    self._places.append(_Place(expression, text.line_of(begin), where, tuple(extra), sees_result))
+                    self._places.append(_Place(expression, text.line_of(begin), where, extra))
             except ExpressionError as error:
                 self._problems.add(text.line, f"{where}: {error.what}", error.advice)
 
-    def check(self, declared: Collection[str], tasks: Iterable[GraphNode]) -> None:
+    def check(self, declared: Collection[str], tasks: Collection[GraphNode]) -> None:
         """Note what cannot be evaluated, and every name that no variable has."""
-        tasks = [*tasks]
         known = dict.fromkeys([*declared, *(name for task in tasks for name in task.sets), *ALWAYS_KNOWN])
-        results = {task.id: f"{task.id} is a task: keep its result with post: {{{task.id}: ${{result}}}}" for task in tasks}
+        ids = {task.id for task in tasks}
         for place in self._places:
             written, bare = place.expression
             try:
@@ -64,11 +61,14 @@ class ExpressionPlaces:
             except ExpressionError as error:
                 self._problems.add(place.line, f"{place.where}: {error.what}", error.advice)
                 continue
-            for name in () if place.sees_result else names:
-                if name not in known and name not in place.extra:
-                    hint = results.get(name) or partial(near, name, ChainMap(known, dict.fromkeys(place.extra)))
-                    what = f"{place.where}: {written[:80]}: there is no {name}"
-                    if bare:
-                        self._problems.warn(place.line, f"{what}, so it stays as it is written", hint, code=UNKNOWN_NAME)
-                    else:
-                        self._problems.add(place.line, what, hint)
+            extra = dict.fromkeys(place.extra or ())
+            for name in () if place.extra is None else names:
+                if name in known or name in extra:
+                    continue
+                what = f"{place.where}: {written[:80]}: there is no {name}"
+                is_task = f"{name} is a task: keep its result with post: {{{name}: ${{result}}}}"
+                hint = is_task if name in ids else partial(near, name, ChainMap(known, extra))
+                if bare:
+                    self._problems.warn(place.line, f"{what}, so it stays as it is written", hint, code=UNKNOWN_NAME)
+                else:
+                    self._problems.add(place.line, what, hint)

@@ -124,7 +124,7 @@ class TaskReader:
         for name, entry in post.node.entries.items():
             if not VARIABLE.fullmatch(name.removesuffix("[]")) or name == "result":
                 post.add(entry.line, f'"{name}" is not a name of a variable', "Use letters, digits and _")
-            self._places.add_texts(entry.value, post.where, ("result",), sees_result=has_result)
+            self._places.add_texts(entry.value, post.where, None if has_result else ("result",))
         return {name: plain(entry.value) for name, entry in post.node.entries.items()}
 
     def _gotos(self, fields: Fields) -> tuple[Jump, ...]:
