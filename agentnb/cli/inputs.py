@@ -50,8 +50,8 @@ def find_tools(names: Iterable[str]) -> list[Any]:
     for name in (part.strip() for group in names for part in group.split(",")):
         if (served := server_tools(name)) is not None:
             found += [served] if served not in found else []
-        elif name in WORDS:
-            found += [one for one in tools_of_word(name) if one not in found]
+        elif ":" not in name and (of_word := tools_of_word(name)):
+            found += [one for one in of_word if one not in found]
         elif name:
             value = tool_of_variable(_import("--tools", name), name.rpartition(":")[2].rpartition(".")[2])
             several = value if isinstance(value, list | tuple) else [value]

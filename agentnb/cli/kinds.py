@@ -12,6 +12,8 @@ KINDS = {
     "agents": AGENTS,
     "stage": TASKS,
     "pipeline": TASKS,
+    "variants": "",
+    "tasks": TASKS,
     "steps": PLAN,
     "intention": PLAN,
     "elicitation": PLAN,

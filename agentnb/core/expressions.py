@@ -1,4 +1,4 @@
-"""Expressions in task files: ``len(plan.steps) > 0 && iteration < 3``, and ``${plan.steps[-1].name}`` in texts.
+"""Expressions in task files: ``len(plan.steps) > 0 && iteration < 3``, and in texts ``${plan.steps[-1].name}`` and ``$name``.
 
 An expression reads plain data, as JSON holds it, and nothing else: a path walks objects and lists, never the attributes of
 Python objects, and the only function is ``len``. Its length, depth and results are bounded, so that a text from a model or a
@@ -46,11 +46,15 @@ STRING = r""""(?:[^"\\\n]|\\["'\\nt])*"|'(?:[^'\\\n]|\\["'\\nt])*'"""
 _TOKEN = re.compile(
     rf"(?P<blank>[ \t\r\n]+)|(?P<string>{STRING})"
     r"|(?P<number>(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w.]))"
-    r"|(?P<name>[^\W\d]\w*)|(?P<operator>&&|\|\||[=!<>]=|//|[-+*/%<>!()\[\].])"
+    r"|(?P<name>\$?[^\W\d]\w*)|(?P<operator>&&|\|\||[=!<>]=|//|[-+*/%<>!()\[\].])"
 )
 _IN_PYTHON = {"&&": "and", "||": "or", "!": "~"}  # `!` binds more tightly than comparisons, as `~` does
 _PLACE = re.compile(rf"""(?:{STRING}|[^"'}}])*\}}""")
 """The rest of a ``${...}``: the expression and the bracket that closes it."""
+_PATH = r"(?<!\{\{ )(?<!\{\{)\$([^\W\d]\w*)(?:\.[^\W\d]\w*|\[-?[0-9]+\])*"
+_BEGINS = re.compile(rf"\$\{{|{_PATH}")
+_BARE = re.compile(rf"{_PATH}(?:\(.*\))?")
+"""A text that is one expression without brackets; calls of other languages are to be refused."""
 
 
 def evaluate(expression: str, names: Mapping[str, Any], is_true: Callable[[Any], bool] = bool) -> Any:
@@ -73,16 +77,20 @@ def evaluate(expression: str, names: Mapping[str, Any], is_true: Callable[[Any],
 
 
 def substituted(value: Any, names: Mapping[str, Any]) -> Any:
-    """Return plain data with each ``${expression}`` in its texts replaced by its value; keys stay as they are.
+    """Return plain data with each ``${expression}`` and ``$name`` in its texts replaced by its value; keys stay as they are.
 
     A text that is exactly one expression becomes its value, of whatever type; elsewhere a text is inserted as it is, and any
-    other value as JSON. Inserted texts are not searched again. Raises `ExpressionError`.
+    other value as JSON, while a ``$name`` that is not known stays. Inserted texts are not searched again. Raises
+    `ExpressionError`.
     """
 
-    def value_of(one: _Expression) -> Any:
+    def value_of(one: Expression) -> Any:
         return evaluate(one.text, names)
 
-    return filled(value, _pieces, value_of, lambda one: _as_text(one.text, value_of(one)))
+    def text_of(one: Expression) -> str:
+        return one.text if one.may_be_text and one.may_be_text not in names else _as_text(one.text, value_of(one))
+
+    return filled(value, _pieces, value_of, text_of)
 
 
 def filled(
@@ -119,11 +127,9 @@ def filled(
     return fill(value)
 
 
-def expressions_in(value: Any) -> Iterator[str]:
-    """Yield each expression within ``${...}`` in the texts of plain data, in their order."""
-    _check_depth(value)
-    for text in _texts(value):
-        yield from (piece.text for piece in _pieces(text) if not isinstance(piece, str))
+def expressions_in(text: str) -> Iterator[Expression]:
+    """Yield each ``${expression}`` and ``$name`` in a text, in their order."""
+    yield from (piece for piece in _pieces(text) if not isinstance(piece, str))
 
 
 def names_in(expression: str) -> tuple[str, ...]:
@@ -162,32 +168,28 @@ def _check_depth(value: Any) -> None:
         raise ExpressionError(f"The value is nested deeper than {MAX_DEPTH} levels", "Write it flatter")
 
 
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list | tuple):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _texts(item)
-
-
-class _Expression(NamedTuple):
+class Expression(NamedTuple):
     """An expression within a text."""
 
     text: str
+    may_be_text: str = ""
+    """The variable of a ``$name`` among other words, which stays as it is if there is no such variable."""
 
 
-def _pieces(text: str) -> list[str | _Expression]:
+def _pieces(text: str) -> list[str | Expression]:
     """Return the pieces of a text that are not empty."""
-    found: list[str | _Expression] = []
+    if _BARE.fullmatch(text):
+        return [Expression(text)]
+    found: list[str | Expression] = []
     start = 0
-    while (begin := text.find("${", start)) >= 0:
-        if begin > start:
-            found.append(text[start:begin])
-        rest = _PLACE.match(text, begin + 2)
+    while begin := _BEGINS.search(text, start):
+        if begin.start() > start:
+            found.append(text[start : begin.start()])
+        rest = begin if begin[1] else _PLACE.match(text, begin.end())
         if rest is None:
-            what = f"{_shown(text[begin:])} does not end"
+            what = f"{_shown(text[begin.start() :])} does not end"
             raise ExpressionError(what, 'Close it with }, and its texts with their quotes; a text with ${ in it: ${"${"}')
-        found.append(_Expression(rest[0][:-1].strip()))
+        found.append(Expression(rest[0], begin[1]) if begin[1] else Expression(rest[0][:-1].strip()))
         start = rest.end()
     return [*found, text[start:]] if start < len(text) else found
 
@@ -251,7 +253,7 @@ def _tokens(expression: str) -> Iterator[str]:
             _refuse(expression, f"{_shown(expression[place:], 20)} has no meaning there", KNOWN)
         place = token.end()
         if token.lastgroup != "blank":
-            yield _IN_PYTHON.get(token[0], token[0])
+            yield _IN_PYTHON.get(token[0], token[0].removeprefix("$"))
 
 
 class _Evaluator(SimpleEval):  # type: ignore[misc]  # the library has no types

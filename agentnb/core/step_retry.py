@@ -67,3 +67,8 @@ class Retry:
 
 ONCE = Retry()
 """No further try."""
+
+
+def retries_told(count: int) -> str:
+    """Return ``2 retries``: attempts after the first."""
+    return "1 retry" if count == 1 else f"{count:,} retries"

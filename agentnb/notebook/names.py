@@ -24,7 +24,7 @@ from agentnb.notebook.lookup.dotted_names import find_dotted, is_dotted, propose
 from agentnb.runtime.runs.gate_names import name_of_gate, names_of_gates
 from agentnb.tools.agent_tool import AgentTool, offer_of, tool_of_variable
 from agentnb.tools.builtin.group import ToolGroup
-from agentnb.tools.builtin.named import WORDS, Groups, near_tools, tools_of, tools_of_word
+from agentnb.tools.builtin.named import Groups, near_tools, tools_of, tools_of_word
 from agentnb.tools.function import as_tool
 from agentnb.tools.mcp.logged import servers_of_log
 from agentnb.tools.mcp.server import MCPServer, server_tools, servers_among
@@ -85,10 +85,11 @@ def tools_for_file(names: Iterable[str], variables: Mapping[str, Any], groups: G
 def _tools_called(name: str, variables: Mapping[str, Any], groups: Groups | None) -> Sequence[Any]:
     if (served := server_tools(name)) is not None:
         return [served]
-    value = find_dotted(name, variables) if is_dotted(name) else tool_of_variable(variables.get(name), name)
-    if name in WORDS and not _holds_tools(value):
-        return tools_of_word(name, groups)
-    if name not in variables and not is_dotted(name):
+    is_path = is_dotted(name) and (name.partition(".")[0] in variables or not tools_of_word(name))
+    value = find_dotted(name, variables) if is_path else tool_of_variable(variables.get(name), name)
+    if not _holds_tools(value) and not is_path and (of_word := tools_of_word(name, groups)):
+        return of_word
+    if name not in variables and not is_path:
         raise UnknownTool(f"There is no tool {name!r} in this notebook", _instead_of(name, variables))
     if not callable(value) and not isinstance(value, list | tuple | ToolGroup | MCPServer):
         as_tool(value, name)  # which says what it is

@@ -15,7 +15,7 @@ from agentnb.tools.agent_tool import AgentTool
 from agentnb.tools.builtin.group import BuiltinTool
 from agentnb.tools.builtin.named import tools_of, tools_of_word
 from agentnb.tools.mcp.server import PREFIX, ServerTools, server_tools, with_given
-from agentnb.tools.mcp.wire_names import may_be_of
+from agentnb.tools.mcp.wire_names import may_be_of, registry_name
 from agentnb.tools.subject import origin_of
 from agentnb.tools.tool import Tool, ToolOutcome, failure
 
@@ -89,7 +89,7 @@ class Toolbox:
 
         Words stand for built-in tools, for MCP servers, and for tools of servers that are named here.
         """
-        other, words = Toolbox(), [*words]
+        other, words = Toolbox(), [*map(registry_name, words)]
         other._tools, other.specs = dict(self._tools), self.specs
         other.servers = with_given((*self.servers, *filter(None, map(server_tools, words))))
         of_servers = [item for word in words if word not in self._tools and (item := other._tool_of_server(word))]

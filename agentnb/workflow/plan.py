@@ -29,7 +29,7 @@ init:
 stage:
   plan:
     action: llm/exec:run_plan
-    input: {plan: "${plan}", results: "${results}"}
+    input: {plan: "${plan}", results: "${results}", guard: "${guard}"}
     post: {results: "${results}"}
     abort: true
 """

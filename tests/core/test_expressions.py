@@ -60,6 +60,7 @@ def test_an_expression_has_the_value_that_it_says(subtests: pytest.Subtests) -> 
         "\n  len(results)\n    > 1": True,
         "1e3": 1000.0,
         "true && True": True,
+        "$iteration < 3 && query != '$iteration'": True,
     }.items():
         with subtests.test(expression):
             found = evaluate(expression, NAMES)
@@ -223,6 +224,10 @@ def test_a_text_that_is_exactly_one_expression_becomes_its_value(subtests: pytes
         '${"}"}': "}",
         '${"${"}x}': "${x}",
         "nothing, $ {x} { x } }": "nothing, $ {x} { x } }",
+        "$results": NAMES["results"],
+        "$plan.steps[0].name": "tides_fetch",
+        "$iteration, $share. $5 $nothing.x {{ $query }} $": "2, 0.5. $5 $nothing.x {{ $query }} $",
+        '${"$"}iteration': "$iteration",
         "": "",
     }.items():
         with subtests.test(value):
@@ -240,7 +245,19 @@ def test_a_text_that_cannot_be_substituted_is_an_error(subtests: pytest.Subtests
     deep: Any = "x"
     for _ in range(200):
         deep = [deep]
-    texts = ("${iteration", '${"}', "${}", "${it's}", "a ${nothing} b", "${" * 50_000, "${text}${text} " * 20, deep)
+    texts = (
+        "${iteration",
+        '${"}',
+        "${}",
+        "${it's}",
+        "a ${nothing} b",
+        "$nothing",
+        "$path(a/b.vm)",
+        "a $query.x",
+        "${" * 50_000,
+        "${text}${text} " * 20,
+        deep,
+    )
     for value in texts:
         with subtests.test(str(value)[:20]), pytest.raises(ExpressionError):
             substituted(value, {**NAMES, "text": "a" * 60_000})
@@ -248,7 +265,7 @@ def test_a_text_that_cannot_be_substituted_is_an_error(subtests: pytest.Subtests
 
 def test_the_names_of_an_expression_are_told_without_evaluating_it() -> None:
     assert names_in("len(plan.steps) > 0 && !results[n].plan.ok || true || plan.x") == ("plan", "results", "n")
-    assert list(expressions_in({"a": ["${x} and ${y.z}"], "b": 1, "${k}": "${w}"})) == ["x", "y.z", "w"]
+    assert [*expressions_in("${x} and $y.z")] == [("x", ""), ("$y.z", "y")]
     with pytest.raises(ExpressionError):
         names_in("plan.")
     with pytest.raises(ExpressionError):

@@ -62,6 +62,8 @@ def test_a_failed_step_says_why_and_what_shows_its_run() -> None:
     run = workflow_run(NESTED, FAILED, "failed")
     shown = words_in(run_html(run))
     assert "✗ researcher agent 3 attempts, 2 retries failed &lt;no&gt; model" in shown
+    again = NESTED.replace("name: researcher", "name: researcher, retry: {max_attempts: 2}")
+    assert 'title="researcher: agent: up to 2 retries: ' in run_html(workflow_run(again, FAILED, "failed"))
     assert "%agent load run-of-generator shows its run, if that was stored" in shown
     assert "A bold claim." in shown
     summaries = re.findall(r"<summary.*?</summary>", run_html(run))

@@ -16,8 +16,8 @@ from agentnb.core.messages import Text
 from agentnb.core.request import ToolSpec
 from agentnb.errors import WorkflowError
 from agentnb.models.scripted import ScriptedModel
+from agentnb.tools.mcp.wire_names import tool_of_word
 from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, failure
-from agentnb.workflow.tasks.spec import tool_name
 
 HERE = Path(__file__).parents[1] / "workflow" / "examples" / "tasks"
 
@@ -40,7 +40,7 @@ class ScriptedTools:
     ) -> None:
         """``names``: more tools, none of whose calls is in the script; ``repeatable``: calls that were cut off are repeated."""
         self.called: list[tuple[str, dict[str, Any]]] = []
-        lines = {**dict.fromkeys(map(tool_name, names), ()), **answers}
+        lines = {**dict.fromkeys(map(tool_of_word, names), ()), **answers}
         self.tools = [_ScriptedTool(name, list(told), self.called, repeatable) for name, told in lines.items()]
 
 

@@ -25,6 +25,10 @@ def test_a_flowchart_has_steps_branches_loops_and_blocks(subtests: pytest.Subtes
             BRANCH,
             ['n5[/"approve<br/>human Publish?"/]', 'n2[["each<br/>map agent reader"]]', "finish([end])"],
         ),
+        "attempts after the first are retries": (
+            "agents: {a: }\nworkflow: [{type: agent, name: a, retry: {max_attempts: 2}}]\n",
+            ['n0["a<br/>agent<br/>up to 2 retries"]'],
+        ),
         "blocks are subgraphs": (
             NESTED,
             ['    subgraph n0["outer<br/>parallel"]', '        subgraph n2["inner<br/>parallel"]'],
@@ -45,7 +49,7 @@ def test_states_are_classes_and_loops_are_counted() -> None:
     text = mermaid(drawing_of(spec), node_states(drawing_of(spec), workflow_run(LOOP, ONCE_AROUND)))
     assert 'n2 -.->|"(1x)"| n0' in text
     assert re.search(r"class n1,n2 completed$", text, re.MULTILINE) and re.search(r"class n0 running$", text, re.MULTILINE)
-    assert "draft<br/>agent writer<br/>ran 2 times" in text and "expand<br/>agent editor<br/>2 attempts" in text
+    assert "draft<br/>agent writer<br/>ran 2 times" in text and "expand<br/>agent editor<br/>2 attempts, 1 retry" in text
     assert "classDef failed" not in text
 
 

@@ -11,8 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
 
+from agentnb.errors import WorkflowProblems
+from agentnb.workflow.files.workflow_reader import read_workflow
 from agentnb.workflow.form.problems import Problems
-from agentnb.workflow.form.yaml_source import MAX_NODES, ListNode, MappingNode, ScalarNode, plain, read_yaml
+from agentnb.workflow.form.yaml_source import MAX_NODES, ListNode, MappingNode, ScalarNode, plain, read_mapping, read_yaml
+from agentnb.workflow.plan import Plan
+from agentnb.workflow.tasks.task_file import read_task_file
 
 EXAMPLES = Path(__file__).parent / "examples"
 
@@ -98,6 +102,8 @@ def test_what_would_be_lost_or_cannot_be_read_is_a_problem_with_its_line(subtest
         "? [a, b]\n: c": (1, "A key cannot be a list"),
         "a: 1\nb: {{ $steps.a.output }}": (2, "quotation marks"),
         "a: 1\nb: *c": (2, "*c stands for nothing"),
+        "a: 1\nb:\n  <<: [{c: 1}, 2]": (3, '<< merges mappings, not "2"'),
+        "a: &a {b: 1}\nc: {<<: *a, d: 1, d: 2}": (2, "written twice"),
         "a: &a [*a]": (1, "*a stands for what it is itself in"),
         "a: 1\nb: 99999999999999999999": (2, "too large"),
         "a: .inf": (1, "not finite"),
@@ -132,6 +138,41 @@ def test_aliases_repeat_a_value_and_cannot_blow_up() -> None:
     assert f"{MAX_NODES:,}" in problem[1]
     deep = "l0: &l0 [[[[[[[[[[x]]]]]]]]]]\n" + "".join(f"l{n}: &l{n} [[[[[[[[[[*l{n - 1}]]]]]]]]]]\n" for n in range(1, 9))
     assert "deeper" in refused(deep)[0][1]
+
+
+def test_merge_keys_take_the_keys_of_other_mappings(subtests: pytest.Subtests) -> None:
+    bases = "x-a: &a {n: 1, m: 1}\nx-b: &b {m: 2, k: 2}\n"
+    for merging, value in {
+        "<<: *a": {"n": 1, "m": 1},
+        "n: 3, <<: *a": {"n": 3, "m": 1},
+        "<<: [*a, *b]": {"n": 1, "m": 1, "k": 2},
+        "<<: [*b, {n: 4}], m: 3": {"m": 3, "k": 2, "n": 4},
+        "<<: *a, <<: *b": {"n": 1, "m": 1, "k": 2},
+        "'<<': *a": {"<<": {"n": 1, "m": 1}},
+    }.items():
+        with subtests.test(merging):
+            assert read(f"{bases}c: {{{merging}}}")["c"] == value
+    problems = Problems()
+    node = read_mapping(f"{bases}c:\n  <<: *b\n  n: 5", problems, "", "")
+    assert node is not None
+    assert [*node.entries] == ["c"]
+    merged = node.entries["c"].value
+    assert isinstance(merged, MappingNode)
+    assert {key: entry.line for key, entry in merged.entries.items()} == {"m": 2, "k": 2, "n": 5}
+
+
+def test_every_form_has_merge_keys_and_keys_of_ones_own(subtests: pytest.Subtests) -> None:
+    base = "x-base: &base\n  KEY: 1\n"
+    for read_form, key, rest in (
+        (read_workflow, "budgett", "agents:\n  a: {instruction: b, <<: *base}\nworkflow: [{type: agent, name: a}]\n"),
+        (read_task_file, "acton", "stage:\n  a: {action: a:b, <<: *base}\n"),
+        (Plan.read, "reazon", "steps:\n  - {name: a, <<: *base}\n"),
+    ):
+        with subtests.test(key), pytest.raises(WorkflowProblems, match=key) as caught:
+            read_form(base.replace("KEY", key) + rest)
+        assert caught.value.problems[0].line == 2
+    tasks = read_task_file("x-retry: &retry {retry: {maxRetries: 2}}\nstage:\n  a: {action: a:b, <<: *retry}\n").tasks
+    assert tasks[0].retry.max_attempts == 2
 
 
 def test_all_duplicate_keys_are_found_at_once() -> None:

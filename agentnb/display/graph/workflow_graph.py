@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from agentnb.core.step_retry import retries_told
 from agentnb.display.graph.graph_folding import Folded, folded
 from agentnb.display.graph.graph_layout import Box, Plan, Wire, label_of, laid_out
 from agentnb.display.markup import NOTHING, Html, joined, tag
@@ -96,9 +97,11 @@ def _node(box: Box, state: NodeState) -> Html:
     else:
         second = tag("div", "graph-line", _words(what), " ", counted_as)
         inner = joined(tag("div", "graph-line", mark, " ", name, " ", state_word), second)
-    title = ": ".join(
-        filter(None, [first_line(clean(node.id), 100), about(node), state.error and first_line(clean(state.error), 300)])
+    again, error = (
+        f"up to {retries_told(node.retries)}" if node.retries else "",
+        state.error and first_line(clean(state.error), 300),
     )
+    title = ": ".join(filter(None, [first_line(clean(node.id), 100), about(node), again, error]))
     look = f"graph-frame-{LOOK[status]}" if status in LOOK else ""
     tint = f"graph-{LOOK[status]}" if look and not node.children and status != "skipped" else ""
     kinds = " ".join(filter(None, (kind, look, tint)))

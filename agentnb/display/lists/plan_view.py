@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 from agentnb.core.plans.plan_steps import ABORT, NOOP
 from agentnb.core.redaction import redact
+from agentnb.core.step_retry import retries_told
 from agentnb.display.markup import NOTHING, Html, tag
 from agentnb.display.style import kept
 from agentnb.display.texts.call_labels import argument_words
-from agentnb.display.texts.labels import clean, counted, first_line, times
+from agentnb.display.texts.labels import clean, counted, first_line
 from agentnb.workflow.plan import Plan
 from agentnb.workflow.plans.plan_spec import PlanQuestion, PlanStep
 
@@ -97,7 +98,7 @@ def _what(step: PlanStep) -> str:
 
 
 def _why(step: PlanStep) -> str:
-    again = f"tried again up to {times(step.retries)}" if step.retries else ""
+    again = f"up to {retries_told(step.retries)}" if step.retries else ""
     content = step.content or "" if step.question is None else ""
     return ", ".join(filter(None, [_shown(step.reason or content, MAX_OF_WORDS), again]))
 

@@ -16,6 +16,7 @@ from agentnb.core.run.agent_state import EXECUTION
 from agentnb.core.run.timeline import CLARIFY_BLANK
 from agentnb.core.run.work_fold import KINDS
 from agentnb.core.run.work_records import is_substituted
+from agentnb.core.step_retry import retries_told
 from agentnb.core.usage import Usage
 from agentnb.display.texts.labels import clean, counted, duration, first_line, thousands
 from agentnb.display.texts.question_labels import server_of_rule
@@ -144,6 +145,7 @@ def _step_attempted(event: w.StepAttempted, names: WorkNames) -> str:
 
 def _step_finished(event: w.StepFinished, names: WorkNames) -> str:
     took = f" in {duration(event.seconds)}" if event.seconds else ""
+    took += f" after {retries_told(event.attempts - 1)}" if event.attempts > 1 else ""
     became = "used a substitute" if is_substituted(event.status, event.error) else event.status
     name = names.of_step(event.step)
     return f"{'question' if name == ASKS else name} {became}{took}{_because(event.error)}"

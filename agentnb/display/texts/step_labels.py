@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from agentnb.core.plans.plan_history import GENERATION
 from agentnb.core.plans.plan_steps import ASKING, BLOCKED, CALL, DROPPED, KNOWN, NOT_RUN, PASSED, PENDING
 from agentnb.core.run.work_records import StepRecord
+from agentnb.core.step_retry import retries_told
 from agentnb.display.texts.labels import clean, counted, first_line, times
 from agentnb.display.texts.states import STEP_STATES
 from agentnb.workflow.graph.drawing import DrawnNode
@@ -106,8 +107,7 @@ def words_of(node: DrawnNode, state: NodeState, longest: int = LONGEST) -> str:
 
 def attempts_told(count: int) -> str:
     """Return ``3 attempts, 2 retries``: the first attempt is none of the retries."""
-    retries = "1 retry" if count == 2 else f"{count - 1:,} retries"
-    return f"{counted(count, 'attempt')}, {retries}"
+    return f"{counted(count, 'attempt')}, {retries_told(count - 1)}"
 
 
 def figures(state: NodeState) -> str:

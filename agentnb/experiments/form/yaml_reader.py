@@ -18,10 +18,10 @@ from agentnb.experiments.planning.checks import within
 from agentnb.experiments.planning.tasks import TRACES
 from agentnb.experiments.planning.variants import PROMPT
 from agentnb.guidance.sets import GuidanceSet
-from agentnb.tools.builtin.named import WORDS
+from agentnb.tools.builtin.named import tools_of_word
 from agentnb.tools.mcp.server import is_word
 from agentnb.workflow.form.problems import Problems
-from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, ScalarNode, plain, read_yaml
+from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, ScalarNode, plain, read_mapping, read_yaml
 
 KEYS = tuple([one.name for one in fields(Experiment) if not one.name.startswith("_")])
 """The keys of an experiment in YAML."""
@@ -59,13 +59,11 @@ def read_experiment(
     problems = Problems("" if path is None else str(path))
     folder = None if path is None else str(path.parent)
     names = Names(variables, problems, sets or {}, folder, path is not None)
-    node = read_yaml(text, problems)
+    node = read_mapping(text, problems, "An experiment", "Write tasks: and variants: with what belongs to them")
     values: dict[str, Any] = {}
-    if isinstance(node, MappingNode):
+    if node is not None:
         _check_keys(node, problems)
         values = {key: _READERS.get(key, _plain)(entry.value, names) for key, entry in node.entries.items() if key in KEYS}
-    elif node is not None:
-        problems.add(node.line, "An experiment is a mapping", "Write tasks: and variants: with what belongs to them")
     if problems.found:
         raise ExperimentProblems.of([one.worded(commands) for one in sorted(problems.found, key=lambda one: one.line)])
     return Experiment(**values)
@@ -150,7 +148,7 @@ def _functions(key: str, node: Node, names: Names) -> list[Any]:
     found: list[Any] = []
     for one in _items(node):
         name = plain(one)
-        is_named = key == "tools" and name not in names.variables and (name in WORDS or is_word(str(name)))
+        is_named = key == "tools" and name not in names.variables and (tools_of_word(str(name)) or is_word(str(name)))
         value = name if is_named else names.variable(name, one.line, key.removesuffix("s"), callable, hint=DEFINE_IT)
         found += value if isinstance(value, list | tuple) else [value]
     return found

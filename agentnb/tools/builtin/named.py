@@ -19,6 +19,7 @@ from agentnb.tools.builtin.shell.group import Shell
 from agentnb.tools.builtin.web.group import Web
 from agentnb.tools.function import as_tool
 from agentnb.tools.mcp.server import PREFIX, server_tools
+from agentnb.tools.mcp.wire_names import registry_name
 from agentnb.tools.tool import Tool
 
 LOGGED = "builtin_tools"
@@ -47,6 +48,7 @@ def default_group(word: str) -> ToolGroup:
 
 def tools_of_word(word: str, groups: Groups | None = None) -> tuple[Tool, ...]:
     """Return the tools that a word stands for; none for any other word. ``groups``: instead of the defaults."""
+    word = registry_name(word)
     if word == ASK_PERSON:
         return (as_tool(getattr(import_module(LATE[word]), word)),)
     group = word if word in GROUPS else GROUP_OF.get(word)

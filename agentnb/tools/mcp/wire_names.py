@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from hashlib import sha256
 
 from agentnb.tools.mcp.server import PREFIX, is_word, server_tools
@@ -70,13 +71,22 @@ def _spellings(server: str) -> list[tuple[str, str]]:
     return [(f"{begin}{one}", joined) for begin, joined in forms for one in dict.fromkeys((server, _OTHER.sub("_", server)))]
 
 
-def tool_of_word(word: str) -> str:
-    """Return the name for models of the tool that a word names: ``mcp:clock/now`` is ``mcp_clock_now``.
+def registry_name(word: str) -> str:
+    """Return a name of a tool as it is registered: ``web.fetch``, ``web/fetch`` and ``web:fetch`` are ``web_fetch``.
 
-    A word for anything else is returned as it is, also one for all tools of a server.
+    Words for the tools of servers are returned as they are.
+    """
+    return word if word.startswith(PREFIX) else re.sub("[./:]", "_", word)
+
+
+@lru_cache(maxsize=1024)
+def tool_of_word(word: str) -> str:
+    """Return the name for models of the tool that a word names: ``mcp:clock/now`` is ``mcp_clock_now``; see `registry_name`.
+
+    A word for all tools of a server is returned as it is.
     """
     item = server_tools(word)
-    return word if item is None or not item.tool else wire_name(item.name, item.tool)
+    return registry_name(word) if item is None or not item.tool else wire_name(item.name, item.tool)
 
 
 def may_be_of(server: str, name: str) -> bool:

@@ -10,7 +10,7 @@ from agentnb.core.step_retry import Retry
 from agentnb.policies.limits import LIMITS, ON_LIMIT
 from agentnb.workflow.files.workflow_reader import SETTINGS
 from agentnb.workflow.form.agent_reader import OF_WORKFLOWS, WRAPPER
-from agentnb.workflow.form.class_schema import DIALECT, TEXT, TEXTS, limits_schema, object_schema, properties_of
+from agentnb.workflow.form.class_schema import DIALECT, TEXT, TEXTS, file_schema, limits_schema, object_schema, properties_of
 from agentnb.workflow.form.spec import KINDS, AgentSpec, WorkflowSpec, key_of
 from agentnb.workflow.form.step_ids import BACK_TO, ID_PATTERN
 from agentnb.workflow.form.step_reader import MAX_RETRIES, step_keys
@@ -68,7 +68,7 @@ def workflow_schema() -> dict[str, Any]:
     return {
         "$schema": DIALECT,
         "title": "A workflow of agentnb",
-        **object_schema(
+        **file_schema(
             {
                 "agents": agents,
                 "workflow": {

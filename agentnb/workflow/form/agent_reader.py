@@ -17,7 +17,7 @@ from agentnb.policies.named import find_policy
 from agentnb.policies.permissions.rules import RuleList
 from agentnb.tools.builtin.named import GROUPS, near_tools, own_tools
 from agentnb.tools.mcp.server import is_word
-from agentnb.tools.mcp.wire_names import is_named
+from agentnb.tools.mcp.wire_names import is_named, registry_name
 from agentnb.workflow.form.fields import Fields
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.source_map import SourceMap
@@ -58,7 +58,7 @@ def _agent(fields: Fields, name: str, line: int, tools: Collection[str] | None, 
     fields.refuse_unknown(keys_of(AgentSpec))
     places.add_use(name, "instruction", fields.given("instruction"), is_of_agent=True)
     places.lines[name, SUB_AGENTS] = fields.line_of(SUB_AGENTS)
-    names = fields.texts("tools") or ()
+    names = tuple(map(registry_name, fields.texts("tools") or ()))
     for tool in names if tools is not None else ():
         if tool not in tools and tool not in GROUPS and not is_named(tool, tools):  # type: ignore[operator,arg-type]  # not None
             fields.add("tools", f'there is no tool "{tool}"', _known_tools(tool, tools))

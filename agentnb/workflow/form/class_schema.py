@@ -15,6 +15,7 @@ from typing import Any
 
 from agentnb.policies.limits import LIMITS
 from agentnb.workflow.form.spec import key_of
+from agentnb.workflow.form.yaml_source import IGNORED
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 TEXT: dict[str, Any] = {"type": "string"}
@@ -25,6 +26,11 @@ def object_schema(properties: Mapping[str, Any], required: list[str] | None = No
     """Return the schema of an object with these properties and no others."""
     found: dict[str, Any] = {"type": "object", "properties": dict(properties), "additionalProperties": False}
     return {**found, "required": required} if required else found
+
+
+def file_schema(properties: Mapping[str, Any], required: list[str] | None = None) -> dict[str, Any]:
+    """Return the schema of a whole file with these keys, and anybody's own."""
+    return {**object_schema(properties, required), "patternProperties": {f"^{IGNORED}": {}}}
 
 
 def properties_of(

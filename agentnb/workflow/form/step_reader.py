@@ -11,6 +11,7 @@ from agentnb.core.schema.json_schema import checked_schema
 from agentnb.core.schema.json_schema import is_pattern as is_regular_expression
 from agentnb.core.step_retry import KNOWN_WORDS, NEVER_RETRIED, Retry, is_pattern
 from agentnb.errors import SettingsError, near, nearest
+from agentnb.tools.mcp.wire_names import registry_name
 from agentnb.workflow.form.fields import Fields, hint_for_unknown
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.source_map import SourceMap
@@ -254,7 +255,7 @@ class StepReader:
     def _tool(self, fields: Fields, common: dict[str, Any]) -> Step | None:
         name, args = self._required(fields, "name", "tool"), fields.mapping("args")
         self._places.add_use(common["path"], "args", fields.given("args"))
-        return None if name is None else ToolStep(**common, tool=name, args=args or {})
+        return None if name is None else ToolStep(**common, tool=registry_name(name), args=args or {})
 
     def _human(self, fields: Fields, common: dict[str, Any]) -> Step | None:
         ask = self._required(fields, "ask", "human")

@@ -1,15 +1,15 @@
 """YAML that a person wrote, as nodes that know their lines.
 
 It is YAML 1.2 with the values of JSON (its "core schema"): ``true`` and ``false`` are booleans, while ``on``, ``yes`` and dates
-are texts. As keys, all are texts. Tags are refused, aliases are bounded, and a key that is written twice is a problem, since
-one of its values would be lost without a word.
+are texts. As keys, all are texts, but for ``<<``: it merges the keys of other mappings into its own. Tags are refused, aliases
+are bounded, and a key that is written twice is a problem, since one of its values would be lost without a word.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import msgspec
@@ -35,6 +35,10 @@ _BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": 
 _WHOLE = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 
+MERGE = "<<"
+"""The key that merges mappings, unless it is in quotes."""
+IGNORED = "x-"
+"""Begins the top-level keys of anybody's own, such as those that hold anchors."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -138,15 +142,21 @@ def texts_in(node: Node) -> Iterator[ScalarNode]:
         if isinstance(node.value, str):
             yield node
     else:
-        for item in node.items if isinstance(node, ListNode) else (entry.value for entry in node.entries.values()):
+        for item in _inside(node):
             yield from texts_in(item)
 
 
 def read_mapping(text: str, problems: Problems, what: str, hint: str) -> MappingNode | None:
-    """Return the mapping that a text is; None, with the problem noted, if it is none. ``what``: the file, for the message."""
+    """Return the mapping that a text is, without the keys that are `IGNORED`; None, with the problem noted, if it is none.
+
+    ``what``: the file, for the message.
+    """
     node = read_yaml(text, problems)
-    if node is None or isinstance(node, MappingNode):
-        return node
+    if node is None:
+        return None
+    if isinstance(node, MappingNode):
+        entries = {key: entry for key, entry in node.entries.items() if not key.startswith(IGNORED)}
+        return MappingNode(node.line, entries)
     problems.add(node.line, f"{what} must be a mapping, not {kind_of(node)}", hint)
     return None
 
@@ -180,14 +190,16 @@ class _GivenUp(Exception):
     """The rest of the text is not read."""
 
 
-class _Sized(NamedTuple):
-    node: Node
-    size: int
-    """Values in it, itself included."""
-    height: int
-    """Levels of lists and mappings in it, itself included."""
-    characters: int
-    """Of the texts in it."""
+def _inside(node: ListNode | MappingNode) -> Iterable[Node]:
+    return node.items if isinstance(node, ListNode) else (entry.value for entry in node.entries.values())
+
+
+def _measured(node: Node) -> tuple[int, int, int]:
+    """Return how many values a node holds, itself included, how many levels, and how many characters."""
+    if isinstance(node, ScalarNode):
+        return 1, 0, len(node.text)
+    sizes, heights, characters = zip((0, 0, 0), *map(_measured, _inside(node)), strict=True)
+    return 1 + sum(sizes), 1 + max(heights), sum(characters)
 
 
 class _Open:
@@ -199,12 +211,13 @@ class _Open:
         self.is_mapping = is_mapping
         self.items: list[Node] = []
         self.entries: dict[str, Entry] = {}
-        self.key: tuple[str, int] | None = None
-        self.size, self.height, self.characters = 1, 1, 0
+        self.key: tuple[str | None, int] | None = None
+        """The last key and its line; without a text it merges."""
+        self.merged: dict[str, Entry] = {}
+        """The entries of the mappings that ``<<`` merges."""
 
-    def closed(self) -> _Sized:
-        node = MappingNode(self.line, self.entries) if self.is_mapping else ListNode(self.line, tuple(self.items))
-        return _Sized(node, self.size, self.height, self.characters)
+    def closed(self) -> Node:
+        return MappingNode(self.line, self.merged | self.entries) if self.is_mapping else ListNode(self.line, tuple(self.items))
 
 
 class _Builder:
@@ -214,18 +227,20 @@ class _Builder:
         self.document: Node | None = None
         self._problems = problems
         self._open: list[_Open] = []
-        self._anchors: dict[str, _Sized] = {}
+        self._anchors: dict[str, Node] = {}
         self._size = 0
         self._repeated_characters = 0
         self._documents = 0
+        self._merges = False
+        """Whether the last event is ``<<`` without quotes, which merges as a key."""
 
     def take(self, event: Any) -> None:
         kind, line = type(event).__name__, event.start_mark.line + 1
+        self._merges = kind == "ScalarEvent" and event.style is None and event.value == MERGE
         if getattr(event, "tag", None) is not None:
             self._problems.add(line, f"The tag {event.tag} is not read", "Leave it out, and put texts in quotes")
         if kind == "ScalarEvent":
-            scalar = self._scalar(event, line)
-            self._place(_Sized(scalar, 1, 0, len(scalar.text)), line, event.anchor)
+            self._place(self._scalar(event, line), line, event.anchor)
         elif kind in {"MappingStartEvent", "SequenceStartEvent"}:
             self._open.append(_Open(event, kind == "MappingStartEvent"))
             self._check_depth(line, 0)
@@ -239,33 +254,39 @@ class _Builder:
             if self._documents > 1:
                 self._give_up(line, "A second document begins here", "Leave the --- out, or make a file of its own")
 
-    def _place(self, sized: _Sized, line: int, anchor: str | None) -> None:
-        self._size += sized.size if sized.height == 0 else 1
+    def _place(self, node: Node, line: int, anchor: str | None) -> None:
+        self._size += 1
         if self._size > MAX_NODES:
             self._give_up(line, f"The text has more than {MAX_NODES:,} values", "Repeat less with aliases")
         if anchor is not None:
-            self._anchors[anchor] = sized
-        if not self._open:
-            self.document = sized.node
-            return
-        into = self._open[-1]
-        if not into.is_mapping:
-            into.items.append(sized.node)
+            self._anchors[anchor] = node
+        into = self._open[-1] if self._open else None
+        if into is None:
+            self.document = node
+        elif not into.is_mapping:
+            into.items.append(node)
         elif into.key is None:
-            into.key = (self._key(sized.node), line)
-            return
+            into.key = (None if self._merges else self._key(node), line)
         else:
             (key, key_line), into.key = into.key, None
-            if key in into.entries:
+            if key is None:
+                self._merge(node, key_line, into)
+            elif key in into.entries:
                 first = into.entries[key].line
                 self._problems.add(
                     key_line, f'The key "{shown(key)}" is written twice, first in line {first}', "Keep one of them"
                 )
             else:
-                into.entries[key] = Entry(key_line, sized.node)
-        into.size += sized.size
-        into.characters += sized.characters
-        into.height = max(into.height, sized.height + 1)
+                into.entries[key] = Entry(key_line, node)
+
+    def _merge(self, node: Node, line: int, into: _Open) -> None:
+        """Take what ``<<`` merges, of which the first mapping wins."""
+        for one in node.items if isinstance(node, ListNode) else (node,):
+            if not isinstance(one, MappingNode):
+                self._problems.add(line, f"<< merges mappings, not {kind_of(one)}", 'Put a key of this name in quotes: "<<"')
+                continue
+            for key, entry in one.entries.items():
+                into.merged.setdefault(key, entry)
 
     def _key(self, node: Node) -> str:
         if not isinstance(node, ScalarNode):
@@ -275,20 +296,20 @@ class _Builder:
             return f"({node.line})"
         return str(node.value).lower() if isinstance(node.value, bool) else node.text
 
-    def _repeated(self, anchor: str, line: int) -> _Sized:
-        sized = self._anchors.get(anchor)
-        if sized is None:
+    def _repeated(self, anchor: str, line: int) -> Node:
+        node = self._anchors.get(anchor)
+        if node is None:
             inside = any(one.anchor == anchor for one in self._open)
             what = "stands for what it is itself in" if inside else "stands for nothing that was written before"
             hint = "Write out what it should be" if inside else f'For the text, write "*{anchor}" in quotes'
             self._give_up(line, f"*{anchor} {what}", hint)
-        self._check_depth(line, sized.height)
-        self._repeated_characters += sized.characters
+        size, height, characters = _measured(node)
+        self._check_depth(line, height)
+        self._size += size - 1
+        self._repeated_characters += characters
         if self._repeated_characters > MAX_REPEATED_CHARACTERS:
             self._give_up(line, f"Aliases repeat more than {MAX_REPEATED_CHARACTERS:,} characters", "Repeat less")
-        if sized.height:
-            self._size += sized.size - 1
-        return sized
+        return node
 
     def _check_depth(self, line: int, more: int) -> None:
         if len(self._open) + more > MAX_LEVELS:

@@ -50,6 +50,8 @@ class DrawnNode:
     """The branches of a parallel step."""
     is_map: bool = False
     """Whether it stands for all items of a list."""
+    retries: int = 0
+    """How often it may be tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +162,8 @@ class _Builder:
     def _node(self, level: _Level, node: Node) -> list[_Exit]:
         does, exits = node.does, [_Exit(node.path)]
         children = tuple(self._branch(one) for one in does.nodes) if isinstance(does, Together) else ()
-        level.add(DrawnNode(node.path, node.id, node.kind, node.words, children, isinstance(does, Each)))
+        again = max(one.retry.max_attempts for one in (node, does.node if isinstance(does, Each) else node))
+        level.add(DrawnNode(node.path, node.id, node.kind, node.words, children, isinstance(does, Each), again))
         if node.rescue is not None:
             self._jump(level, [_Exit(node.path, ON_ERROR)], node.rescue)
         if isinstance(does, Decide):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from agentnb.core.step_retry import retries_told
 from agentnb.workflow.graph.drawing import EXIT, Drawing, DrawnNode, Edge
 from agentnb.workflow.graph.node_states import NodeState
 
@@ -79,7 +80,7 @@ class _Flowchart:
 
     def _words(self, node: DrawnNode) -> str:
         lines = [node.id, f"{node.kind} {node.words}".strip() if node.words != node.id else node.kind]
-        return "<br/>".join(escaped(line) for line in [*lines, *_figures(self._states.get(node.path))])
+        return "<br/>".join(escaped(line) for line in [*lines, *_figures(node, self._states.get(node.path))])
 
     def _edge(self, edge: Edge) -> str:
         state = self._states.get(edge.source)
@@ -97,11 +98,11 @@ def escaped(text: str) -> str:
     return "".join(_MARKUP.get(letter, letter) for letter in short).replace("$$", "#36;#36;")
 
 
-def _figures(state: NodeState | None) -> list[str]:
+def _figures(node: DrawnNode, state: NodeState | None) -> list[str]:
     if state is None:
-        return []
+        return [f"up to {retries_told(node.retries)}"] if node.retries else []
     found = [f"ran {state.times} times"] if state.times > 1 else []
-    found += [f"{state.attempts} attempts"] if state.attempts > 1 else []
+    found += [f"{state.attempts} attempts, {retries_told(state.attempts - 1)}"] if state.attempts > 1 else []
     if state.items:
         found.append(", ".join(f"{count} {status}" for status, count in state.items.items()))
     return found

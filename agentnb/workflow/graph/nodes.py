@@ -111,7 +111,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     when: str | None = None
     """An expression: if it is false, the task is skipped, with its ``post`` and its ``goto``."""
     post: Mapping[str, Any] = {}
-    """Variables that are set when the action has ended, in this order. Their texts see the fields of its result first."""
+    """Variables that are set when the action has ended, in this order. Their texts see the fields of its result first.
+    ``name[]`` appends to the list ``name``."""
     jumps: tuple[Jump, ...] = ()
     """The first whose condition holds is taken, after ``post``."""
     rescue: Jump | None = None
@@ -128,6 +129,11 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float | None = None
     """Seconds that one attempt may take."""
     on_error: OnError = OnError()
+
+    @property
+    def sets(self) -> list[str]:
+        """The names of the variables that ``post`` sets."""
+        return [name.removesuffix("[]") for name in self.post]
 
     @property
     def words(self) -> str:

@@ -17,39 +17,38 @@ from agentnb.core.plans.plan_steps import ABORT, ASKING, ELICITATION, EXECUTOR, 
 from agentnb.core.run.rounds import DUPLICATE
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.errors import SettingsError
-from agentnb.policies.gates.duplicate import DuplicateGuard
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import MappingNode
-from agentnb.workflow.plans.offered_tools import offered, tool_of_step, way_of_step, with_tools_of_groups
+from agentnb.workflow.plans.offered_tools import offered, way_of_step, with_tools_of_groups
 from agentnb.workflow.plans.plan_graph import compiled_plan, number_of, result_id
 from agentnb.workflow.plans.plan_reader import EXAMPLE, node_of, plan_of_data, read_plan
 from agentnb.workflow.plans.plan_results import (
     StepResult,
     answer_result,
     given_results,
+    guard_of,
     last_output,
     note_call,
     problem_of,
-    recall_output,
     referred_output,
     step_result,
     window_of,
 )
 from agentnb.workflow.plans.plan_spec import MAX_STEPS, TYPES, PlanQuestion, PlanSpec, PlanStep
 from agentnb.workflow.plans.step_references import filled
+from agentnb.workflow.running.agents import tool_named
 from agentnb.workflow.running.execution import Execution
 from agentnb.workflow.tasks.calls import ActionCall
 
-_GUARD = DuplicateGuard()
 PROMPT = Path(__file__).with_name("prompts") / "executor.md"
 
 
 async def run_plan(call: ActionCall) -> dict[str, Any]:
     """Run the steps of a plan in their order, and return all results: the action ``llm/exec:run_plan``.
 
-    Input: ``plan``, ``results``, ``transcript``, and ``tools`` (names; by default all of the run). A step whose id has a result
-    already is not run again. A question ends the plan: its answer is a result for the planner.
+    Input: ``plan``, ``results``, ``transcript``, ``tools`` (names; by default all of the run), and ``guard`` (see `guard_of`).
+    A step whose id has a result already is not run again. A question ends the plan: its answer is a result for the planner.
     """
     call = _with_offered_tools(call)
     plan, results = plan_of(call.input.get("plan")), given_results(call.input.get("results"))
@@ -104,6 +103,7 @@ class _Execution:
     def __init__(self, call: ActionCall, plan: PlanSpec, results: list[StepResult]) -> None:
         self.results = results
         self._call = call
+        self._guard = guard_of(call.input.get("guard"))
         self._plan = plan
         before = {str(one["id"]): one for one in results if one["id"] not in (None, "")}
         ids = [result_id(plan, place) if plan.form == "chat" else step.id or "" for place, step in enumerate(plan.steps)]
@@ -156,15 +156,15 @@ class _Execution:
             return False
         try:
             call = _with_arguments(call, filled(call.arguments, self._output_of))
-            tool = tool_of_step(call.name, self._call.tools)
+            tool = tool_named(call.name, self._call.tools)
         except SettingsError as error:
             return await self._fail(step, place, f"{error.what}. {error.hint}" if error.hint else error.what)
         if missing := _missing(tool.spec.input_schema, call.arguments):
             message = f'Tool "{step.name}" requires additional parameters.'
             await self.ask(str(place), result_id(self._plan, place), PlanQuestion(message=message, schema=missing), call)
             return True
-        recall_output(self._window, call, self.results)
-        block = None if getattr(tool, "repeatable", False) else _GUARD.repeats(call, self._window)
+        guard = None if getattr(tool, "repeatable", False) else self._guard
+        block = None if guard is None else guard.repeats(call, self._window)
         if block is not None:
             await self._call.call_tool(str(place), call.name, call.arguments, block=block)
             self._take(place, call, last_output(self.results, call), DUPLICATE)
@@ -215,8 +215,8 @@ class _Execution:
         if step.problem is not None:
             return None, step.problem
         call, key = self._call, str(place)
-        tools = [tool_of_step(name, call.tools) for name in step.tools]
-        way = way_of_step(step, lambda name: tool_of_step(name, call.tools).spec)
+        tools = [tool_named(name, call.tools) for name in step.tools]
+        way = way_of_step(step, lambda name: tool_named(name, call.tools).spec)
         if way == "call":
             answer = await call.call_tool(key, tools[0].spec.name, filled(dict(step.args or {}), self._output_of))
             return answer.result, answer.error

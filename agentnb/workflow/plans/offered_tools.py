@@ -13,11 +13,9 @@ from agentnb.core.request import ToolSpec
 from agentnb.errors import UnknownTool
 from agentnb.tools.builtin.named import names_in_group, near_tools
 from agentnb.tools.mcp.server import ServerTools, is_word
-from agentnb.tools.mcp.wire_names import is_named
-from agentnb.tools.tool import Tool
+from agentnb.tools.mcp.wire_names import is_named, tool_of_word
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.plans.plan_spec import PlanSpec, PlanStep
-from agentnb.workflow.tasks.spec import tool_name
 
 StepWay: TypeAlias = Literal["call", "executor", "reply"]
 """What does a step of a chat's plan: one call of its tool, an agent with its tools, or one reply of a model."""
@@ -42,7 +40,7 @@ def _specs_of(word: str, toolbox: Toolbox) -> list[ToolSpec]:
     """Return the tools that a word stands for: a tool, a group of built-in ones, or those of an MCP server."""
     if is_word(word):
         return [spec for spec in toolbox.specs if is_named(spec.name, [word])]
-    own = toolbox.get(tool_name(word))
+    own = toolbox.get(tool_of_word(word))
     tools = [own] if own is not None else [one for one in toolbox.of_word(word) if not isinstance(one, ServerTools)]
     return [tool.spec for tool in tools]
 
@@ -56,15 +54,6 @@ def with_tools_of_groups(plan: PlanSpec, known: Collection[str]) -> PlanSpec:
 
     steps = [structs.replace(step, tools=tuple(chain.from_iterable(map(named, step.tools)))) for step in plan.steps]
     return structs.replace(plan, steps=tuple(steps)) if plan.form == "chat" else plan
-
-
-def tool_of_step(name: str, toolbox: Toolbox) -> Tool:
-    """Return the tool that a step calls; raise `UnknownTool` if there is none of this name."""
-    found = toolbox.get(name)
-    if found is None:
-        known = [one.spec.name for one in toolbox]
-        raise UnknownTool(f"there is no tool {name}", near_tools(name, known, GiveTools((name,))))
-    return found
 
 
 def way_of_step(step: PlanStep, spec_of: Callable[[str], ToolSpec]) -> StepWay:

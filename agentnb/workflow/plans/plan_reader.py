@@ -15,12 +15,12 @@ from msgspec import structs
 
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.core.schema.nesting import is_too_deep
+from agentnb.tools.mcp.wire_names import tool_of_word
 from agentnb.workflow.files.files import file_text
 from agentnb.workflow.form.fields import Fields
 from agentnb.workflow.form.problems import Problem, Problems
 from agentnb.workflow.form.yaml_source import Entry, ListNode, MappingNode, Node, ScalarNode, kind_of, plain, read_mapping
 from agentnb.workflow.plans.plan_spec import CHAT_TYPES, MAX_RETRIES, MAX_STEPS, PlanForm, PlanQuestion, PlanSpec, PlanStep
-from agentnb.workflow.tasks.spec import tool_name
 
 OF_PLANS = ("id", "intention", "steps", "elicitation")
 OF_CHAT_PLANS = ("id", "steps", "reasoning")
@@ -186,7 +186,7 @@ class _ChatStep(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
             type=self.type,
             number=self.step_number,
             description=self.description,
-            tools=tuple(map(tool_name, self.tools)),
+            tools=tuple(map(tool_of_word, self.tools)),
             args=self.args,
             executor_required=self.executor_required,
             depends_on=self.depends_on,
@@ -263,7 +263,7 @@ def _step(fields: Fields) -> PlanStep:
     return PlanStep(
         type=fields.text("type") or "tool",
         id=fields.text("id"),
-        name=None if name is None else tool_name(name),
+        name=None if name is None else tool_of_word(name),
         args=fields.mapping("args"),
         reason=fields.text("reason"),
         retries=min(retries, MAX_RETRIES),
@@ -278,7 +278,7 @@ def _chat_step(fields: Fields) -> PlanStep:
         type=fields.text("type") or "",
         number=fields.whole("stepNumber", 1),
         description=fields.text("description"),
-        tools=tuple(map(tool_name, fields.texts("tools") or ())),
+        tools=tuple(map(tool_of_word, fields.texts("tools") or ())),
         args=fields.mapping("args"),
         executor_required=fields.flag("executorRequired") or False,
         depends_on=_numbers(fields),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any, TypeAlias
 
 import msgspec
@@ -12,7 +13,8 @@ from agentnb.core.plans.plan_steps import ELICITATION
 from agentnb.core.run.call_window import CallWindow, call_key
 from agentnb.core.run.rounds import DUPLICATE
 from agentnb.core.schema.json_schema import checked_schema
-from agentnb.errors import SettingsError
+from agentnb.errors import SettingsError, near
+from agentnb.policies.gates.duplicate import DuplicateGuard
 from agentnb.workflow.plans.plan_spec import PlanQuestion
 
 StepResult: TypeAlias = dict[str, Any]
@@ -69,25 +71,31 @@ def window_of(results: Iterable[StepResult]) -> CallWindow:
     return window
 
 
+def guard_of(given: Any) -> DuplicateGuard | None:
+    """Return the duplicate guard of an input: its settings by name, null for the usual ones; none for false.
+
+    Raises `SettingsError` for what it has not.
+    """
+    if given is False:
+        return None
+    known = [one.name for one in fields(DuplicateGuard)]
+    if not isinstance(given, Mapping | None):
+        raise SettingsError("guard is neither false nor an object", f"Its settings are {', '.join(known)}")
+    for name in given or ():
+        if name not in known:
+            raise SettingsError(f"guard has no setting {name}", near(str(name), known))
+    return DuplicateGuard(**(given or {}))
+
+
 def note_call(window: CallWindow, call: ToolCall, result: StepResult) -> None:
     """Take a call with its result into the window, once, however often it was tried."""
     if result["error"] == DUPLICATE:
         window.blocked(call)
         return
+    failed = result["error"] is not None
+    text = str(result["error"]) if failed else _text(result["result"])
     window.started(call)
-
-
-def recall_output(window: CallWindow, call: ToolCall, results: Sequence[StepResult]) -> None:
-    """Take into the window what the same call gave before, if it was made: a guard that blocks it tells that."""
-    key = window.key_of(call)
-    if key not in window.counts and key != window.row_key:
-        return
-    same = [one for one in results if one["error"] != DUPLICATE and _key(one) == key]
-    last = next((one for one in reversed(same) if one["error"] is None), same[-1] if same else None)
-    if last is not None:
-        failed = last["error"] is not None
-        text = str(last["error"]) if failed else _text(last["result"])
-        window.outputs[key] = ToolResult(call.id, call.name, (Text(text),), is_error=failed)
+    window.finished(ToolResult(call.id, call.name, (Text(text),), is_error=failed))
 
 
 def last_output(results: Sequence[StepResult], call: ToolCall) -> Any:

@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from agentnb.core.plans.plan_history import PLANNING
+from agentnb.core.expressions import substituted
+from agentnb.core.plans.plan_history import EXECUTION, PLANNING
+from agentnb.errors import ExpressionError
 from agentnb.models.destinations.destination import FileModelName
 from agentnb.models.registry import check_destinations, check_key, check_model
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.declared import WorkflowDefinition
 from agentnb.workflow.graph.nodes import Call
 from agentnb.workflow.plans.offered_tools import offered
+from agentnb.workflow.plans.plan_results import guard_of
 from agentnb.workflow.plans.prompt_template import template_text
-from agentnb.workflow.tasks.spec import TaskFile
-
-_VARIABLE = re.compile(r"\$\{\s*(?P<name>\w+)\s*\}")
+from agentnb.workflow.tasks.orchestration import first_values
+from agentnb.workflow.tasks.spec import ALWAYS_KNOWN, TaskFile
 
 
 def check_planner_inputs(
     declared: WorkflowDefinition, inputs: Mapping[str, Any], tools: Iterable[Any] | None, folder: Path
 ) -> None:
-    """Raise `SettingsError` for a template or for names of tools that each planner of a task file would refuse.
+    """Raise `SettingsError` for a template, names of tools, or settings of the duplicate guard that a task file's plans refuse.
 
     ``inputs``: of the run; ``tools``: all that it has, if they are known. An input that a task computes is left to the run, as
     are the tools of MCP servers, which are known once it is connected.
     """
     toolbox = None if tools is None else Toolbox(tools)
-    for given in _inputs_of_planners(declared, inputs):
+    for given in _inputs_of(EXECUTION, declared, inputs):
+        guard_of(given.get("guard"))
+    for given in _inputs_of(PLANNING, declared, inputs):
         template_text(given.get("promptTemplate"), folder)
         if toolbox is not None and not toolbox.servers:
             offered(given.get("tools"), toolbox)
@@ -40,7 +44,7 @@ def check_planner_models(declared: WorkflowDefinition, inputs: Mapping[str, Any]
 
     ``model``: that of planners that name none.
     """
-    for given in _inputs_of_planners(declared, inputs):
+    for given in _inputs_of(PLANNING, declared, inputs):
         named = given.get("model")
         if isinstance(named, str) and named:
             check_destinations([FileModelName(named)])  # as it may be one of a file
@@ -50,18 +54,17 @@ def check_planner_models(declared: WorkflowDefinition, inputs: Mapping[str, Any]
             check_key(chosen)
 
 
-def _inputs_of_planners(declared: WorkflowDefinition, inputs: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the inputs of each planner of a task file that are values, or variables that no task sets."""
-    tasks = declared.tasks if isinstance(declared, TaskFile) else ()
-    values = {**declared.variables, **inputs} if isinstance(declared, TaskFile) else {}
-    set_later = {name for task in tasks for name in task.post}
-    for task in tasks:
-        if isinstance(task.does, Call) and task.does.name == PLANNING:
-            known: dict[str, Any] = {}
+def _inputs_of(action: str, declared: WorkflowDefinition, inputs: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the inputs of each call of an action of a task file that are values, or variables that no task sets."""
+    if not isinstance(declared, TaskFile):
+        return
+    set_later = {name for task in declared.tasks for name in task.sets}
+    values = {**dict.fromkeys(ALWAYS_KNOWN), **first_values(declared, inputs)}
+    known = {name: value for name, value in values.items() if name not in set_later}
+    for task in declared.tasks:
+        if isinstance(task.does, Call) and task.does.name == action:
+            given: dict[str, Any] = {}
             for key, value in task.does.args.items():
-                found = _VARIABLE.fullmatch(value) if isinstance(value, str) else None
-                if found is None and "${" not in str(value):
-                    known[key] = value
-                elif found is not None and found["name"] not in set_later:
-                    known[key] = values.get(found["name"])
-            yield known
+                with suppress(ExpressionError):  # a task sets what it reads
+                    given[key] = substituted(value, known)
+            yield given

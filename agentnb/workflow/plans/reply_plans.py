@@ -10,12 +10,12 @@ from agentnb.core.messages import ToolCall
 from agentnb.core.plans.plan_steps import ELICITATION, TOOL
 from agentnb.core.run.call_window import call_key
 from agentnb.errors import BrokenReply
+from agentnb.tools.mcp.wire_names import tool_of_word
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, ScalarNode, read_yaml
 from agentnb.workflow.plans.plan_reader import BEGINS_PLAN, PLAN_KEYS, ReadPlan, fenced_parts, node_of, read_plan, with_reason
 from agentnb.workflow.plans.plan_spec import MAX_STEPS, PlanSpec, PlanStep
 from agentnb.workflow.plans.step_references import references_in
-from agentnb.workflow.tasks.spec import tool_name
 from agentnb.workflow.templates.json_in_text import json_values
 
 AGAIN = "Try again, or use another model"
@@ -94,7 +94,7 @@ def _of_calls(text: str, calls: Sequence[ToolCall]) -> ReadPlan:
         PlanStep(
             type=TOOL,
             id=call.id or None,
-            name=tool_name(call.name),
+            name=tool_of_word(call.name),
             args=dict(call.arguments) if isinstance(call.arguments, Mapping) else None,
             reason=reason,
         )

@@ -36,8 +36,8 @@ class StepQuestions:
         """Return the answer, also one that the process that died had taken; raise `Declined` if there is none.
 
         ``call``: the call whose missing arguments are asked for.
-        Where nobody is here to answer, the run is suspended with the question open, if it can be: one that a plan asks, as soon
-        as a store keeps its log. Else raises `NobodyToAsk`.
+        Where nobody is here to answer, the run is suspended with the question open, if it can be; for one that a plan asks,
+        always. Else raises `NobodyToAsk`.
         """
         elicitation, path = self._steps.elicitation, attempt.place.path
         caller = None if call is None else judged_call(call, "")
@@ -49,11 +49,13 @@ class StepQuestions:
         # A run that waited for this answer goes on waiting.
         waits = earlier is not None and (earlier.outcome == "open" or earlier.question.id in book.handed_in)
         # A plan is a model's: who runs its planner cannot know that it asks, nor give what answers.
-        waits |= kind == "elicitation" and elicitation.around is None and self._steps.log.store is not None
+        waits |= kind == "elicitation" and elicitation.around is None
         with self._steps.nested.asker(attempt) as asker:
             try:
                 return await asker.ask_question(new, may_wait=elicitation.suspends or waits)
             except QuestionSuspended:
+                if self._steps.log.store is None:
+                    self._steps.log.warn_once("No store keeps this run, so no answer can continue it", HOW_TO_ANSWER)
                 raise Suspended("nobody_here") from None
             except NobodyToAsk as error:
                 raise NobodyToAsk(error.what, HOW_TO_ANSWER) from None

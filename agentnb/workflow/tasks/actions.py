@@ -6,15 +6,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from agentnb.advice import Advised, GiveTools, Plain
-from agentnb.errors import UnknownTool, nearest
+from agentnb.advice import Advised, GiveTools
+from agentnb.errors import nearest
 from agentnb.tools.builtin.named import near_tools
+from agentnb.tools.mcp.wire_names import tool_of_word
 from agentnb.tools.tool import Tool
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.checks.argument_checks import check_arguments
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.graph.nodes import HANDLER, Call, Node
-from agentnb.workflow.tasks.spec import TaskFile, tool_name
+from agentnb.workflow.running.agents import tool_named
+from agentnb.workflow.tasks.spec import TaskFile
 
 Action: TypeAlias = Callable[[Any], Awaitable[Any]]
 """Does the work of a task and returns its result as plain data; it is given the `agentnb.workflow.tasks.calls.ActionCall`."""
@@ -28,25 +30,17 @@ class ActionTable:
     actions: Mapping[str, Action] = field(default_factory=dict)
     """By name, such as ``llm/core:plan``."""
 
-    def action(self, name: str) -> Action | None:
-        """Return the action of this name; None if it is a tool."""
-        return self.actions.get(name)
-
     def tool(self, name: str) -> Tool:
         """Return the tool of this name, as a task file or a plan may write it; raise `UnknownTool` if there is none."""
-        tool = self.tools.get(name) or self.tools.get(tool_name(name))
-        if tool is None:
-            known = [one.spec.name for one in self.tools]
-            raise UnknownTool(f"There is no tool {name}", near_tools(name, known, Plain("Give the run its tools: tools=[f]")))
-        return tool
+        return tool_named(name, self.tools)
 
     def may_have(self, name: str) -> bool:
         """Return whether it has this action, this tool, or an MCP server that may have this tool once a run is connected."""
-        return name in self.actions or self.tools.may_have(name) or self.tools.may_have(tool_name(name))
+        return name in self.actions or self.tools.may_have(tool_of_word(name))
 
     def label(self, name: str) -> str:
         """Return what a log calls it: the action, or the tool by its own name."""
-        return name if self.action(name) is not None else tool_name(name)
+        return name if name in self.actions else tool_of_word(name)
 
     def check(self, file: TaskFile) -> None:
         """Raise `WorkflowProblems` with all actions of a file that are neither in the table nor a tool."""
@@ -58,20 +52,20 @@ class ActionTable:
         """Note in ``problems`` all actions of a file that are no action and no tool, and arguments that do not fit."""
 
         def check(node: Node, call: Call) -> None:
-            if (tool := self.tools.get(call.name) or self.tools.get(tool_name(call.name))) is not None:
+            if (tool := self.tools.get(tool_of_word(call.name))) is not None:
                 name, schema, where = tool.spec.name, tool.spec.input_schema, f"task {node.path}"
                 check_arguments(name, schema, call.args, _has_expressions, problems, where, lambda _: node.line)
 
         self._note(file, problems, check)
 
     def _note(self, file: TaskFile, problems: Problems, check_call: Callable[[Node, Call], None]) -> None:
-        table = replace(self, tools=self.tools.with_words(file.server_words))
+        table = replace(self, tools=self.tools.with_words(file.actions))
         for node, call in file.graph.calls():
             if table.may_have(call.name):
                 check_call(node, call)
             else:
                 task = node.path.removesuffix(HANDLER)
-                what = f"task {task}: there is no action {call.name}, and no tool {tool_name(call.name)}"
+                what = f"task {task}: there is no action {call.name}, and no tool {tool_of_word(call.name)}"
                 problems.add(node.line, what, self._advice(call.name))
         for name in sorted(file.approval.allow | file.approval.block):
             if not table.tools.may_have(name):
@@ -79,7 +73,7 @@ class ActionTable:
 
     def _advice(self, name: str) -> Advised:
         own = [one.spec.name for one in self.tools]
-        return nearest(name, self.actions) or near_tools(name, own, GiveTools((tool_name(name),), lead="Give it as a tool"))
+        return nearest(name, self.actions) or near_tools(name, own, GiveTools((tool_of_word(name),), lead="Give it as a tool"))
 
 
 def _has_expressions(text: str) -> bool:

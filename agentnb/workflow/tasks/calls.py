@@ -86,7 +86,7 @@ class Calls:
         return partial(self._act, call, given, execution), {"agent": self.label(execution.node), "inputs": given}
 
     async def _act(self, does: Call, given: Any, execution: Execution, attempt: Attempt) -> Any:
-        function = self._actions.action(does.name)
+        function = self._actions.actions.get(does.name)
         if function is None:
             result = await self.tool_steps.call(self.table.tool(does.name), given or {}, attempt)
         else:

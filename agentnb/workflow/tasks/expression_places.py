@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from functools import partial
 from typing import NamedTuple
 
-from agentnb.core.expressions import expressions_in, names_in
+from agentnb.core.expressions import Expression, expressions_in, names_in
 from agentnb.errors import ExpressionError, near
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import Node, texts_in
@@ -15,15 +15,16 @@ from agentnb.workflow.graph.nodes import Node as GraphNode
 from agentnb.workflow.tasks.spec import ALWAYS_KNOWN
 from agentnb.workflow.templates.template_forms import warn_in_task_file
 
+UNKNOWN_NAME = "W_UNKNOWN_NAME"
+"""The code of the warning of a ``$name`` among other words that no variable has."""
+
 
 class _Place(NamedTuple):
-    expression: str
+    expression: Expression
     line: int
     where: str
-    extra: tuple[str, ...]
-    """Names that are known here only."""
-    sees_result: bool
-    """Whether it may read the fields of a result, whose names nobody knows before it runs."""
+    extra: tuple[str, ...] | None
+    """Names that are known here only; None where fields of a result are, whose names nobody knows before it runs."""
 
 
 class ExpressionPlaces:
@@ -35,30 +36,39 @@ class ExpressionPlaces:
 
     def add(self, expression: str, line: int, where: str, extra: Iterable[str] = ()) -> None:
         """Note an expression that stands by itself."""
-        self._places.append(_Place(expression, line, where, tuple(extra), False))
+        self._places.append(_Place(Expression(expression), line, where, tuple(extra)))
 
-    def add_texts(self, node: Node | None, where: str, extra: Iterable[str] = (), *, sees_result: bool = False) -> None:
-        """Note each ``${expression}`` in the texts of a node."""
+    def add_texts(self, node: Node | None, where: str, extra: tuple[str, ...] | None = ()) -> None:
+        """Note each ``${expression}`` and ``$name`` in the texts of a node."""
         for text in () if node is None else texts_in(node):
             warn_in_task_file(text, where, self._problems)
             begin = 0
             try:
                 for expression in expressions_in(text.text):
-                    begin = max(text.text.find(expression, begin), 0)
-                    self._places.append(_Place(expression, text.line_of(begin), where, tuple(extra), sees_result))
+                    begin = max(text.text.find(expression.text, begin), 0)
+                    self._places.append(_Place(expression, text.line_of(begin), where, extra))
             except ExpressionError as error:
                 self._problems.add(text.line, f"{where}: {error.what}", error.advice)
 
-    def check(self, declared: Collection[str], tasks: Iterable[GraphNode]) -> None:
+    def check(self, declared: Collection[str], tasks: Collection[GraphNode]) -> None:
         """Note what cannot be evaluated, and every name that no variable has."""
-        known = dict.fromkeys([*declared, *(name for task in tasks for name in task.post), *ALWAYS_KNOWN])
+        known = dict.fromkeys([*declared, *(name for task in tasks for name in task.sets), *ALWAYS_KNOWN])
+        ids = {task.id for task in tasks}
         for place in self._places:
+            written, bare = place.expression
             try:
-                names = names_in(place.expression)
+                names = names_in(written)
             except ExpressionError as error:
                 self._problems.add(place.line, f"{place.where}: {error.what}", error.advice)
                 continue
-            for name in () if place.sees_result else names:
-                if name not in known and name not in place.extra:
-                    hint = partial(near, name, ChainMap(known, dict.fromkeys(place.extra)))
-                    self._problems.add(place.line, f"{place.where}: {place.expression[:80]}: there is no {name}", hint)
+            extra = dict.fromkeys(place.extra or ())
+            for name in () if place.extra is None else names:
+                if name in known or name in extra:
+                    continue
+                what = f"{place.where}: {written[:80]}: there is no {name}"
+                is_task = f"{name} is a task: keep its result with post: {{{name}: ${{result}}}}"
+                hint = is_task if name in ids else partial(near, name, ChainMap(known, extra))
+                if bare:
+                    self._problems.warn(place.line, f"{what}, so it stays as it is written", hint, code=UNKNOWN_NAME)
+                else:
+                    self._problems.add(place.line, what, hint)

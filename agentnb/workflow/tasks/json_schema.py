@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from agentnb.workflow.form.agent_reader import OF_WORKFLOWS
-from agentnb.workflow.form.class_schema import DIALECT, TEXT, TEXTS, limits_schema, object_schema, properties_of
+from agentnb.workflow.form.class_schema import DIALECT, TEXT, TEXTS, file_schema, limits_schema, object_schema, properties_of
 from agentnb.workflow.graph.nodes import Await, Call, Each, Jump, Node
 from agentnb.workflow.tasks.spec import ApprovalRules, TaskFile
-from agentnb.workflow.tasks.task_file import MODES, NAME, STAGES, VARIABLE
-from agentnb.workflow.tasks.task_reader import ITEM_KEYS, OF_EMITS, OF_RETRIES, RETRY_TYPES, TASK_KEYS
+from agentnb.workflow.tasks.task_file import MODES, NAME, STAGES
+from agentnb.workflow.tasks.task_reader import ITEM_KEYS, OF_EMITS, OF_RETRIES, RETRY_TYPES, TASK_KEYS, VARIABLE
 
 _LEAST = {"max_loop_iterations": 1, "max_plan_iterations": 1}
 _LIST = {"type": "array", "items": TEXT}
@@ -65,6 +65,8 @@ def tasks_schema() -> dict[str, Any]:
     """
     found = properties_of(TaskFile, _BY_KEY, _LEAST)
     of_file = {
+        "name": found["name"],
+        "description": found["description"],
         "init": found["init"] | _variables(),
         "vars": found["init"] | _variables(),
         **{key: {"$ref": "#/$defs/block"} for key in STAGES},
@@ -74,7 +76,7 @@ def tasks_schema() -> dict[str, Any]:
     return {
         "$schema": DIALECT,
         "title": "A task file of agentnb",
-        **object_schema(of_file),
+        **file_schema(of_file),
         "oneOf": [{"required": [key]} for key in STAGES],
         "$defs": {"block": _block(), "task_or_block": _task_or_block(), **_parts()},
     }

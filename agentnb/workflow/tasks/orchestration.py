@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from agentnb.agent.agent import Agent
 from agentnb.agent.price_check import check_has_price
+from agentnb.core.expressions import substituted
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.errors import MissingKey, SettingsError, near
 from agentnb.models.registry import check_destinations, make_model
@@ -18,13 +20,12 @@ from agentnb.runtime.runs.lifecycle import Lifecycle
 from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.runtime.steps.step_runner import StepRunner
 from agentnb.tools.builtin.named import logged_builtins
-from agentnb.tools.mcp.server import is_word
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.running.graph_run import GraphRun, GraphStart
 from agentnb.workflow.running.walker import Handle
 from agentnb.workflow.tasks.actions import Action, ActionTable
 from agentnb.workflow.tasks.calls import Calls
-from agentnb.workflow.tasks.spec import ALWAYS_KNOWN, TaskFile, tool_name
+from agentnb.workflow.tasks.spec import ALWAYS_KNOWN, TaskFile
 from agentnb.workflow.tasks.variables import Variables
 
 PLAN_TOOLS = "plan_tools"
@@ -47,7 +48,7 @@ def task_orchestration(
     ``limits``: of the run, instead of those of the file; ``settings``: plain data for the log. Raises `SettingsError` for an
     input that the file does not name, and `WorkflowProblems` for actions that are neither in the table nor a tool.
     """
-    values = _values(file, inputs)
+    values = first_values(file, inputs)
     table = ActionTable(_toolbox(file, tools, values.get("tools")), actions or {})
     table.check(file)
     check_destinations([(models or {}).get("model")])
@@ -59,7 +60,7 @@ def task_orchestration(
         return GraphRun(lifecycle, elicitation, GraphStart(file.graph, hands, Variables(file, values)))
 
     plans = any(name in table.actions for name in file.actions)
-    name = Path(file.source).stem if file.source else "tasks"
+    name = file.name or (Path(file.source).stem if file.source else "tasks")
     logged = {
         "workflow": {"text": file.text, "source": file.source},
         "inputs": {name: values[name] for name in inputs},
@@ -92,14 +93,18 @@ def _price_check(models: Mapping[str, Any]) -> Callable[[Budget], None] | None:
 def _toolbox(file: TaskFile, tools: Iterable[Any], named: Any = None) -> Toolbox:
     """Return these tools, and the built-in ones and those of MCP servers that the file names, or the variable ``tools``."""
     words = [one for one in named if isinstance(one, str)] if isinstance(named, list) else []
-    found = [word if is_word(word) else tool_name(word) for word in words]
-    every = [*file.server_words, *file.tool_names, *file.approval.allow, *file.approval.block, *found]
-    return Toolbox(tools).with_words(every)
+    return Toolbox(tools).with_words([*file.actions, *file.approval.allow, *file.approval.block, *words])
 
 
-def _values(file: TaskFile, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def first_values(file: TaskFile, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the variables that a run begins with; raise `SettingsError` for an input that the file does not name."""
     known = dict.fromkeys([*file.variables, *file.inputs, *ALWAYS_KNOWN])
     for name in inputs:
         if name not in known:
             raise SettingsError(f"The task file has no input {name}", near(name, known))
-    return dict(plain_data({**file.variables, **inputs}, "The inputs"))
+    values: dict[str, Any] = dict(plain_data(dict(inputs), "The inputs"))
+    seen = ChainMap(values, dict.fromkeys(known.keys() - {"query", *file.variables, *values}))  # the prompt is not known yet
+    for name, value in file.variables.items():
+        if name not in values:
+            values[name] = substituted(value, seen)
+    return values

@@ -5,14 +5,11 @@ Texts are as written: `agentnb.workflow.tasks.variables` knows what ``${plan.ste
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, Literal
 
 from agentnb.policies.permissions.rules import Rule
-from agentnb.tools.mcp.server import server_tools
 from agentnb.tools.mcp.wire_names import tool_of_word
 from agentnb.workflow.form.problems import Problem
 from agentnb.workflow.form.spec import DEFAULT_LOOPS, written_as
@@ -20,9 +17,8 @@ from agentnb.workflow.graph.nodes import Graph, Node
 
 DEFAULT_PLANS = 50
 """Plans that a run may make unless its file says otherwise."""
-ALWAYS_KNOWN = ("query", "context", "model", "tools", "results", "transcript", "promptTemplate")
+ALWAYS_KNOWN = ("query", "context", "model", "tools", "results", "transcript", "promptTemplate", "guard")
 """Variables that every task file has; null unless they are passed or set."""
-_SEPARATORS = re.compile(r"[./:]")
 ApprovalMode = Literal["ask", "auto", "deny"]
 
 
@@ -56,6 +52,10 @@ class TaskFile:
 
     tasks: tuple[Node, ...] = field(default=(), metadata=written_as(None))
     """In the order in which they run, whatever the blocks around them."""
+    name: str = ""
+    """What its runs are called; by default after the file."""
+    description: str = ""
+    """For people."""
     variables: Mapping[str, Any] = field(default_factory=dict, metadata=written_as("init"))
     """What ``init`` and ``vars`` say: the values that variables begin with, unless they are passed."""
     inputs: tuple[str, ...] = field(default=(), metadata=written_as(None))
@@ -77,12 +77,7 @@ class TaskFile:
     @property
     def tool_names(self) -> tuple[str, ...]:
         """The names of the tools that its actions stand for, each once; some may be actions of agentnb."""
-        return tuple(dict.fromkeys(map(tool_name, self.actions)))
-
-    @property
-    def server_words(self) -> tuple[str, ...]:
-        """Its actions that name a tool of an MCP server, each once: ``mcp:clock/now``."""
-        return tuple(dict.fromkeys(action for action in self.actions if server_tools(action)))
+        return tuple(dict.fromkeys(map(tool_of_word, self.actions)))
 
     @property
     def graph(self) -> Graph:
@@ -94,9 +89,3 @@ class TaskFile:
     def actions(self) -> list[str]:
         """The actions of its tasks and of their ``onError``, as they are written."""
         return [call.name for _, call in self.graph.calls()]
-
-
-@lru_cache(maxsize=1024)
-def tool_name(action: str) -> str:
-    """Return the name of the tool that an action stands for: ``my/tool:summarise`` is ``my_tool_summarise``."""
-    return _SEPARATORS.sub("_", tool_of_word(action))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
+from agentnb.tools.mcp.wire_names import tool_of_word
 from agentnb.workflow.checks.way_checks import warn_of_ways
 from agentnb.workflow.form.agent_reader import OF_WORKFLOWS, read_limits
 from agentnb.workflow.form.fields import Fields
@@ -16,31 +17,31 @@ from agentnb.workflow.form.yaml_source import MappingNode, ScalarNode, kind_of, 
 from agentnb.workflow.graph.nodes import Node
 from agentnb.workflow.tasks.checks import linked
 from agentnb.workflow.tasks.expression_places import ExpressionPlaces
-from agentnb.workflow.tasks.spec import DEFAULT_PLANS, ApprovalMode, ApprovalRules, TaskFile, tool_name
-from agentnb.workflow.tasks.task_reader import TASK_KEYS, TaskReader
+from agentnb.workflow.tasks.spec import DEFAULT_PLANS, ApprovalMode, ApprovalRules, TaskFile
+from agentnb.workflow.tasks.task_reader import IN_FLUXOR, TASK_KEYS, VARIABLE, TaskReader
 
-OF_FILES = ("init", "vars", "stage", "pipeline", "max_loop_iterations", "max_plan_iterations", "limits", "approval")
+STAGES = ("stage", "pipeline", "tasks")
+OF_FILES = ("name", "description", "init", "vars", *STAGES, "max_loop_iterations", "max_plan_iterations", "limits", "approval")
 """The keys of a file."""
 MODES = ("ask", "auto", "deny")
-STAGES = ("stage", "pipeline")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
-VARIABLE = re.compile(r"[^\W\d]\w*")
-_TOP_KEY = re.compile(r"""^(?P<quote>["']?)(?P<key>stage|pipeline|workflow|agents)(?P=quote)\s*:""", re.MULTILINE)
+_OF_OTHERS = ("workflow", "agents", "variants")
+_TOP_KEY = re.compile(rf"""^(?P<quote>["']?)(?P<key>{"|".join((*STAGES, *_OF_OTHERS))})(?P=quote)\s*:""", re.MULTILINE)
 CheckActions: TypeAlias = Callable[[TaskFile, Problems], None]
 """Notes the actions of a task file that there are not."""
 _EXAMPLE = "Such as stage: {main: {fetch: {action: tides:fetch}}}"
 
 
 def is_task_file(text: str) -> bool:
-    """Return whether a YAML text is a task file: it has ``stage`` or ``pipeline`` at its top level, and no ``workflow``."""
+    """Return whether a YAML text is a task file: it has one of `STAGES` at its top level, and is nothing else."""
     keys = top_keys(text)
-    return "workflow" not in keys and not keys.isdisjoint(STAGES)
+    return keys.isdisjoint(_OF_OTHERS) and not keys.isdisjoint(STAGES)
 
 
 def top_keys(text: str) -> frozenset[str]:
-    """Return which of ``workflow``, ``agents``, ``stage`` and ``pipeline`` a YAML text has at its top level."""
+    """Return which of `STAGES`, and of the keys of workflows and experiments, a YAML text has at its top level."""
     if text.lstrip().startswith("{") and isinstance(node := read_yaml(text, Problems()), MappingNode):
-        return frozenset(node.entries) & {"workflow", "agents", *STAGES}
+        return frozenset(node.entries) & {*_OF_OTHERS, *STAGES}
     return frozenset(match["key"] for match in _TOP_KEY.finditer(text))
 
 
@@ -74,16 +75,18 @@ def read_tasks_with_problems(
         return empty
     file = Fields(node, "task file", problems)
     file.refuse_unknown(OF_FILES, {"output": "The text of the run is the variable answer: set it in a post"})
-    key = next((one for one in STAGES if one in file), "stage")
-    if all(one in file for one in STAGES):
-        problems.add(file.line_of("pipeline"), "task file: stage and pipeline are the same", "Keep one of them")
+    key, *others = [one for one in STAGES if one in file] or ["stage"]
+    for other in others:
+        problems.add(file.line_of(other), f"task file: {key} and {other} are the same", "Keep one of them")
     places = ExpressionPlaces(problems)
     stage = _Stage(places, problems)
     tasks = stage.read(file, key)
-    declared = {**_variables(file, "init", problems), **_variables(file, "vars", problems), **stage.variables}
+    declared = {**_variables(file, "init", places), **_variables(file, "vars", places), **stage.variables}
     spec = replace(
         empty,
         tasks=tuple(linked(tasks, stage.blocks, problems)),
+        name=file.text("name") or "",
+        description=file.text("description") or "",
         variables=declared,
         inputs=tuple(inputs),
         max_loop_iterations=file.whole("max_loop_iterations", 1) or DEFAULT_LOOPS,
@@ -110,6 +113,7 @@ class _Stage:
         self._tasks: list[Node] = []
         self._lines: dict[str, int] = {}
         """Where each name of a task or block was given first."""
+        self._places = places
         self._reader = TaskReader(places, problems, self._take_name)
         self._problems = problems
 
@@ -122,7 +126,7 @@ class _Stage:
         return tuple(self._tasks)
 
     def _read(self, block: Fields, path: str) -> None:
-        self.variables.update(_variables(block, "vars", self._problems))
+        self.variables.update(_variables(block, "vars", self._places))
         for name, line, fields in self._children(block, path):
             self._take_name(name, line)
             where = f"{path}/{name}" if path else name
@@ -143,11 +147,9 @@ class _Stage:
                 continue
             if isinstance(entry.value, MappingNode):
                 yield name, entry.line, Fields(entry.value, f"task {where}", self._problems)
-            elif name in TASK_KEYS or not isinstance(entry.value, ScalarNode) or entry.value.value is not None:
-                what = f"{where}: a block holds tasks and blocks, each a mapping, not {kind_of(entry.value)}"
-                self._problems.add(entry.line, what, _EXAMPLE)
             else:
-                self._problems.add(entry.line, f"{where}: this is neither a task nor a block with tasks", _EXAMPLE)
+                what = f"{where}: a block holds tasks and blocks, each a mapping, not {kind_of(entry.value)}"
+                self._problems.add(entry.line, what, IN_FLUXOR.get(name, _EXAMPLE))
 
     def _take_name(self, name: str, line: int) -> None:
         if not NAME.fullmatch(name):
@@ -160,22 +162,21 @@ class _Stage:
 
 def _approval(file: Fields) -> ApprovalRules:
     node, line = file.given("approval"), file.line_of("approval")
-    if node is None:
-        return ApprovalRules()
     if isinstance(node, ScalarNode):
         return ApprovalRules(mode=cast(ApprovalMode, file.choice("approval", MODES) or "auto"), line=line)
     found = file.fields("approval", "approval")
     if found is None:
         return ApprovalRules()
     found.refuse_unknown(("mode", "allow", "block"))
-    named = {key: frozenset(tool_name(one) for one in found.texts(key) or ()) for key in ("allow", "block")}
+    named = {key: frozenset(map(tool_of_word, found.texts(key) or ())) for key in ("allow", "block")}
     return ApprovalRules(mode=cast(ApprovalMode, found.choice("mode", MODES) or "auto"), **named, line=line)
 
 
-def _variables(fields: Fields, key: str, problems: Problems) -> dict[str, Any]:
+def _variables(fields: Fields, key: str, places: ExpressionPlaces) -> dict[str, Any]:
     found = fields.fields(key, key)
+    places.add_texts(None if found is None else found.node, key)
     entries = found.node.entries if found is not None else {}
     for name, entry in entries.items():
         if not VARIABLE.fullmatch(name):
-            problems.add(entry.line, f'{key}: "{name}" is not a name of a variable', "Use letters, digits and _")
+            fields.problems.add(entry.line, f'{key}: "{name}" is not a name of a variable', "Use letters, digits and _")
     return {name: plain(entry.value) for name, entry in entries.items()}

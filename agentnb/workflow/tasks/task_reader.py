@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, cast
 
 from agentnb.core.step_retry import Retry
@@ -31,6 +31,11 @@ TASK_KEYS = (
     "await",
 )
 """The keys of a task: a mapping with any of them is one."""
+IN_FLUXOR = {
+    "transition": "Write goto: [{when: ..., task: NAME}] in the task before it",
+    "template": "Write emit: {forEach: ..., as: NAME, task: {...}}",
+}
+"""Keys of tasks of viant/fluxor that are written in another way here."""
 OF_EMITS = ("forEach", "as", "task")
 RETRY_TYPES = ("fixed", "exponential", "none")
 OF_RETRIES = ("type", "maxRetries", "delay", "multiplier", "maxDelay")
@@ -39,7 +44,7 @@ ITEM_KEYS = ("action", "input", "when", "onError", "abort", "retry")
 _ACTION = re.compile(r"[A-Za-z_][\w./-]*(?::[\w./-]+)?")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_VARIABLE = re.compile(r"[^\W\d]\w*")
+VARIABLE = re.compile(r"[^\W\d]\w*")
 
 
 class TaskReader:
@@ -53,7 +58,7 @@ class TaskReader:
 
     def task(self, fields: Fields, name: str, path: str) -> Node:
         """Return the task of a mapping; what is wrong in it is noted."""
-        fields.refuse_unknown(TASK_KEYS)
+        fields.refuse_unknown(TASK_KEYS, IN_FLUXOR)
         common = self._common(fields, name, path)
         common |= {
             "post": self._post(fields),
@@ -65,10 +70,9 @@ class TaskReader:
             return self._emit_task(fields, common)
         if "await" in fields:
             return self._await_task(fields, common)
-        if "input" in fields and "action" not in fields:
-            fields.add(
-                "input", "input is for an action, and there is none", "Write action: service:method, or set variables with post"
-            )
+        if "action" not in fields:
+            hint = "Write action: service:method, or set variables with post"
+            _refuse(fields, ("input",), "is for an action, and there is none", hint)
         return Node(**common)
 
     def _common(self, fields: Fields, name: str, path: str, extra: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -87,17 +91,14 @@ class TaskReader:
 
     def _action(self, fields: Fields) -> str | None:
         action = fields.text("action")
-        if action is None:
-            return None
-        if not _ACTION.fullmatch(action):
-            hint = "Write service:method, such as tides:fetch for the tool tides_fetch"
-            fields.add("action", f'"{action}" is not an action', hint)
-            return action
         try:
             server_tools(action)
         except SettingsError as error:
             fields.add("action", error.what, error.advice)
             return None
+        if action is not None and not _ACTION.fullmatch(action):
+            hint = "Write service:method, such as tides:fetch for the tool tides_fetch"
+            fields.add("action", f'"{action}" is not an action', hint)
         return action
 
     def _call(self, fields: Fields, extra: tuple[str, ...], *, parses: bool = True) -> Call | None:
@@ -121,9 +122,9 @@ class TaskReader:
             return {}
         has_result = any(key in fields for key in ("action", "emit", "await"))
         for name, entry in post.node.entries.items():
-            if not _VARIABLE.fullmatch(name) or name == "result":
+            if not VARIABLE.fullmatch(name.removesuffix("[]")) or name == "result":
                 post.add(entry.line, f'"{name}" is not a name of a variable', "Use letters, digits and _")
-            self._places.add_texts(entry.value, post.where, ("result",), sees_result=has_result)
+            self._places.add_texts(entry.value, post.where, None if has_result else ("result",))
         return {name: plain(entry.value) for name, entry in post.node.entries.items()}
 
     def _gotos(self, fields: Fields) -> tuple[Jump, ...]:
@@ -140,7 +141,7 @@ class TaskReader:
         fields.refuse_unknown(("task", "when"))
         task = fields.text("task")
         if task is None:
-            self._problems.add(node.line, f"{where} names no task", "Write goto: {task: NAME}")
+            fields.add("", "it names no task", "Write goto: {task: NAME}")
             return None
         when = self._expression(fields, "when")
         return Jump(to=task, when=when, reason=when or "", line=fields.line_of("task"))
@@ -152,7 +153,7 @@ class TaskReader:
         found.refuse_unknown(("action", "input"))
         call = self._call(found, (*extra, "step", "error"), parses=False)
         if call is None:
-            self._problems.add(found.line, f"{found.where} has no action", "Write onError: {action: service:method}")
+            found.add("", "there is no action", "Write onError: {action: service:method}")
             return None
         # Beside the path of the task, not under it: it may come after the task has ended.
         return Node(kind="on_error", id=f"{path}{HANDLER}", path=f"{path}{HANDLER}", line=found.line, does=call)
@@ -167,7 +168,7 @@ class TaskReader:
         delay, longest = self._duration(retry, "delay"), self._duration(retry, "maxDelay")
         multiplier = retry.number("multiplier", 1)
         if times is None and kind != "none" and retry.given("maxRetries") is None:
-            self._problems.add(retry.line, f"{retry.where} does not say how often", "Write maxRetries: 2")
+            retry.add("", "it does not say how often", "Write maxRetries: 2")
         return Retry(
             max_attempts=0 if kind == "none" or times is None else times,
             backoff="exponential" if kind == "exponential" else "fixed",
@@ -191,27 +192,24 @@ class TaskReader:
     # Tasks that work with others
 
     def _emit_task(self, fields: Fields, common: dict[str, Any]) -> Node:
-        for key in ("action", "input", "retry"):
-            if key in fields:
-                fields.add(key, f"{key} is of the task in emit, not of the one around it", "Move it into emit: task")
-        emit = fields.fields("emit")
-        wait = self._await(fields)
+        _refuse(
+            fields, ("action", "input", "retry"), "is of the task in emit, not of the one around it", "Move it into emit: task"
+        )
+        emit, wait = fields.fields("emit"), self._await(fields)
         if emit is None:
             return Node(**common)
         emit.refuse_unknown(OF_EMITS)
         for key in OF_EMITS:
             if key not in emit:
-                self._problems.add(
-                    emit.line, f"{emit.where} has no {key}", "Write emit: {forEach: ${LIST}, as: NAME, task: {...}}"
-                )
+                emit.add("", f"there is no {key}", "Write emit: {forEach: ${LIST}, as: NAME, task: {...}}")
         name = emit.text("as") or ""
-        if name and not _VARIABLE.fullmatch(name):
+        if name and not VARIABLE.fullmatch(name):
             emit.add("as", f'"{name}" is not a name of a variable')
         self._places.add_texts(emit.given("forEach"), f"{emit.where}: forEach")
         task = self._item_task(emit, common["path"], name)
         if task is None:
             return Node(**common)
-        common |= {"is_beside": common["is_beside"] or wait is None, "timeout": self._timeout(fields)}
+        common |= {"is_beside": common["is_beside"] or wait is None, "timeout": self._timeout(fields.given("await"))}
         each = Each(over=emit.data("forEach"), item_name=name, node=task, wait=wait or Await())
         return Node(**{**common, "kind": "emit", "does": each})
 
@@ -229,30 +227,22 @@ class TaskReader:
             tasks.add(entry.line, f"{key} must be a mapping, not {kind_of(entry.value)}")
             return None
         fields = Fields(entry.value, f"task {path}/{key}", self._problems)
-        for other in fields:
-            if other in TASK_KEYS and other not in ITEM_KEYS:
-                fields.add(
-                    other,
-                    f"{other} has no meaning in emit, where many of this task run at the same time",
-                    "Write it in the task around emit, which sees all results",
-                )
+        others = [other for other in TASK_KEYS if other not in ITEM_KEYS]
+        hint = "Write it in the task around emit, which sees all results"
+        _refuse(fields, others, "has no meaning in emit, where many of this task run at the same time", hint)
         fields.refuse_unknown(TASK_KEYS)
         if "action" not in fields:
-            self._problems.add(fields.line, f"{fields.where} has no action", "Write action: service:method")
+            fields.add("", "there is no action", "Write action: service:method")
         return Node(**self._common(fields, key, f"{path}/{key}", (name,)))
 
     def _await_task(self, fields: Fields, common: dict[str, Any]) -> Node:
         wait = self._await(fields)
         if wait is None:
             return Node(**common)
-        for key in ("action", "input", "async", "retry"):
-            if key in fields:
-                fields.add(
-                    key,
-                    f"{key} has no meaning beside await, which is of emit, or of tasks in the background",
-                    "Write dependsOn, or a task of its own that awaits",
-                )
-        return Node(**{**common, "kind": "await", "does": wait, "timeout": self._timeout(fields)})
+        what = "has no meaning beside await, which is of emit, or of tasks in the background"
+        hint = "Write dependsOn, or a task of its own that awaits"
+        _refuse(fields, ("action", "input", "async", "retry"), what, hint)
+        return Node(**{**common, "kind": "await", "does": wait, "timeout": self._timeout(fields.given("await"))})
 
     def _await(self, fields: Fields) -> Await | None:
         node = fields.given("await")
@@ -264,14 +254,16 @@ class TaskReader:
         found.refuse_unknown(("mode", "on", "timeout", "merge"))
         on = found.texts("on") or ()
         if on and "emit" in fields:
-            hint = "Leave it out: the tasks of the emit are awaited"
-            found.add("on", "on is for tasks in the background", hint)
+            found.add("on", "on is for tasks in the background", "Leave it out: the tasks of the emit are awaited")
         mode = cast(Literal["all", "first", "anyError"], found.choice("mode", ("all", "first", "anyError")) or "all")
         merge = cast(Literal["append", "replace"], found.choice("merge", ("append", "replace")) or "append")
         return Await(mode=mode, on=on, merge=merge)
 
-    def _timeout(self, fields: Fields) -> float | None:
-        if not isinstance(fields.given("await"), MappingNode):
-            return None
-        found = fields.fields("await")
-        return None if found is None else self._duration(found, "timeout")
+    def _timeout(self, node: Written | None) -> float | None:
+        return self._duration(Fields(node, "await", self._problems), "timeout") if isinstance(node, MappingNode) else None
+
+
+def _refuse(fields: Fields, keys: Iterable[str], what: str, hint: str) -> None:
+    for key in keys:
+        if key in fields:
+            fields.add(key, f"{key} {what}", hint)

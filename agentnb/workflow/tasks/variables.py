@@ -29,7 +29,7 @@ class Variables:
     def __init__(self, file: TaskFile, values: Mapping[str, Any]) -> None:
         """``values``: those that the run begins with."""
         self._values = dict(values)
-        declared: dict[str, Any] = dict.fromkeys((*ALWAYS_KNOWN, *(name for task in file.tasks for name in task.post)))
+        declared: dict[str, Any] = dict.fromkeys((*ALWAYS_KNOWN, *(name for task in file.tasks for name in task.sets)))
         self._names: ChainMap[str, Any] = ChainMap(self._values, declared)
 
     def begun(self, run: Run) -> Variables:
@@ -73,9 +73,13 @@ class Variables:
         seen = {**(result if isinstance(result, dict) else {}), "result": result}
         are_plain = set(map(id, seen.values()))
         sets: dict[str, Any] = {}
-        for name, data in post.items():
-            value = substituted(data, ChainMap(seen, sets, *self._names.maps))
-            sets[name] = value if id(value) in are_plain else plain_data(value, f"What post sets as {name}")
+        before: ChainMap[str, Any] = ChainMap(sets, *self._names.maps)
+        for written, data in post.items():
+            value, name = substituted(data, ChainMap(seen, *before.maps)), written.removesuffix("[]")
+            plain = value if id(value) in are_plain else plain_data(value, f"What post sets as {name}")
+            if name != written and not isinstance(before[name], list | None):
+                raise ExpressionError(f"post: {written}: {name} is not a list", f"Begin with init: {{{name}: []}}")
+            sets[name] = plain if name == written else [*(before[name] or ()), plain]
         return sets
 
 

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from agentnb import GitHub, Shell, Web
+from agentnb import GitHub, Plan, Shell, Web, Workflow
+from agentnb.cli.inputs import find_tools
 from agentnb.errors import InvalidTool, SettingsError, UnknownTool
+from agentnb.notebook.names import find_tools as find_in_notebook
 from agentnb.tools.builtin.group import BuiltinTool
 from agentnb.tools.builtin.named import (
     GROUP_OF,
@@ -51,6 +53,22 @@ def test_words_stand_for_groups_and_for_single_tools() -> None:
     assert tools_of_word("sales.describe") == tools_of_word("fils") == ()
 
 
+def test_a_registry_name_is_read_with_any_separator(subtests: pytest.Subtests) -> None:
+    for name in ("web.fetch", "web/fetch", "web:fetch", "web_fetch"):
+        with subtests.test(name):
+            file = f"agents: {{a: {{tools: [{name}]}}}}\nworkflow: [{{type: tool, name: '{name}'}}, {{type: agent, name: a}}]\n"
+            spec = Workflow.from_yaml(file, checks_actions=True).spec
+            assert spec.agents["a"].tools == (spec.steps[0].tool,) == ("web_fetch",)
+            assert names(name) == ["web_fetch"]
+            assert Plan.read(f"steps: [{{name: '{name}'}}]").tool_names == ("web_fetch",)
+            if ":" not in name:  # that is a function of a module, in a shell
+                assert [tools_of(one)[0].spec.name for one in find_tools([name])] == ["web_fetch"]
+                assert [tools_of(one)[0].spec.name for one in find_in_notebook([name], {})] == ["web_fetch"]
+    assert find_in_notebook(["json.loads"], {"json": json}) == [json.loads]
+    with pytest.raises(UnknownTool, match="web has no fetch"):
+        find_in_notebook(["web.fetch"], {"web": json})
+
+
 def test_a_tool_named_twice_is_there_once() -> None:
     assert names("files", "read_file", "files") == names("files")
 
@@ -66,7 +84,7 @@ def test_two_tools_of_one_name_are_an_error() -> None:
 
 
 def test_an_unknown_word_is_refused_with_words_like_it() -> None:
-    for word, like in {"fils": "files", "web.fetch": "web_fetch", "readfile": "read_file", "gitstatus": "git_status"}.items():
+    for word, like in {"fils": "files", "web.fetsh": "web_fetch", "readfile": "read_file", "gitstatus": "git_status"}.items():
         with pytest.raises(UnknownTool, match=like):
             tools_of(word)
     with pytest.raises(UnknownTool, match="not a function or a built-in tool"):

@@ -23,6 +23,7 @@ from agentnb.errors import SettingsError, WorkflowError
 from agentnb.models.model import Reply, Retry
 from agentnb.models.registry import make_model
 from agentnb.models.scripted import ScriptedModel
+from agentnb.workflow.plans.planner_inputs import check_planner_inputs
 
 DONE = "Two tides."
 
@@ -119,6 +120,40 @@ def test_repeats_are_blocked_over_all_plans_beginning_with_the_results_given() -
     assert run.step_records["loop/exec/0"].status == "failed" and run.step_calls[-1].record.rule == "consecutive"
 
 
+@pytest.mark.req("R1.38", "R1.41")
+def test_the_guard_of_plans_has_its_settings(subtests: pytest.Subtests) -> None:
+    cases: dict[str, tuple[Any, int]] = {
+        "the usual ones": (None, 2),
+        "two in a row": ({"consecutive": 2}, 1),
+        "none": (False, 5),
+        "a tool that is exempt": ({"exempt": ["tides.fetch"]}, 5),
+        "a success at once": ({"block_immediate_success_repeat": True}, 1),
+        "results that differ": ({"same_result": True}, 5),
+    }
+    for name, (guard, calls) in cases.items():
+        with subtests.test(name):
+            count = iter(range(9))
+
+            def tides_fetch(station: str, count: Any = count) -> int:
+                """Fetch."""
+                return next(count) if count else 0
+
+            run, _ = planned([steps(fetch("brest"))] * 5 + [DONE], [tides_fetch], inputs={"guard": guard})
+            assert [error for _, _, error in results(run)].count(None) == calls
+    again = [{"id": None, "name": "tides_fetch", "args": {"station": "brest"}, "result": 0, "error": None}]
+    plan = Plan.read({"steps": [{"name": "tides_fetch", "args": {"station": "brest"}}]})
+    run = plan.run_sync(tools=[tides_fetch], inputs={"guard": {"consecutive": 2}, "results": again}, show=False)
+    assert run.variables["results"][-1]["error"] == "duplicate_call_blocked"
+    for guard, says in (({"consecutiv": 4}, "consecutive"), (3, "window, frequency"), ({"window": 0}, "from 2 to 64")):
+        with pytest.raises((SettingsError, WorkflowError), match=says):
+            plan.run_sync(tools=[tides_fetch], inputs={"guard": guard}, show=False)
+    text = "init: {mine: {consecutiv: 4}, guard: $mine}\nstage: {a: {action: llm/exec:run_plan, input: {guard: $guard}}}\n"
+    with pytest.raises(SettingsError, match="no setting consecutiv"):
+        check_planner_inputs(Workflow.from_yaml(text).declared, {}, None, Path())
+    sets_it = text.replace("stage: {", "stage: {b: {post: {guard: false}}, ")
+    check_planner_inputs(Workflow.from_yaml(sets_it).declared, {}, None, Path())
+
+
 @pytest.mark.req("R1.26")
 def test_retries_are_one_call_for_the_guard() -> None:
     calls: list[str] = []
@@ -204,7 +239,9 @@ def test_run_is_suspended_and_goes_on_with_the_answer(tmp_path: Path) -> None:
     assert (again.status, again.text, calls) == ("completed", DONE, ["brest"])
     assert len(model.requests) == 1
     nobody, _ = planned(replies, [tides_fetch])
-    assert nobody.status == "failed" and "nobody to ask" in str(nobody.error) and "answer=FUNCTION" in str(nobody.error)
+    assert (nobody.status, [one.message for one in nobody.waiting]) == ("waiting_on_user", ["In feet?"])
+    assert ["No store keeps this run" in one and "answer=FUNCTION" in one for one in nobody.warnings] == [True]
+    assert run.warnings == ()
 
 
 @pytest.mark.req("R1.29", "R1.50")

@@ -311,6 +311,29 @@ stage:
     assert run.step_context["steps"]["one"]["output"] == {"list": [1, 2], "number": 3, "text": "a[1,2]", "null": None}
 
 
+@pytest.mark.req("R1.3", "R1.9")
+def test_a_name_after_a_dollar_is_its_variable_in_every_place() -> None:
+    run = Bench().played(
+        """
+name: counting
+description: Counts to three.
+init: {begin: 1, n: $begin, all: [], unset: "at $n"}
+tasks:
+  count:
+    action: do:give
+    input: {value: "$n of ${3}, $ and $5 at $HOME"}
+    post: {n: "${n + 1}", "all[]": $result}
+    goto: {when: $n < $last, task: count}
+""",
+        {"begin": 2, "last": 4},
+    )
+    assert run.variables["all"] == ["2 of 3, $ and $5 at $HOME", "3 of 3, $ and $5 at $HOME"]
+    assert (run.variables["n"], run.variables["unset"], run.agent) == (4, "at 2", "counting")
+    failed = Bench().played("stage:\n  one: {post: {'query[]': 1}}\n", {"query": "a"})
+    assert failed.error is not None
+    assert "query is not a list" in failed.error.message
+
+
 @pytest.mark.req("R1.3")
 def test_post_sees_the_fields_of_the_result_first_then_variables_and_what_it_has_set() -> None:
     bench = Bench()

@@ -16,7 +16,7 @@ TEXT = """
 stage:
   first: {action: a:b}
   main:
-    each: {emit: {forEach: [1], as: n, task: {one: {action: c:d}}}, await: true}
+    each: {emit: {forEach: [1], as: n, task: {one: {action: c:d, retry: {maxRetries: 2}}}}, await: true}
     choose: {goto: [{when: "query == 1", task: main}, {task: last}]}
     never: {action: e:f}
     last: {when: query, action: g:h, goto: {task: end}}
@@ -25,12 +25,12 @@ stage:
 
 def test_a_goto_is_a_way_and_what_follows_one_that_is_always_taken_is_not() -> None:
     graph = drawing_of(Workflow.from_yaml(TEXT).declared)
-    assert [(node.path, node.kind, node.words, node.is_map) for node in graph.nodes] == [
-        ("first", "task", "a:b", False),
-        ("main/each", "emit", "c:d", True),
-        ("main/choose", "task", "", False),
-        ("main/never", "task", "e:f", False),
-        ("main/last", "task", "g:h", False),
+    assert [(node.path, node.kind, node.words, node.is_map, node.retries) for node in graph.nodes] == [
+        ("first", "task", "a:b", False, 0),
+        ("main/each", "emit", "c:d", True, 2),
+        ("main/choose", "task", "", False, 0),
+        ("main/never", "task", "e:f", False, 0),
+        ("main/last", "task", "g:h", False, 0),
     ]
     assert [(edge.source, edge.target, edge.labels, edge.is_back) for edge in graph.edges] == [
         ("first", "main/each", (), False),

@@ -64,6 +64,16 @@ def test_what_cannot_work_is_a_problem_at_its_line(subtests: pytest.Subtests) ->
             6,
             ["statoin", "station"],
         ),
+        "a dollar name alone": (f"{TASK}      input: {{a: $statoin}}\n", 5, ["$statoin", "there is no statoin"]),
+        "an init of what is not there": (f"init: {{a: $iteration}}\n{TASK}", 1, ["there is no iteration"]),
+        "a function of another program": (f"{TASK}      input: {{a: $path(x/y.vm)}}\n", 5, ["cannot be called", "len(x)"]),
+        "the result of a task by its name": (
+            f"{TASK}      post: {{a: 1}}\n{REST}      when: fetch.x\n",
+            8,
+            ["keep its result"],
+        ),
+        "a list of ways of viant/fluxor": ("stage:\n  a: {action: a:b, transition: []}\n", 2, ["transition", "Write goto"]),
+        "two names of the stage": (f"{TASK}tasks: {{}}\n", 5, ["tasks", "Keep one"]),
         "an item outside of its emit": (f"{TASK}      input: {{a: '${{item}}'}}\n", 5, ["item"]),
         "step outside of onError": (f"{TASK}      input: {{a: '${{step.name}}'}}\n", 5, ["step"]),
         "a goto that is a text": (f"{TASK}      goto: fetch\n", 5, ["goto: {task: NAME}"]),
@@ -138,6 +148,8 @@ def test_a_file_is_a_task_file_by_its_top_level_keys(subtests: pytest.Subtests) 
     cases = {
         TASK: True,
         TASK.replace("stage", "pipeline"): True,
+        TASK.replace("stage", "tasks"): True,
+        "tasks: [{prompt: a}]\nvariants: {}\n": False,
         '{"stage": {"one": {"action": "a:b"}}}': True,
         '"stage":\n  one: {action: a:b}\n': True,
         "workflow:\n  - {type: agent, name: a}\n": False,
@@ -155,6 +167,10 @@ def test_the_other_way_to_write_a_reference_is_text_in_a_task_file_and_a_warning
     spec = read_task_file(f"{TASK}      input: {{a: '{{{{ $steps.one.output }}}}'}}\n")
     assert spec.tasks[0].does.args == {"a": "{{ $steps.one.output }}"}
     assert [(one.line, one.code, "reads ${...}" in one.hint) for one in spec.warnings] == [(5, "W_OTHER_FORM", True)]
+    bare = read_task_file(f"{TASK}      input: {{a: 'at $statoin'}}\n")
+    assert [(one.line, one.code, "there is no statoin" in one.message) for one in bare.warnings] == [
+        (5, "W_UNKNOWN_NAME", True)
+    ]
     own = TASK + """      input: {a: '${"{{"} station }}'}\n"""
     assert read_task_file(own).warnings == ()
     assert [line for line, _ in problems_of(f"{TASK}      input: {{a: '{{{{ station }}}}'}}\n", strict=True)] == [5]
