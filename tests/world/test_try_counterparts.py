@@ -75,6 +75,22 @@ def test_counterpart_that_is_not_to_be_had_is_skipped_with_the_reason(
     assert "skipped one: it did not start" in capsys.readouterr().out
 
 
+def test_command_fails_for_what_is_not_known_to_fail(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def cases(row: dict[str, Any], environment: Environment) -> Iterator[Case]:
+        yield from (Case("first", "it broke"), Case("second"))
+
+    imitated(monkeypatch, cases)
+    monkeypatch.setattr(try_counterparts, "README", tmp_path / "README.md")
+    monkeypatch.setattr(sys, "argv", ["try_counterparts.py"])
+    for known, code in (({"first": "not built"}, 0), ({"second": "not built"}, 1)):
+        (tmp_path / "README.md").write_text("<!-- world -->\n<!-- /world -->", encoding="utf-8")
+        monkeypatch.setattr(try_counterparts, "counterparts", lambda *given, known=known, **more: [{**ROW, "known": known}])
+        assert try_counterparts.main() == code
+        assert ("known to fail one, first: not built" in capsys.readouterr().out) is (code == 0)
+
+
 def test_driver_whose_own_code_fails_is_a_failure_of_its_counterpart(monkeypatch: pytest.MonkeyPatch) -> None:
     def cases(row: dict[str, Any], environment: Environment) -> Iterator[Case]:
         raise KeyError("call")
