@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from agentnb.core.plans.plan_steps import PlanStep
 from agentnb.core.request import ToolSpec
 from agentnb.errors import UnknownTool
 from agentnb.workflow.plans.offered_tools import StepWay, way_of_step
-from agentnb.workflow.plans.plan_spec import PlanSpec, PlanStep
+from agentnb.workflow.plans.plan_spec import PlanSpec
 from agentnb.workflow.plans.step_references import references_in
 
 

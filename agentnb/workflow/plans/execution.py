@@ -13,7 +13,7 @@ from msgspec import structs
 from agentnb.agent.agent import Agent
 from agentnb.context.side_question import side_question
 from agentnb.core.messages import ToolCall, encodable
-from agentnb.core.plans.plan_steps import ABORT, ASKING, ELICITATION, EXECUTOR, TOOL
+from agentnb.core.plans.plan_steps import ABORT, ASKING, ELICITATION, EXECUTOR, TOOL, PlanQuestion, PlanStep
 from agentnb.core.run.rounds import DUPLICATE
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.errors import SettingsError
@@ -36,7 +36,7 @@ from agentnb.workflow.plans.plan_results import (
     step_result,
     window_of,
 )
-from agentnb.workflow.plans.plan_spec import MAX_STEPS, TYPES, PlanQuestion, PlanSpec, PlanStep
+from agentnb.workflow.plans.plan_spec import MAX_STEPS, TYPES, PlanSpec
 from agentnb.workflow.plans.step_references import filled
 from agentnb.workflow.running.execution import Execution
 from agentnb.workflow.tasks.calls import ActionCall

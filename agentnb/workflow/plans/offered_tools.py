@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import structs
 
 from agentnb.advice import GiveTools
+from agentnb.core.plans.plan_steps import PlanStep
 from agentnb.core.request import ToolSpec
 from agentnb.errors import UnknownTool
 from agentnb.tools.builtin.named import names_in_group, near_tools
@@ -16,7 +17,7 @@ from agentnb.tools.mcp.server import ServerTools, is_word
 from agentnb.tools.mcp.wire_names import is_named
 from agentnb.tools.tool import Tool
 from agentnb.tools.toolbox import Toolbox
-from agentnb.workflow.plans.plan_spec import PlanSpec, PlanStep
+from agentnb.workflow.plans.plan_spec import PlanSpec
 from agentnb.workflow.tasks.spec import tool_name
 
 StepWay: TypeAlias = Literal["call", "executor", "reply"]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from agentnb.advice import GiveTools
-from agentnb.core.plans.plan_steps import CLARIFY, TOOL
+from agentnb.core.plans.plan_steps import CHAT_TYPES, CLARIFY, TOOL, PlanQuestion, PlanStep
 from agentnb.core.request import ToolSpec
 from agentnb.core.schema.json_schema import SchemaError, UnusableSchema, checked_schema, schema_errors
 from agentnb.errors import SettingsError, near
@@ -18,7 +18,7 @@ from agentnb.workflow.form.problems import Problem, Problems
 from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node
 from agentnb.workflow.plans.offered_tools import with_tools_of_groups
 from agentnb.workflow.plans.plan_reader import EXAMPLE, AnyPlan, ReadPlan, read_any_plan
-from agentnb.workflow.plans.plan_spec import CHAT_TYPES, TYPES, PlanQuestion, PlanStep
+from agentnb.workflow.plans.plan_spec import TYPES
 from agentnb.workflow.plans.step_references import references_in, target_of
 
 Schemas: TypeAlias = Mapping[str, dict[str, Any]]

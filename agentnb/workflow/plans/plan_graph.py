@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 
-from agentnb.core.plans.plan_steps import ABORT, NOOP
+from agentnb.core.plans.plan_steps import ABORT, NOOP, PlanStep
 from agentnb.errors import SettingsError
 from agentnb.workflow.form.spec import END
 from agentnb.workflow.graph.nodes import Graph, Jump, Node
-from agentnb.workflow.plans.plan_spec import PlanSpec, PlanStep
+from agentnb.workflow.plans.plan_spec import PlanSpec
 from agentnb.workflow.plans.step_references import references_in, target_of
 
 
