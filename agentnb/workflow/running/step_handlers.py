@@ -54,7 +54,7 @@ class StepHandlers:
         scope = attempt.place.scope
         agent = self._agents.agent_for(step.agent, attempt.place.path, scope)
         own = scope.prompt if step.prompt is None else rendered_text(step.prompt, scope)
-        prompt = with_prior_outputs(own or WITHOUT_PROMPT, scope.steps, step.context)
+        prompt = with_prior_outputs(own or WITHOUT_PROMPT, scope, step.context)
         return (await self._nested(attempt, agent, prompt)).text
 
     async def _tool(self, call: Call, attempt: Attempt) -> Any:

@@ -7,13 +7,13 @@ from collections.abc import Collection, Iterable
 from functools import partial
 from typing import NamedTuple
 
-from agentnb.core.expressions import expressions_in, names_in
+from agentnb.core.expressions import OF_TASKS, names_in, pieces
 from agentnb.errors import ExpressionError, near
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import Node, texts_in
 from agentnb.workflow.graph.nodes import Node as GraphNode
 from agentnb.workflow.tasks.spec import ALWAYS_KNOWN
-from agentnb.workflow.templates.template_forms import warn_in_task_file
+from agentnb.workflow.templates.template_forms import warn_of_other_form
 
 
 class _Place(NamedTuple):
@@ -40,12 +40,11 @@ class ExpressionPlaces:
     def add_texts(self, node: Node | None, where: str, extra: Iterable[str] = (), *, sees_result: bool = False) -> None:
         """Note each ``${expression}`` in the texts of a node."""
         for text in () if node is None else texts_in(node):
-            warn_in_task_file(text, where, self._problems)
-            begin = 0
             try:
-                for expression in expressions_in(text.text):
-                    begin = max(text.text.find(expression, begin), 0)
-                    self._places.append(_Place(expression, text.line_of(begin), where, tuple(extra), sees_result))
+                found = [piece for piece in pieces(text.text, OF_TASKS) if not isinstance(piece, str)]
+                warn_of_other_form(text, where, self._problems, OF_TASKS)
+                for piece in found:
+                    self._places.append(_Place(piece.expression, text.line_of(piece.place), where, tuple(extra), sees_result))
             except ExpressionError as error:
                 self._problems.add(text.line, f"{where}: {error.what}", error.advice)
 
