@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Sequence
 from itertools import chain
 from typing import Any, Literal, TypeAlias
 
@@ -68,9 +68,8 @@ def tool_of_step(name: str, toolbox: Toolbox) -> Tool:
     return found
 
 
-def way_of_step(step: PlanStep, spec_of: Callable[[str], ToolSpec]) -> StepWay:
-    """Return what does a step of a chat's plan. ``spec_of``: returns the tool of a name, or raises `UnknownTool`."""
-    specs = [spec_of(name) for name in step.tools]
+def way_of_step(step: PlanStep, specs: Sequence[ToolSpec]) -> StepWay:
+    """Return what does a step of a chat's plan. ``specs``: its tools."""
     if not specs:
         return "reply"
     has_arguments = step.args is not None or not specs[0].input_schema.get("required")

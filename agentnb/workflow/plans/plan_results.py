@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -64,24 +64,17 @@ def window_of(results: Iterable[StepResult]) -> CallWindow:
     window = CallWindow()
     for index, one in enumerate(results):
         if one["name"] != ELICITATION:
-            note_call(window, ToolCall(one["name"], one["args"] or {}, str(index)), one)
+            call = ToolCall(one["name"], one["args"] or {}, str(index))
+            (window.blocked if one["error"] == DUPLICATE else window.started)(call)
     return window
 
 
-def note_call(window: CallWindow, call: ToolCall, result: StepResult) -> None:
-    """Take a call with its result into the window, once, however often it was tried."""
-    if result["error"] == DUPLICATE:
-        window.blocked(call)
-        return
-    window.started(call)
-
-
-def recall_output(window: CallWindow, call: ToolCall, results: Sequence[StepResult]) -> None:
+def recall_output(window: CallWindow, call: ToolCall, results: Callable[[], Sequence[StepResult]]) -> None:
     """Take into the window what the same call gave before, if it was made: a guard that blocks it tells that."""
     key = window.key_of(call)
     if key not in window.counts and key != window.row_key:
         return
-    same = [one for one in results if one["error"] != DUPLICATE and _key(one) == key]
+    same = [one for one in results() if one["error"] != DUPLICATE and _key(one) == key]
     last = next((one for one in reversed(same) if one["error"] is None), same[-1] if same else None)
     if last is not None:
         failed = last["error"] is not None
