@@ -56,7 +56,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     parses: bool = False
     """Whether a text that is a JSON object or list as a whole is read as that."""
     is_constant: bool = False
-    """Whether nothing in the arguments is filled in."""
+    """Whether nothing in the arguments is filled in; in workflows, none is an object or a list either."""
     is_guarded: bool = False
     """Whether equal calls are made once, repeats are blocked, and the person is asked for arguments that are missing."""
 

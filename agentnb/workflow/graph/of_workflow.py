@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from agentnb.errors import ExpressionError
 from agentnb.workflow.form import spec as s
@@ -57,7 +57,8 @@ class _Compiler:
 
     def _work(self, step: s.Step) -> object:
         if isinstance(step, s.ToolStep):
-            return Call(name=step.tool, args=step.args)
+            is_constant = not any(isinstance(one, list | tuple | Mapping) or "{{" in str(one) for one in step.args.values())
+            return Call(name=step.tool, args=step.args, is_constant=is_constant)
         if isinstance(step, s.ConditionStep):
             branches = {"true": self.nodes(step.true_), "false": self.nodes(step.false_)}
             names = tuple([one.id for one in with_branches(step)])

@@ -58,9 +58,10 @@ class StepHandlers:
         return (await self._nested(attempt, agent, prompt)).text
 
     async def _tool(self, call: Call, attempt: Attempt) -> Any:
-        arguments = rendered(call.args, attempt.place.scope) if call.args else {}
+        arguments = dict(call.args) if call.is_constant else rendered(call.args, attempt.place.scope)
         attempt.is_plain = True
-        return await self._tools.call(tool_named(call.name, self._tools.toolbox), arguments, attempt)
+        tool = self._tools.get(call.name) or tool_named(call.name, self._tools.toolbox)
+        return await self._tools.call(tool, arguments, attempt)
 
     async def _workflow(self, step: s.WorkflowStep, attempt: Attempt) -> Any:
         scope = attempt.place.scope

@@ -297,7 +297,7 @@ class Walker:
         self._ended_at[event.step] = event.seq
         if event.sets:
             self._values.set(event.sets)
-        if event.status == "completed" and self._steps.journal.has_more:
+        if event.status == "completed" and self._steps.journal.left:
             handler = f"{event.step}{HANDLER}"
             self._steps.count_begun(handler, self._steps.journal.pass_over_step(handler, event.seq))
 
