@@ -24,7 +24,7 @@ import msgspec
 from simpleeval import SimpleEval
 
 from agentnb.advice import Advised, WriteExpression
-from agentnb.core.references import PathError, Reference, below, kind_of
+from agentnb.core.schema.data_paths import PathError, Reference, below, kind_of
 from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
 from agentnb.errors import ExpressionError, near
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from agentnb.advice import Advised
 from agentnb.core.expressions import OF_WORKFLOWS
-from agentnb.core.references import Reference
+from agentnb.core.schema.data_paths import Reference
 from agentnb.errors import ExpressionError, near, nearest
 from agentnb.workflow.form.problems import Hint, Problems
 from agentnb.workflow.form.source_map import OF_WORKFLOW, SourceMap, Use

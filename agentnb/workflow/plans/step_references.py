@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from agentnb.core.references import Reference
+from agentnb.core.schema.data_paths import Reference
 from agentnb.errors import SettingsError
 from agentnb.workflow.templates.json_in_text import below_output
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from agentnb.core.references import PathError, Reference, below, shown
+from agentnb.core.schema.data_paths import PathError, Reference, below, shown
 from agentnb.core.schema.nesting import is_too_deep
 
 MAX_TRIED = 200

@@ -16,9 +16,9 @@ from typing import Any
 
 from agentnb.advice import WriteExpression
 from agentnb.core.expressions import OF_WORKFLOWS, Piece, as_text, evaluate, filled, pieces, references_in
-from agentnb.core.references import PathError, Reference, below, item, shown
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.step_outputs import Entry
+from agentnb.core.schema.data_paths import PathError, Reference, below, item, shown
 from agentnb.detect.run import Run
 from agentnb.errors import ExpressionError, near
 from agentnb.workflow.templates.json_in_text import below_output, json_values
