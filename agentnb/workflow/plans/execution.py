@@ -60,6 +60,7 @@ async def run_plan(call: ActionCall) -> dict[str, Any]:
     else:
         await call.walk(compiled_plan(plan, call.path, hands.known, call.tools), hands)
         results += await hands.end()
+    call.return_plain()
     return {"results": results, "elicitation": None, "transcript": call.input.get("transcript")}
 
 
@@ -197,8 +198,10 @@ class _Hands:
         if block is not None:
             window.blocked(call)
             return self._result(place, last_output(self._so_far(), call), DUPLICATE, call.arguments)
+        if not does.is_guarded:
+            return self._result(place, output, error)
         window.started(call)
-        return self._result(place, output, error, call.arguments if does.is_guarded else None)
+        return self._result(place, output, error, call.arguments)
 
     def _so_far(self) -> list[StepResult]:
         return [*self._given, *self._taken.values()]

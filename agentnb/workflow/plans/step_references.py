@@ -23,6 +23,11 @@ def as_reference(value: Any) -> str | None:
     return value if isinstance(value, str) and _REFERENCE.fullmatch(value) else None
 
 
+def may_refer(arguments: Mapping[str, Any]) -> bool:
+    """Return whether references may be within arguments; without looking into objects and lists."""
+    return any(type(one) in _MAY_REFER and (type(one) is not str or one.startswith("$step")) for one in arguments.values())
+
+
 def references_in(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Yield the references within arguments, each with its place in them."""
     if (reference := as_reference(value)) is not None:

@@ -39,6 +39,8 @@ class Execution(msgspec.Struct):
     has_failed: bool = False
     is_last: bool = False
     """Whether nothing of its list follows, as its work has found."""
+    is_plain: bool = False
+    """Whether what its action returns needs no copy."""
     aborts_with: str = ""
     """The failure that its action has stopped at, because of ``abort``."""
 

@@ -91,7 +91,9 @@ class Calls:
             result = await self.tool_steps.call(self.table.tool(does.name), given or {}, attempt)
         else:
             call = ActionCall(self, execution, attempt.place, given or {}, self.table.tools)
-            result = plain_data(await function(call), f"The result of {does.name}")
+            result = await function(call)
+            if not execution.is_plain:
+                result = plain_data(result, f"The result of {does.name}")
         attempt.is_plain = True
         return parsed(result) if does.parses else result
 
@@ -189,6 +191,10 @@ class ActionCall:
             words = frozenset({MAX_PLAN_ITERATIONS})
             advice = advised("If that is too few, set max_plan_iterations of the task file")
             raise StepEndedBadly(StepFailure(what, words, advice, is_final=True))
+
+    def return_plain(self) -> None:
+        """Note that what the action returns is plain data, which nothing changes."""
+        self._execution.is_plain = True
 
     def abort(self, reason: str) -> None:
         """End the run with this error when the action has returned what it has; ``post`` still sees it."""
