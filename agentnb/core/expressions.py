@@ -1,31 +1,34 @@
-"""Expressions in task files: ``len(plan.steps) > 0 && iteration < 3``, and in texts ``${plan.steps[-1].name}`` and ``$name``.
+"""Expressions of files: ``len(plan.steps) > 0 && iteration < 3``, and in texts ``${plan.steps[-1].name}`` and ``$name`` of a
+task file and ``{{ $steps.qa.output.score }}`` of a workflow.
 
 An expression reads plain data, as JSON holds it, and nothing else: a path walks objects and lists, never the attributes of
 Python objects, and the only function is ``len``. Its length, depth and results are bounded, so that a text from a model or a
-file can be evaluated as it is.
+file can be evaluated as it is. In paths that begin with ``$``, names may hold dashes: ``$steps.first-draft.output`` is one
+path, and a minus sign behind it needs a blank.
 """
 
 from __future__ import annotations
 
 import ast
+import json
 import math
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Container, Iterator, Mapping
+from contextlib import suppress
+from functools import lru_cache, partial
 from keyword import iskeyword
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import msgspec
 from simpleeval import SimpleEval
 
 from agentnb.advice import Advised, WriteExpression
+from agentnb.core.schema.data_paths import PathError, Reference, below, kind_of
 from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
 from agentnb.errors import ExpressionError, near
 
-P = TypeVar("P")
-"""An expression within a text, as its reader has it."""
-MAX_LENGTH = 1_000
+MAX_LENGTH = 2_000
 """Maximum characters of an expression."""
 MAX_LEVELS = 40
 """Maximum nesting of an expression, brackets and operators counted alike."""
@@ -46,26 +49,65 @@ STRING = r""""(?:[^"\\\n]|\\["'\\nt])*"|'(?:[^'\\\n]|\\["'\\nt])*'"""
 _TOKEN = re.compile(
     rf"(?P<blank>[ \t\r\n]+)|(?P<string>{STRING})"
     r"|(?P<number>(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w.]))"
-    r"|(?P<name>\$?[^\W\d]\w*)|(?P<operator>&&|\|\||[=!<>]=|//|[-+*/%<>!()\[\].])"
+    r"|(?P<name>\$?[^\W\d]\w*)|\.[ \t]*(?P<field>[^\W\d](?:[\w-]*\w)?)|(?P<operator>&&|\|\||[=!<>]=|//|[-+*/%<>!()\[\]])"
 )
 _IN_PYTHON = {"&&": "and", "||": "or", "!": "~"}  # `!` binds more tightly than comparisons, as `~` does
-_PLACE = re.compile(rf"""(?:{STRING}|[^"'}}])*\}}""")
-"""The rest of a ``${...}``: the expression and the bracket that closes it."""
-_PATH = r"(?<!\{\{ )(?<!\{\{)\$([^\W\d]\w*)(?:\.[^\W\d]\w*|\[-?[0-9]+\])*"
-_BEGINS = re.compile(rf"\$\{{|{_PATH}")
-_BARE = re.compile(rf"{_PATH}(?:\(.*\))?")
-"""A text that is one expression without brackets; calls of other languages are to be refused."""
+ValueOf: TypeAlias = Callable[[Reference], Any]
+"""Returns the value of a path, or raises `PathError`."""
 
 
-def evaluate(expression: str, names: Mapping[str, Any], is_true: Callable[[Any], bool] = bool) -> Any:
+class Spelling(NamedTuple):
+    """How a kind of file writes expressions in texts."""
+
+    begins: re.Pattern[str]
+    """What opens an expression, or as its first group the name of a path without brackets."""
+    ends: re.Pattern[str]
+    """The rest of an expression, and what closes it."""
+    hint: str
+    """What to do about an expression that does not end."""
+    write: Callable[[Any], str]
+    """Writes a value that is no text as JSON."""
+    alone: re.Pattern[str] | None = None
+    """A text that is one expression without brackets."""
+
+
+_BARE = r"(?<!\{\{ )(?<!\{\{)\$([^\W\d]\w*)(?:\.[^\W\d]\w*|\[-?[0-9]+\])*"
+OF_TASKS = Spelling(
+    re.compile(rf"\$\{{|{_BARE}"),
+    re.compile(rf"""((?:{STRING}|[^"'}}])*)\}}"""),
+    'Close it with }, and its texts with their quotes; a text with ${ in it: ${"${"}',
+    lambda value: str(value) if type(value) in (int, float) else msgspec.json.encode(value).decode(),
+    re.compile(rf"{_BARE}(?:\(.*\))?"),  # calls of other languages are to be refused
+)
+OF_WORKFLOWS = Spelling(
+    re.compile(r"\{\{"),
+    re.compile(rf"""((?:{STRING}|[^"'}}]|\}}(?!\}}))*)\}}\}}"""),
+    'Close it with }}, and its texts with their quotes; two braces as they are: {{ "{{" }}',
+    lambda value: json.dumps(value, ensure_ascii=False, allow_nan=False),
+)
+
+
+class Piece(NamedTuple):
+    """An expression within a text."""
+
+    expression: str
+    place: int
+    """Where in the text it begins."""
+    may_be_text: str = ""
+    """The variable of a ``$name`` among other words, which stays as it is if there is no such variable."""
+
+
+def evaluate(expression: str, names: Mapping[str, Any] | ValueOf, is_true: Callable[[Any], bool] = bool) -> Any:
     """Return the value of the expression, in which ``names`` are known; raise `ExpressionError` if it has none.
 
     ``&&`` and ``||`` return one of their operands, as in Python; ``len(null)`` is 0. ``is_true`` says which values they and
-    ``!`` take as true. A name is looked up when its value is needed, so not behind ``false &&``.
+    ``!`` take as true. A path is looked up when its value is needed, so not behind ``false &&``.
     """
     tree = _parsed(expression)
     try:
-        return _Evaluator(expression, names, is_true).eval(expression, tree)
+        return _Evaluator(expression, names if callable(names) else partial(_known, names), is_true).eval(expression, tree)
+    except PathError as error:
+        raise refused(expression, error.what, error.advice, type(error)) from None
     except ExpressionError:
         raise
     except ZeroDivisionError:
@@ -76,33 +118,25 @@ def evaluate(expression: str, names: Mapping[str, Any], is_true: Callable[[Any],
         _refuse(expression, f"it has no value ({type(error).__name__}: {error})")
 
 
+def _known(names: Mapping[str, Any], path: Reference) -> Any:
+    root = path.root.removeprefix("$")
+    if root not in names:
+        hint = "Write len(x)" if root == "len" else near(root, map(str, names)) or "No name is known here"
+        raise PathError(f"there is no {root}", hint)
+    return below(names[root], path)
+
+
 def substituted(value: Any, names: Mapping[str, Any]) -> Any:
-    """Return plain data with each ``${expression}`` and ``$name`` in its texts replaced by its value; keys stay as they are.
+    """Return plain data with each ``${expression}`` and ``$name`` in its texts replaced by its value; see `filled`."""
+    return filled(value, OF_TASKS, lambda expression: evaluate(expression, names), names)
+
+
+def filled(value: Any, spelling: Spelling, value_of: Callable[[str], Any], known: Container[str] = ()) -> Any:
+    """Return plain data with each expression in its texts replaced by its value; keys stay as they are.
 
     A text that is exactly one expression becomes its value, of whatever type; elsewhere a text is inserted as it is, and any
-    other value as JSON, while a ``$name`` that is not known stays. Inserted texts are not searched again. Raises
+    other value as JSON, while a ``$name`` that is not ``known`` stays. Inserted texts are not searched again. Raises
     `ExpressionError`.
-    """
-
-    def value_of(one: Expression) -> Any:
-        return evaluate(one.text, names)
-
-    def text_of(one: Expression) -> str:
-        return one.text if one.may_be_text and one.may_be_text not in names else _as_text(one.text, value_of(one))
-
-    return filled(value, _pieces, value_of, text_of)
-
-
-def filled(
-    value: Any,
-    pieces: Callable[[str], Sequence[str | P]],
-    value_of: Callable[[P], Any],
-    text_of: Callable[[P], str],
-) -> Any:
-    """Return plain data with the expressions in its texts replaced; keys stay as they are. Raises `ExpressionError`.
-
-    ``pieces``: returns the pieces of a text, texts and expressions; a text that is exactly one expression becomes what
-    ``value_of`` returns for it, elsewhere an expression becomes its ``text_of``.
     """
     _check_depth(value)
     left = MAX_TEXT
@@ -113,12 +147,15 @@ def filled(
             return {key: fill(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
             return [fill(item) for item in value]
-        parts = pieces(value) if isinstance(value, str) else ()
+        parts = pieces(value, spelling) if isinstance(value, str) else []
         if len(parts) < 2:
-            return value_of(parts[0]) if parts and not isinstance(parts[0], str) else value
+            return value_of(parts[0].expression) if parts and isinstance(parts[0], Piece) else value
         texts = []
         for part in parts:
-            texts.append(part if isinstance(part, str) else text_of(part))
+            if isinstance(part, str) or (part.may_be_text and part.may_be_text not in known):
+                texts.append(part if isinstance(part, str) else part.expression)
+            else:
+                texts.append(as_text(part.expression, value_of(part.expression), spelling))
             left -= len(texts[-1])
             if left < 0:
                 raise ExpressionError(f"The texts have more than {MAX_TEXT:,} characters with their values", "Insert less")
@@ -127,23 +164,38 @@ def filled(
     return fill(value)
 
 
-def expressions_in(text: str) -> Iterator[Expression]:
-    """Yield each ``${expression}`` and ``$name`` in a text, in their order."""
-    yield from (piece for piece in _pieces(text) if not isinstance(piece, str))
+def references_in(expression: str) -> tuple[Reference, ...]:
+    """Return the paths that the expression reads, in their order, those in brackets apart too.
+
+    ``len(plan.steps) > n`` reads ``plan.steps`` and ``n``. Raises `ExpressionError` if it is none. So a file can be checked
+    before anything runs.
+    """
+    nodes = [*ast.walk(_parsed(expression))]
+    within = {id(getattr(node, "func", None) or getattr(node, "value", None)) for node in nodes}
+    found = [_reference(node) for node in nodes if isinstance(node, (*_PATHS, ast.Name)) and id(node) not in within]
+    return tuple(sorted((one for one in found if one is not None), key=lambda one: one.place))
+
+
+def _reference(node: ast.expr) -> Reference | None:
+    """Return the path of a node; None for one that begins with a value, or is a constant."""
+    written, parts = ast.unparse(node), []
+    while isinstance(node, _PATHS):
+        parts.append(node.attr if isinstance(node, ast.Attribute) else _literal(node.slice))
+        node = node.value
+    if not isinstance(node, ast.Name) or node.id in CONSTANTS:
+        return None
+    return Reference(node.id, tuple(reversed(parts)), written, node.col_offset)
+
+
+def _literal(node: ast.expr) -> Any:
+    with suppress(ValueError):
+        return ast.literal_eval(node)
+    return None
 
 
 def names_in(expression: str) -> tuple[str, ...]:
-    """Return the names that the expression reads, each once, in their order; raise `ExpressionError` if it is none.
-
-    ``len(plan.steps) > n`` reads ``plan`` and ``n``. So a file can be checked before anything runs.
-    """
-    found: dict[str, int] = {}
-    tree = _parsed(expression)
-    functions = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and node.id not in CONSTANTS and id(node) not in functions:
-            found[node.id] = min(found.get(node.id, node.col_offset), node.col_offset)
-    return tuple(sorted(found, key=found.__getitem__))
+    """Return the names with which its paths begin, each once, in their order; raise `ExpressionError` if it is none."""
+    return tuple(dict.fromkeys(path.root.removeprefix("$") for path in references_in(expression)))
 
 
 def paths_in(expression: str) -> tuple[str, ...]:
@@ -155,7 +207,7 @@ def paths_in(expression: str) -> tuple[str, ...]:
     left = [_parsed(expression)]
     while left:
         node = left.pop()
-        if isinstance(node, ast.Attribute | ast.Subscript | ast.Call | ast.Name):
+        if isinstance(node, (*_PATHS, ast.Call, ast.Name)):
             if not (isinstance(node, ast.Name) and node.id in CONSTANTS):
                 found.setdefault(ast.unparse(node))
         else:
@@ -168,39 +220,30 @@ def _check_depth(value: Any) -> None:
         raise ExpressionError(f"The value is nested deeper than {MAX_DEPTH} levels", "Write it flatter")
 
 
-class Expression(NamedTuple):
-    """An expression within a text."""
-
-    text: str
-    may_be_text: str = ""
-    """The variable of a ``$name`` among other words, which stays as it is if there is no such variable."""
-
-
-def _pieces(text: str) -> list[str | Expression]:
-    """Return the pieces of a text that are not empty."""
-    if _BARE.fullmatch(text):
-        return [Expression(text)]
-    found: list[str | Expression] = []
+def pieces(text: str, spelling: Spelling) -> list[str | Piece]:
+    """Return the pieces of a text that are not empty: texts as they are, and expressions. Raises `ExpressionError`."""
+    if spelling.alone is not None and spelling.alone.fullmatch(text):
+        return [Piece(text, 0)]
+    found: list[str | Piece] = []
     start = 0
-    while begin := _BEGINS.search(text, start):
+    while begin := spelling.begins.search(text, start):
         if begin.start() > start:
             found.append(text[start : begin.start()])
-        rest = begin if begin[1] else _PLACE.match(text, begin.end())
+        rest = begin if begin.lastindex else spelling.ends.match(text, begin.end())
         if rest is None:
-            what = f"{_shown(text[begin.start() :])} does not end"
-            raise ExpressionError(what, 'Close it with }, and its texts with their quotes; a text with ${ in it: ${"${"}')
-        found.append(Expression(rest[0], begin[1]) if begin[1] else Expression(rest[0][:-1].strip()))
+            raise ExpressionError(f"{_shown(text[begin.start() :], 60)} does not end", spelling.hint)
+        found.append(Piece(rest[0], begin.start(), rest[1]) if begin.lastindex else Piece(rest[1], begin.end()))
         start = rest.end()
     return [*found, text[start:]] if start < len(text) else found
 
 
-def _as_text(expression: str, value: Any) -> str:
+def as_text(expression: str, value: Any, spelling: Spelling) -> str:
     """Return a value as it is inserted into a text: a text as it is, anything else as JSON. Raises `ExpressionError`."""
     if isinstance(value, str):
         return value
     try:
         check_size(value)
-        return str(value) if type(value) in (int, float) else msgspec.json.encode(value).decode()
+        return spelling.write(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         _refuse(expression, f"its value cannot be written as text ({why})")
@@ -217,23 +260,27 @@ def _parsed(expression: str) -> ast.AST:
 
 @lru_cache(maxsize=512)
 def _tree(expression: str) -> ast.AST:
-    source = " ".join(_tokens(expression))
+    names: list[tuple[str, int]] = []
+    source = " ".join(_tokens(expression, names))
     if not source:
         raise ExpressionError("The expression is blank", KNOWN)
     try:
         tree: ast.AST = ast.parse(f"({source})", mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        word = next((word for word in re.findall(r"\. (\w+)", source) if iskeyword(word)), "")
-        hint = f'Write a field called {word} in brackets: x["{word}"]' if word else KNOWN
-        _refuse(expression, "it is not complete, or not in order", hint)
+        _refuse(expression, "it is not complete, or not in order", KNOWN)
     level, depth = [tree], 0
     while level:
         for node in level:
-            _check_node(expression, node)
+            if isinstance(node, ast.Name):
+                node.id, node.col_offset = names[int(node.id[1:])]
+            elif isinstance(node, ast.Attribute):
+                node.attr, _ = names[int(node.attr[1:])]
         level = [child for node in level for child in ast.iter_child_nodes(node)]
         depth += 1
         if depth > MAX_LEVELS:
             _refuse(expression, f"it is nested deeper than {MAX_LEVELS} levels", "Divide it")
+    for node in ast.walk(tree):
+        _check_node(expression, node)
     return tree
 
 
@@ -245,26 +292,35 @@ def _check_node(expression: str, node: ast.AST) -> None:
         _refuse(expression, f"{_path(node)} is not allowed" if isinstance(node, ast.expr) else "is not allowed", KNOWN)
 
 
-def _tokens(expression: str) -> Iterator[str]:
-    place = 0
+def _tokens(expression: str, names: list[tuple[str, int]]) -> Iterator[str]:
+    """Yield the words of the expression in Python, in which ``w0`` stands for the first of ``names``, which are collected."""
+    place, has_dashes = 0, False
     while place < len(expression):
         token = _TOKEN.match(expression, place)
         if token is None:
             _refuse(expression, f"{_shown(expression[place:], 20)} has no meaning there", KNOWN)
-        place = token.end()
-        if token.lastgroup != "blank":
-            yield _IN_PYTHON.get(token[0], token[0].removeprefix("$"))
+        name, place = token["name"] or token["field"], token.end()
+        has_dashes = has_dashes or token[0].startswith("$")
+        if name is None or (token["name"] and iskeyword(name)):
+            if token.lastgroup != "blank":
+                yield _IN_PYTHON.get(token[0], token[0])
+            continue
+        if not has_dashes:
+            name = name.partition("-")[0]
+            place = token.start(token.lastgroup or 0) + len(name)
+        names.append((name, token.start()))
+        yield f"{'.' if token['field'] else ''}w{len(names) - 1}"
 
 
 class _Evaluator(SimpleEval):  # type: ignore[misc]  # the library has no types
     """The library's evaluator, with paths over plain data and bounded operators; what is not listed is refused."""
 
-    def __init__(self, expression: str, names: Mapping[str, Any], is_true: Callable[[Any], bool]) -> None:
+    def __init__(self, expression: str, value_of: ValueOf, is_true: Callable[[Any], bool]) -> None:
         super().__init__(operators=_OPERATORS, functions={}, names={})
-        self.nodes |= {ast.BoolOp: self._logical, ast.UnaryOp: self._unary}
-        self.nodes |= {ast.Name: self._name, ast.Attribute: self._field, ast.Subscript: self._item, ast.Call: self._call}
+        self.nodes |= {ast.BoolOp: self._logical, ast.UnaryOp: self._unary, ast.Call: self._call}
+        self.nodes |= dict.fromkeys((ast.Name, *_PATHS), self._path)
         self._text = expression
-        self._known = names
+        self._value_of = value_of
         self._is_true = is_true
 
     def _check_disallowed_items(self, item: Any) -> None:
@@ -273,12 +329,16 @@ class _Evaluator(SimpleEval):  # type: ignore[misc]  # the library has no types
         if isinstance(item, float) and not math.isfinite(item):
             _refuse(self._text, "a number in it is not finite")
 
-    def _name(self, node: ast.Name) -> Any:  # noqa: RET503  # `_refuse` raises
-        known = self._known if node.id in self._known else CONSTANTS
-        if node.id in known:
-            return known[node.id]
-        hint = "Write len(x)" if node.id == "len" else near(node.id, map(str, self._known)) or "No name is known here"
-        _refuse(self._text, f"there is no {node.id}", hint)
+    def _path(self, node: ast.expr) -> Any:
+        parts: list[Any] = []
+        while isinstance(node, _PATHS):
+            parts.insert(0, node.attr if isinstance(node, ast.Attribute) else self._eval(node.slice))
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return below(self._eval(node), Reference(_path(node), tuple(parts)))
+        if node.id in CONSTANTS:
+            return below(CONSTANTS[node.id], Reference(node.id, tuple(parts)))
+        return self._value_of(Reference(node.id, tuple(parts)))
 
     def _logical(self, node: ast.BoolOp) -> Any:
         value: Any = None
@@ -292,41 +352,14 @@ class _Evaluator(SimpleEval):  # type: ignore[misc]  # the library has no types
         value = self._eval(node.operand)
         return not self._is_true(value) if isinstance(node.op, ast.Not | ast.Invert) else _OPERATORS[type(node.op)](value)
 
-    def _field(self, node: ast.Attribute) -> Any:
-        return self._entry(node.value, self._eval(node.value), node.attr)
-
-    def _item(self, node: ast.Subscript) -> Any:
-        value, key = self._eval(node.value), self._eval(node.slice)
-        if isinstance(value, dict):
-            return self._entry(node.value, value, key)
-        path = _path(node.value)
-        if not isinstance(value, list | tuple | str):
-            _refuse(self._text, f"{path} is {_kind(value)}, and has no [{key!r}]")
-        if type(key) is not int:
-            _refuse(
-                self._text, f"{path} is {_kind(value)}: [{key!r}] is not a place in it", "Count from 0, from the end with -1"
-            )
-        if not -len(value) <= key < len(value):
-            _refuse(self._text, f"{path} has {len(value)} items, and none at [{key}]", f"Ask first: len({path}) > 0 && ...")
-        return value[key]
-
-    def _entry(self, node: ast.AST, value: Any, key: Any) -> Any:
-        path = _path(node)
-        if not isinstance(value, dict):
-            _refuse(self._text, f"{path} is {_kind(value)}, and has no {key}")
-        if not isinstance(key, str):
-            _refuse(self._text, f"{path} is {_kind(value)}: [{key!r}] names nothing in it", f'Write {path}["name"]')
-        if key not in value:
-            _refuse(self._text, f"{path} has no {key}", near(key, [name for name in value if isinstance(name, str)]))
-        return dict.__getitem__(value, key)
-
     def _call(self, node: ast.Call) -> int:
         value = self._eval(node.args[0])
         if value is not None and not isinstance(value, str | list | tuple | dict):
-            _refuse(self._text, f"{_path(node.args[0])} is {_kind(value)}, and has no length")
+            _refuse(self._text, f"{_path(node.args[0])} is {kind_of(value)}, and has no length")
         return 0 if value is None else len(value)
 
 
+_PATHS = (ast.Attribute, ast.Subscript)
 _PLAIN = (str, int, float, list, tuple, dict)
 _NODES = frozenset(
     {ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.UnaryOp, ast.BinOp, ast.BoolOp, ast.Compare}
@@ -356,13 +389,13 @@ class _OtherKind(TypeError):
     """Raised where values of different kinds are compared: they are never equal."""
 
 
-def _is_of_kind(value: Any, other: Any) -> bool:
+def _is_ofkind_of(value: Any, other: Any) -> bool:
     """Return whether two values may be equal: they are of one kind, or one of them is null."""
-    return value is None or other is None or _kind_of(value) == _kind_of(other)
+    return value is None or other is None or _class_of(value) == _class_of(other)
 
 
-def _kind_of(value: Any) -> str:
-    return "true or false" if isinstance(value, bool) else _kind(value)
+def _class_of(value: Any) -> str:
+    return "true or false" if isinstance(value, bool) else kind_of(value)
 
 
 def _mismatch(left: Any, right: Any) -> tuple[Any, Any] | None:
@@ -373,7 +406,7 @@ def _mismatch(left: Any, right: Any) -> tuple[Any, Any] | None:
         for one, other in level:
             if one is other:
                 continue
-            if not _is_of_kind(one, other):
+            if not _is_ofkind_of(one, other):
                 return one, other
             if isinstance(one, dict):
                 below += [(value, other[key]) for key, value in one.items() if other is not None and key in other]
@@ -390,7 +423,7 @@ def _compared(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool
                 check_size(value)
         if (mismatch := _mismatch(left, right)) is not None:
             inside = " inside them" if mismatch[0] is not left else ""
-            raise _OtherKind(f"it compares {_kind(mismatch[0])} with {_kind(mismatch[1])}{inside}")
+            raise _OtherKind(f"it compares {kind_of(mismatch[0])} with {kind_of(mismatch[1])}{inside}")
         return function(left, right)
 
     return compared
@@ -401,7 +434,7 @@ def _arithmetic(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any
 
     def bounded(left: Any, right: Any) -> Any:
         if not (_is_number(left) and _is_number(right)):
-            raise TypeError(f"{_kind(left)} and {_kind(right)} cannot be calculated with")
+            raise TypeError(f"{kind_of(left)} and {kind_of(right)} cannot be calculated with")
         result = function(left, right)
         if isinstance(result, int) and result.bit_length() > MAX_BITS:
             raise OverflowError("the number is too large")
@@ -422,7 +455,7 @@ def _added(left: Any, right: Any) -> Any:
 def _ordered(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
     def compared(left: Any, right: Any) -> bool:
         if not ((_is_number(left) and _is_number(right)) or (isinstance(left, str) and isinstance(right, str))):
-            raise _OtherKind(f"it compares {_kind(left)} with {_kind(right)}")
+            raise _OtherKind(f"it compares {kind_of(left)} with {kind_of(right)}")
         return function(left, right)
 
     return compared
@@ -431,9 +464,9 @@ def _ordered(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]
 def _held(item: Any, holder: Any) -> bool:
     """Return whether a list has the item, an object the field, or a text the piece of text."""
     if isinstance(holder, str | dict) and not isinstance(item, str):
-        raise TypeError(f"{_kind(item)} is in no {'text' if isinstance(holder, str) else 'object'}")
+        raise TypeError(f"{kind_of(item)} is in no {'text' if isinstance(holder, str) else 'object'}")
     if not isinstance(holder, str | list | tuple | dict):
-        raise TypeError(f"{_kind(holder)} holds nothing")
+        raise TypeError(f"{kind_of(holder)} holds nothing")
     if not isinstance(holder, str):
         for value in (item, holder):
             check_size(value)
@@ -444,7 +477,7 @@ def _held(item: Any, holder: Any) -> bool:
     others = [one for one in holder if one is not None]
     alike = [one for one in others if _mismatch(item, one) is None]
     if others and not alike:
-        raise _OtherKind(f"it looks for {_kind(item)} in a list that holds none{_like_it(item)}")
+        raise _OtherKind(f"it looks for {kind_of(item)} in a list that holds none{_like_it(item)}")
     return item in alike
 
 
@@ -483,19 +516,17 @@ def _path(node: ast.AST) -> str:
     return _shown(ast.unparse(node).replace("~", "!"))
 
 
-def _kind(value: Any) -> str:
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    kinds = ((str, "a text"), (int | float, "a number"), (dict, "an object"))
-    return next((words for kind, words in kinds if isinstance(value, kind)), "a list")
-
-
 def _shown(value: Any, most: int = 80) -> str:
     text = value if isinstance(value, str) else repr(value)
     return text if len(text) <= most else f"{text[:most]}..."
 
 
 def _refuse(expression: str, why: str, hint: Advised = "") -> NoReturn:
-    error = ExpressionError(f"{_shown(expression)}: {_shown(why, 300)}", hint)
+    raise refused(expression, why, hint)
+
+
+def refused(expression: str, why: str, hint: Advised = "", kind: type[ExpressionError] = ExpressionError) -> ExpressionError:
+    """Return the error that quotes an expression and says why it has no value."""
+    error = kind(f"{_shown(expression)}: {_shown(why, 300)}", hint)
     error.why = _shown(why, 300)
-    raise error
+    return error

@@ -41,7 +41,7 @@ ALLOWED = {
         "ModelSteps._chosen: make_model",  # that of the run, as `model=`
     ],
     "workflow/tasks/orchestration.py": ["_price_check.check: Agent", "_price_check.check: make_model"],  # as `model=`
-    "workflow/plans/execution.py": ["_Execution._outcome: Agent"],  # likewise
+    "workflow/plans/execution.py": ["_Hands._prompt: Agent"],  # likewise
     "workflow/workflow.py": ["Workflow.of_run: is_trusted"],
 }
 """The places, by file. A plain text counts as the person's own word: a new place says here where its name comes from, and makes

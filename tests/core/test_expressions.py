@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
 
-from agentnb.core.expressions import MAX_LENGTH, evaluate, expressions_in, names_in, paths_in, substituted
+from agentnb.core.expressions import MAX_LENGTH, OF_TASKS, evaluate, names_in, paths_in, pieces, substituted
 from agentnb.errors import ExpressionError, SettingsError
 
 NAMES: dict[str, Any] = {
@@ -31,6 +31,8 @@ def test_an_expression_has_the_value_that_it_says(subtests: pytest.Subtests) -> 
         "iteration + 1": 3,
         "results[-1].result.rows[0]": 1,
         'plan.steps[0].args["a-b"]': 1,
+        "plan.steps[0].args.from": "Vigo",
+        "results['0'].result": 3,
         'plan["steps"][0]["name"]': "tides_fetch",
         "plan.elicitation": None,
         "len(plan.elicitation)": 0,
@@ -71,15 +73,14 @@ def test_an_expression_without_a_value_is_an_error_that_says_what_to_write(subte
     for expression, says in {
         "len(plans.steps) > 0": ["there is no plans", "Did you mean plan?"],
         "plan.step": ["plan has no step", "steps"],
-        "plan.steps[0].args.from": ["not complete", 'x["from"]'],
         "results[2]": ["results has 2 items", "len(results) > 0"],
         "results.result": ["results is a list, and has no result"],
         "plan.elicitation.message": ["plan.elicitation is null, and has no message"],
-        "query.upper": ["query is a text, and has no upper"],
-        "results['0']": ["is not a place in it"],
+        "query.upper": ["query is the text 'How many?', and has no upper"],
+        "results['-1']": ["results is a list, and has no -1"],
         "results[true]": ["is not a place in it"],
         "plan[0]": ["names nothing"],
-        "iteration[0]": ["iteration is a number"],
+        "iteration[0]": ["iteration is the number 2"],
         "len(iteration)": ["has no length"],
         "iteration + query": ["a number and a text"],
         "iteration > null": ["it compares a number with null"],
@@ -265,7 +266,7 @@ def test_a_text_that_cannot_be_substituted_is_an_error(subtests: pytest.Subtests
 
 def test_the_names_of_an_expression_are_told_without_evaluating_it() -> None:
     assert names_in("len(plan.steps) > 0 && !results[n].plan.ok || true || plan.x") == ("plan", "results", "n")
-    assert [*expressions_in("${x} and $y.z")] == [("x", ""), ("$y.z", "y")]
+    assert [one for one in pieces("${x} and $y.z", OF_TASKS) if not isinstance(one, str)] == [("x", 2, ""), ("$y.z", 9, "y")]
     with pytest.raises(ExpressionError):
         names_in("plan.")
     with pytest.raises(ExpressionError):

@@ -14,8 +14,7 @@ from property_settings import examples
 from agentnb.errors import ExpressionError
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import plain, read_yaml
-from agentnb.workflow.templates.references import references
-from agentnb.workflow.templates.templates import Scope, rendered, rendered_text, truth
+from agentnb.workflow.templates.templates import Scope, references, rendered, rendered_text, truth
 
 EXAMPLES = Path(__file__).parent / "examples"
 VERDICT = 'I looked at [1].\n```json\n{"ok": true, "grade": {"score": 0.5}, "notes": ["x", "y"]}\n```\nThat is all.'
@@ -168,9 +167,9 @@ def test_errors_quote_the_template_and_name_what_there_is(subtests: pytest.Subte
         "$steps.said.output > 3": ["it compares a text with a number"],
         "len($index)": ["$index is a number"],
         "open($prompt)": ["open($prompt) cannot be called"],
-        "$steps.par.0.output": ["[0]"],
-        "$steps[": ["names nothing"],
-        "$item.n[0": ["not closed"],
+        "$steps.par.0.output": ["has no meaning", "$steps.ID.output"],
+        "$steps[": ["not complete"],
+        "$item.n[0": ["not complete"],
         "1 +": ["not complete", "$steps.ID.output"],
         "": ["blank"],
         "$index / 0": ["divides by zero"],
@@ -198,8 +197,8 @@ def test_a_template_that_does_not_end_says_so() -> None:
 
 def test_paths_within_brackets_are_bounded() -> None:
     assert rendered("{{ " + "$item[" * 8 + "$index" + "]" * 8 + " }}", Scope(item=[0], index=0)) == 0
-    for levels in (9, 5_000):
-        with pytest.raises(ExpressionError, match="nested deeper than 8 brackets"):
+    for levels, says in ((45, "nested deeper than 40 levels"), (5_000, "at most 2,000 characters")):
+        with pytest.raises(ExpressionError, match=says):
             rendered("{{ " + "$item[" * levels + "$index" + "]" * levels + " }}", SCOPE)
 
 

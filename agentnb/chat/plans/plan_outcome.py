@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentnb.chat.plans.plan_review import Review
+from agentnb.core.plans.plan_steps import PlanStep
 from agentnb.detect.run import Run
-from agentnb.workflow.plans.plan_spec import PlanSpec, PlanStep
+from agentnb.workflow.plans.plan_spec import PlanSpec
 
 MAX_SUMMARY = 4_000
 """Characters of a summary."""

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from agentnb.core.plans.plan_steps import PlanStep
 from agentnb.core.request import ToolSpec
-from agentnb.errors import UnknownTool
 from agentnb.workflow.plans.offered_tools import StepWay, way_of_step
-from agentnb.workflow.plans.plan_spec import PlanSpec, PlanStep
+from agentnb.workflow.plans.plan_spec import PlanSpec
 from agentnb.workflow.plans.step_references import references_in
 
 
@@ -57,13 +57,5 @@ def arguments_text(arguments: Any) -> str:
 def way_among(step: PlanStep, specs: Iterable[ToolSpec]) -> StepWay | None:
     """Return what does a step with these tools; None if one of its tools is not among them."""
     known = {spec.name: spec for spec in specs}
-
-    def spec_of(name: str) -> ToolSpec:
-        if name not in known:
-            raise UnknownTool(f"there is no tool {name}")
-        return known[name]
-
-    try:
-        return way_of_step(step, spec_of)
-    except UnknownTool:
-        return None
+    is_known = known.keys() >= set(step.tools)
+    return way_of_step(step, [known[name] for name in step.tools]) if is_known else None

@@ -31,7 +31,7 @@ from agentnb.chat.prompts import prompt
 from agentnb.core.log.work_events import PlanProposed, PlanRejected, PlanReviewed
 from agentnb.core.messages import Text, encodable, user
 from agentnb.core.plans.plan_history import GENERATION, PlanHistory
-from agentnb.core.plans.plan_steps import PENDING, PlanStep
+from agentnb.core.plans.plan_steps import PENDING, StepProgress
 from agentnb.core.redaction import redact
 from agentnb.core.request import Request, ToolSpec
 from agentnb.detect.run import Run
@@ -84,7 +84,7 @@ def _written(plan: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [one if isinstance(one, Mapping) else {} for one in steps] if isinstance(steps, list | tuple) else []
 
 
-def _step(data: Mapping[str, Any], step: PlanStep) -> dict[str, Any]:
+def _step(data: Mapping[str, Any], step: StepProgress) -> dict[str, Any]:
     became = {"status": step.status or PENDING, "result": step.result, "error": step.error or None}
     return {**{name: data.get(name) for name in STEP_FIELDS}, **became}
 

@@ -26,7 +26,7 @@ from agentnb.core.plans.plan_steps import (
     PASSED,
     PENDING,
     REPLYING,
-    PlanStep,
+    StepProgress,
     steps_of,
     text_of,
 )
@@ -166,9 +166,10 @@ class PlanProgress:
         if self.asks or (last >= 0 and self.steps[last].asks):
             return reached
         for step in self.steps[reached:]:
-            if step.kind == ABORT:
+            if step.written.kind == ABORT:
+                reason = step.written.purpose
                 has_failed = last >= 0 and self.steps[last].status == "failed"
-                if event.status == "failed" and (event.error == step.reason or not (step.reason or has_failed)):
+                if event.status == "failed" and (event.error == reason or not (reason or has_failed)):
                     reached = step.number
                     self.change(step.number, status="failed", error=event.error)
                 break
@@ -176,19 +177,19 @@ class PlanProgress:
                 reached = step.number + 1
         return reached
 
-    def _settle(self, step: PlanStep) -> None:
+    def _settle(self, step: StepProgress) -> None:
         if step.id in self._known:
             self.change(step.number, status=KNOWN)
-        elif step.kind == NOOP:
+        elif step.written.kind == NOOP:
             self.change(step.number, status=PASSED)
         elif step.same_as is not None:
             self.change(step.number, status=DROPPED)
         else:
-            self.change(step.number, status="failed", error=step.problem)
+            self.change(step.number, status="failed", error=step.written.problem or "")
 
-    def _settle_rest(self, step: PlanStep) -> None:
+    def _settle_rest(self, step: StepProgress) -> None:
         is_dropped = step.same_as is not None and self.steps[step.same_as].status != NOT_RUN
-        self.change(step.number, status=DROPPED if is_dropped else PASSED if step.kind == NOOP else NOT_RUN)
+        self.change(step.number, status=DROPPED if is_dropped else PASSED if step.written.kind == NOOP else NOT_RUN)
 
 
 class PlanHistory:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from agentnb.core.plans.plan_steps import ABORT, NOOP
+from agentnb.core.plans.plan_steps import ABORT, NOOP, PlanQuestion, PlanStep
 from agentnb.core.redaction import redact
 from agentnb.core.step_retry import retries_told
 from agentnb.display.markup import NOTHING, Html, tag
@@ -13,7 +13,6 @@ from agentnb.display.style import kept
 from agentnb.display.texts.call_labels import argument_words
 from agentnb.display.texts.labels import clean, counted, first_line
 from agentnb.workflow.plan import Plan
-from agentnb.workflow.plans.plan_spec import PlanQuestion, PlanStep
 
 MAX_STEPS = 200
 """Steps that are shown; of more, only the count is."""

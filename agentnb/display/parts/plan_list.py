@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from agentnb.core.plans.plan_history import PlanHistory, PlanProgress
-from agentnb.core.plans.plan_steps import ABORT, BLOCKED, DROPPED, KNOWN, NOOP, NOT_RUN, PASSED, PENDING, TOOL, PlanStep
+from agentnb.core.plans.plan_steps import ABORT, BLOCKED, DROPPED, KNOWN, NOOP, NOT_RUN, PASSED, PENDING, TOOL, StepProgress
 from agentnb.core.usage import NOTHING_USED
 from agentnb.detect.run import Run
 from agentnb.display.form import Form
@@ -58,7 +58,7 @@ _COUNTED = {
 """The states that the line of a plan counts, with their words; it has one mark for those that go on."""
 _SETTLED = ("completed", PENDING, DROPPED, KNOWN, PASSED, NOT_RUN)
 """The states of the steps that a long list may leave out."""
-Row = tuple[PlanStep, str]
+Row = tuple[StepProgress, str]
 """A step with the state in which it is shown."""
 
 
@@ -93,7 +93,7 @@ def _listed(plan: PlanProgress, run: Run, *, waits: bool) -> ListedPlan:
     return ListedPlan(plan, rows, status)
 
 
-def _state(step: PlanStep, run: Run, waiting: Collection[str]) -> str:
+def _state(step: StepProgress, run: Run, waiting: Collection[str]) -> str:
     if step.record is not None and step.is_open:
         return status_of(step.record, run, waiting)
     return NOT_RUN if step.status == PENDING and has_ended(run) else step.status
@@ -159,40 +159,45 @@ def plan_step_html(found: ListedPlan, row: Row, form: Form, asked: Html = NOTHIN
     key = f"{found.key}:{step.number}"
     body = [*_body(step, key, form), *filter(None, [asked])]
     look = "plan-reason" if body else "plan-reason plan-reason-flat"
-    reason = tag("span", look, _short(step.reason, 400)) if step.reason and step.kind == TOOL else NOTHING
+    reason = tag("span", look, _short(told, 400)) if (told := _reason(step)) else NOTHING
     line = joined(_step_line(step, state), reason)
     opened, whole = form.is_open(key, form.whole and state == "failed"), tag("div", "step-body", *body) if body else NOTHING
     return tag("div", "step plan-step", opening_html(line, whole, key, opened))
 
 
-def _step_line(step: PlanStep, state: str) -> Html:
+def _step_line(step: StepProgress, state: str) -> Html:
     return line_html(
         state,
         ("plan-number", str(step.number)),
         ("step-name", name_of(step)),
-        ("plan-args" if step.kind == TOOL else "", call_words(step)),
+        ("plan-args" if step.written.kind == TOOL else "", call_words(step)),
         ("meta", figures_of(step)),
         ("step-words" if _lacked(step) and state == "completed" else look_of(state, "step-words"), state_word(step, state)),
         ("step-words", outcome_of(step, state)),
     )
 
 
-def name_of(step: PlanStep) -> str:
+def _reason(step: StepProgress) -> str:
+    """Return why the planner wants a call."""
+    return step.written.purpose if step.written.kind == TOOL else ""
+
+
+def name_of(step: StepProgress) -> str:
     """Return the name of a step: its tool, ``asks you``, ``noop``, ``abort``."""
-    if step.kind == TOOL:
-        return _short(step.name, 80) or "step"
-    return step.kind if step.kind in (NOOP, ABORT) else ASKS
+    if step.written.kind == TOOL:
+        return _short(step.written.label, 80) or "step"
+    return step.written.kind if step.written.kind in (NOOP, ABORT) else ASKS
 
 
-def call_words(step: PlanStep) -> str:
+def call_words(step: StepProgress) -> str:
     """Return the arguments of a call in short, or the question of a step."""
-    if step.kind != TOOL:
-        return _short(step.reason, 160)
-    given = step.args if step.record is None or step.asks else step.record.inputs
+    if step.written.kind != TOOL:
+        return _short(step.written.purpose, 160)
+    given = step.written.args if step.record is None or step.asks else step.record.inputs
     return argument_words(given, LINE) if given else ""
 
 
-def figures_of(step: PlanStep) -> str:
+def figures_of(step: StepProgress) -> str:
     """Return ``2 attempts, 1 retry, 1.2 s``; empty where all is routine."""
     record = step.record
     if record is None:
@@ -202,7 +207,7 @@ def figures_of(step: PlanStep) -> str:
     return ", ".join(parts)
 
 
-def state_word(step: PlanStep, state: str) -> str:
+def state_word(step: StepProgress, state: str) -> str:
     """Return the word for the state of a step."""
     if state == DROPPED:
         return f"dropped: same as step {step.same_as}"
@@ -211,15 +216,15 @@ def state_word(step: PlanStep, state: str) -> str:
     return word_of(state)
 
 
-def _lacked(step: PlanStep) -> bool:
+def _lacked(step: StepProgress) -> bool:
     """Return whether a call was not made because it lacked arguments, for which the person was asked."""
-    return step.asks and step.kind == TOOL
+    return step.asks and step.written.kind == TOOL
 
 
-def outcome_of(step: PlanStep, state: str) -> str:
+def outcome_of(step: StepProgress, state: str) -> str:
     """Return the result of a step in short behind an arrow, or its error; what it asks while it waits."""
     if state in ("failed", RETRYING, "cancelled"):
-        return _short(step.error, 160) if step.kind != ABORT else ""
+        return _short(step.error, 160) if step.written.kind != ABORT else ""
     if step.result in (None, ""):
         return ""
     given = (
@@ -228,15 +233,15 @@ def outcome_of(step: PlanStep, state: str) -> str:
     return f"→ {_short(as_text(given), LINE)}"
 
 
-def _body(step: PlanStep, key: str, form: Form) -> list[Html]:
+def _body(step: StepProgress, key: str, form: Form) -> list[Html]:
     """Return the body of a step: its arguments, error, result, and the runs that its tool began."""
     record, most = step.record, MAX_WHOLE if form.whole else MAX_OUTPUT
     if record is None:
         return []
     runs = form.nested(record.id, form.folds) if step.is_open else NOTHING
     runs = runs or begun_html(step.begun)
-    given = step.args if step.asks else record.inputs
-    found = [output_html(given, most)] if given and step.kind == TOOL else []
+    given = step.written.args if step.asks else record.inputs
+    found = [output_html(given, most)] if given and step.written.kind == TOOL else []
     found += [tag("div", "why why-bad", words(step.error, most))] if step.error else []
     if step.traceback and step.error:
         found.append(traceback_html(step.traceback, key, Way()))
@@ -273,10 +278,12 @@ def plan_lines(history: PlanHistory, run: Run) -> Iterator[str]:
 def plan_step_line(row: Row) -> str:
     """Return a step of a plan as a line of text: ``✓ 0 tides_fetch(station="brest")  → 6.1``."""
     step, state = row
-    called = f"{name_of(step)}({call_words(step)})" if step.kind == TOOL else f"{name_of(step)}  {call_words(step)}".rstrip()
+    called = (
+        f"{name_of(step)}({call_words(step)})" if step.written.kind == TOOL else f"{name_of(step)}  {call_words(step)}".rstrip()
+    )
     word = "" if state == "completed" and not _lacked(step) else state_word(step, state)
     told = [word, figures_of(step), outcome_of(step, state)]
-    reason = f"({_short(step.reason, 80)})" if step.reason and step.kind == TOOL else ""
+    reason = f"({_short(why, 80)})" if (why := _reason(step)) else ""
     return f"{mark_of(state)} {step.number} {'  '.join([called, *filter(None, told), *filter(None, [reason])])}"
 
 

@@ -63,7 +63,8 @@ class RunTools:
 
     def get(self, name: str) -> Tool | None:
         """Return what answers calls of this name, or None."""
-        return self._virtual.get(name, self._toolbox.get(name))
+        tool = self._toolbox.get(name)
+        return self._virtual.get(name, tool) if self._virtual.handlers else tool
 
     def offered(self) -> tuple[Tool, ...]:
         """Return the tools that the next request offers."""

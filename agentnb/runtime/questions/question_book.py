@@ -36,7 +36,7 @@ class QuestionBook:
         self.ids = ids
         self.handed_in: dict[str, Answer] = {}
         """Answers handed in for questions of an earlier process, by id, that no call or step has taken yet."""
-        self._earlier: dict[_Asker, list[AskedQuestion]] = {}
+        self.earlier: dict[_Asker, list[AskedQuestion]] = {}
         """Questions of an earlier process that were not asked again yet."""
         self._by_kind: set[str] = set()
         """Steps of which each asks one question of a kind, in whatever words."""
@@ -119,7 +119,7 @@ class QuestionBook:
             return
         if question.kind == "approval" and question.about is None and admitted is not None:  # of an early version
             asked = replace(asked, question=replace(question, about=judged_call(admitted.call, admitted.reason)))
-        left = self._earlier.setdefault(_asker(asked.question), [])
+        left = self.earlier.setdefault(_asker(asked.question), [])
         # A question without an answer when its process died may have been asked again by the next process.
         places = [at for at, other in enumerate(left) if not other.has_answer and self._is_same(other, asked.question)]
         again = places[0] if places else len(left)
@@ -127,17 +127,17 @@ class QuestionBook:
 
     def permission_of(self, call_id: str) -> WaitingOnUser | None:
         """Return the question whether a call may run, if a gate of an earlier process asked about it."""
-        left = self._earlier.get((call_id, True))
+        left = self.earlier.get((call_id, True))
         return left[0].question if left else None
 
     def expected(self, question: WaitingOnUser) -> AskedQuestion | None:
         """Return the same question of an earlier process, if it comes next at its place."""
-        left = self._earlier.get(_asker(question))
+        left = self.earlier.get(_asker(question))
         return left[0] if left and self._is_same(left[0], question) else None
 
     def skip_to(self, question: WaitingOnUser) -> None:
         """Expect this question next at its place, if an earlier process asked it: it asked those before it in other words."""
-        earlier = self._earlier.get(_asker(question), [])
+        earlier = self.earlier.get(_asker(question), [])
         place = next((number for number, asked in enumerate(earlier) if self._is_same(asked, question)), 0)
         for asked in earlier[:place]:
             self.withdraw(asked.question.id)
@@ -149,7 +149,7 @@ class QuestionBook:
         if earlier is None:
             self._drop(_asker(question))
         else:
-            del self._earlier[_asker(question)][0]
+            del self.earlier[_asker(question)][0]
         return earlier
 
     def drop(self, place: str) -> None:
@@ -162,7 +162,7 @@ class QuestionBook:
         self._drop((call_id, True))
 
     def _drop(self, asker: _Asker) -> None:
-        for asked in self._earlier.pop(asker, ()):
+        for asked in self.earlier.pop(asker, ()):
             self.withdraw(asked.question.id)
 
     def _is_same(self, asked: AskedQuestion, question: WaitingOnUser) -> bool:

@@ -21,23 +21,24 @@ class StepJournal:
     """The logged events of each step that the run has not come to yet."""
 
     def __init__(self, events: Iterable[Event]) -> None:
-        self._left: dict[str, deque[Any]] = {}
+        self.left: dict[str, deque[Any]] = {}
+        """The events of the log that the run has not come to again, by step; empty for a run that is not recovered."""
         self._within: dict[str, list[str]] = {}
         """By path, the steps that are within it."""
         for event in events:
             if isinstance(event, KINDS):
-                if event.step not in self._left:
+                if event.step not in self.left:
                     self._note_around(event.step)
-                self._left.setdefault(event.step, deque()).append(event)
+                self.left.setdefault(event.step, deque()).append(event)
 
     def take(self, kind: type[StepEvent], step: str) -> StepEvent | None:
         """Return the next event of the step if it is of this kind, and count it as come to."""
-        left = self._left.get(step)
+        left = self.left.get(step)
         if not left or type(left[0]) is not kind:
             return None
         event: StepEvent = left.popleft()
         if not left:
-            del self._left[step]
+            del self.left[step]
         return event
 
     def take_start(self, step: str) -> w.StepStarted | None:
@@ -45,7 +46,7 @@ class StepJournal:
 
         They logged a second start of a step that a death had cut off, and a start after a skip for want of money.
         """
-        if step not in self._left:
+        if step not in self.left:
             return None
         while self.take(w.StepSkipped, step) is not None:
             pass
@@ -54,14 +55,9 @@ class StepJournal:
             started = again
         return started
 
-    @property
-    def has_more(self) -> bool:
-        """True until the run has come to all events that its log has already."""
-        return bool(self._left)
-
     def is_next(self, kind: type[Event], step: str) -> bool:
         """Return whether the next event of the step is of this kind."""
-        left = self._left.get(step)
+        left = self.left.get(step)
         return bool(left) and type(left[0]) is kind  # type: ignore[index]  # not empty
 
     def within(self, block: str) -> Sequence[str]:
@@ -80,12 +76,12 @@ class StepJournal:
 
     def pass_over_step(self, step: str, before: int) -> int:
         """Count the events of a step as come to, up to the event with this number; return how often it was begun there."""
-        left, begun = self._left.get(step), 0
+        left, begun = self.left.get(step), 0
         while left and left[0].seq < before:
             event = left.popleft()
             begun += isinstance(event, w.StepStarted) and event.attempt == 1
         if left is not None and not left:
-            del self._left[step]
+            del self.left[step]
         return begun
 
     def _note_around(self, step: str) -> None:

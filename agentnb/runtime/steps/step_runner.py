@@ -268,13 +268,13 @@ class StepRunner:
         """Return the start of this attempt, and whether it is new: not in the log of a recovered run."""
         path = place.path
         self._open[path] = perf_counter()
-        if (logged := self.journal.take_start(path)) is not None:
+        if self.journal.left and (logged := self.journal.take_start(path)) is not None:
             return logged, False
         started = w.StepStarted(
             *self.log.head(),
             step=path,
             step_kind=kind,
-            title=encodable(title),
+            title=encodable(title) if title else "",
             parent=place.parent,
             iteration=self._iterations[path],
             inputs=inputs,

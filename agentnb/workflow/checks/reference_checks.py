@@ -7,14 +7,15 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from agentnb.advice import Advised
+from agentnb.core.expressions import OF_WORKFLOWS
+from agentnb.core.schema.data_paths import Reference
 from agentnb.errors import ExpressionError, near, nearest
 from agentnb.workflow.form.problems import Hint, Problems
 from agentnb.workflow.form.source_map import OF_WORKFLOW, SourceMap, Use
 from agentnb.workflow.form.spec import AgentSpec, AgentStep, ConditionStep, GotoStep, ParallelStep, Step
 from agentnb.workflow.form.step_tree import Located, StepTree
-from agentnb.workflow.templates.references import Reference, references
-from agentnb.workflow.templates.template_forms import warn_in_workflow
-from agentnb.workflow.templates.templates import BLOCK_OUTPUTS, TRUTHS, has_templates
+from agentnb.workflow.templates.template_forms import warn_of_other_form
+from agentnb.workflow.templates.templates import BLOCK_OUTPUTS, TRUTHS, has_templates, references
 
 UNDECLARED = "W_UNDECLARED_PATH"
 """The code of the warning that a path is read in the output of an agent without a ``structured_output`` that has it."""
@@ -87,7 +88,7 @@ class ReferenceChecks:
             self._problems.add(
                 use.node.line, f'{where}: "{text.strip()}" holds no template', 'Such as "{{ $steps.qa.output.ok }}"'
             )
-        warn_in_workflow(use.node, where, self._problems)
+        warn_of_other_form(use.node, where, self._problems, OF_WORKFLOWS)
         seen_from = self._seen_from(use)
         self._left -= 1 + len(found) * max(1, len(seen_from))
         if self._left < 0:
@@ -177,7 +178,7 @@ class _Check:
             self._note("$steps names no step", "Write $steps.ID.output")
             return
         part = self._parts[0]
-        if isinstance(part, Reference):
+        if part is None:
             return
         visible = self._visible()
         if not isinstance(part, str) or part not in visible:
@@ -218,7 +219,7 @@ class _Check:
             self._note(f"{path} is a step, not a value", f"Write {path}.{name}")
             return
         part = self._parts[done]
-        if isinstance(part, Reference):
+        if part is None:
             return
         if isinstance(step, ParallelStep):
             self._check_block(step, part, done)
@@ -243,7 +244,7 @@ class _Check:
     def _check_child(self, step: ParallelStep, children: Mapping[str, Step], at: int) -> None:
         part = self._parts[at]
         path = self._reference.upto(at)
-        if isinstance(part, Reference):
+        if part is None:
             return
         if isinstance(part, int):
             count = len(children)
@@ -265,7 +266,7 @@ class _Check:
         if not isinstance(step, AgentStep) or step.agent in self._given or step.agent not in self._agents:
             return
         schema = self._agents[step.agent].structured_output
-        written = ".".join(str(part) for part in rest if not isinstance(part, Reference))
+        written = ".".join(str(part) for part in rest if part is not None)
         if schema is None:
             hint = f"Give the agent {step.agent} a structured_output that has it"
             self.warnings.append((f"{written} is read in the output of {step.id}, which is free text", hint))

@@ -149,7 +149,7 @@ class _Builder:
     def _sequence(self, level: _Level, nodes: Sequence[Node], exits: list[_Exit]) -> list[_Exit]:
         """Add nodes that follow one another; ``exits`` lead to the first. Return those that lead from the last."""
         for node in _as_walked(nodes):
-            if node.does is None and not node.kind:
+            if not node.kind:
                 if not exits:
                     level.idle.append(node.path)
                 self._jump(level, exits, node.jumps[0], node.path, node.id)
@@ -195,7 +195,7 @@ class _Builder:
         seen: set[int] = set()
         while 0 <= place < len(self._nodes) and place not in seen:
             node = self._nodes[place]
-            if node.kind or node.does is not None:
+            if node.kind:
                 return node.path
             seen.add(place)
             self._led_to.add(node.path)

@@ -55,6 +55,10 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     """Plain data; its texts may hold ``${...}``. A text that is exactly one expression keeps the type of its value."""
     parses: bool = False
     """Whether a text that is a JSON object or list as a whole is read as that."""
+    is_constant: bool = False
+    """Whether nothing in the arguments is filled in; in workflows, none is an object or a list either."""
+    is_guarded: bool = False
+    """Whether equal calls are made once, repeats are blocked, and the person is asked for arguments that are missing."""
 
 
 class Each(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from agentnb.errors import ExpressionError
 from agentnb.workflow.form import spec as s
-from agentnb.workflow.form.step_tree import with_branches
+from agentnb.workflow.form.step_tree import lists_in, walk, with_branches
 from agentnb.workflow.graph.nodes import Call, Decide, Each, Graph, Jump, Node, Together
-from agentnb.workflow.templates.deferral import deferred
+from agentnb.workflow.templates.templates import references
 
 
 def compiled(spec: s.WorkflowSpec) -> Graph:
@@ -24,7 +24,7 @@ class _Compiler:
         self._ids = [step.id for step in steps]
         self._places = {name: place for place, name in reversed([*enumerate(self._ids)])}
         try:
-            self._early = deferred(steps)
+            self._early = dict(deferred(steps))
         except ExpressionError:  # of a condition that cannot be read, which fails when it is evaluated
             self._early = {}
 
@@ -57,7 +57,8 @@ class _Compiler:
 
     def _work(self, step: s.Step) -> object:
         if isinstance(step, s.ToolStep):
-            return Call(name=step.tool, args=step.args)
+            is_constant = not any(isinstance(one, list | tuple | Mapping) or "{{" in str(one) for one in step.args.values())
+            return Call(name=step.tool, args=step.args, is_constant=is_constant)
         if isinstance(step, s.ConditionStep):
             branches = {"true": self.nodes(step.true_), "false": self.nodes(step.false_)}
             names = tuple([one.id for one in with_branches(step)])
@@ -67,3 +68,18 @@ class _Compiler:
         if isinstance(step, s.MapStep):
             return Each(over=step.over, node=self._node(step.step), most=step.max_concurrency)
         return step
+
+
+def deferred(steps: Sequence[s.Step]) -> Iterator[tuple[str, int]]:
+    """Yield the paths of conditions that read what a later step of their list gives, and how many steps run before each."""
+    places = {inner.id: place for place, step in enumerate(steps) for inner in walk(step)}  # a branch adds no level
+    for place, step in enumerate(steps):
+        if isinstance(step, s.ConditionStep):
+            read = [path.parts[0] for path in references(step.condition) if path.root == "$steps" and path.parts]
+            if (count := max([0, *(places.get(str(name), place) - place for name in read)])) > 0:
+                yield step.path, count
+            for branch in lists_in(step):
+                yield from deferred(branch)
+        else:
+            for child in (one for children in lists_in(step) for one in children):
+                yield from deferred([child])  # children of a block do not wait for each other

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,15 +13,16 @@ from msgspec import structs
 from agentnb.agent.agent import Agent
 from agentnb.context.side_question import side_question
 from agentnb.core.messages import ToolCall, encodable
-from agentnb.core.plans.plan_steps import ABORT, ASKING, ELICITATION, EXECUTOR, TOOL
+from agentnb.core.plans.plan_steps import ASKING, ELICITATION, EXECUTOR, PlanQuestion, PlanStep
 from agentnb.core.run.rounds import DUPLICATE
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.errors import SettingsError
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import MappingNode
-from agentnb.workflow.plans.offered_tools import offered, way_of_step, with_tools_of_groups
-from agentnb.workflow.plans.plan_graph import compiled_plan, number_of, result_id
+from agentnb.workflow.graph.nodes import Call
+from agentnb.workflow.plans.offered_tools import offered, with_tools_of_groups
+from agentnb.workflow.plans.plan_graph import Abort, Ask, Fail, Prompt, compiled_plan, number_of, result_id
 from agentnb.workflow.plans.plan_reader import EXAMPLE, node_of, plan_of_data, read_plan
 from agentnb.workflow.plans.plan_results import (
     StepResult,
@@ -35,7 +36,7 @@ from agentnb.workflow.plans.plan_results import (
     step_result,
     window_of,
 )
-from agentnb.workflow.plans.plan_spec import MAX_STEPS, TYPES, PlanQuestion, PlanSpec, PlanStep
+from agentnb.workflow.plans.plan_spec import MAX_STEPS, PlanSpec
 from agentnb.workflow.plans.step_references import filled
 from agentnb.workflow.running.agents import tool_named
 from agentnb.workflow.running.execution import Execution
@@ -47,19 +48,20 @@ PROMPT = Path(__file__).with_name("prompts") / "executor.md"
 async def run_plan(call: ActionCall) -> dict[str, Any]:
     """Run the steps of a plan in their order, and return all results: the action ``llm/exec:run_plan``.
 
-    Input: ``plan``, ``results``, ``transcript``, ``tools`` (names; by default all of the run), and ``guard`` (see `guard_of`).
-    A step whose id has a result already is not run again. A question ends the plan: its answer is a result for the planner.
+    Input: ``plan``, ``results``, ``transcript``, and ``tools`` (names; by default all of the run). A step whose id has a result
+    already is not run again. A question ends the plan: its answer is a result for the planner.
     """
     call = _with_offered_tools(call)
     plan, results = plan_of(call.input.get("plan")), given_results(call.input.get("results"))
     plan = with_tools_of_groups(plan, {spec.name for spec in call.tools.specs})
-    execution = _Execution(call, plan, results)
+    hands = _Hands(call, plan, results)
     if plan.form == "planner" and plan.question is not None:
-        await execution.ask("plan", plan.id or "plan", plan.question)
+        results.append(await hands.ask("plan", plan.id or "plan", plan.question))
     else:
-        await call.walk(compiled_plan(plan, call.path, execution.left_out), execution)
-        await execution.end()
-    return {"results": execution.results, "elicitation": None, "transcript": call.input.get("transcript")}
+        await call.walk(compiled_plan(plan, call.path, hands.known, call.tools), hands)
+        results += await hands.end()
+    call.return_plain()
+    return {"results": results, "elicitation": None, "transcript": call.input.get("transcript")}
 
 
 def _with_offered_tools(call: ActionCall) -> ActionCall:
@@ -97,141 +99,144 @@ def _without(step: Any, key: str) -> Any:
     return {name: value for name, value in step.items() if name != key} if isinstance(step, dict) else step
 
 
-class _Execution:
-    """One execution of a plan: does what its steps say, and has their results."""
+class _Hands:
+    """Does the steps of one execution of a plan, and has their results."""
 
-    def __init__(self, call: ActionCall, plan: PlanSpec, results: list[StepResult]) -> None:
-        self.results = results
+    def __init__(self, call: ActionCall, plan: PlanSpec, given: list[StepResult]) -> None:
         self._call = call
         self._guard = guard_of(call.input.get("guard"))
         self._plan = plan
-        before = {str(one["id"]): one for one in results if one["id"] not in (None, "")}
+        self._given = given
+        before = {str(one["id"]): one for one in given if one["id"] not in (None, "")}
         ids = [result_id(plan, place) if plan.form == "chat" else step.id or "" for place, step in enumerate(plan.steps)]
         self._outputs = {place: before[name] for place, name in enumerate(ids) if name in before}
-        """The results of the steps, now or before, by their places."""
-        self.left_out = frozenset(self._outputs)
+        """The results that steps can refer to, now or before, by their places."""
+        self.known = frozenset(self._outputs)
         """The places of the steps that had one before."""
         self._first: dict[tuple[str, bytes], int] = {}
         """The place of the first step that makes a call, by the call as it is written."""
         self._taken: dict[int, StepResult] = {}
-        """The new results of a chat's steps, by place."""
-        self._window = window_of(results)
+        """The new results, by place."""
+        self._window = window_of(given)
 
     async def do(self, execution: Execution) -> None:
-        """Do a step."""
-        step, place = execution.node.does, int(execution.node.id)
-        if self._plan.form == "chat":
-            await self._do_chat(step, place)
-        elif step.type == ABORT:
-            self._call.abort(encodable(step.reason or step.content or "The plan was aborted"))
-        elif step.question is not None and step.problem is None:
-            await self.ask(str(place), result_id(self._plan, place), step.question)
-        else:
-            problem = step.problem or ("" if step.type == TOOL else f"there is no type {step.type}, only {', '.join(TYPES)}")
-            execution.is_last = await (self._fail(step, place, problem) if problem else self._call_tool(step, place))
-
-    async def end(self) -> None:
-        """Take the results of a chat's steps in the order of the plan."""
-        taken = [self._taken[place] for place in sorted(self._taken)]
-        self.results.extend(taken)
-        failed = next((one for one in taken if one["error"] is not None), None)
-        if failed is not None:
-            await self._call.failed(failed["name"], failed["error"])
-
-    async def ask(self, key: str, step: str, question: PlanQuestion, call: ToolCall | None = None) -> None:
-        """Ask the person, also for arguments that a call lacks, and take what they did as a result."""
-        if problem := problem_of(question):
-            self.results.append(step_result(step, ELICITATION, {"message": question.data["message"]}, None, problem))
+        """Do a step, and take its result."""
+        does, place = execution.node.does, int(execution.node.id)
+        if depends_on := self._plan.steps[place].depends_on:
+            done = self._done()
+            lost = next((one for one in depends_on if one not in done or done[one]["error"] is not None), None)
+            if lost is not None:
+                self._call.skip(str(place), f"step {lost}, which it depends on, has no result")
+                self._taken[place] = self._result(place, None, f"skipped: it depends on step {lost}")
+                return
+        try:
+            result = await _WORK[type(does)](self, does, execution, place)
+        except SettingsError as error:
+            result = self._result(place, None, f"{error.what}. {error.hint}" if error.hint else error.what)
+        if result is None:
             return
+        self._taken[place] = self._outputs[place] = result
+        if result["error"] not in (None, DUPLICATE) and self._plan.form == "planner":  # a blocked repeat is no failure
+            execution.is_last = await self._call.failed(result["name"], result["error"])
+
+    def _done(self) -> dict[int, StepResult]:
+        """Return the results of a chat's steps, by their numbers."""
+        return {number_of(self._plan.steps[one], one): result for one, result in self._outputs.items()}
+
+    async def end(self) -> list[StepResult]:
+        """Return the new results in the order of the plan."""
+        taken = [self._taken[place] for place in sorted(self._taken)]
+        failed = next((one for one in taken if one["error"] is not None), None)
+        if failed is not None and self._plan.form == "chat":
+            await self._call.failed(failed["name"], failed["error"])
+        return taken
+
+    async def ask(self, key: str, step: str, question: PlanQuestion, call: ToolCall | None = None) -> StepResult:
+        """Ask the person, also for arguments that a call lacks, and return what they did as a result."""
+        if problem := problem_of(question):
+            return step_result(step, ELICITATION, {"message": question.data["message"]}, None, problem)
         answer = await self._call.ask(f"{ASKING}{key}", question.data["message"], question.asked_schema, call)
-        self.results.append(answer_result(step, question, answer))
+        return answer_result(step, question, answer)
 
-    # A planner's step: whether nothing of the plan follows it
+    def _result(self, place: int, output: Any, error: str | None, args: Any = None) -> StepResult:
+        step = self._plan.steps[place]
+        told = None if error is None else encodable(error)
+        return step_result(
+            result_id(self._plan, place),
+            step.name or next(iter(step.tools), step.type),
+            step.args if args is None else args,
+            output,
+            told,
+        )
 
-    async def _call_tool(self, step: PlanStep, place: int) -> bool:
-        call = ToolCall(step.name or "", step.args or {}, f"{self._call.path}/{place}")
-        if (first := self._first.setdefault(self._window.key_of(call), place)) != place:
+    async def _abort(self, does: Abort, execution: Execution, place: int) -> None:
+        self._call.abort(does.reason)
+
+    async def _fail(self, does: Fail, execution: Execution, place: int) -> StepResult:
+        return self._result(place, None, does.error)
+
+    async def _ask(self, does: Ask, execution: Execution, place: int) -> StepResult:
+        return await self.ask(str(place), result_id(self._plan, place), does.question)
+
+    async def _tool(self, does: Call, execution: Execution, place: int) -> StepResult | None:
+        """Call a tool, but for a repeat or with arguments missing."""
+        call, window = ToolCall(does.name, does.args, execution.place.path), self._window
+        if does.is_guarded and (first := self._first.setdefault(window.key_of(call), place)) != place:
             if first in self._outputs:
                 self._outputs[place] = self._outputs[first]
-            return False
-        try:
+            return None
+        if not does.is_constant:
             call = _with_arguments(call, filled(call.arguments, self._output_of))
-            tool = tool_named(call.name, self._call.tools)
-        except SettingsError as error:
-            return await self._fail(step, place, f"{error.what}. {error.hint}" if error.hint else error.what)
-        if missing := _missing(tool.spec.input_schema, call.arguments):
-            message = f'Tool "{step.name}" requires additional parameters.'
-            await self.ask(str(place), result_id(self._plan, place), PlanQuestion(message=message, schema=missing), call)
-            return True
-        guard = None if getattr(tool, "repeatable", False) else self._guard
-        block = None if guard is None else guard.repeats(call, self._window)
+        tool, block = tool_named(call.name, self._call.tools), None
+        if does.is_guarded:
+            if missing := _missing(tool.spec.input_schema, call.arguments):
+                message, execution.is_last = f'Tool "{call.name}" requires additional parameters.', True
+                question = PlanQuestion(message=message, schema=missing)
+                return await self.ask(str(place), result_id(self._plan, place), question, call)
+            guard = None if getattr(tool, "repeatable", False) else self._guard
+            block = None if guard is None else guard.repeats(call, window)
+        output, error = await self._call.call_tool(execution, tool, call.arguments, block)
+        if not does.is_guarded:
+            return self._result(place, output, error)
         if block is not None:
-            await self._call.call_tool(str(place), call.name, call.arguments, block=block)
-            self._take(place, call, last_output(self.results, call), DUPLICATE)
-            return False
-        answer = await self._call.call_tool(str(place), call.name, call.arguments, step.retries)
-        self._take(place, call, answer.result, answer.error)
-        return answer.error is not None and await self._call.failed(call.name, answer.error)
+            output, error = last_output(self._so_far(), call), DUPLICATE
+        result = self._result(place, output, error, call.arguments)
+        note_call(window, call, result)
+        return result
 
-    async def _fail(self, step: PlanStep, place: int, error: str) -> bool:
-        """Give a step that cannot be run its result."""
-        name = step.name or step.type
-        result = step_result(result_id(self._plan, place), name, step.args, None, encodable(error))
-        self._outputs[place] = result
-        self.results.append(result)
-        return await self._call.failed(name, result["error"])
-
-    def _take(self, place: int, call: ToolCall, output: Any, error: str | None) -> None:
-        result = step_result(result_id(self._plan, place), call.name, call.arguments, output, error)
-        note_call(self._window, call, result)
-        self._outputs[place] = result
-        self.results.append(result)
+    def _so_far(self) -> list[StepResult]:
+        return [*self._given, *self._taken.values()]
 
     def _output_of(self, place: int) -> Any:
         return referred_output(self._outputs.get(place), place)
 
-    # A chat's step
-
-    async def _do_chat(self, step: PlanStep, place: int) -> None:
-        """Do a step, or skip it where one has no result that it depends on."""
-        done = {number_of(self._plan.steps[one], one): result for one, result in self._outputs.items()}
-        lost = [other for other in step.depends_on if other not in done or done[other]["error"] is not None]
-        output: Any = None
-        if lost:
-            self._call.skip(str(place), f"step {lost[0]}, which it depends on, has no result")
-            error: str | None = f"skipped: it depends on step {lost[0]}"
-        else:
-            try:
-                output, error = await self._outcome(step, place, done)
-            except SettingsError as problem:
-                error = problem.what
-        name = step.tools[0] if step.tools else step.type
-        self._taken[place] = step_result(result_id(self._plan, place), name, step.args, output, error)
-        if not lost:
-            self._outputs[place] = self._taken[place]
-
-    async def _outcome(self, step: PlanStep, place: int, done: Mapping[int, StepResult]) -> tuple[Any, str | None]:
-        """Return the output of a step, and its error."""
-        if step.problem is not None:
-            return None, step.problem
-        call, key = self._call, str(place)
-        tools = [tool_named(name, call.tools) for name in step.tools]
-        way = way_of_step(step, lambda name: tool_named(name, call.tools).spec)
-        if way == "call":
-            answer = await call.call_tool(key, tools[0].spec.name, filled(dict(step.args or {}), self._output_of))
-            return answer.result, answer.error
-        prompt, system = _prompt(step, done), PROMPT.read_text(encoding="utf-8").strip()
-        if way == "reply":
-            return (await call.ask_model(key, side_question(prompt, system), EXECUTOR)).text, None
+    async def _prompt(self, does: Prompt, execution: Execution, place: int) -> StepResult:
+        """Ask a model, or an agent with tools."""
+        call, step, key = self._call, self._plan.steps[place], str(place)
+        prompt, system = _words(step, self._done()), PROMPT.read_text(encoding="utf-8").strip()
+        if not does.is_agent:
+            return self._result(place, (await call.ask_model(key, side_question(prompt, system), EXECUTOR)).text, None)
         model = call.settings.get("model")
         if model is None:
             raise SettingsError("A step that an agent does needs a model", "Run the plan with model=, or -m in a shell")
+        tools = [tool_named(name, call.tools) for name in step.tools]
         agent = Agent(model, tools=tools, system=system, name=step.type, **(call.settings.get("agent_settings") or {}))
         run = await call.run(key, agent, prompt)
-        return (run.text, None) if run.status == "completed" else (None, f"its run ended as {run.status}: {run.stop_reason}")
+        has_failed = run.status != "completed"
+        error = f"its run ended as {run.status}: {run.stop_reason}" if has_failed else None
+        return self._result(place, None if has_failed else run.text, error)
 
 
-def _prompt(step: PlanStep, done: Mapping[int, StepResult]) -> str:
+_WORK: dict[type, Callable[..., Awaitable[StepResult | None]]] = {
+    Abort: _Hands._abort,
+    Ask: _Hands._ask,
+    Call: _Hands._tool,
+    Fail: _Hands._fail,
+    Prompt: _Hands._prompt,
+}
+
+
+def _words(step: PlanStep, done: Mapping[int, StepResult]) -> str:
     """Return what an agent or a model is asked: the step, and the results that it depends on, one a line."""
     before = [f"{number}: {msgspec.json.encode(done[number]['result']).decode()}" for number in step.depends_on]
     found = "\n".join(["\n\nResults of the steps before it, as JSON:", *before]) if before else ""

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Sequence
 from itertools import chain
 from typing import Any, Literal, TypeAlias
 
 from msgspec import structs
 
 from agentnb.advice import GiveTools
+from agentnb.core.plans.plan_steps import PlanStep
 from agentnb.core.request import ToolSpec
 from agentnb.errors import UnknownTool
 from agentnb.tools.builtin.named import names_in_group, near_tools
 from agentnb.tools.mcp.server import ServerTools, is_word
 from agentnb.tools.mcp.wire_names import is_named, tool_of_word
 from agentnb.tools.toolbox import Toolbox
-from agentnb.workflow.plans.plan_spec import PlanSpec, PlanStep
+from agentnb.workflow.plans.plan_spec import PlanSpec
 
 StepWay: TypeAlias = Literal["call", "executor", "reply"]
 """What does a step of a chat's plan: one call of its tool, an agent with its tools, or one reply of a model."""
@@ -56,9 +57,8 @@ def with_tools_of_groups(plan: PlanSpec, known: Collection[str]) -> PlanSpec:
     return structs.replace(plan, steps=tuple(steps)) if plan.form == "chat" else plan
 
 
-def way_of_step(step: PlanStep, spec_of: Callable[[str], ToolSpec]) -> StepWay:
-    """Return what does a step of a chat's plan. ``spec_of``: returns the tool of a name, or raises `UnknownTool`."""
-    specs = [spec_of(name) for name in step.tools]
+def way_of_step(step: PlanStep, specs: Sequence[ToolSpec]) -> StepWay:
+    """Return what does a step of a chat's plan. ``specs``: its tools."""
     if not specs:
         return "reply"
     has_arguments = step.args is not None or not specs[0].input_schema.get("required")

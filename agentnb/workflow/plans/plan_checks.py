@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from agentnb.advice import GiveTools
-from agentnb.core.plans.plan_steps import CLARIFY, TOOL
+from agentnb.core.plans.plan_steps import CHAT_TYPES, CLARIFY, TOOL, PlanQuestion, PlanStep
 from agentnb.core.request import ToolSpec
 from agentnb.core.schema.json_schema import checked_schema
 from agentnb.errors import SettingsError
@@ -22,7 +22,7 @@ from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node
 from agentnb.workflow.plans.offered_tools import with_tools_of_groups
 from agentnb.workflow.plans.plan_graph import compiled_plan
 from agentnb.workflow.plans.plan_reader import EXAMPLE, AnyPlan, ReadPlan, read_any_plan
-from agentnb.workflow.plans.plan_spec import CHAT_TYPES, TYPES, PlanQuestion, PlanStep
+from agentnb.workflow.plans.plan_spec import TYPES
 from agentnb.workflow.plans.step_references import as_reference, references_in, target_of
 
 Schemas: TypeAlias = Mapping[str, dict[str, Any]]
@@ -98,7 +98,7 @@ def check_plan(read: ReadPlan, schemas: Schemas | None, problems: Problems) -> N
         if fields is not None:
             checks.check_step(step, index, fields)
     if not problems.found:
-        warn_of_ways(compiled_plan(plan, "plan", ()), problems, checks.located)
+        warn_of_ways(compiled_plan(plan, "plan", (), Toolbox()), problems, checks.located)
 
 
 _CHAT_EXAMPLE = "Such as steps: [{stepNumber: 1, type: research, description: Fetch the table, tools: [tides_fetch]}]"

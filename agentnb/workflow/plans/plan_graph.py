@@ -4,39 +4,99 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
+from typing import NamedTuple
 
-from agentnb.core.plans.plan_steps import ABORT, NOOP
+from agentnb.core.messages import encodable
+from agentnb.core.plans.plan_steps import ABORT, NOOP, TOOL, PlanQuestion, PlanStep
+from agentnb.core.step_retry import ONCE, Retry
 from agentnb.errors import SettingsError
+from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.form.spec import END
-from agentnb.workflow.graph.nodes import Graph, Jump, Node
-from agentnb.workflow.plans.plan_spec import PlanSpec, PlanStep
-from agentnb.workflow.plans.step_references import references_in, target_of
+from agentnb.workflow.graph.nodes import Call, Graph, Jump, Node
+from agentnb.workflow.plans.offered_tools import way_of_step
+from agentnb.workflow.plans.plan_spec import TYPES, PlanSpec
+from agentnb.workflow.plans.step_references import may_refer, references_in, target_of
+from agentnb.workflow.running.agents import tool_named
 
 
-def compiled_plan(plan: PlanSpec, path: str, left_out: Collection[int]) -> Graph:
+class Abort(NamedTuple):
+    """Ends the run."""
+
+    reason: str
+
+
+class Ask(NamedTuple):
+    """Asks the person."""
+
+    question: PlanQuestion
+
+
+class Fail(NamedTuple):
+    """Cannot be done."""
+
+    error: str
+
+
+class Prompt(NamedTuple):
+    """Asks a model, or an agent with the tools of the step."""
+
+    is_agent: bool
+
+
+def compiled_plan(plan: PlanSpec, path: str, left_out: Collection[int], tools: Toolbox) -> Graph:
     """Return the graph of a plan that the task with this path runs. ``left_out``: the places of steps that are not done.
 
     Steps that do nothing are no nodes.
     """
     is_chat, nodes = plan.form == "chat", []
     awaited = _awaited(plan) if is_chat else dict[int, list[int]]()
+    end = (Jump(to=END, place=len(plan.steps), is_logged=False),)
     for place in _in_waves(awaited) if is_chat else range(len(plan.steps)):
         step = plan.steps[place]
         if place in left_out or step.type == NOOP or (step.question is not None and step.question.is_empty):
             continue
-        ends = step.problem is None and (step.type == ABORT or step.question is not None)
+        does = _chat_work(step, tools) if is_chat else _work(step)
         nodes.append(
             Node(
-                kind="",
+                kind="call",
                 id=str(place),
                 path=f"{path}/{place}",
-                does=step,
+                does=does,
                 after=tuple(map(str, awaited.get(place, ()))),
                 is_beside=is_chat,
-                jumps=(Jump(to=END, place=len(plan.steps), is_logged=False),) if ends else (),
+                jumps=end if isinstance(does, Abort | Ask) else (),
+                retry=Retry(max_attempts=step.retries, initial_delay_seconds=0) if step.retries else ONCE,
             )
         )
     return Graph(where="plan", nodes=tuple(nodes))
+
+
+def _work(step: PlanStep) -> Abort | Ask | Call | Fail:
+    """Return what a planner's step does."""
+    if step.problem is None and step.type == ABORT:
+        return Abort(encodable(step.reason or step.content or "The plan was aborted"))
+    if step.problem is None and step.question is not None:
+        return Ask(step.question)
+    if step.problem is not None or step.type != TOOL:
+        return Fail(step.problem or f"there is no type {step.type}, only {', '.join(TYPES)}")
+    return _call(step, step.name or "", is_guarded=True)
+
+
+def _chat_work(step: PlanStep, tools: Toolbox) -> Call | Fail | Prompt:
+    """Return what a chat's step does."""
+    if step.problem is not None:
+        return Fail(step.problem)
+    try:
+        specs = [tool_named(name, tools).spec for name in step.tools]
+    except SettingsError as error:
+        return Fail(error.what)
+    way = way_of_step(step, specs)
+    return _call(step, specs[0].name) if way == "call" else Prompt(is_agent=way == "executor")
+
+
+def _call(step: PlanStep, name: str, *, is_guarded: bool = False) -> Call:
+    args = step.args or {}
+    return Call(name=name, args=args, is_constant=not may_refer(args), is_guarded=is_guarded)
 
 
 def result_id(plan: PlanSpec, place: int) -> str:

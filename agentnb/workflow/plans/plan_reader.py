@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import structs
 
+from agentnb.core.plans.plan_steps import CHAT_TYPES, PlanQuestion, PlanStep
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.core.schema.nesting import is_too_deep
 from agentnb.tools.mcp.wire_names import tool_of_word
@@ -20,7 +22,7 @@ from agentnb.workflow.files.files import file_text
 from agentnb.workflow.form.fields import Fields
 from agentnb.workflow.form.problems import Problem, Problems
 from agentnb.workflow.form.yaml_source import Entry, ListNode, MappingNode, Node, ScalarNode, kind_of, plain, read_mapping
-from agentnb.workflow.plans.plan_spec import CHAT_TYPES, MAX_RETRIES, MAX_STEPS, PlanForm, PlanQuestion, PlanSpec, PlanStep
+from agentnb.workflow.plans.plan_spec import MAX_RETRIES, MAX_STEPS, PlanForm, PlanSpec
 
 OF_PLANS = ("id", "intention", "steps", "elicitation")
 OF_CHAT_PLANS = ("id", "steps", "reasoning")
@@ -168,37 +170,11 @@ def read_plan(node: MappingNode, problems: Problems) -> ReadPlan:
     return ReadPlan(plan, fields, tuple(read.fields), tuple(read.faults))
 
 
-class _ChatStep(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """A chat's step as `PlanStep.chat_data` writes it."""
-
-    step_number: Annotated[int, msgspec.Meta(ge=1)]
-    type: str
-    description: str
-    tools: tuple[str, ...]
-    executor_required: bool
-    depends_on: tuple[int, ...]
-    args: dict[str, Any] | None = None
-
-    @property
-    def read(self) -> PlanStep:
-        """The step that this is."""
-        return PlanStep(
-            type=self.type,
-            number=self.step_number,
-            description=self.description,
-            tools=tuple(map(tool_of_word, self.tools)),
-            args=self.args,
-            executor_required=self.executor_required,
-            depends_on=self.depends_on,
-        )
-
-
-class _ChatPlan(msgspec.Struct, forbid_unknown_fields=True):
-    """A chat's plan as `PlanSpec.chat_data` writes it."""
-
-    steps: Annotated[list[_ChatStep], msgspec.Meta(min_length=1)]
-    id: str | None = None
-    reasoning: str | None = None
+_OF_STEPS: dict[str, tuple[set[str], set[str]]] = {
+    "planner": (set(), {*OF_STEPS, "problem"}),
+    "chat": ({*OF_CHAT_STEPS} - {"args"}, {*OF_CHAT_STEPS}),
+}
+"""By form: the keys that `PlanSpec.data` writes of a step, always and at most."""
 
 
 def plan_of_data(data: Any) -> PlanSpec | None:
@@ -206,14 +182,14 @@ def plan_of_data(data: Any) -> PlanSpec | None:
     steps = data.get("steps") if isinstance(data, dict) else None
     if not isinstance(steps, list) or len(steps) > MAX_STEPS:
         return None
-    try:
-        if data.keys() != set(OF_PLANS):
-            plan = msgspec.convert(data, _ChatPlan)
-            return PlanSpec(id=plan.id, reasoning=plan.reasoning, steps=tuple([step.read for step in plan.steps]), form="chat")
-        if data["elicitation"] is None:
-            return PlanSpec(id=data["id"], intention=data["intention"], steps=msgspec.convert(steps, tuple[PlanStep, ...]))
-    except msgspec.ValidationError:
-        pass
+    form = "planner" if data.keys() == {*OF_PLANS} else "chat" if steps and data.keys() <= {*OF_CHAT_PLANS} else ""
+    least, most = _OF_STEPS.get(form, (None, set()))
+    if least is None or not all(isinstance(one, dict) and least <= one.keys() <= most for one in steps):
+        return None
+    with suppress(msgspec.ValidationError):
+        plan = msgspec.convert({**data, "form": form}, PlanSpec)
+        named = [structs.replace(one, tools=tuple(map(tool_of_word, one.tools))) if one.tools else one for one in plan.steps]
+        return structs.replace(plan, steps=tuple(named))
     return None
 
 

@@ -9,13 +9,12 @@ from typing import Any, TypeAlias
 import msgspec
 
 from agentnb.core.messages import Text, ToolCall, ToolResult
-from agentnb.core.plans.plan_steps import ELICITATION
+from agentnb.core.plans.plan_steps import ELICITATION, PlanQuestion
 from agentnb.core.run.call_window import CallWindow, call_key
 from agentnb.core.run.rounds import DUPLICATE
 from agentnb.core.schema.json_schema import checked_schema
 from agentnb.errors import SettingsError, near
 from agentnb.policies.gates.duplicate import DuplicateGuard
-from agentnb.workflow.plans.plan_spec import PlanQuestion
 
 StepResult: TypeAlias = dict[str, Any]
 FIELDS = ("id", "name", "args", "result", "error")

@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from agentnb.core.messages import ToolCall
-from agentnb.core.plans.plan_steps import ELICITATION, TOOL
+from agentnb.core.plans.plan_steps import ELICITATION, TOOL, PlanStep
 from agentnb.core.run.call_window import call_key
 from agentnb.errors import BrokenReply
 from agentnb.tools.mcp.wire_names import tool_of_word
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, ScalarNode, read_yaml
 from agentnb.workflow.plans.plan_reader import BEGINS_PLAN, PLAN_KEYS, ReadPlan, fenced_parts, node_of, read_plan, with_reason
-from agentnb.workflow.plans.plan_spec import MAX_STEPS, PlanSpec, PlanStep
+from agentnb.workflow.plans.plan_spec import MAX_STEPS, PlanSpec
 from agentnb.workflow.plans.step_references import references_in
 from agentnb.workflow.templates.json_in_text import json_values
 

@@ -6,13 +6,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from agentnb.core.schema.data_paths import Reference
 from agentnb.errors import SettingsError
-from agentnb.workflow.tasks.variables import parsed
+from agentnb.workflow.templates.json_in_text import below_output
 
 _REFERENCE = re.compile(r"\$step\[(?P<index>[^\]\s]*)\](?P<path>\S*)")
 _PATH = re.compile(r"\.output(?P<rest>(?:\.[^.\s]+)*)")
 _DIGITS = 10
-"""Of the number of a step or of an item, at most: Python reads no number of very many."""
+"""Of the number of a step, at most: Python reads no number of very many."""
 _MAY_REFER = frozenset({str, dict, list})
 EXAMPLE = "Write $step[N].output, or $step[N].output.NAME for a field of it, where N counts the steps from 0"
 
@@ -20,6 +21,11 @@ EXAMPLE = "Write $step[N].output, or $step[N].output.NAME for a field of it, whe
 def as_reference(value: Any) -> str | None:
     """Return the reference that a value is; None if it is none, as any text with more in it."""
     return value if isinstance(value, str) and _REFERENCE.fullmatch(value) else None
+
+
+def may_refer(arguments: Mapping[str, Any]) -> bool:
+    """Return whether references may be within arguments; without looking into objects and lists."""
+    return any(type(one) in _MAY_REFER and (type(one) is not str or one.startswith("$step")) for one in arguments.values())
 
 
 def references_in(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], str]]:
@@ -58,20 +64,7 @@ def filled(value: Any, output_of: Callable[[int], Any]) -> Any:
         return {key: filled(item, output_of) if type(item) in _MAY_REFER else item for key, item in value.items()}
     if isinstance(value, list):
         return [filled(item, output_of) if type(item) in _MAY_REFER else item for item in value]
-    if (reference := as_reference(value)) is not None:
-        index, path = target_of(reference)
-        return _at(output_of(index), path, reference)
-    return value
-
-
-def _at(output: Any, path: tuple[str, ...], reference: str) -> Any:
-    found = parsed(output) if path else output
-    for key in path:
-        if isinstance(found, Mapping) and key in found:
-            found = found[key]
-        elif isinstance(found, list) and key.isdecimal() and len(key) <= _DIGITS and int(key) < len(found):
-            found = found[int(key)]
-        else:
-            known = ", ".join(map(str, found)) if isinstance(found, Mapping) else ""
-            raise SettingsError(f"{reference}: the output has no {key}", f"It has {known}" if known else "It has no fields")
-    return found
+    if (reference := as_reference(value)) is None:
+        return value
+    index, path = target_of(reference)
+    return below_output(output_of(index), Reference("$step", (index, "output", *path)), 2)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-from agentnb.core.step_retry import ONCE, Retry
 from agentnb.runtime.steps.attempt import Place
 from agentnb.runtime.steps.step_failures import StepFailure
 from agentnb.workflow.graph.nodes import Node
@@ -40,14 +39,15 @@ class Execution(msgspec.Struct):
     has_failed: bool = False
     is_last: bool = False
     """Whether nothing of its list follows, as its work has found."""
+    is_plain: bool = False
+    """Whether what its action returns needs no copy."""
     aborts_with: str = ""
     """The failure that its action has stopped at, because of ``abort``."""
 
 
-def call_step(around: Place, key: str, retry: Retry = ONCE) -> tuple[Node, Place]:
+def call_step(around: Place, key: str) -> tuple[Node, Place]:
     """Return the terms of a step that an action takes, and its place within that of the action."""
-    terms = _ONCE if retry is ONCE else Node(kind="call", id="call", path="call", retry=retry)
-    return terms, Place(f"{around.path}/{key}", around.path)
+    return _ONCE, Place(f"{around.path}/{key}", around.path)
 
 
 _ONCE = Node(kind="call", id="call", path="call")

@@ -54,13 +54,14 @@ class StepHandlers:
         scope = attempt.place.scope
         agent = self._agents.agent_for(step.agent, attempt.place.path, scope)
         own = scope.prompt if step.prompt is None else rendered_text(step.prompt, scope)
-        prompt = with_prior_outputs(own or WITHOUT_PROMPT, scope.steps, step.context)
+        prompt = with_prior_outputs(own or WITHOUT_PROMPT, scope, step.context)
         return (await self._nested(attempt, agent, prompt)).text
 
     async def _tool(self, call: Call, attempt: Attempt) -> Any:
-        arguments = rendered(call.args, attempt.place.scope) if call.args else {}
+        arguments = dict(call.args) if call.is_constant else rendered(call.args, attempt.place.scope)
         attempt.is_plain = True
-        return await self._tools.call(tool_named(call.name, self._tools.toolbox), arguments, attempt)
+        tool = self._tools.get(call.name) or tool_named(call.name, self._tools.toolbox)
+        return await self._tools.call(tool, arguments, attempt)
 
     async def _workflow(self, step: s.WorkflowStep, attempt: Attempt) -> Any:
         scope = attempt.place.scope

@@ -66,6 +66,10 @@ class ToolSteps:
         """The tools that can be called now: from the first step on, also those of MCP servers."""
         return self._run_tools.toolbox
 
+    def get(self, name: str) -> Tool | None:
+        """Return the tool of this name that can be called now."""
+        return self._run_tools.get(name)
+
     async def call(
         self,
         tool: Tool,
@@ -87,7 +91,8 @@ class ToolSteps:
         if block is not None:
             self._calls.refuse(call, Caller("step", call.id), block)
             raise StepEndedBadly(_blocked(tool, block))
-        self._book.drop(call.id)
+        if self._book.earlier:
+            self._book.drop(call.id)
         if read is not None and not attempt.is_new and (ended := self._logged_outcome(call.id)) is not None:
             return read(_text(tool, ended))
         earlier = None if attempt.is_new else self._earlier(call.id)

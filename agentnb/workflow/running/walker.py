@@ -62,7 +62,7 @@ class Hands(Protocol):
 Handle = Callable[[Execution, str, str], Awaitable[None]]
 """Does what a node says for a failure, with the name of what has failed and the error."""
 MakeHands = Callable[[StepRunner, Handle], Any]
-"""Makes `Hands`, or for nodes that leave no step of their own in the log what has ``await hands.do(execution)``."""
+"""Makes `Hands`, or for nodes whose steps are not always logged what has ``await hands.do(execution)``."""
 
 
 class _Way(NamedTuple):
@@ -81,6 +81,7 @@ class Walker:
         self._steps = steps
         self._graph = graph
         self._hands = hands(steps, self._handle)
+        self._do: Callable[[Execution], Awaitable[None]] | None = getattr(self._hands, "do", None)
         self._values: Any = None
         self._loops = LoopCounters(graph.max_loops)
         self._background: dict[str, tuple[str, Running]] = {}
@@ -106,7 +107,7 @@ class Walker:
             raise
         finally:
             await self._steps.side_by_side.cancel([*dict(self._background.values()).values(), *self._awaited], "")
-            self._hands = None  # which hold this walker
+            self._hands = self._do = None  # which hold this walker
 
     # The way through the nodes
 
@@ -210,8 +211,10 @@ class Walker:
     async def _execute(self, execution: Execution) -> Any:
         """Do a node with all its attempts, and what handles it if it fails; return its result."""
         node, place = execution.node, execution.place
+        if self._do is not None:
+            return await self._do(execution)
         if not node.kind:
-            return None if node.does is None else await self._hands.do(execution)
+            return None
         work, described = self._work(execution)
         result = None
         try:
@@ -294,7 +297,7 @@ class Walker:
         self._ended_at[event.step] = event.seq
         if event.sets:
             self._values.set(event.sets)
-        if event.status == "completed" and self._steps.journal.has_more:
+        if event.status == "completed" and self._steps.journal.left:
             handler = f"{event.step}{HANDLER}"
             self._steps.count_begun(handler, self._steps.journal.pass_over_step(handler, event.seq))
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from agentnb.advice import advised
 from agentnb.core.log.work_events import PlanProposed, StepSkipped, StepStarted
@@ -14,7 +14,6 @@ from agentnb.core.messages import ToolCall
 from agentnb.core.questions import TEXT, NoAnswer
 from agentnb.core.request import Request
 from agentnb.core.schema.json_schema import plain_data
-from agentnb.core.step_retry import ONCE, Retry
 from agentnb.detect.run import Run
 from agentnb.errors import Declined, ExpressionError, QuestionCancelled
 from agentnb.policies.gates import Block, Gate
@@ -24,6 +23,7 @@ from agentnb.runtime.steps.nested_runs import Runnable
 from agentnb.runtime.steps.step_failures import FailedStep, StepEndedBadly, StepFailure
 from agentnb.runtime.steps.step_runner import StepRunner, Work
 from agentnb.tools.rendering import as_text
+from agentnb.tools.tool import Tool
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.graph.nodes import Call, Graph, Node
 from agentnb.workflow.running.execution import MAX_PLAN_ITERATIONS, Execution, call_step
@@ -91,17 +91,11 @@ class Calls:
             result = await self.tool_steps.call(self.table.tool(does.name), given or {}, attempt)
         else:
             call = ActionCall(self, execution, attempt.place, given or {}, self.table.tools)
-            result = plain_data(await function(call), f"The result of {does.name}")
+            result = await function(call)
+            if not execution.is_plain:
+                result = plain_data(result, f"The result of {does.name}")
         attempt.is_plain = True
         return parsed(result) if does.parses else result
-
-
-class ToolAnswer(NamedTuple):
-    """What a tool gave that an action called."""
-
-    result: Any
-    """Plain data, else the text that a model would read; None if the tool failed."""
-    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,20 +129,19 @@ class ActionCall:
         return folder_of(self._calls.steps.work_dir)
 
     async def call_tool(
-        self, key: str, name: str, arguments: dict[str, Any], retries: int = 0, block: Block | None = None
-    ) -> ToolAnswer:
-        """Call a tool as a step of its own, tried again on an error.
+        self, execution: Execution, tool: Tool, arguments: Any, block: Block | None = None
+    ) -> tuple[Any, str | None]:
+        """Call a tool as a step of its own; return its output, or None and the error.
 
         With a ``block`` the call is logged as one that must not run. A call that a kill cut off is an error, and not made
-        again, unless its tool is ``repeatable``.
+        again, unless its tool is ``repeatable``. The output is plain data, else the text that a model would read.
         """
-        retry = Retry(max_attempts=retries, initial_delay_seconds=0) if retries else ONCE
-        (step, place), tool = call_step(self._place, key, retry), self._calls.table.tool(name)
         work = partial(self._calls.tool_steps.call, tool, arguments, block=block, repeats=False, read=as_returned)
+        terms = {"agent": tool.spec.name, "inputs": arguments}
         try:
-            return ToolAnswer(await self._calls.steps.attempts(step, place, work, agent=tool.spec.name, inputs=arguments))
+            return await self._calls.steps.attempts(execution.node, execution.place, work, **terms), None
         except FailedStep as error:
-            return ToolAnswer(None, error.failure.text)
+            return None, error.failure.text
 
     async def walk(self, graph: Graph, hands: Any) -> None:
         """Walk a graph of steps of the action; ``await hands.do(execution)`` does each."""
@@ -198,6 +191,10 @@ class ActionCall:
             words = frozenset({MAX_PLAN_ITERATIONS})
             advice = advised("If that is too few, set max_plan_iterations of the task file")
             raise StepEndedBadly(StepFailure(what, words, advice, is_final=True))
+
+    def return_plain(self) -> None:
+        """Note that what the action returns is plain data, which nothing changes."""
+        self._execution.is_plain = True
 
     def abort(self, reason: str) -> None:
         """End the run with this error when the action has returned what it has; ``post`` still sees it."""

@@ -7,20 +7,20 @@ from collections.abc import Collection, Iterable
 from functools import partial
 from typing import NamedTuple
 
-from agentnb.core.expressions import Expression, expressions_in, names_in
+from agentnb.core.expressions import OF_TASKS, Piece, names_in, pieces
 from agentnb.errors import ExpressionError, near
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import Node, texts_in
 from agentnb.workflow.graph.nodes import Node as GraphNode
 from agentnb.workflow.tasks.spec import ALWAYS_KNOWN
-from agentnb.workflow.templates.template_forms import warn_in_task_file
+from agentnb.workflow.templates.template_forms import warn_of_other_form
 
 UNKNOWN_NAME = "W_UNKNOWN_NAME"
 """The code of the warning of a ``$name`` among other words that no variable has."""
 
 
 class _Place(NamedTuple):
-    expression: Expression
+    expression: Piece
     line: int
     where: str
     extra: tuple[str, ...] | None
@@ -36,17 +36,15 @@ class ExpressionPlaces:
 
     def add(self, expression: str, line: int, where: str, extra: Iterable[str] = ()) -> None:
         """Note an expression that stands by itself."""
-        self._places.append(_Place(Expression(expression), line, where, tuple(extra)))
+        self._places.append(_Place(Piece(expression, 0), line, where, tuple(extra)))
 
     def add_texts(self, node: Node | None, where: str, extra: tuple[str, ...] | None = ()) -> None:
         """Note each ``${expression}`` and ``$name`` in the texts of a node."""
         for text in () if node is None else texts_in(node):
-            warn_in_task_file(text, where, self._problems)
-            begin = 0
             try:
-                for expression in expressions_in(text.text):
-                    begin = max(text.text.find(expression.text, begin), 0)
-                    self._places.append(_Place(expression, text.line_of(begin), where, extra))
+                found = [piece for piece in pieces(text.text, OF_TASKS) if not isinstance(piece, str)]
+                warn_of_other_form(text, where, self._problems, OF_TASKS)
+                self._places += [_Place(piece, text.line_of(piece.place), where, extra) for piece in found]
             except ExpressionError as error:
                 self._problems.add(text.line, f"{where}: {error.what}", error.advice)
 
@@ -55,7 +53,7 @@ class ExpressionPlaces:
         known = dict.fromkeys([*declared, *(name for task in tasks for name in task.sets), *ALWAYS_KNOWN])
         ids = {task.id for task in tasks}
         for place in self._places:
-            written, bare = place.expression
+            written, _, bare = place.expression
             try:
                 names = names_in(written)
             except ExpressionError as error:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
+from agentnb.core.schema.data_paths import PathError, Reference, below, shown
 from agentnb.core.schema.nesting import is_too_deep
 
 MAX_TRIED = 200
@@ -22,6 +24,28 @@ def json_values(text: str) -> list[Any]:
     except (ValueError, RecursionError):
         return _values_within(text)
     return [whole] if isinstance(whole, dict | list) and not is_too_deep(whole) else []
+
+
+def below_output(output: Any, path: Reference, done: int, values_of: Callable[[str], list[Any]] = json_values) -> Any:
+    """Return what the parts of a path from ``done`` name in an output; in a text, in the one JSON in it that has it.
+
+    Raises `PathError`.
+    """
+    if not isinstance(output, str) or done == len(path.parts):
+        return below(output, path, done)
+    found, missing, where = list[Any](), list[PathError](), path.upto(done)
+    for value in sorted(values_of(output), key=lambda value: isinstance(value, list)):  # what an object lacks says most
+        try:
+            found.append(below(value, path, done))
+        except PathError as error:
+            missing.append(error)
+    if not found:
+        what = f"{where} is not JSON, and has no {path.parts[done]}: {shown(output)}"
+        raise next(iter(missing), PathError(what, "Let it answer in JSON, an agent with a structured_output"))
+    if any(other != found[0] for other in found):
+        what = f"{where} holds {len(found)} JSON values with different {path.upto(len(path.parts))}"
+        raise PathError(what, "Let it answer with one, an agent with a structured_output")
+    return found[0]
 
 
 def _values_within(text: str) -> list[Any]:

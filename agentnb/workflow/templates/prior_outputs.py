@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from agentnb.core.run.step_outputs import Entry, as_text, leaves
 from agentnb.workflow.form.spec import Context
-from agentnb.workflow.templates.branch_outputs import path_of
+from agentnb.workflow.templates.templates import Scope
 
 WITHOUT_PROMPT = "Please proceed with the workflow step."
 """What a step is told when the workflow is run without a prompt."""
 
 
-def with_prior_outputs(prompt: str, steps: Mapping[str, Entry], context: Context) -> str:
+def with_prior_outputs(prompt: str, scope: Scope, context: Context) -> str:
     """Return the prompt of a step, after the outputs of the steps that have completed; empty ones are left out."""
     if context == "none":
         return prompt
-    names = steps if context == "all" else [name for name in context if name in steps]
-    shown = {path_of(steps, name): steps[name] for name in names}
+    seen = scope.seen
+    shown = dict(seen.values() if context == "all" else [seen[name] for name in context if name in seen])
     parts = [
         f"[{path}{_made_by(entry)}]:\n{text}"
         for path, entry in leaves(shown)

@@ -10,27 +10,32 @@ code fence or within prose. Of a parallel block: ``$steps.par.outputs.ID.output`
 from __future__ import annotations
 
 import copy
-import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn
+from typing import Any
 
-from agentnb.advice import Advised
-from agentnb.core.expressions import check_size, evaluate, filled
-from agentnb.core.redaction import change_texts
+from agentnb.advice import WriteExpression
+from agentnb.core.expressions import OF_WORKFLOWS, Piece, as_text, evaluate, filled, pieces, references_in
 from agentnb.core.run.facts import RunFacts
+from agentnb.core.run.step_outputs import Entry
+from agentnb.core.schema.data_paths import PathError, Reference, below, item, shown
 from agentnb.detect.run import Run
 from agentnb.errors import ExpressionError, near
-from agentnb.workflow.templates.branch_outputs import BranchOutputs
-from agentnb.workflow.templates.json_in_text import json_values
-from agentnb.workflow.templates.references import ROOTS, Reference, Template, path_name, pieces, refused
+from agentnb.workflow.templates.json_in_text import below_output, json_values
 
+ROOTS = ("$steps", "$prompt", "$inputs", "$item", "$index")
+"""What a path may begin with: outputs of steps, the prompt and the inputs of the run, and in a map the item and its place."""
+EXAMPLE = "$steps.ID.output"
 TRUTHS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 """The texts that a condition takes as true or false, in whatever case."""
 BLOCK_OUTPUTS = ("outputs", "steps")
 """What the outputs of a block are called."""
 NOT_TAKEN = "If it is in a branch that may not be taken, give the condition on_error: {continue: false}"
 """What to do if a condition reads a step that has given nothing: its name was checked before."""
+
+
+class NoOutput(PathError):
+    """A template reads a step that has given nothing: it has not run, or it failed."""
 
 
 class _Missing:
@@ -44,7 +49,7 @@ MISSING = _Missing()
 class Scope:
     """What templates may read."""
 
-    steps: Mapping[str, Any] = field(default_factory=dict)
+    steps: Mapping[str, Entry] = field(default_factory=dict)
     """The entries of the steps that have an output, by id, as in the step context of a run."""
     prompt: str = ""
     inputs: Mapping[str, Any] = field(default_factory=dict)
@@ -52,6 +57,8 @@ class Scope:
     """The item that a map works on."""
     index: int | None = None
     """Its place in the list, from 0."""
+    blocks: tuple[tuple[str, Collection[str], RunFacts], ...] = ()
+    """The open blocks around, by path, with the ids of the steps in them that follow one another."""
     parsed: dict[str, list[Any]] = field(default_factory=dict, repr=False, compare=False)
     """The JSON in outputs that were read before."""
 
@@ -79,7 +86,76 @@ class Scope:
 
     def in_block(self, block: str, names: Collection[str], run: RunFacts) -> Scope:
         """Return it with the outputs of steps of an open block: of those with these ids, which follow one another."""
-        return replace(self, steps=BranchOutputs(self.steps, run, block, names))
+        return replace(self, blocks=(*self.blocks, (block, names, run)))
+
+    @property
+    def seen(self) -> Mapping[str, tuple[str, Entry]]:
+        """The paths and entries of the steps that can be read now, by id."""
+        found = {name: (name, entry) for name, entry in self.steps.items()}
+        for block, names, run in self.blocks:
+            found |= {name: (f"{block}/{name}", one) for name, one in run.open_outputs(block).items() if name in names}
+        return found
+
+    def value_of(self, path: Reference) -> Any:
+        """Return the value of a path. Raises `PathError`."""
+        root = path.root
+        if root not in ROOTS:
+            raise PathError(f"there is no {root}", near(root, ROOTS))
+        if root == "$steps":
+            if not path.parts:
+                raise PathError("$steps names no step", f"Write {EXAMPLE}")
+            entries = {name: entry for name, (_, entry) in self.seen.items()} if self.blocks else self.steps
+            return self._entry(_named(entries, path, 0, "has no output of"), path, 1)
+        if root in ("$item", "$index") and self.item is MISSING:
+            raise PathError(f"there is no {root} here", "Only the step of a map has one")
+        values = {"$prompt": self.prompt, "$inputs": self.inputs, "$item": self.item, "$index": self.index}
+        return below(values[root], path)
+
+    def _entry(self, entry: Any, path: Reference, done: int) -> Any:
+        """Return what the parts from ``done`` name in the entry of a step."""
+        if done == len(path.parts):
+            step, name = path.upto(done), "outputs" if "outputs" in entry else "output"
+            raise PathError(f"{step} is a step, not a value", f"Write {step}.{name}")
+        part, outputs = path.parts[done], entry.get("outputs")
+        if outputs is None:
+            return self._below(entry, path, done)
+        if part in BLOCK_OUTPUTS:
+            return outputs if done + 1 == len(path.parts) else self._entry(_child(entry, path, done + 1), path, done + 2)
+        if isinstance(part, str) and part in outputs and part not in entry:
+            return self._entry(outputs[part], path, done + 1)
+        return below(entry, path, done)
+
+    def _below(self, value: Any, path: Reference, done: int) -> Any:
+        """Return what the parts from ``done`` name in the entry of a step, where a text as ``output`` is read as JSON."""
+        count = len(path.parts)
+        end = path.parts.index("output", done) + 1 if "output" in path.parts[done:] else count
+        value = below(value, path, done, end)
+        if isinstance(value, list) and end < count:  # of a map: each output may be JSON itself
+            value, end = item(value, path, end), end + 1
+        return below_output(value, path, end, self._values_in)
+
+    def _values_in(self, text: str) -> list[Any]:
+        if text not in self.parsed:
+            self.parsed[text] = json_values(text)
+        return self.parsed[text]
+
+
+def _child(entry: Any, path: Reference, at: int) -> Any:
+    part, outputs = path.parts[at], entry["outputs"]
+    if type(part) is not int:
+        return _named(outputs, path, at, "has no")
+    order = entry.get("order", [*outputs])
+    if not -len(order) <= part < len(order):
+        what = f"{path.upto(at)} has {len(order)} outputs, and none at [{part}]"
+        raise PathError(what, "Count from 0, from the end with -1")
+    return outputs[order[part]]
+
+
+def _named(entries: Mapping[str, Any], path: Reference, at: int, lacks: str) -> Any:
+    part = path.parts[at]
+    if not isinstance(part, str) or part not in entries:
+        raise NoOutput(f"{path.upto(at)} {lacks} {part}", near(str(part), list(entries)) or "No step has an output yet")
+    return entries[part]
 
 
 def has_templates(text: str) -> bool:
@@ -93,18 +169,13 @@ def rendered(data: Any, scope: Scope) -> Any:
     A text that is exactly one template becomes its value, of whatever type, which is a copy; elsewhere a text is inserted as it
     is, and any other value as JSON. Inserted texts are not searched for templates. Raises `ExpressionError`.
     """
-    return filled(
-        data,
-        pieces,
-        lambda template: copy.deepcopy(_value(template, scope)),
-        lambda template: _as_text(template.expression, _value(template, scope)),
-    )
+    return filled(data, OF_WORKFLOWS, lambda expression: copy.deepcopy(_value(expression, scope)))
 
 
 def rendered_text(text: str, scope: Scope) -> str:
     """Return the text with its templates replaced, also if it is exactly one whose value is no text."""
     value = rendered(text, scope)
-    return value if isinstance(value, str) else _as_text(text, value)
+    return as_text(text, value, OF_WORKFLOWS)
 
 
 def truth(text: str, scope: Scope) -> bool:
@@ -116,194 +187,45 @@ def truth(text: str, scope: Scope) -> bool:
     found = value if isinstance(value, bool) else TRUTHS.get(str(value).strip().lower()) if type(value) in (str, int) else None
     if found is None:
         what = f'workflow: condition did not resolve to boolean: "{text.strip()}"'
-        raise ExpressionError(what, f"It is {_shown(value)}. Compare it, such as with ==, or let the step answer true or false")
+        raise ExpressionError(what, f"It is {shown(value)}. Compare it, such as with ==, or let the step answer true or false")
     return found
 
 
-def _as_text(expression: str, value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    try:
-        check_size(value)
-        return json.dumps(value, ensure_ascii=False, allow_nan=False)
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise refused(expression, f"its value cannot be written as text ({error})") from None
+def references(text: str) -> tuple[Reference, ...]:
+    """Return the paths that the templates of a text name, those in brackets after what holds them.
+
+    Raises `ExpressionError` for a template that cannot be read, or that uses a name without a ``$``.
+    """
+    found: list[Reference] = []
+    for piece in pieces(text, OF_WORKFLOWS):
+        if isinstance(piece, Piece):
+            try:
+                paths = references_in(piece.expression)
+                for path in paths:
+                    if path.root not in ROOTS:
+                        raise PathError(f"there is no {path.root}", near(path.root, ROOTS))
+            except ExpressionError as error:
+                raise _quoted(piece.expression, error) from None
+            found += [path._replace(place=piece.place + path.place) for path in paths]
+    return tuple(found)
 
 
-def _value(template: Template, scope: Scope) -> Any:
+def _value(expression: str, scope: Scope) -> Any:
     try:
-        return evaluate(template.translated, _Paths(template, scope), _is_true)
-    except _PathError as error:
-        kind = NoOutput if isinstance(error, _NoEntry) else ExpressionError
-        raise refused(template.expression, error.what, error.advice, kind) from None
+        return evaluate(expression, scope.value_of, _is_true)
     except ExpressionError as error:
-        why, advice = template.restored(error.why or error.what), change_texts(error.advice, template.restored)
-        raise refused(template.expression, why, advice) from None
+        raise _quoted(expression, error) from None
+
+
+def _quoted(expression: str, error: ExpressionError) -> ExpressionError:
+    """Return the error of a template, which is quoted with its braces."""
+    written, why = " ".join(expression.split()), error.why or error.what
+    advice = tuple([WriteExpression(EXAMPLE) if isinstance(one, WriteExpression) else one for one in error.advice])
+    found = type(error)(f"{{{{ {written[:200]}{'...' if len(written) > 200 else ''} }}}}: {why}", advice)
+    found.why = why
+    return found
 
 
 def _is_true(value: Any) -> bool:
     """Return whether an operand of ``&&``, ``||`` and ``!`` is true: the text ``false`` is not, as in a condition."""
     return TRUTHS.get(value.strip().lower(), True) if isinstance(value, str) and value.strip() else bool(value)
-
-
-class NoOutput(ExpressionError):
-    """A template reads a step that has given nothing: it has not run, or it failed."""
-
-
-class _PathError(ExpressionError):
-    """A path has no value; ``what`` says why, without the expression."""
-
-
-class _NoEntry(_PathError):
-    """A path names a step that has given nothing."""
-
-
-class _Paths(Mapping[str, Any]):
-    """The values of the paths of a template, each looked up when it is needed: not behind ``false &&``."""
-
-    def __init__(self, template: Template, scope: Scope) -> None:
-        self._paths = {path_name(number): reference for number, reference in enumerate(template.references)}
-        self._scope = scope
-
-    def __getitem__(self, name: str) -> Any:
-        return _Walk(self._paths[name], self._scope).value()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(ROOTS)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._paths
-
-    def __len__(self) -> int:
-        return len(self._paths)
-
-
-class _Walk:
-    """One path through what a scope holds."""
-
-    def __init__(self, reference: Reference, scope: Scope) -> None:
-        self._reference = reference
-        self._scope = scope
-        self._parts = tuple(_Walk(part, scope).value() if isinstance(part, Reference) else part for part in reference.parts)
-
-    def value(self) -> Any:
-        root, scope = self._reference.root, self._scope
-        if root == "$steps":
-            return self._in_steps()
-        if root == "$prompt":
-            return self._below(scope.prompt, 0)
-        if root == "$inputs":
-            return self._below(dict(scope.inputs), 0)
-        if isinstance(scope.item, _Missing):
-            self._refuse(f"there is no {root} here", "Only the step of a map has one")
-        return self._below(scope.item if root == "$item" else scope.index, 0)
-
-    def _in_steps(self) -> Any:
-        if not self._parts:
-            self._refuse("$steps names no step", "Write $steps.ID.output")
-        return self._entry(self._named(self._scope.steps, 0, "has no output of"), 1)
-
-    def _entry(self, entry: Any, done: int) -> Any:
-        """Return what the parts from ``done`` name in the entry of a step."""
-        if done == len(self._parts):
-            path = self._upto(done)
-            name = "outputs" if "outputs" in entry else "output"
-            self._refuse(f"{path} is a step, not a value", f"Write {path}.{name}")
-        if "outputs" not in entry:
-            return self._below(entry, done, is_entry=True)
-        part, outputs = self._parts[done], entry["outputs"]
-        if part in BLOCK_OUTPUTS:
-            if done + 1 == len(self._parts):
-                return outputs
-            return self._entry(self._child(entry, done + 1), done + 2)
-        if isinstance(part, str) and part in outputs and part not in entry:
-            return self._entry(outputs[part], done + 1)
-        return self._below(entry, done)
-
-    def _child(self, entry: Any, at: int) -> Any:
-        part, outputs = self._parts[at], entry["outputs"]
-        if type(part) is int:
-            order = entry.get("order", list(outputs))
-            if not -len(order) <= part < len(order):
-                self._refuse(
-                    f"{self._upto(at)} has {len(order)} outputs, and none at [{part}]", "Count from 0, from the end with -1"
-                )
-            return outputs[order[part]]
-        return self._named(outputs, at, "has no")
-
-    def _named(self, entries: Mapping[str, Any], at: int, lacks: str) -> Any:
-        part = self._parts[at]
-        if not isinstance(part, str) or part not in entries:
-            hint = near(str(part), list(entries)) or "No step has an output yet"
-            raise _NoEntry(f"{self._upto(at)} {lacks} {part}", hint)
-        return entries[part]
-
-    def _below(self, value: Any, done: int, *, is_entry: bool = False) -> Any:
-        """Return what the parts from ``done`` name in plain data; in an entry, texts under ``output`` are read as JSON."""
-        for at in range(done, len(self._parts)):
-            part = self._parts[at]
-            value = self._item(value, part, at)
-            if is_entry and part == "output":
-                return self._output(value, at + 1)
-        return value
-
-    def _output(self, value: Any, done: int) -> Any:
-        if done < len(self._parts) and isinstance(value, list) and isinstance(self._parts[done], int):
-            value, done = self._item(value, self._parts[done], done), done + 1  # of a map: each output may be JSON itself
-        if done == len(self._parts) or not isinstance(value, str):
-            return self._below(value, done)
-        values = self._scope.parsed.setdefault(value, json_values(value)) if value not in self._scope.parsed else None
-        return self._in_json(self._scope.parsed[value] if values is None else values, value, done)
-
-    def _in_json(self, values: list[Any], text: str, done: int) -> Any:
-        """Return what the path names in the one JSON of the text that has it."""
-        path = self._upto(done)
-        if not values:
-            self._refuse(
-                f"{path} is not JSON, and has no {self._parts[done]}: {_shown(text)}", "Give its agent a structured_output"
-            )
-        found: list[Any] = []
-        missing: list[_PathError] = []
-        for value in sorted(values, key=lambda value: isinstance(value, list)):  # what an object lacks says most
-            try:
-                found.append(self._below(value, done))
-            except _PathError as error:
-                missing.append(error)
-        if not found:
-            raise missing[0]
-        if any(other != found[0] for other in found):
-            self._refuse(
-                f"{path} holds {len(found)} JSON values with different {self._upto(len(self._parts))}",
-                "Give its agent a structured_output, so that it answers with one",
-            )
-        return found[0]
-
-    def _item(self, value: Any, part: Any, at: int) -> Any:
-        path = self._upto(at)
-        if isinstance(value, Mapping):
-            if not isinstance(part, str) or part not in value:
-                self._refuse(f"{path} has no {part}", near(str(part), [name for name in value if isinstance(name, str)]))
-            return value[part]
-        if not isinstance(value, list | tuple) or type(part) is not int:
-            hint = "Count from 0, from the end with -1" if isinstance(value, list | tuple) else ""
-            self._refuse(f"{path} is {_shown(value)}, and has no {part}", hint)
-        if not -len(value) <= part < len(value):
-            self._refuse(f"{path} has {len(value)} items, and none at [{part}]", f"Ask first: len({path}) > 0 && ...")
-        return value[part]
-
-    def _upto(self, count: int) -> str:
-        return self._reference.upto(count)
-
-    def _refuse(self, what: str, hint: Advised = "") -> NoReturn:
-        raise _PathError(what, hint)
-
-
-def _shown(value: Any, most: int = 60) -> str:
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    if isinstance(value, str):
-        line = " ".join(value.split())
-        return f"the text {line[:most]!r}" + ("..." if len(line) > most else "")
-    if isinstance(value, Mapping):
-        return "an object"
-    return "a list" if isinstance(value, list | tuple) else f"the number {value}"

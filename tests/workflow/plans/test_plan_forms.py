@@ -13,11 +13,11 @@ from property_settings import examples
 from task_examples import without_ids
 
 from agentnb import Plan, ToolCall, validate_plan
+from agentnb.core.plans.plan_steps import PlanQuestion
 from agentnb.errors import BrokenReply, WorkflowProblems
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.plans.plan_reader import plan_of_data, read_any_plan
 from agentnb.workflow.plans.plan_results import answer_result, given_results, last_of_each_call, window_of
-from agentnb.workflow.plans.plan_spec import PlanQuestion
 from agentnb.workflow.plans.reply_plans import plan_in_reply
 
 PLAN = {"steps": [{"type": "tool", "name": "tides_fetch", "args": {"station": "brest"}}]}

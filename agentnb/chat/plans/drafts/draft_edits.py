@@ -8,10 +8,11 @@ from typing import Any
 from msgspec import structs
 
 from agentnb.chat.plans.plan_rules import broken_rules
+from agentnb.core.plans.plan_steps import PlanStep
 from agentnb.core.request import ToolSpec
 from agentnb.errors import SettingsError
 from agentnb.workflow.plans.plan_checks import read_for_tools
-from agentnb.workflow.plans.plan_spec import PlanSpec, PlanStep
+from agentnb.workflow.plans.plan_spec import PlanSpec
 from agentnb.workflow.plans.step_references import as_reference, target_of
 
 NEW_STEP = "New step"

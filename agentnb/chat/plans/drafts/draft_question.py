@@ -8,9 +8,10 @@ from msgspec import structs
 
 from agentnb.chat.plans.plan_reach import PlanReach, arguments_text
 from agentnb.core.messages import encodable
+from agentnb.core.plans.plan_steps import PlanStep
 from agentnb.core.questions import QuestionKind, WaitingOnUser, new_question
 from agentnb.core.run.approvals import EDIT, Decision, approval_schema, decision
-from agentnb.workflow.plans.plan_spec import PlanSpec, PlanStep
+from agentnb.workflow.plans.plan_spec import PlanSpec
 
 KIND: QuestionKind = "plan_review"
 STEPS = "steps"

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentnb.chat.plans.drafts.draft_edits import changed
+from agentnb.core.plans.plan_steps import PlanStep
 from agentnb.core.request import ToolSpec
 from agentnb.core.schema.filled_form import filled_form
 from agentnb.runtime.questions.question_forms import FieldsRefused, QuestionForm
-from agentnb.workflow.plans.plan_spec import PlanSpec, PlanStep
+from agentnb.workflow.plans.plan_spec import PlanSpec
 from agentnb.workflow.plans.step_references import references_in
 
 WHAT, TOOLS, ARGUMENTS, EXECUTOR, AFTER = "What it does", "Tools", "Arguments", "Done by an agent", "After the steps"

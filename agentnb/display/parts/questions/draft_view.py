@@ -11,6 +11,7 @@ from agentnb.chat.plans.drafts.step_forms import step_form
 from agentnb.chat.plans.plan_execution import specs_of_plans
 from agentnb.chat.plans.plan_reach import PlanReach, reach_of, way_among
 from agentnb.core.log.work_events import PlanEdited
+from agentnb.core.plans.plan_steps import PlanStep
 from agentnb.core.questions import AskedQuestion
 from agentnb.core.request import ToolSpec
 from agentnb.core.run.agent_state import PLAN_TOOL
@@ -26,7 +27,7 @@ from agentnb.display.texts.labels import amount, counted, dollars
 from agentnb.display.texts.question_labels import ASKED, ASKS, HAD_ASKED, answer_told
 from agentnb.display.texts.visible_text import visible
 from agentnb.errors import SettingsError
-from agentnb.workflow.plans.plan_spec import PlanSpec, PlanStep
+from agentnb.workflow.plans.plan_spec import PlanSpec
 
 DRAFT, STEP_FORM = "draft", "step"
 """The actions that change the steps of a draft: a button, and the form of one step."""

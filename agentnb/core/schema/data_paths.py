@@ -1,0 +1,80 @@
+"""Paths through plain data, in all spellings: ``plan.steps[-1].name``, ``$steps.qa.output``, ``$step[0].output.rows``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from agentnb.errors import ExpressionError, near
+
+
+class PathError(ExpressionError):
+    """A path has no value; ``what`` says why, without the expression around it."""
+
+
+class Reference(NamedTuple):
+    """A path: ``$steps.par.outputs[1].output`` is the root ``$steps`` with the parts par, outputs, 1 and output."""
+
+    root: str
+    parts: tuple[Any, ...] = ()
+    """Names and places; None for one that is an expression itself, until it is evaluated."""
+    written: str = ""
+    place: int = 0
+    """Where in its text it begins."""
+
+    def upto(self, count: int) -> str:
+        """Return the path as far as its first ``count`` parts, as a person would write it."""
+        return self.root + "".join(_written(part) for part in self.parts[:count])
+
+
+def below(value: Any, path: Reference, done: int = 0, end: int | None = None) -> Any:
+    """Return what the parts of a path from ``done`` name in plain data. Raises `PathError`, which says what there is."""
+    for at in range(done, len(path.parts) if end is None else end):
+        value = item(value, path, at)
+    return value
+
+
+def item(value: Any, path: Reference, at: int) -> Any:
+    """Return what one part of a path names. Raises `PathError`."""
+    part, where = path.parts[at], path.upto(at)
+    if isinstance(value, dict):
+        if not isinstance(part, str):
+            raise PathError(f"{where} is an object: [{part!r}] names nothing in it", f'Write {where}["name"]')
+        if part not in value:
+            raise PathError(f"{where} has no {part}", near(part, [name for name in value if isinstance(name, str)]))
+        return dict.__getitem__(value, part)
+    if not isinstance(value, list | tuple | str) or (isinstance(part, str) and not _is_place(part)):
+        raise PathError(f"{where} is {shown(value)}, and has no {part}")
+    if type(part) is not int and not isinstance(part, str):
+        raise PathError(f"{where} is {kind_of(value)}: [{part!r}] is not a place in it", "Count from 0, from the end with -1")
+    place = int(part)
+    if not -len(value) <= place < len(value):
+        what = f"{where} has {len(value)} items, and none at [{place}]"
+        raise PathError(what, f"Ask first: len({where}) > 0 && ...")
+    return value[place]
+
+
+def _is_place(part: str) -> bool:
+    return part.isdecimal() and len(part) < 10
+
+
+def _written(part: Any) -> str:
+    if isinstance(part, str):
+        return f".{part}" if part.replace("-", "_").isidentifier() else f'["{part}"]'
+    return f"[{part}]"
+
+
+def kind_of(value: Any) -> str:
+    """Return the kind of a value of plain data in words."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    kinds = ((str, "a text"), (int | float, "a number"), (Mapping, "an object"), (list | tuple, "a list"))
+    return next((words for kind, words in kinds if isinstance(value, kind)), f"a {type(value).__name__}")
+
+
+def shown(value: Any, most: int = 60) -> str:
+    """Return a value of plain data in short, for an error."""
+    if isinstance(value, str):
+        line = " ".join(value.split())
+        return f"the text {line[:most]!r}" + ("..." if len(line) > most else "")
+    return f"the number {value}" if kind_of(value) == "a number" else kind_of(value)
