@@ -16,14 +16,12 @@ from task_examples import cut, on_virtual_time
 
 from agentnb import Plan, Run, Store, Workflow, recover, tables, tool
 from agentnb.core.log.events import ToolFinished, ToolStarted
-from agentnb.core.log.work_events import StepAttempted, StepFinished
+from agentnb.core.log.work_events import StepAttempted, StepFinished, StepStarted
 from agentnb.display.card.text import head_line
 from agentnb.errors import WorkflowError
 
-CALL_ENDS, STEP_ENDS = (ToolFinished,), (StepAttempted, StepFinished)
-"""What keeps a call from being made again after a kill: in a plan its own end, elsewhere that of its step."""
-
-
+STEP_ENDS = (StepAttempted, StepFinished)
+"""What keeps a call from being made again after a kill: the end of its step; in a plan its own end does it too."""
 FORMS = {"workflow": 36, "tasks": 28, "plan": 12, "chat": 12}
 """The forms, and how many courses each must say."""
 
@@ -123,15 +121,16 @@ def ended(make: Any) -> Run:
     return found
 
 
-def done(run: Run, lines: int, ends: tuple[type, ...]) -> list[str]:
-    """What the calls were given that are over when only the first lines were written: those of steps with such an event."""
+def done(run: Run, lines: int) -> list[str]:
+    """What the calls were given that are over when only the first lines were written."""
     given: dict[str, str] = {}
+    of_plans = {event.step for event in run.events if isinstance(event, StepStarted) and event.step_kind == "call"}
     found = []
     for event in run.events[:lines]:
         if isinstance(event, ToolStarted):
             given[event.step] = event.call.arguments["x"]
-        elif isinstance(event, ends) and event.step in given:
-            found.append(given.pop(event.step))
+        elif isinstance(event, STEP_ENDS) or (isinstance(event, ToolFinished) and event.step in of_plans):
+            found += [given.pop(event.step)] if event.step in given else []
     return found
 
 
@@ -167,7 +166,7 @@ def test_each_form_makes_the_calls_of_a_course_and_so_does_its_recovered_run(tmp
                 assert len(shown) == 1, shown
                 step = size(7, nightly=1)
                 for lines in () if course.file else range(1 + len(name) % step, len(whole.events), step):
-                    again = done(whole, lines, CALL_ENDS if isinstance(what, Plan) else STEP_ENDS)
+                    again = done(whole, lines)
                     left = cut(store, whole, lines, tmp_path / f"{name} {form} {lines}")
                     run = ended(lambda left=left, again=again, run_id=whole.id: recover(run_id, **_options(again, left)))
                     assert (sorted("".join(again)), run.status) == (sorted(course.calls), course.status), lines
