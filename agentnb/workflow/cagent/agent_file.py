@@ -12,6 +12,7 @@ from agentnb.errors import nearest
 from agentnb.workflow.cagent.models import Models, is_with_slash
 from agentnb.workflow.cagent.permissions import Permissions
 from agentnb.workflow.cagent.toolsets import RAG, Toolsets
+from agentnb.workflow.form.agent_reader import SUB_AGENTS
 from agentnb.workflow.form.fields import Fields
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.spec import AgentSpec, keys_of
@@ -58,7 +59,7 @@ def as_workflow_file(file: MappingNode, known: Collection[str], problems: Proble
 
 def described_servers(text: str) -> str:
     """Return the MCP servers that a file of docker/cagent describes, as a file of MCP servers; empty for any other file."""
-    file = read_yaml(text, Problems())
+    file = read_yaml(text, Problems()) if TOOLSETS in text else None  # others may be large, and YAML is slow to read
     agents = _agents_of(file) if isinstance(file, MappingNode) else None
     if not isinstance(file, MappingNode) or agents is None:
         return ""
@@ -102,7 +103,7 @@ class _Agents:
         if words:
             line = fields.line_of(TOOLSETS)
             entries["tools"] = Entry(line, ListNode(line, (*(fields.items("tools") or ()), *words)))
-        if denied := self._permissions.denied_to(words):
+        if denied := self._permissions.denied_to(words, fields.texts(SUB_AGENTS) or ()):
             entries["deny"] = Entry(denied[0].line, ListNode(denied[0].line, denied))
         return MappingNode(node.line, entries)
 
