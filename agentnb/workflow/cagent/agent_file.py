@@ -90,8 +90,10 @@ class _Agents:
                 reason, hint = REFUSED[key]
                 fields.add(key, f"{key} cannot be kept: {reason}", hint)
             elif key == "max_iterations":
-                limits = {"max_rounds": entry} if plain(entry.value) != 0 else {}  # 0 is no limit of its own
-                entries["limits"] = Entry(entry.line, MappingNode(entry.line, limits))
+                if plain(entry.value) != 0:  # which is no limit of its own
+                    own_limits = node.entries["limits"].value if "limits" in node.entries else None
+                    more = own_limits.entries if isinstance(own_limits, MappingNode) else {}
+                    entries["limits"] = Entry(entry.line, MappingNode(entry.line, {"max_rounds": entry, **more}))
             elif key == RAG:
                 self._problems.warn(entry.line, f"{fields.where}: {RAG}: the agent works without a knowledge base")
             elif key not in (*own, TOOLSETS):
@@ -102,9 +104,9 @@ class _Agents:
         words = self.toolsets.words(fields)
         if words:
             line = fields.line_of(TOOLSETS)
-            entries["tools"] = Entry(line, ListNode(line, (*(fields.items("tools") or ()), *words)))
+            entries["tools"] = Entry(line, ListNode(line, (*fields.nodes("tools"), *words)))
         if denied := self._permissions.denied_to(words, fields.texts(SUB_AGENTS) or ()):
-            entries["deny"] = Entry(denied[0].line, ListNode(denied[0].line, denied))
+            entries["deny"] = Entry(denied[0].line, ListNode(denied[0].line, (*fields.nodes("deny"), *denied)))
         return MappingNode(node.line, entries)
 
 

@@ -11,7 +11,7 @@ from agentnb.tools.mcp.server import server_tools
 from agentnb.tools.mcp.wire_names import WILDCARDS, wire_name
 from agentnb.workflow.cagent.toolsets import TOOLS
 from agentnb.workflow.form.fields import Fields
-from agentnb.workflow.form.yaml_source import ListNode, ScalarNode, kind_of
+from agentnb.workflow.form.yaml_source import ScalarNode, kind_of
 
 COMMAND = "cmd"
 SUBJECTS = {"bash": COMMAND, **dict.fromkeys(("read_file", "write_file", "edit_file", "list_files"), "path")}
@@ -34,13 +34,12 @@ class Permissions:
         permissions = file.fields("permissions", "permissions")
         if permissions is None:
             return
+        permissions.refuse_unknown(("allow", "ask", "deny"))
         if "allow" in permissions:
             file.problems.warn(permissions.line_of("allow"), "permissions: allow has no effect: a file permits no calls")
         if "ask" in permissions:
             permissions.add("ask", "ask cannot be kept: a call that it is about could run unasked", "Write it under deny")
-        node = permissions.given("deny")
-        nodes = node.items if isinstance(node, ListNode) else () if node is None else (node,)
-        for one in nodes:
+        for one in permissions.nodes("deny"):
             if isinstance(one, ScalarNode) and _rules_of(one.text, (), ()) is not None:
                 self._denied.append(one)
             else:

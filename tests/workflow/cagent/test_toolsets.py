@@ -107,6 +107,8 @@ def test_denied_calls_are_rules_of_each_agent(subtests: pytest.Subtests, snapsho
             spec = read("{type: mcp, ref: hub}", f"permissions: {{deny: '{pattern}'}}")
             assert spec.agents["root"].deny == rules
             WorkflowAgents(spec, {}, model="simulated:disciplined")  # whose rules name something
+    with subtests.test("misspelt"), pytest.raises(WorkflowProblems, match='permissions: unknown key "denied"'):
+        read("{type: shell}", "permissions: {denied: [shell]}")
     with subtests.test("ask"), pytest.raises(WorkflowProblems, match="permissions: ask cannot be kept"):
         read("{type: shell}", "permissions: {deny: [shell], ask: [read_file]}")
     for pattern in ("shell:timeout=9", "other:path=x", "{a: 1}", "'shell:cmd=rm*:cmd=*-rf*'", "filesystem:*", "'shell:cmd='"):
