@@ -57,14 +57,14 @@ ValueOf: TypeAlias = Callable[[Reference], Any]
 
 
 class Spelling(NamedTuple):
-    """How a kind of file writes expressions in texts."""
+    """The form of expressions in the texts of a kind of file."""
 
     begins: re.Pattern[str]
-    """What opens an expression, or as its first group the name of a path without brackets."""
+    """The beginning of an expression; its first group is the name of a path without brackets."""
     ends: re.Pattern[str]
     """The rest of an expression, and what closes it."""
     hint: str
-    """What to do about an expression that does not end."""
+    """Advice for an expression that does not end."""
     write: Callable[[Any], str]
     """Writes a value that is no text as JSON."""
     alone: re.Pattern[str] | None = None
@@ -92,7 +92,7 @@ class Piece(NamedTuple):
 
     expression: str
     place: int
-    """Where in the text it begins."""
+    """Its place in the text."""
     may_be_text: str = ""
     """The variable of a ``$name`` among other words, which stays as it is if there is no such variable."""
 
@@ -389,7 +389,7 @@ class _OtherKind(TypeError):
     """Raised where values of different kinds are compared: they are never equal."""
 
 
-def _is_ofkind_of(value: Any, other: Any) -> bool:
+def _may_be_equal(value: Any, other: Any) -> bool:
     """Return whether two values may be equal: they are of one kind, or one of them is null."""
     return value is None or other is None or _class_of(value) == _class_of(other)
 
@@ -402,17 +402,17 @@ def _mismatch(left: Any, right: Any) -> tuple[Any, Any] | None:
     """Return the first two values of different kinds that stand at the same place of both, the values themselves included."""
     level = [(left, right)]
     while level:
-        below: list[tuple[Any, Any]] = []
+        inner: list[tuple[Any, Any]] = []
         for one, other in level:
             if one is other:
                 continue
-            if not _is_ofkind_of(one, other):
+            if not _may_be_equal(one, other):
                 return one, other
             if isinstance(one, dict):
-                below += [(value, other[key]) for key, value in one.items() if other is not None and key in other]
+                inner += [(value, other[key]) for key, value in one.items() if other is not None and key in other]
             elif isinstance(one, list | tuple) and other is not None:
-                below += zip(one, other, strict=False)
-        level = below
+                inner += zip(one, other, strict=False)
+        level = inner
     return None
 
 

@@ -125,6 +125,7 @@ def test_unreadable_keywords_are_translated_or_left_out(subtests: pytest.Subtest
         ("null of OpenAPI", {"type": "string", "nullable": True, "enum": ["a"]}, NULLABLE),
         ("objects of PHP", {"type": "object", "properties": [], "$defs": []}, {"type": "object"}),
         ("types of Gemini", {"type": "ARRAY", "items": {"type": "STRING"}}, {"type": "array", "items": TEXT}),
+        ("lists of names twice", {"required": [["a"], ["a"], "b"]}, {"required": ["b"]}),
         ("names twice", {"required": ["a", "a"]}, {"required": ["a"]}),
         ("anchor of draft 7", {"$ref": "#a", "definitions": {"b": {"$id": "#a"}}}, ANCHORED),
         ("annotations", {"title": 5, "examples": "a", "deprecated": "no"}, {}),

@@ -29,6 +29,7 @@ class Unending(Misbehaviour):
 
 UNENDING = {
     "a line of a stream": Unending(b'data: {"choices": [{"delta": {"content": "', b"word " * 1000, EVENTS),
+    "an event": Unending(b'data: {"choices": [\n', b"data: {},\n" * 1000, EVENTS),
     "a comment in a stream": Unending(b": ", b"alive " * 1000, EVENTS),
 }
 
@@ -52,22 +53,26 @@ class Large(Misbehaviour):
     """A good reply whose body is this long."""
 
     size: int
-    compressed: bool = False
+    level: int | None = None
+    """How much it is compressed."""
     status: int = 200
 
     def deliver(self, wire: Wire, asked: Asked) -> Delivery:
         good = wire.at_once(wire.whole(Answer("Here."), asked), self.status)
         body = b"".join(good.chunks) + b" \n" * (self.size // 2)
-        if self.compressed:
-            return Delivery([gzip.compress(body, 0)], self.status, JSON, {"content-encoding": "gzip"})
+        if self.level is not None:
+            return Delivery([gzip.compress(body, self.level)], self.status, JSON, {"content-encoding": "gzip"})
         return replace(good, chunks=[body])
+
+
+_LARGE = (Large(2_000_000), Large(2_000_000, level=0), Large(2_000_000, level=9), Large(2_000_000, status=400))
 
 
 def test_a_body_that_came_whole_is_bounded_as_a_whole(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounded_body, "MAX_PIECE", 1_000_000)
     for wire in FORMATS:
         for stream in ("yes", "no"):
-            for large in (Large(2_000_000), Large(2_000_000, compressed=True), Large(2_000_000, status=400)):
+            for large in _LARGE:
                 with subtests.test(wire=wire, stream=stream, large=large):
                     with LoopbackServer([large]) as server:
                         *_, error = ask(server, wire, stream=stream)

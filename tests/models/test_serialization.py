@@ -24,6 +24,7 @@ from agentnb.models.providers.serialization import (
     in_words,
     joined,
     left_out,
+    mended_arguments,
     object_of,
     parameters,
     read_arguments,
@@ -84,6 +85,13 @@ def test_arguments_that_are_no_json_stay_the_text_that_came(subtests: pytest.Sub
     for text, read in cases:
         with subtests.test(text=text, read=read):
             assert read_arguments(text) == read
+
+
+def test_texts_in_texts_that_were_cut_off_stay_the_text_that_came(subtests: pytest.Subtests) -> None:
+    for cut_off in ('\\"', "'", '"\\', "\\'"):
+        with subtests.test(cut_off):
+            text = '{"html": "' + cut_off * 45_000
+            assert mended_arguments(text) == (text, "")  # in no time, where each quote might begin a text
 
 
 def test_arguments_of_any_depth_are_read_or_kept_as_text() -> None:

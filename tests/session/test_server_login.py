@@ -112,6 +112,12 @@ def test_tokens_are_renewed_when_they_expire_or_are_refused(docs: ProtectedServe
     assert called(other, docs) == ["echo hi"]
     assert [path for path, _ in docs.asked].count("/token") == renewals, "one kernel renews for all"
     other.close()
+    (client,) = docs.authorization.clients.values()
+    docs.authorization.forget_access()
+    renewed = docs.authorization._tokens(client, ["read"], docs.address).model_dump(exclude_none=True)
+    docs.instead = {"/token": JSONResponse({**renewed, "id": f"{docs.origin}/id/ann"})}  # as Salesforce answers
+    assert called(servers, docs) == ["echo hi"], "what is not of the protocol is not mended"
+    docs.instead = {}
     docs.authorization.forget_all()
     (result,) = called(servers, docs)
     assert "it answers 401 Unauthorized" in result and result.endswith("Log in: %agent mcp login docs")

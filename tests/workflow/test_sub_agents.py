@@ -9,10 +9,11 @@ import pytest
 from snapshots import Snapshots
 from virtual_time import by_itself
 
-from agentnb import Agent, Store, ToolCall, Workflow, recover
+from agentnb import Agent, Run, Store, ToolCall, Workflow, recover
 from agentnb.errors import SettingsError, WorkflowProblems
 from agentnb.models import ScriptedModel
 from agentnb.workflow.form.spec import AgentSpec, AgentStep, WorkflowSpec
+from agentnb.workflow.running.replies_used import _delegated
 
 TEXT = """
 inputs: {sea: North Sea}
@@ -95,3 +96,22 @@ def test_replies_of_sub_agents_are_given_once_wherever_the_process_dies(tmp_path
                 [lead] = [one for one in map(here.load, here.ids()) if one.agent == "lead"]
                 given = [result.text for one in lead.rounds for result in one.results if not result.is_error]
                 assert "Low." not in given or "Off Brest." not in given
+
+
+def test_log_whose_calls_began_the_run_itself_counts_no_replies(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    Workflow.from_yaml(TEXT).run_sync("Sail.", replies=REPLIES, store=store, show=False)
+    [lead] = [run for run in map(store.load, store.ids()) if run.agent == "lead"]
+    assert [run.agent for run in _delegated(lead, store)] == ["finder", "pilot", "pilot"]
+    assert [*_delegated(lead, _OneRun(tmp_path, lead))] == []
+
+
+class _OneRun(Store):
+    """A store that has one run, whatever the name."""
+
+    def __init__(self, folder: Path, run: Run) -> None:
+        super().__init__(folder)
+        self._run = run
+
+    def load(self, run_id: str) -> Run:
+        return self._run

@@ -45,7 +45,7 @@ _AS_WRITTEN = {
 
 
 class PlanQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename=_AS_WRITTEN):
-    """What a plan, or a step of it, asks the person."""
+    """A question of a plan, or of a step of it, to the person."""
 
     message: str = ""
     schema: dict[str, Any] = msgspec.field(default_factory=lambda: dict(NO_FORM))
@@ -82,7 +82,7 @@ class PlanStep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     content: str | None = None
     elicitation: PlanQuestion | None = None
     problem: str | None = None
-    """What of it could not be used, in a model's reply: it is not run, and has this as its error."""
+    """The part of a model's reply that could not be used: the step is not run, and has this as its error."""
     number: Annotated[int, msgspec.Meta(ge=1)] | None = None
     """Of a chat's step: its number, from 1."""
     description: str | None = None
@@ -96,7 +96,7 @@ class PlanStep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def question(self) -> PlanQuestion | None:
-        """What the step asks the person; None if it asks nothing."""
+        """Its question to the person, if it has one."""
         if self.type not in QUESTIONS:
             return None
         return self.elicitation or PlanQuestion(message=self.content or "")
@@ -147,7 +147,7 @@ class PlanStep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class StepProgress(msgspec.Struct, frozen=True, gc=False):
-    """What became of a step of a plan."""
+    """The progress of a step of a plan."""
 
     written: PlanStep
     number: int

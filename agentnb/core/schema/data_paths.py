@@ -20,7 +20,7 @@ class Reference(NamedTuple):
     """Names and places; None for one that is an expression itself, until it is evaluated."""
     written: str = ""
     place: int = 0
-    """Where in its text it begins."""
+    """Its place in its text."""
 
     def upto(self, count: int) -> str:
         """Return the path as far as its first ``count`` parts, as a person would write it."""

@@ -275,6 +275,10 @@ def _references(value: Any, reference: str, path: tuple[str | int, ...] = ()) ->
     return [*below, *own]
 
 
+def _names_in(value: list[Any]) -> list[str]:
+    return [*dict.fromkeys(one for one in value if isinstance(one, str))]
+
+
 def _repair(schema: Any, path: Sequence[str | int]) -> bool:
     """Translate the keyword at this path, or leave it out; return whether it says the same as before."""
     if not path:
@@ -294,8 +298,8 @@ def _repair(schema: Any, path: Sequence[str | int]) -> bool:
         readable = _JAVASCRIPT.sub(_translated, value)
         schema.update({"pattern": readable} if readable != value else {})
         return readable != value
-    elif keyword == "required" and isinstance(value, list) and len(unique := [*dict.fromkeys(value)]) < len(value):
-        schema[keyword] = unique
+    elif keyword == "required" and isinstance(value, list) and len(names := _names_in(value)) < len(value):
+        schema[keyword] = names
     elif keyword == "type" and isinstance(value, str) and value != value.lower():
         schema[keyword] = value.lower()
     elif keyword == "$id" and isinstance(value, str) and value.startswith("#"):

@@ -176,8 +176,11 @@ def _refuse(name: str) -> Any:
 _decoder = json.JSONDecoder(strict=False, parse_constant=_refuse)
 _AROUND = re.compile(r"[^{}\[\]\"]*([{\[\"].*[}\]\"])[\s;)`~\0]*(?:</?[a-z_|]{1,40}>\s*)*", re.DOTALL | re.IGNORECASE)
 """JSON, after words or the beginning of a code block, before the end of it or tokens of a chat template."""
-_TOKEN = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|(?P<key>[A-Za-z_$][\w$]*(?=\s*:))|[A-Za-z_]\w*""", re.DOTALL)
-"""Texts, names of keys without quotes, and constants, in JSON and in literals of Python and JavaScript."""
+_TOKEN = re.compile(r""""(?:[^"\\]|\\.)*"?|'(?:[^'\\]|\\.)*'?|(?P<key>[A-Za-z_$][\w$]*(?=\s*:))|[A-Za-z_]\w*""", re.DOTALL)
+"""Texts, names of keys without quotes, and constants, in JSON and in literals of Python and JavaScript.
+
+A text that does not end is one token too: it would be searched from each of its quotes.
+"""
 _MENDS: tuple[tuple[str, Callable[[str], Any]], ...] = (
     ("JSON within JSON", _decode),
     ("more than one object", _in_a_row),

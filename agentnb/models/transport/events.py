@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Iterator
 from typing import Any
 
 from agentnb.models.provider import DONE
+from agentnb.models.transport import bounded_body
 
 DONE_MARK = "[DONE]"
 """The end of a stream of OpenAI's APIs."""
@@ -27,6 +28,8 @@ class EventStream:
         self._name = ""
         self._data: list[str] = []
         self._bare: list[str] = []
+        self._size = 0
+        """Bytes since the last event, also of what was compressed."""
 
     @property
     def bare(self) -> str:
@@ -41,6 +44,7 @@ class EventStream:
         try:
             async for data in self._response.aiter_bytes():
                 begun.append(data)
+                self._count(data)
                 if b"\n" not in data and b"\r" not in data:
                     continue
                 lines = b"".join(begun).splitlines(keepends=True)
@@ -59,6 +63,11 @@ class EventStream:
             broken = broken or error  # half a line is not what broke the stream
         if broken is not None:
             raise broken
+
+    def _count(self, data: bytes) -> None:
+        self._size += len(data)
+        if self._size > bounded_body.MAX_PIECE:
+            raise bounded_body.TooMuch
 
     def _read(self, line: bytes) -> Iterator[Any]:
         """Yield the chunks that end with this line."""
@@ -87,7 +96,7 @@ class EventStream:
             if name in ("", "message") or text[:1] in "{[":
                 raise
             chunk = text if name == "error" else None  # else a sign of life
-        self._data, self._name = [], ""
+        self._data, self._name, self._size = [], "", 0
         if name == "error" and not (isinstance(chunk, dict) and (chunk.get("error") or chunk.get("type") == name)):
             chunk = {"type": name, "error": chunk}
         yield from chunk if isinstance(chunk, list) else () if chunk is None else (chunk,)

@@ -14,7 +14,7 @@ from agentnb.detect.so_far import RunSoFar
 from agentnb.errors import SettingsError
 from agentnb.policies.gates.verdicts import Block, blocked_as_duplicate
 from agentnb.tools.function import as_tool
-from agentnb.tools.mcp.wire_names import registry_name
+from agentnb.tools.mcp.wire_names import tool_of_word
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def _names(exempt: Iterable[Any]) -> Iterator[str]:
     if isinstance(exempt, str) or not isinstance(exempt, Iterable):
         raise SettingsError(f"exempt={exempt!r} is not a list of tools", 'Write exempt=["poll"]')
     for one in exempt:
-        yield registry_name(one) if isinstance(one, str) else as_tool(one).spec.name
+        yield tool_of_word(one) if isinstance(one, str) else as_tool(one).spec.name
 
 
 def _only_reads(call: ToolCall) -> bool:

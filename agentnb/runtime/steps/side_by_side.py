@@ -17,7 +17,7 @@ from agentnb.runtime.threads import time_limit
 
 Running = asyncio.Task[Any]
 Mode = Literal["all", "first", "anyError"]
-"""How long several tasks are waited for."""
+"""The end of the wait for several tasks."""
 CLEANUP_SECONDS = 10.0
 """Time that cancelled steps get to end, as they may put things in order."""
 MAX_TURNS = 20

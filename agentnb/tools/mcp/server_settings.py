@@ -234,9 +234,9 @@ class _Entry:
         kind = SETTINGS[key][0]
         if value is None:
             return kind()
-        if kind is float and isinstance(value, str):
+        if kind is float and type(value) in (str, int):
             with suppress(ValueError):
-                value = float(value)
+                value = float(str(value))  # infinite where it is too large
         if not isinstance(value, int | float if kind is float else kind) or (isinstance(value, bool) and kind is not bool):
             raise self._error(path, f"{path[-1]} is {_KINDS[kind]}")
         return self._plain(value, path)

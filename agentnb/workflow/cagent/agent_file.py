@@ -12,6 +12,7 @@ from agentnb.errors import nearest
 from agentnb.workflow.cagent.models import Models, is_with_slash
 from agentnb.workflow.cagent.permissions import Permissions
 from agentnb.workflow.cagent.toolsets import RAG, Toolsets
+from agentnb.workflow.form.agent_reader import SUB_AGENTS
 from agentnb.workflow.form.fields import Fields
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.spec import AgentSpec, keys_of
@@ -58,7 +59,7 @@ def as_workflow_file(file: MappingNode, known: Collection[str], problems: Proble
 
 def described_servers(text: str) -> str:
     """Return the MCP servers that a file of docker/cagent describes, as a file of MCP servers; empty for any other file."""
-    file = read_yaml(text, Problems())
+    file = read_yaml(text, Problems()) if TOOLSETS in text else None  # others may be large, and YAML is slow to read
     agents = _agents_of(file) if isinstance(file, MappingNode) else None
     if not isinstance(file, MappingNode) or agents is None:
         return ""
@@ -89,8 +90,10 @@ class _Agents:
                 reason, hint = REFUSED[key]
                 fields.add(key, f"{key} cannot be kept: {reason}", hint)
             elif key == "max_iterations":
-                limits = {"max_rounds": entry} if plain(entry.value) != 0 else {}  # 0 is no limit of its own
-                entries["limits"] = Entry(entry.line, MappingNode(entry.line, limits))
+                if plain(entry.value) != 0:  # which is no limit of its own
+                    own_limits = node.entries["limits"].value if "limits" in node.entries else None
+                    more = own_limits.entries if isinstance(own_limits, MappingNode) else {}
+                    entries["limits"] = Entry(entry.line, MappingNode(entry.line, {"max_rounds": entry, **more}))
             elif key == RAG:
                 self._problems.warn(entry.line, f"{fields.where}: {RAG}: the agent works without a knowledge base")
             elif key not in (*own, TOOLSETS):
@@ -101,9 +104,9 @@ class _Agents:
         words = self.toolsets.words(fields)
         if words:
             line = fields.line_of(TOOLSETS)
-            entries["tools"] = Entry(line, ListNode(line, (*(fields.items("tools") or ()), *words)))
-        if denied := self._permissions.denied_to(words):
-            entries["deny"] = Entry(denied[0].line, ListNode(denied[0].line, denied))
+            entries["tools"] = Entry(line, ListNode(line, (*fields.nodes("tools"), *words)))
+        if denied := self._permissions.denied_to(words, fields.texts(SUB_AGENTS) or ()):
+            entries["deny"] = Entry(denied[0].line, ListNode(denied[0].line, (*fields.nodes("deny"), *denied)))
         return MappingNode(node.line, entries)
 
 

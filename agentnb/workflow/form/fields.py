@@ -130,12 +130,16 @@ class Fields:
         self._refuse(key, node, "a list")
         return None
 
+    def nodes(self, key: str) -> tuple[Node, ...]:
+        """Return the nodes of a list; any other node is a list of one."""
+        node = self.given(key)
+        return node.items if isinstance(node, ListNode) else () if node is None else (node,)
+
     def texts(self, key: str) -> tuple[str, ...] | None:
         """Return the texts of a list; a single text is a list of one."""
-        node = self.given(key)
-        if node is None:
+        if self.given(key) is None:
             return None
-        nodes = node.items if isinstance(node, ListNode) else (node,)
+        nodes = self.nodes(key)
         for one in nodes:
             if not isinstance(one, ScalarNode) or one.value is None:
                 self._refuse(key, one, "a text or a list of texts")

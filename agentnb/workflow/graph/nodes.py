@@ -20,7 +20,7 @@ HANDLER = ".onError"
 
 
 class Jump(msgspec.Struct, frozen=True, kw_only=True):
-    """Where to continue, other than with the next node."""
+    """A way to another node than the next."""
 
     to: str
     """The name of a task or a block, or ``end``."""
@@ -35,7 +35,7 @@ class Jump(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Await(msgspec.Struct, frozen=True, kw_only=True):
-    """How long several tasks are waited for, and what their results are together."""
+    """The terms on which several tasks are waited for, and the form of their results together."""
 
     mode: Mode = "all"
     """``all``: until all have ended, and if one has failed that is a failure. ``first``: until one has ended, well or not.
@@ -73,7 +73,7 @@ class Each(msgspec.Struct, frozen=True, kw_only=True):
     """The variable that the task reads the item from."""
     node: Node
     most: int | None = AT_ONCE
-    """How many at the same time; None for all."""
+    """Maximum at the same time; None for all."""
     wait: Await | None = None
 
 
@@ -159,9 +159,9 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[Node, ...] = ()
     """The top-level list, in the order in which it is walked."""
     max_loops: int = DEFAULT_LOOPS
-    """How often a node may run within one loop."""
+    """Maximum runs of a node within one loop."""
     max_plans: int = 0
-    """How many plans its planners may make together."""
+    """Maximum plans that its planners may make together."""
     output: tuple[str, ...] = ()
     """What the run gives: see `agentnb.workflow.form.spec.WorkflowSpec`."""
 

@@ -1,4 +1,4 @@
-"""A run that walks a graph: what it begins with, and how it ends."""
+"""A run that walks a graph: its start and its end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from agentnb.workflow.running.walker import MakeHands, Values, Walker
 
 @dataclass(frozen=True, slots=True)
 class GraphStart:
-    """What a run begins with."""
+    """The start of a run: its graph and its values."""
 
     graph: Graph
     hands: MakeHands

@@ -36,8 +36,9 @@ def _delegated(run: Run, store: ReopeningStore) -> Iterator[Run]:
     """Yield the nested runs of the calls of a run that have ended, at any depth."""
     for one in run.rounds:
         for begun in (begun for call in one.records for begun in call.nested if store.has(begun.run_id)):
-            yield (inner := store.load(begun.run_id))
-            yield from _delegated(inner, store)
+            if (inner := store.load(begun.run_id)).parent_id == run.id:  # else a log names a run that is none of it, as its own
+                yield inner
+                yield from _delegated(inner, store)
 
 
 def _is_answered(run: Run, one: WorkflowRound) -> bool:

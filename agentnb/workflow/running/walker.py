@@ -27,7 +27,7 @@ from agentnb.workflow.running.loops import LoopCounters
 
 
 class Values(Protocol):
-    """What the texts of nodes may read, in the spelling of their form.
+    """Values that the texts of nodes may read, in the spelling of their form.
 
     Where nodes have a ``post``, also `agentnb.workflow.tasks.variables.Variables.after`, ``set`` and ``with_names``; where they
     have branches in blocks, `agentnb.workflow.templates.templates.Scope.in_block`.

@@ -61,9 +61,9 @@ class TaskFile:
     inputs: tuple[str, ...] = field(default=(), metadata=written_as(None))
     """Names of what is passed besides."""
     max_loop_iterations: int = DEFAULT_LOOPS
-    """How often a goto may run its target within one loop."""
+    """Maximum runs of the target of a goto within one loop."""
     max_plan_iterations: int = DEFAULT_PLANS
-    """How many plans its planners may make together."""
+    """Maximum plans that its planners may make together."""
     limits: Mapping[str, Any] = field(default_factory=dict)
     """``budget`` and ``max_seconds`` of the whole run."""
     approval: ApprovalRules = ApprovalRules()

@@ -11,7 +11,7 @@ from agentnb.errors import SettingsError
 from agentnb.tools.mcp.server import server_tools
 from agentnb.workflow.form.fields import Fields
 from agentnb.workflow.form.problems import Problems
-from agentnb.workflow.form.yaml_source import ListNode, MappingNode, ScalarNode, kind_of, plain
+from agentnb.workflow.form.yaml_source import MappingNode, ScalarNode, kind_of, plain
 from agentnb.workflow.form.yaml_source import Node as Written
 from agentnb.workflow.graph.nodes import HANDLER, Await, Call, Each, Jump, Node
 from agentnb.workflow.tasks.expression_places import ExpressionPlaces
@@ -128,9 +128,7 @@ class TaskReader:
         return {name: plain(entry.value) for name, entry in post.node.entries.items()}
 
     def _gotos(self, fields: Fields) -> tuple[Jump, ...]:
-        node = fields.given("goto")
-        nodes = node.items if isinstance(node, ListNode) else () if node is None else (node,)
-        found = [self._goto(one, f"{fields.where}: goto") for one in nodes]
+        found = [self._goto(one, f"{fields.where}: goto") for one in fields.nodes("goto")]
         return tuple(one for one in found if one is not None)
 
     def _goto(self, node: Written, where: str) -> Jump | None:

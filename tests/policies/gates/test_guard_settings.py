@@ -32,7 +32,8 @@ def test_tools_may_be_exempt_by_name_and_as_functions() -> None:
         """Polls."""
         return "same"
 
-    assert DuplicateGuard(exempt=[poll, "other"]).exempt == {"poll_it", "other"}  # type: ignore[arg-type]
+    guard = DuplicateGuard(exempt=[poll, "other", "tides.fetch", "mcp:clock/now"])  # type: ignore[arg-type]
+    assert guard.exempt == {"poll_it", "other", "tides_fetch", "mcp_clock_now"}
 
 
 def test_one_batch_alone_repeats_nothing() -> None:

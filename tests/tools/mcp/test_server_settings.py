@@ -127,6 +127,7 @@ PROBLEMS = {
     "disabled": one(disabled="yes"),
     "time-out": one(timeout=0),
     "time-out without an end": one(timeout=1).replace(": 1}", ": 1e999}"),
+    "time-out of too many digits": one(timeout=10**400),
     "name twice in two objects": '{"mcpServers": {"a": {"command": "y"}},\n "servers": {"a": {"command": "x"}}}',
     "time-out that is a text": one(timeout="60s"),
     "time-out that is true": one(timeout=True),

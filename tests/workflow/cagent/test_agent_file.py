@@ -88,6 +88,9 @@ def test_keys_without_effect_are_warnings_and_misspelt_ones_problems(snapshot: S
     text = f"rag: {{papers: {{}}}}\ninclude: other\n{ROOT}".replace("instruction:", more, 1)
     assert warnings_of(text) == snapshot("warnings")
     assert read_workflow(text).agents["root"].limits == {"max_rounds": 7}
+    more = "limits: {budget: 0.5}, tools: think, deny: bash, max_iterations:"
+    own = read_workflow(f"permissions: {{deny: think}}\n{text.replace('max_iterations:', more)}").agents["root"]
+    assert (own.limits, own.tools, own.deny) == ({"max_rounds": 7, "budget": 0.5}, ("think", "shell"), ("bash", "think"))
     assert problems_of(text.replace("welcome_message", "instructions").replace("include", "limit")) == snapshot("problems")
 
 

@@ -11,6 +11,7 @@ from agentnb.errors import WorkflowProblems
 from agentnb.workflow.cagent.agent_file import described_servers
 from agentnb.workflow.files.workflow_reader import read_workflow
 from agentnb.workflow.form.spec import WorkflowSpec
+from agentnb.workflow.running.agents import WorkflowAgents
 
 MCPS = """
 mcps:
@@ -79,17 +80,38 @@ def test_denied_calls_are_rules_of_each_agent(subtests: pytest.Subtests, snapsho
     cases = {
         "shell:cmd=rm *": ("bash(rm *)",),
         "shell": ("bash",),
-        "write_file:path=*.env": ("write_file(*.env)",),
+        "Shell:cmd=git push -D*": ("bash(git push -D*)", "bash(git push -d*)"),
+        "write_file:path=*.env": ("write_file(*.env)", "write_file(**/*.env)"),
+        "read_file:path=/etc/*": ("read_file(/etc/*)", "read_file(/etc/*/**)"),
         "*_file": ("read_file", "write_file", "edit_file"),
+        "transfer_*": ("helper",),
         "look_up": (),
+        "mcp:github:delete_*": (),
     }
     for pattern, rules in cases.items():
         with subtests.test(pattern):
-            assert read("{type: shell}", f'permissions: {{deny: ["{pattern}"]}}').agents["root"].deny == rules
+            agents = "{root: {toolsets: [{type: shell}], sub_agents: helper}, helper: {}}"
+            text = f'permissions: {{deny: ["{pattern}"]}}\nagents: {agents}'
+            assert read_workflow(text).agents["root"].deny == rules
     with_server = read("{type: mcp, command: gopls}", "permissions: {deny: [look_up, shell], allow: [ls]}")
     assert with_server.agents["root"].deny == ("mcp_*_look_up", "bash", "mcp_*_shell")
     assert "\n".join(map(str, with_server.warnings)) == snapshot("allowed")
-    for pattern in ("shell:timeout=9", "other:path=x", "{a: 1}"):
+    of_servers = {
+        "mcp:Hub:delete_*": ("mcp_hub_delete_*",),
+        "mcp:other:*": (),
+        "hub_delete": ("mcp_*_hub_delete", "mcp_hub_delete"),
+        "*_delete": ("mcp_*_*_delete", "mcp_*_delete"),
+    }
+    for pattern, rules in of_servers.items():
+        with subtests.test(pattern):
+            spec = read("{type: mcp, ref: hub}", f"permissions: {{deny: '{pattern}'}}")
+            assert spec.agents["root"].deny == rules
+            WorkflowAgents(spec, {}, model="simulated:disciplined")  # whose rules name something
+    with subtests.test("misspelt"), pytest.raises(WorkflowProblems, match='permissions: unknown key "denied"'):
+        read("{type: shell}", "permissions: {denied: [shell]}")
+    with subtests.test("ask"), pytest.raises(WorkflowProblems, match="permissions: ask cannot be kept"):
+        read("{type: shell}", "permissions: {deny: [shell], ask: [read_file]}")
+    for pattern in ("shell:timeout=9", "other:path=x", "{a: 1}", "'shell:cmd=rm*:cmd=*-rf*'", "filesystem:*", "'shell:cmd='"):
         with subtests.test(pattern), pytest.raises(WorkflowProblems) as caught:
             read("{type: shell}", f"permissions: {{deny: [{pattern}]}}")
         with subtests.test(pattern):

@@ -10,13 +10,18 @@ from typing import Any
 import pytest
 from task_examples import on_virtual_time, played
 
-from agentnb import Run, Store, Workflow
+from agentnb import MCPServer, Run, Store, Workflow
 from agentnb.core.log.work_events import StepStarted
 from agentnb.core.messages import ToolCall
 from agentnb.core.questions import NoAnswer, WaitingOnUser
 from agentnb.errors import QuestionCancelled, WorkflowProblems
+from agentnb.policies.gates import Deny
 from agentnb.session.recovery import recover
+from agentnb.tools.mcp.wire_names import wire_name
+from agentnb.tools.toolbox import Toolbox
+from agentnb.workflow.tasks.actions import ActionTable
 from agentnb.workflow.tasks.calls import ActionCall
+from agentnb.workflow.tasks.file_rules import FileRules
 from agentnb.workflow.tasks.task_file import read_task_file
 
 TASKS = """
@@ -102,6 +107,23 @@ def test_what_is_not_allowed_is_not_tried_again() -> None:
     text = "approval: deny\nstage:\n  one: {action: mail:send, input: {to: ann}, retry: {maxRetries: 2, delay: 1}}\n"
     run = played(text, tools=tools.tools)
     assert (run.status, run.step_records["one"].attempts, tools.called) == ("failed", 1, [])
+
+
+def test_words_for_tools_of_a_server_block_them_in_each_spelling(subtests: pytest.Subtests) -> None:
+    cases = {
+        "mcp:clock": (True, True, True),
+        "mcp:clock/*": (True, True, True),
+        "mcp:clock/get*": (False, True, False),
+        "mcp:clock/now": (True, False, True),
+        "mcp_clock_now": (True, False, False),
+    }
+    names = ("mcp_clock_now", "mcp_clock_get_zone", wire_name("clock", "now", with_digest=True))
+    for word, blocked in cases.items():
+        with subtests.test(word):
+            file = read_task_file(asked_about(approval=f"{{block: ['{word}']}}"))
+            ActionTable(Toolbox([*Tools().tools, MCPServer("clock", "clock-server")])).check(file)
+            verdicts = [FileRules(file.approval.rules)(ToolCall(name, {}, "a"), Run()) for name in names]
+            assert tuple(isinstance(one, Deny) for one in verdicts) == blocked
 
 
 def test_wrong_rules_are_problems() -> None:

@@ -98,6 +98,7 @@ NO_STREAMABLE_HTTP = (400, 404, 405)
 NO_SSE = "the older transport do, SSE, which the installed version of mcp cannot speak"
 REFUSED_BODY = f'{{"jsonrpc":"2.0","id":null,"error":{{"code":{REFUSED},"message":""}}}}'.encode()
 """Tells a call that was refused from others that failed meanwhile: it can be made again."""
+FORM = "application/x-www-form-urlencoded"
 SSE_SECONDS = 86_400.0
 """Seconds that the stream of a server of the older transport may be silent."""
 Elicit: TypeAlias = Callable[[Any], Awaitable[Any]]
@@ -277,6 +278,8 @@ class Connection:
             await self._login.reload()
 
     async def _on_response(self, response: Any) -> None:
+        if response.request.headers.get("content-type") == FORM:  # of an authorization server, which renews the login
+            return
         mend_response(response)
         if await is_session_unknown(response):
             self.is_forgotten, self.is_open = True, False
