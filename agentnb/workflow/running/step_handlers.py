@@ -59,7 +59,6 @@ class StepHandlers:
 
     async def _tool(self, call: Call, attempt: Attempt) -> Any:
         arguments = dict(call.args) if call.is_constant else rendered(call.args, attempt.place.scope)
-        attempt.is_plain = True
         tool = self._tools.get(call.name) or tool_named(call.name, self._tools.toolbox)
         return await self._tools.call(tool, arguments, attempt)
 

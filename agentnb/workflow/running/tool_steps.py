@@ -87,7 +87,7 @@ class ToolSteps:
         Raises `StepEndedBadly` if it fails or may not be
         called. Where nobody is here to ask, the run is suspended, if it can be.
         """
-        call = ToolCall(tool.spec.name, arguments, attempt.place.path)
+        call, attempt.is_plain = ToolCall(tool.spec.name, arguments, attempt.place.path), True
         if block is not None:
             self._calls.refuse(call, Caller("step", call.id), block)
             raise StepEndedBadly(_blocked(tool, block))
