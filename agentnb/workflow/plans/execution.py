@@ -260,9 +260,9 @@ def _words(step: PlanStep, done: Mapping[int, StepResult]) -> str:
 def _missing(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema of the arguments that a call lacks; empty if it lacks none."""
     required = schema.get("required")
-    if not isinstance(required, list) or arguments.keys() >= set(required):
+    names = [name for name in required if name not in arguments] if isinstance(required, list) else []
+    if not names:
         return {}
-    names = [name for name in required if name not in arguments]
     properties = schema.get("properties") or {}
     more = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
     return {"type": "object", "properties": {name: properties.get(name, {}) for name in names}, "required": names, **more}
