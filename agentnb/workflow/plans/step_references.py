@@ -25,10 +25,7 @@ def as_reference(value: Any) -> str | None:
 
 def may_refer(arguments: Mapping[str, Any]) -> bool:
     """Return whether references may be within arguments; without looking into objects and lists."""
-    for one in arguments.values():  # a generator would take longer, and this runs for each step
-        if type(one) in _MAY_REFER and (type(one) is not str or one.startswith("$step")):
-            return True
-    return False
+    return any(type(one) in _MAY_REFER and (type(one) is not str or one.startswith("$step")) for one in arguments.values())
 
 
 def references_in(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], str]]:
