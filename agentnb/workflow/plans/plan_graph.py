@@ -62,7 +62,7 @@ def compiled_plan(plan: PlanSpec, path: str, left_out: Collection[int], tools: T
                 id=str(place),
                 path=f"{path}/{place}",
                 does=does,
-                after=tuple(map(str, awaited.get(place, ()))),
+                after=tuple(map(str, awaited[place])) if is_chat else (),
                 is_beside=is_chat,
                 jumps=end if isinstance(does, Abort | Ask) else (),
                 retry=Retry(max_attempts=step.retries, initial_delay_seconds=0) if step.retries else ONCE,
