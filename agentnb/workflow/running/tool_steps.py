@@ -80,11 +80,9 @@ class ToolSteps:
 
         ``block``: the verdict that it must not run, if its step has one; ``repeats``: whether a call that a death cut off is
         made again, for any tool; ``read``: reads the text that the log has of a call that had ended, which is not made again.
-        Raises `StepEndedBadly` if it fails or may not be
-        called, and `UnknownTool` if there is none. Where nobody is here to ask, the run is suspended, if it can be.
+        Raises `StepEndedBadly` if it fails or may not be called, `UnknownTool`, and `Suspended` where nobody is here to ask.
         """
-        toolbox = self._run_tools.toolbox
-        tool = toolbox.get(name) or tool_named(name, toolbox)
+        tool = self._run_tools.toolbox.get(name) or tool_named(name, self.toolbox)
         call, attempt.is_plain = ToolCall(tool.spec.name, arguments, attempt.place.path), True
         if block is not None:
             self._calls.refuse(call, Caller("step", call.id), block)
