@@ -139,14 +139,12 @@ class AgentParts(RunParts):
         if pending.budget.may_run_out():
             bundle = bundle.also_asking(WithinBudget(pending.budget))
         work_dir = self._folder(pending.options)
-        permitted = PermissionGate(pending.permissions, tools.get, work_dir, self.confirms)
-        bundle = bundle.with_gate(permitted)
         calls = CallServices(
             services.elicitation,
             services.call_sync,
             work_dir,
             bundle.direct_gates,
-            permitted,
+            PermissionGate(pending.permissions, work_dir, self.confirms),
             todos,
             partial(start_nested, log),
             own_gates=(*each(agent.extensions, "gates"), *agent.gates),

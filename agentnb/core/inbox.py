@@ -29,7 +29,8 @@ class Inbox:
 
     def __init__(self, around: Inbox | None = None) -> None:
         """``around``: that of the run that this one is nested in, whose pauses pause this one too."""
-        self._commands: deque[Command] = deque()
+        self.unread: deque[Command] = deque()
+        """The commands that the loop has not read."""
         self._wake: Callable[[Command], None] | None = None
         self._early: list[Command] = []
         """Answers put before anybody listened: a run that is resumed may still wait for the person."""
@@ -67,7 +68,7 @@ class Inbox:
         if name == "stop":
             self.stop_requested = True
         if answer is None and name != "withdraw":
-            self._commands.append(command)
+            self.unread.append(command)
         with self._lock:
             wake = self._wake
             if wake is None and answer is not None:
@@ -82,7 +83,7 @@ class Inbox:
     @property
     def has_news(self) -> bool:
         """Whether a command or a stop is waiting to be read."""
-        return bool(self._commands) or self.stop_requested
+        return bool(self.unread) or self.stop_requested
 
     @property
     def has_nested(self) -> bool:
@@ -91,7 +92,7 @@ class Inbox:
 
     def take(self) -> Command | None:
         """Remove and return the oldest unread command, or None."""
-        return self._commands.popleft() if self._commands else None
+        return self.unread.popleft() if self.unread else None
 
     def _add(self, nested: Inbox) -> None:
         with self._lock:

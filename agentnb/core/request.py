@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -19,6 +20,7 @@ LISTS = frozenset({"todo_operations", "TodoWrite", "TodoRead", "write_todos", "r
 PLANNING = frozenset({"think", "sequentialthinking", "exit_plan_mode", "ExitPlanMode"})
 
 
+@lru_cache(maxsize=1024)
 def role_of(name: str) -> ToolRole:
     """Return the role of a tool that does not say it, by its name."""
     return "list" if name in LISTS else "planning" if name in PLANNING else "work"

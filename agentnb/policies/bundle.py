@@ -68,10 +68,3 @@ class PolicyBundle(_BundleFields):
         more.__dict__["after_calls"] = (*self.after_calls, *called_directly(after_calls((policy,))))
         more.__dict__["direct_guides"], more.__dict__["direct_gates"] = self.direct_guides, self.direct_gates
         return more
-
-    def with_gate(self, gate: Gate) -> PolicyBundle:
-        """Return the bundle with one more gate, asked last. What was prepared is kept, as by `also_asking`."""
-        more = self._replace(gates=(*self.gates, gate))
-        more.__dict__["after_calls"], more.__dict__["direct_guides"] = self.after_calls, self.direct_guides
-        more.__dict__["direct_gates"] = (*self.direct_gates, *called_directly((gate,)))
-        return more

@@ -67,7 +67,7 @@ class PlanQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return {"message": self.message.strip() or INPUT_REQUIRED, "requestedSchema": self.schema}
 
 
-class PlanStep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename=_AS_WRITTEN):
+class PlanStep(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_unknown_fields=True, rename=_AS_WRITTEN):
     """A step of a plan, as it is written in either form."""
 
     type: str = TOOL

@@ -75,10 +75,10 @@ class AgentStateMachine:
 
     def begin_step(self, path: str) -> None:
         """Count a step of a running plan; any other is thought, until it calls a tool."""
-        execution = path.rpartition("/")[0]
+        execution = path.rpartition("/")[0] if self.executions else ""
         position = self.executions.get(execution)
         if position is not None and (number := plan_step_number(path)) >= 0:
-            self.executions[execution] = position._replace(step=number + 1)
+            self.executions[execution] = PlanPosition(number + 1, position.steps)  # quicker than `_replace`
         self._work()
 
     def begin_plan(self, path: str, steps: int) -> None:

@@ -308,6 +308,11 @@ class RunFacts:
         "The grants in force: the calls that are allowed without a question, oldest first.",
     )
 
+    @property
+    def has_grants(self) -> bool:
+        """Whether grants are in force."""
+        return bool(self._grants)
+
     def has_grant(self, tool: str) -> bool:
         """Return whether a grant allows all calls of this tool."""
         return any(grant.tool == tool and not grant.rule for grant in self._grants.values())

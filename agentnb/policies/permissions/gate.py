@@ -28,7 +28,6 @@ MAX_SHOWN = 300
 """Characters of the arguments in the text of a question."""
 FORBIDDEN = "permissions"
 """The rule of calls that a rule of the person forbids."""
-FindTool: TypeAlias = Callable[[str], Tool | None]
 Confirms: TypeAlias = Callable[[Sequence[str]], Iterable[Rule]]
 """Returns the calls about which the person is asked each time in any of these contexts."""
 
@@ -44,19 +43,17 @@ class PermissionGate:
     Tools that agentnb adds to a run, such as the todo tool and ``ask_person``, do nothing to the world, or read.
     """
 
-    def __init__(self, permissions: Permissions, find: FindTool, work_dir: Path, confirms: Confirms = confirms_nothing) -> None:
-        """``find`` returns the tool of a name; patterns of paths are relative to ``work_dir``. ``confirms``: see `Confirms`."""
+    def __init__(self, permissions: Permissions, work_dir: Path, confirms: Confirms = confirms_nothing) -> None:
+        """Patterns of paths are relative to ``work_dir``. ``confirms``: see `Confirms`."""
         self._given = self._permissions = permissions
         self._confirms = confirms
         self._contexts: tuple[str, ...] | None = None
         """The contexts of the run that the permissions are for."""
-        self._find = find
         self._work_dir = work_dir
         self._tools: dict[str, ToolPermissions] = {}
 
-    def __call__(self, call: ToolCall, run: RunSoFar) -> Ask | Deny | None:
-        """Return the question, the denial, or None for a call that may run."""
-        tool = self._find(call.name)
+    def __call__(self, tool: Tool | None, call: ToolCall, run: RunSoFar) -> Ask | Deny | None:
+        """Return the question, the denial, or None for a call of this tool that may run."""
         if tool is None:  # the model is told that there is no such tool
             return None
         if run.contexts != self._contexts:

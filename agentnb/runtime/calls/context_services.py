@@ -96,7 +96,7 @@ class CallServices:
     """The folder that tools work in."""
     gates: Sequence[Gate] = ()
     permission_gate: PermissionGate | None = None
-    """That of the permissions, which is the last of the gates."""
+    """That of the permissions, which is asked after all gates."""
     todos: TodoSync | None = None
     start_run: StartRun = cannot_start
     """Begins the nested runs of tools."""

@@ -45,7 +45,8 @@ class RunTools:
         self._virtual = VirtualTools(handlers or {})
         self._log = log
         self._own = toolbox
-        self._toolbox = toolbox
+        self.toolbox = toolbox
+        """The tools that can be called now."""
         self._logs_changes = logs_changes
         self._earlier = tuple(earlier)
         self._of_servers: dict[str, MCPTool] = {}
@@ -56,24 +57,19 @@ class RunTools:
         """The tools of servers that can be called, and are not offered."""
         self._finder: ToolFinder | None = None
 
-    @property
-    def toolbox(self) -> Toolbox:
-        """The tools that can be called now."""
-        return self._toolbox
-
     def get(self, name: str) -> Tool | None:
         """Return what answers calls of this name, or None."""
-        tool = self._toolbox.get(name)
+        tool = self.toolbox.get(name)
         return self._virtual.get(name, tool) if self._virtual.handlers else tool
 
     def offered(self) -> tuple[Tool, ...]:
         """Return the tools that the next request offers."""
-        return tuple(filter(None, [self._toolbox.get(spec.name) for spec in self._toolbox.specs]))
+        return tuple(filter(None, [self.toolbox.get(spec.name) for spec in self.toolbox.specs]))
 
     def not_found(self, name: str) -> ToolOutcome:
         """Return the error result for an unknown tool."""
         advice = f"Search for others with {FIND_TOOLS}." if self.hidden else ""
-        return self._toolbox.not_found(name, sorted(self.hidden), advice)
+        return self.toolbox.not_found(name, sorted(self.hidden), advice)
 
     def take_server_tools(self, tools: Iterable[MCPTool], named: Iterable[str] = ()) -> None:
         """Offer these tools of MCP servers instead of those before, after the tools of the run's own.
@@ -109,7 +105,7 @@ class RunTools:
         if self._logs_changes and toolbox.specs != self._log.run.tools:
             self._log.emit(ToolsChanged, tools=toolbox.specs, reason=reason)
         self._of_servers, self._named = of_servers, named
-        self._toolbox, self.hidden = toolbox, frozenset(offer.hidden)
+        self.toolbox, self.hidden = toolbox, frozenset(offer.hidden)
 
     def _next_offer(self, servers: Sequence[str], named: Iterable[str]) -> Offer:
         if not self._logs_changes:

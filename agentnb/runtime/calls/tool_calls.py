@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -20,7 +21,7 @@ from agentnb.core.run.inner_calls import count_of, with_inner
 from agentnb.core.run.rounds import CallRecord
 from agentnb.core.schema.nesting import text_is_too_deep
 from agentnb.core.todos import TODO_TOOL
-from agentnb.policies.gates import Ask, Block, denied, judge
+from agentnb.policies.gates import Ask, Block, Gate, denied, judge
 from agentnb.policies.gates.verdicts import AskByRules
 from agentnb.runtime.calls.approval import (
     KEEPS_CHANGING,
@@ -96,7 +97,7 @@ class ToolCalls:
         if asked is None or not is_of_this_tool(asked, tool):
             asked, was_judged = None, earlier is not None and earlier.is_judged
             # The verdict of other gates stands: they may count calls. What is permitted may have changed.
-            judged = self._permitted(call) if was_judged else self._judge(call)
+            judged = self._judge_by((), call, tool) if was_judged else self._judge(call, tool)
             if isinstance(judged, Block):
                 self._block(call, judged)
                 return None, False
@@ -120,13 +121,13 @@ class ToolCalls:
             return None, False
         return self._run(start, tool), tool.blocking
 
-    async def call(self, call: ToolCall, caller: Caller, earlier: EarlierCall | None = None) -> PlacedCall:
+    async def call(self, call: ToolCall, tool: Tool | None, caller: Caller, earlier: EarlierCall | None = None) -> PlacedCall:
         """Run a call that no model made to its end. ``earlier``: what a process that died had logged of it.
 
         Returns it without an outcome if the run was stopped, or if it waits for a person who is not here.
         """
         placed = self._placed[call.id] = PlacedCall(call, caller)
-        work, _ = self.begin(call, self.tools.get(call.name), earlier)
+        work, _ = self.begin(call, tool, earlier)
         if work is not None:
             await work
         return placed
@@ -221,7 +222,7 @@ class ToolCalls:
         async with nullcontext() if runs_beside_others(tool) else turn.lock:
             turn.count += 1
             call = ToolCall(encodable(name), arguments, f"{parent}.{turn.count}")
-            inner = await self.call(call, Caller("call", parent))
+            inner = await self.call(call, self.tools.get(name), Caller("call", parent))
         if inner.outcome is None:  # the run was stopped
             raise asyncio.CancelledError("The call has ended")
         return inner.outcome
@@ -233,19 +234,20 @@ class ToolCalls:
             call_id, depth = placed.caller.id, depth + 1
         return depth
 
-    def _judge(self, call: ToolCall) -> Ask | Block | None:
+    def _judge(self, call: ToolCall, tool: Tool | None) -> Ask | Block | None:
         if call.name == TODO_TOOL:
             self._todos.look()  # the gates need the current list
-        if self._log.run.grants:
+        if self._log.run.has_grants:
             self._grants.update()
-        verdict = judge(self._gates, call, self._log.run)
+        verdict = self._judge_by(self._gates, call, tool)
         if isinstance(verdict, AskByRules) and self._grants.update():  # they may have come from outside meanwhile
-            return judge(self._gates, call, self._log.run)
+            return self._judge_by(self._gates, call, tool)
         return verdict
 
-    def _permitted(self, call: ToolCall) -> Ask | Block | None:
-        """Return what the permissions alone say of a call."""
-        return None if self._permission_gate is None else judge((self._permission_gate,), call, self._log.run)
+    def _judge_by(self, gates: Sequence[Gate], call: ToolCall, tool: Tool | None) -> Ask | Block | None:
+        """Return what these gates and the permissions say of a call."""
+        permitted = () if self._permission_gate is None else (partial(self._permission_gate, tool),)
+        return judge((*gates, *permitted), call, self._log.run)
 
     def _question(self, call: ToolCall, tool: Tool | None, verdict: Ask | None) -> WaitingOnUser | None:
         """Return the question of a gate about a call, if one asks; log that the call waits, unless it was asked before."""
@@ -293,7 +295,7 @@ class ToolCalls:
             return
         edited = decision.arguments is not None
         allowed = replace(call, arguments=decision.arguments) if edited else call
-        verdict = self._judge(allowed)  # other arguments may be denied, or a limit was reached meanwhile
+        verdict = self._judge(allowed, tool)  # other arguments may be denied, or a limit was reached meanwhile
         if isinstance(verdict, Block):
             self._block(call, verdict)
             return

@@ -55,6 +55,7 @@ class ToolRunner:
 
         ``may_wait``: where nobody answers its question, that stays open.
         """
+        arguments = given_arguments(call)
         asker = self._askers[call.id] = self._elicitation.asker(call.id)
         asker.may_wait = may_wait
         asker.inside = self._inside
@@ -64,11 +65,11 @@ class ToolRunner:
             self._log.id, call.id, self._work_dir, self._call_sync, asker, self._inside, store, self._hidden_files
         )
         traceback, own_task = "", asyncio.current_task()
-        arguments = given_arguments(call)
         started = perf_counter()
         with asker:
             try:
-                seconds = self._seconds_for(tool)
+                has_own = tool.timeout is not None or isinstance(tool, AgentTool)  # nested runs have limits themselves
+                seconds = tool.timeout if has_own else self._tool_seconds
                 if seconds is None:
                     outcome = await tool.run(arguments, context)
                 else:
@@ -94,12 +95,6 @@ class ToolRunner:
         self._askers.pop(call.id, None)
         self._elicitation.book.check()
         return ToolRun(outcome, perf_counter() - started - asker.waited, traceback, asker.is_suspended)
-
-    def _seconds_for(self, tool: Tool) -> float | None:
-        """Return the time limit of a call: the tool's own, else that of the run; nested runs have limits themselves."""
-        if tool.timeout is not None or isinstance(tool, AgentTool):
-            return tool.timeout
-        return self._tool_seconds
 
 
 def given_arguments(call: ToolCall) -> Any:

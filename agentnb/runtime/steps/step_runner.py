@@ -110,11 +110,12 @@ class StepRunner:
         self._main: asyncio.Task[Any] | None = None
         """The task of the run; those of steps side by side are others."""
         self._gate = asyncio.Lock()
+        self._may_run_out = True
         self._turn_began = perf_counter()
 
     def begin(self) -> None:
         """Take steps from now on, in the running task."""
-        self._main = asyncio.current_task()
+        self._main, self._may_run_out = asyncio.current_task(), self.budget.may_run_out()
         self.nested.count_spent(self.budget)
 
     async def attempts(
@@ -235,13 +236,12 @@ class StepRunner:
 
     async def _wait_to_begin(self, step: str) -> None:
         """Wait while the run is paused. Raise `NothingLeft` if the step cannot be paid for."""
-        if self._gate.locked() or self._lifecycle.inbox.has_news:
+        if self._gate.locked() or self._lifecycle.inbox.unread:
             async with self._gate:  # side by side, each would read only some of the commands
                 await self._lifecycle.read_inbox()
         await self.give_turn()
         self._lifecycle.check_stop()
-        spent = self.budget.exhausted()
-        if spent is not None:
+        if self._may_run_out and (spent := self.budget.exhausted()) is not None:
             reason = f"nothing is left of the {spent.name.replace('_', ' ')}"
             self.log.emit(w.StepSkipped, step=step, reason=reason)
             raise NothingLeft(reason)

@@ -46,7 +46,7 @@ class Await(msgspec.Struct, frozen=True, kw_only=True):
     """``append``: the list of the results, in the order of the tasks; ``replace``: the result of the last one to end."""
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True):
+class Call(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Calls an action or a tool."""
 
     name: str
@@ -99,7 +99,7 @@ class Decide(msgspec.Struct, frozen=True, kw_only=True):
     """The ids of the node that decides and of all in its branches: within a block these may read each other."""
 
 
-class Node(msgspec.Struct, frozen=True, kw_only=True):
+class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A step in its place: what it does, on which terms, and what follows."""
 
     kind: str = "task"

@@ -14,6 +14,7 @@ from agentnb.agent.agent import Agent
 from agentnb.context.side_question import side_question
 from agentnb.core.messages import ToolCall, encodable
 from agentnb.core.plans.plan_steps import ASKING, ELICITATION, EXECUTOR, PlanQuestion, PlanStep
+from agentnb.core.run.call_window import CallWindow, call_key
 from agentnb.core.run.rounds import DUPLICATE
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.errors import SettingsError
@@ -27,6 +28,7 @@ from agentnb.workflow.plans.plan_reader import EXAMPLE, node_of, plan_of_data, r
 from agentnb.workflow.plans.plan_results import (
     StepResult,
     answer_result,
+    calls_of,
     given_results,
     guard_of,
     last_output,
@@ -34,7 +36,6 @@ from agentnb.workflow.plans.plan_results import (
     problem_of,
     referred_output,
     step_result,
-    window_of,
 )
 from agentnb.workflow.plans.plan_spec import MAX_STEPS, PlanSpec
 from agentnb.workflow.plans.step_references import filled
@@ -117,7 +118,10 @@ class _Hands:
         """The place of the first step that makes a call, by the call as it is written."""
         self._taken: dict[int, StepResult] = {}
         """The new results, by place."""
-        self._window = window_of(given)
+        self._window = CallWindow()
+        self._unseen = calls_of(given)
+        """The calls with results that the window has not taken in yet: it is only needed when a call is made again."""
+        self._made = {call_key(call) for call, _ in self._unseen}
 
     async def do(self, execution: Execution) -> None:
         """Do a step, and take its result."""
@@ -180,29 +184,39 @@ class _Hands:
 
     async def _tool(self, does: Call, execution: Execution, place: int) -> StepResult | None:
         """Call a tool, but for a repeat or with arguments missing."""
-        call, window = ToolCall(does.name, does.args, execution.place.path), self._window
-        if does.is_guarded and (first := self._first.setdefault(window.key_of(call), place)) != place:
-            if first in self._outputs:
-                self._outputs[place] = self._outputs[first]
-            return None
-        if not does.is_constant:
-            call = _with_arguments(call, filled(call.arguments, self._output_of))
-        tool, block = tool_named(call.name, self._call.tools), None
+        call, key, block = ToolCall(does.name, does.args, execution.place.path), None, None
         if does.is_guarded:
-            if missing := _missing(tool.spec.input_schema, call.arguments):
-                message, execution.is_last = f'Tool "{call.name}" requires additional parameters.', True
-                question = PlanQuestion(message=message, schema=missing)
-                return await self.ask(str(place), result_id(self._plan, place), question, call)
-            guard = None if getattr(tool, "repeatable", False) else self._guard
-            block = None if guard is None else guard.repeats(call, window)
+            key = call_key(call)
+            if (first := self._first.setdefault(key, place)) != place:
+                if first in self._outputs:
+                    self._outputs[place] = self._outputs[first]
+                return None
+        if not does.is_constant:
+            call = structs.replace(call, arguments=filled(call.arguments, self._output_of))
+            key = key and call_key(call)
+        tool = tool_named(call.name, self._call.tools)
+        if key is None:
+            return self._result(place, *await self._call.call_tool(execution, tool, call.arguments))
+        if missing := _missing(tool.spec.input_schema, call.arguments):
+            message, execution.is_last = f'Tool "{call.name}" requires additional parameters.', True
+            question = PlanQuestion(message=message, schema=missing)
+            return await self.ask(str(place), result_id(self._plan, place), question, call)
+        if key in self._made and self._guard is not None and not getattr(tool, "repeatable", False):
+            block = self._guard.repeats(call, self._window_now())
         output, error = await self._call.call_tool(execution, tool, call.arguments, block)
-        if not does.is_guarded:
-            return self._result(place, output, error)
         if block is not None:
             output, error = last_output(self._so_far(), call), DUPLICATE
         result = self._result(place, output, error, call.arguments)
-        note_call(window, call, result)
+        self._made.add(key)
+        self._unseen.append((call, result))
         return result
+
+    def _window_now(self) -> CallWindow:
+        """Return the window over all calls with results."""
+        for call, result in self._unseen:
+            note_call(self._window, call, result)
+        self._unseen.clear()
+        return self._window
 
     def _so_far(self) -> list[StepResult]:
         return [*self._given, *self._taken.values()]
@@ -243,17 +257,12 @@ def _words(step: PlanStep, done: Mapping[int, StepResult]) -> str:
     return f"{step.description or step.type}{found}"
 
 
-def _with_arguments(call: ToolCall, arguments: dict[str, Any]) -> ToolCall:
-    """Return the call with these arguments; the same call if they are its own, whose key is known."""
-    return call if arguments == call.arguments else structs.replace(call, arguments=arguments)
-
-
 def _missing(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema of the arguments that a call lacks; empty if it lacks none."""
     required = schema.get("required")
-    if not isinstance(required, list) or arguments.keys() >= set(required):
+    names = [name for name in required if name not in arguments] if isinstance(required, list) else []
+    if not names:
         return {}
-    names = [name for name in required if name not in arguments]
     properties = schema.get("properties") or {}
     more = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
     return {"type": "object", "properties": {name: properties.get(name, {}) for name in names}, "required": names, **more}

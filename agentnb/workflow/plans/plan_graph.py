@@ -52,17 +52,17 @@ def compiled_plan(plan: PlanSpec, path: str, left_out: Collection[int], tools: T
     awaited = _awaited(plan) if is_chat else dict[int, list[int]]()
     end = (Jump(to=END, place=len(plan.steps), is_logged=False),)
     for place in _in_waves(awaited) if is_chat else range(len(plan.steps)):
-        step = plan.steps[place]
-        if place in left_out or step.type == NOOP or (step.question is not None and step.question.is_empty):
+        step, question = plan.steps[place], plan.steps[place].question
+        if place in left_out or step.type == NOOP or (question is not None and question.is_empty):
             continue
-        does = _chat_work(step, tools) if is_chat else _work(step)
+        does = _chat_work(step, tools) if is_chat else _work(step, question)
         nodes.append(
             Node(
                 kind="call",
                 id=str(place),
                 path=f"{path}/{place}",
                 does=does,
-                after=tuple(map(str, awaited.get(place, ()))),
+                after=tuple(map(str, awaited[place])) if is_chat else (),
                 is_beside=is_chat,
                 jumps=end if isinstance(does, Abort | Ask) else (),
                 retry=Retry(max_attempts=step.retries, initial_delay_seconds=0) if step.retries else ONCE,
@@ -71,12 +71,12 @@ def compiled_plan(plan: PlanSpec, path: str, left_out: Collection[int], tools: T
     return Graph(where="plan", nodes=tuple(nodes))
 
 
-def _work(step: PlanStep) -> Abort | Ask | Call | Fail:
+def _work(step: PlanStep, question: PlanQuestion | None) -> Abort | Ask | Call | Fail:
     """Return what a planner's step does."""
     if step.problem is None and step.type == ABORT:
         return Abort(encodable(step.reason or step.content or "The plan was aborted"))
-    if step.problem is None and step.question is not None:
-        return Ask(step.question)
+    if step.problem is None and question is not None:
+        return Ask(question)
     if step.problem is not None or step.type != TOOL:
         return Fail(step.problem or f"there is no type {step.type}, only {', '.join(TYPES)}")
     return _call(step, step.name or "", is_guarded=True)

@@ -61,13 +61,10 @@ def last_of_each_call(results: Sequence[StepResult]) -> list[StepResult]:
     return [results[index] for index in sorted(last.values())]
 
 
-def window_of(results: Iterable[StepResult]) -> CallWindow:
-    """Return the window over the calls that these are the results of, for finding repeats."""
-    window = CallWindow()
-    for index, one in enumerate(results):
-        if one["name"] != ELICITATION:
-            note_call(window, ToolCall(one["name"], one["args"] or {}, str(index)), one)
-    return window
+def calls_of(results: Iterable[StepResult]) -> list[tuple[ToolCall, StepResult]]:
+    """Return the calls that these are the results of, with their results."""
+    made = [(index, one) for index, one in enumerate(results) if one["name"] != ELICITATION]
+    return [(ToolCall(one["name"], one["args"] or {}, str(index)), one) for index, one in made]
 
 
 def guard_of(given: Any) -> DuplicateGuard | None:

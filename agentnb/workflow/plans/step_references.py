@@ -25,7 +25,10 @@ def as_reference(value: Any) -> str | None:
 
 def may_refer(arguments: Mapping[str, Any]) -> bool:
     """Return whether references may be within arguments; without looking into objects and lists."""
-    return any(type(one) in _MAY_REFER and (type(one) is not str or one.startswith("$step")) for one in arguments.values())
+    for one in arguments.values():  # noqa: SIM110  # for each step of a plan: `any` takes three times as long
+        if type(one) in _MAY_REFER and (type(one) is not str or one.startswith("$step")):
+            return True
+    return False
 
 
 def references_in(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], str]]:

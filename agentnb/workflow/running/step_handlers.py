@@ -15,7 +15,7 @@ from agentnb.runtime.steps.step_failures import StepEndedBadly, of_run
 from agentnb.runtime.steps.step_runner import StepRunner, Work
 from agentnb.workflow.form import spec as s
 from agentnb.workflow.graph.nodes import Call, Node
-from agentnb.workflow.running.agents import WorkflowAgents, tool_named
+from agentnb.workflow.running.agents import WorkflowAgents
 from agentnb.workflow.running.execution import Execution
 from agentnb.workflow.running.step_questions import StepQuestions
 from agentnb.workflow.running.tool_steps import ToolSteps
@@ -59,9 +59,7 @@ class StepHandlers:
 
     async def _tool(self, call: Call, attempt: Attempt) -> Any:
         arguments = dict(call.args) if call.is_constant else rendered(call.args, attempt.place.scope)
-        attempt.is_plain = True
-        tool = self._tools.get(call.name) or tool_named(call.name, self._tools.toolbox)
-        return await self._tools.call(tool, arguments, attempt)
+        return await self._tools.call(call.name, arguments, attempt)
 
     async def _workflow(self, step: s.WorkflowStep, attempt: Attempt) -> Any:
         scope = attempt.place.scope

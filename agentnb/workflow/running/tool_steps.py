@@ -32,6 +32,7 @@ from agentnb.runtime.steps.step_runner import StepRunner
 from agentnb.tools import tool_errors
 from agentnb.tools.tool import Tool, ToolOutcome
 from agentnb.tools.toolbox import Toolbox
+from agentnb.workflow.running.agents import tool_named
 
 FAILED = frozenset({"tool_error", "failed", "error"})
 """The words for any call that failed; the code of its error is one more."""
@@ -49,13 +50,12 @@ class ToolSteps:
         if steps.servers is not None:
             steps.servers.serve(tools)
         work_dir = folder_of(steps.work_dir)
-        permitted = PermissionGate(elicitation.permissions, tools.get, work_dir)
         services = CallServices(
             elicitation,
             steps.call_sync,
             work_dir,
-            gates=(*gates, permitted),
-            permission_gate=permitted,
+            gates=(*gates,),
+            permission_gate=PermissionGate(elicitation.permissions, work_dir),
             start_run=partial(start_nested, steps.log),
             suspends=elicitation.suspends,
         )
@@ -66,13 +66,9 @@ class ToolSteps:
         """The tools that can be called now: from the first step on, also those of MCP servers."""
         return self._run_tools.toolbox
 
-    def get(self, name: str) -> Tool | None:
-        """Return the tool of this name that can be called now."""
-        return self._run_tools.get(name)
-
     async def call(
         self,
-        tool: Tool,
+        name: str,
         arguments: dict[str, Any],
         attempt: Attempt,
         block: Block | None = None,
@@ -80,14 +76,14 @@ class ToolSteps:
         repeats: bool = True,
         read: Callable[[str], Any] | None = None,
     ) -> Any:
-        """Return the output of the tool as plain data, else as the text that a model would read.
+        """Return the output of the tool of this name as plain data, else as the text that a model would read.
 
         ``block``: the verdict that it must not run, if its step has one; ``repeats``: whether a call that a death cut off is
         made again, for any tool; ``read``: reads the text that the log has of a call that had ended, which is not made again.
-        Raises `StepEndedBadly` if it fails or may not be
-        called. Where nobody is here to ask, the run is suspended, if it can be.
+        Raises `StepEndedBadly` if it fails or may not be called, `UnknownTool`, and `Suspended` where nobody is here to ask.
         """
-        call = ToolCall(tool.spec.name, arguments, attempt.place.path)
+        tool = self._run_tools.toolbox.get(name) or tool_named(name, self.toolbox)
+        call, attempt.is_plain = ToolCall(tool.spec.name, arguments, attempt.place.path), True
         if block is not None:
             self._calls.refuse(call, Caller("step", call.id), block)
             raise StepEndedBadly(_blocked(tool, block))
@@ -103,7 +99,7 @@ class ToolSteps:
             raise StepEndedBadly(replace(_failed(tool, outcome), is_final=True))
         try:
             with self._runs.asker(attempt):
-                placed = await self._calls.call(call, Caller("step", call.id), earlier)
+                placed = await self._calls.call(call, tool, Caller("step", call.id), earlier)
         except asyncio.CancelledError:
             is_late = attempt.limit is not None and attempt.limit.expired()
             self._calls.close(call.id, tool_errors.out_of_time("step") if is_late else tool_errors.cancelled())

@@ -10,12 +10,10 @@ from agentnb.advice import Advised, GiveTools
 from agentnb.errors import nearest
 from agentnb.tools.builtin.named import near_tools
 from agentnb.tools.mcp.wire_names import tool_of_word
-from agentnb.tools.tool import Tool
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.checks.argument_checks import check_arguments
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.graph.nodes import HANDLER, Call, Node
-from agentnb.workflow.running.agents import tool_named
 from agentnb.workflow.tasks.spec import TaskFile
 
 Action: TypeAlias = Callable[[Any], Awaitable[Any]]
@@ -29,10 +27,6 @@ class ActionTable:
     tools: Toolbox
     actions: Mapping[str, Action] = field(default_factory=dict)
     """By name, such as ``llm/core:plan``."""
-
-    def tool(self, name: str) -> Tool:
-        """Return the tool of this name, as a task file or a plan may write it; raise `UnknownTool` if there is none."""
-        return tool_named(name, self.tools)
 
     def may_have(self, name: str) -> bool:
         """Return whether it has this action, this tool, or an MCP server that may have this tool once a run is connected."""

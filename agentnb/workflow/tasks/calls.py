@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -62,13 +62,6 @@ class Calls:
         gates: tuple[Gate, ...] = (*gates_of(settings.get("agent_settings") or {}), *of_file)
         self.tool_steps = ToolSteps(steps, table.tools, gates)
 
-    @property
-    def table(self) -> ActionTable:
-        """The actions, and the tools that can be called now."""
-        if self._actions.tools is not self.tool_steps.toolbox:
-            self._actions = replace(self._actions, tools=self.tool_steps.toolbox)
-        return self._actions
-
     def label(self, node: Node) -> str:
         """Return what the log calls the action of a task; empty if it has none."""
         return self._actions.label(node.does.name) if isinstance(node.does, Call) else ""
@@ -88,9 +81,9 @@ class Calls:
     async def _act(self, does: Call, given: Any, execution: Execution, attempt: Attempt) -> Any:
         function = self._actions.actions.get(does.name)
         if function is None:
-            result = await self.tool_steps.call(self.table.tool(does.name), given or {}, attempt)
+            result = await self.tool_steps.call(does.name, given or {}, attempt)
         else:
-            call = ActionCall(self, execution, attempt.place, given or {}, self.table.tools)
+            call = ActionCall(self, execution, attempt.place, given or {}, self.tool_steps.toolbox)
             result = await function(call)
             if not execution.is_plain:
                 result = plain_data(result, f"The result of {does.name}")
@@ -136,7 +129,7 @@ class ActionCall:
         With a ``block`` the call is logged as one that must not run. A call that a kill cut off is an error, and not made
         again, unless its tool is ``repeatable``. The output is plain data, else the text that a model would read.
         """
-        work = partial(self._calls.tool_steps.call, tool, arguments, block=block, repeats=False, read=as_returned)
+        work = partial(self._calls.tool_steps.call, tool.spec.name, arguments, block=block, repeats=False, read=as_returned)
         terms = {"agent": tool.spec.name, "inputs": arguments}
         try:
             return await self._calls.steps.attempts(execution.node, execution.place, work, **terms), None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,7 @@ NO_MORE = ("reads", "ask_person", "todo_operations", READ_TOOL, "no_such_tool")
 
 def judged(mode: str, name: str, run: Run | None = None, *, rules: Any = None, **arguments: Any) -> Ask | Block | None:
     permissions = Permissions.of(ApprovalMode.of(mode), RuleList.of(rules))
-    gate = PermissionGate(permissions, BOX.get, Path("/work"))
+    gate = partial(PermissionGate(permissions, Path("/work")), BOX.get(name))
     return judge((gate,), ToolCall(name, arguments, "c1"), run or Run())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -35,7 +36,7 @@ def save(path: Path = Path("secret/a")) -> None:
 def is_held_up(name: str, rule: str, arguments: Any, folder: Path) -> bool:
     """Whether a call is denied, or asked about whatever the mode, where a rule denies some calls of its tool."""
     permissions = Permissions.of(ApprovalMode.of("auto"), RuleList.of({f"{name}({rule})": "deny"}))
-    gate = PermissionGate(permissions, Toolbox([shell, save]).get, folder)
+    gate = partial(PermissionGate(permissions, folder), Toolbox([shell, save]).get(name))
     return isinstance(judge((gate,), ToolCall(name, arguments, "c1"), Run()), Block | AskEachTime | AskUnsettled)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ from agentnb.policies.permissions.offered_grants import grants_about
 from agentnb.policies.permissions.permissions import Judgement, Permissions
 from agentnb.policies.permissions.rules import RuleList
 from agentnb.tools.function import as_tool
-from agentnb.tools.toolbox import Toolbox
 
 ATTACKS = [
     "true&2>/dev/null touch X",
@@ -174,9 +174,9 @@ def test_a_rule_or_grant_that_names_the_program_settles_its_part(subtests: pytes
         with subtests.test(f"{line} {rule}"):
             assert (judged(line, {**DENIED, rule: "allow"}, tmp_path).verdict == "allow") == runs
             assert judged(line, DENIED, tmp_path).verdict == "ask"
-            gate = PermissionGate(Permissions.of(ApprovalMode.of("auto"), RuleList.of(DENIED)), Toolbox([shell]).get, tmp_path)
+            gate = PermissionGate(Permissions.of(ApprovalMode.of("auto"), RuleList.of(DENIED)), tmp_path)
             run = RunBuilder().add(w.GrantGiven, grant_id="g1", tool="shell", rule=rule).run
-            asked = judge((gate,), ToolCall("shell", {"line": line}, "c1"), run)
+            asked = judge((partial(gate, as_tool(shell)),), ToolCall("shell", {"line": line}, "c1"), run)
             assert (asked is None) == runs and (runs or isinstance(asked, AskUnsettled | AskEachTime))
 
 
@@ -277,5 +277,5 @@ def test_a_list_is_allowed_where_a_rule_allows_each_part(subtests: pytest.Subtes
             assert judged(line, rules, tmp_path / "mine", "rules").verdict == verdict
     assert judged("git diff | head", {"shell(git d*)": "ask", **rules}, tmp_path, "rules").verdict == "ask"
     grant = RunBuilder().add(w.GrantGiven, grant_id="g1", tool="shell", rule="shell(git diff *)").run
-    gate = PermissionGate(Permissions(), Toolbox([shell]).get, tmp_path)
+    gate = partial(PermissionGate(Permissions(), tmp_path), as_tool(shell))
     assert isinstance(judge((gate,), ToolCall("shell", {"line": "git diff | head"}, "c1"), grant), AskByRules)

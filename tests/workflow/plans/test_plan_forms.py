@@ -14,10 +14,11 @@ from task_examples import without_ids
 
 from agentnb import Plan, ToolCall, validate_plan
 from agentnb.core.plans.plan_steps import PlanQuestion
+from agentnb.core.run.call_window import CallWindow
 from agentnb.errors import BrokenReply, WorkflowProblems
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.plans.plan_reader import plan_of_data, read_any_plan
-from agentnb.workflow.plans.plan_results import answer_result, given_results, last_of_each_call, window_of
+from agentnb.workflow.plans.plan_results import answer_result, calls_of, given_results, last_of_each_call, note_call
 from agentnb.workflow.plans.reply_plans import plan_in_reply
 
 PLAN = {"steps": [{"type": "tool", "name": "tides_fetch", "args": {"station": "brest"}}]}
@@ -127,7 +128,9 @@ def test_results_are_tuples_whose_repeats_are_shown_once_and_counted() -> None:
     results = given_results(told("results.json"))
     assert [tuple(one) for one in results] == [("id", "name", "args", "result", "error")] * 6
     assert [one["id"] for one in last_of_each_call(results)] == ["call_2", "call_5", "ask_1", "ask_2", "ask_3"]
-    window = window_of(results)
+    window = CallWindow()
+    for call, result in calls_of(results):
+        note_call(window, call, result)
     assert [one.key[0] for one in window.executed] == ["tides_fetch", "tides_fetch"], "a blocked one has not run"
     assert window.row == 1
     question = PlanQuestion(message="For which day?")

@@ -154,6 +154,22 @@ def test_the_guard_of_plans_has_its_settings(subtests: pytest.Subtests) -> None:
     check_planner_inputs(Workflow.from_yaml(sets_it).declared, {}, None, Path())
 
 
+@pytest.mark.req("R1.38")
+def test_steps_whose_references_become_equal_arguments_are_repeats_within_a_plan() -> None:
+    calls: list[str] = []
+
+    def tides_fetch(station: str) -> str:
+        """Fetch."""
+        calls.append(station)
+        return station
+
+    written = ["brest", "$step[0].output", "$step[1].output", "ouessant"]
+    plan = Plan.read({"steps": [{"name": "tides_fetch", "args": {"station": one}} for one in written]})
+    run = plan.run_sync(tools=[tides_fetch], show=False)
+    assert [one["error"] for one in run.variables["results"]] == [None, None, "duplicate_call_blocked", None]
+    assert calls == ["brest", "brest", "ouessant"] and run.variables["results"][2]["result"] == "brest"
+
+
 @pytest.mark.req("R1.26")
 def test_retries_are_one_call_for_the_guard() -> None:
     calls: list[str] = []
