@@ -61,7 +61,7 @@ class ActionTable:
                 task = node.path.removesuffix(HANDLER)
                 what = f"task {task}: there is no action {call.name}, and no tool {tool_of_word(call.name)}"
                 problems.add(node.line, what, self._advice(call.name))
-        for name in sorted(file.approval.allow | file.approval.block):
+        for name in file.approval.tool_names:
             if not table.tools.may_have(name):
                 problems.add(file.approval.line, f"approval: there is no tool {name}", self._advice(name))
 

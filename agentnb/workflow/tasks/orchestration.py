@@ -93,7 +93,7 @@ def _price_check(models: Mapping[str, Any]) -> Callable[[Budget], None] | None:
 def _toolbox(file: TaskFile, tools: Iterable[Any], named: Any = None) -> Toolbox:
     """Return these tools, and the built-in ones and those of MCP servers that the file names, or the variable ``tools``."""
     words = [one for one in named if isinstance(one, str)] if isinstance(named, list) else []
-    return Toolbox(tools).with_words([*file.actions, *file.approval.allow, *file.approval.block, *words])
+    return Toolbox(tools).with_words([*file.actions, *file.approval.tool_names, *words])
 
 
 def first_values(file: TaskFile, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,12 +5,13 @@ Texts are as written: `agentnb.workflow.tasks.variables` knows what ``${plan.ste
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from agentnb.policies.permissions.rules import Rule
-from agentnb.tools.mcp.wire_names import tool_of_word
+from agentnb.tools.mcp.server import server_tools
+from agentnb.tools.mcp.wire_names import WILDCARDS, registry_name, tool_of_word, wire_name
 from agentnb.workflow.form.problems import Problem
 from agentnb.workflow.form.spec import DEFAULT_LOOPS, written_as
 from agentnb.workflow.graph.nodes import Graph, Node
@@ -24,7 +25,7 @@ ApprovalMode = Literal["ask", "auto", "deny"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalRules:
-    """Which tools may be called without asking the person. Names are those of tools."""
+    """Which tools may be called without asking the person. Tools are named as in the file, by words or patterns."""
 
     mode: ApprovalMode = "auto"
     """``ask``: the person decides about each call; ``auto``: all may be called; ``deny``: none."""
@@ -42,8 +43,25 @@ class ApprovalRules:
     @property
     def rules(self) -> tuple[Rule, ...]:
         """The list that says of each tool whether it may be called."""
-        named = [*(Rule("deny", name) for name in sorted(self.block)), *(Rule("allow", name) for name in sorted(self.allow))]
-        return (*named, Rule("allow" if self.mode == "auto" else self.mode, "*"))
+        denied = [Rule("deny", name) for word in sorted(self.block) for name in _names_of(word)]
+        allowed = [Rule("allow", name) for word in sorted(self.allow) for name in _names_of(word)]
+        return (*denied, *allowed, Rule("allow" if self.mode == "auto" else self.mode, "*"))
+
+    @property
+    def tool_names(self) -> tuple[str, ...]:
+        """The names of the single tools among them."""
+        return tuple([name for word in sorted(self.allow | self.block) if not WILDCARDS & {*(name := next(_names_of(word)))}])
+
+
+def _names_of(word: str) -> Iterator[str]:
+    """Yield the names for models that a word for tools may mean, or a pattern of them: the gate sees names alone."""
+    item = server_tools(word)
+    if item is None:
+        yield registry_name(word)
+    elif not item.tool or WILDCARDS & set(item.tool):
+        yield f"{wire_name(item.name, '')}{item.tool or '*'}"
+    else:
+        yield from (wire_name(item.name, item.tool), wire_name(item.name, item.tool, with_digest=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,11 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
-from itertools import chain
 from typing import Any, TypeAlias, cast
 
-from agentnb.tools.mcp.server import server_tools
-from agentnb.tools.mcp.wire_names import WILDCARDS, registry_name, wire_name
 from agentnb.workflow.checks.way_checks import warn_of_ways
 from agentnb.workflow.form.agent_reader import OF_WORKFLOWS, read_limits
 from agentnb.workflow.form.fields import Fields
@@ -170,19 +167,8 @@ def _approval(file: Fields) -> ApprovalRules:
     if found is None:
         return ApprovalRules()
     found.refuse_unknown(("mode", "allow", "block"))
-    named = {key: frozenset(chain.from_iterable(map(_names_of, found.texts(key) or ()))) for key in ("allow", "block")}
+    named = {key: frozenset(found.texts(key) or ()) for key in ("allow", "block")}
     return ApprovalRules(mode=cast(ApprovalMode, found.choice("mode", MODES) or "auto"), **named, line=line)
-
-
-def _names_of(word: str) -> Iterator[str]:
-    """Yield the names for models that a word for tools may mean, or a pattern of them: the gate sees names alone."""
-    item = server_tools(word)
-    if item is None:
-        yield registry_name(word)
-    elif not item.tool or WILDCARDS & set(item.tool):
-        yield f"{wire_name(item.name, '')}{item.tool or '*'}"
-    else:
-        yield from (wire_name(item.name, item.tool), wire_name(item.name, item.tool, with_digest=True))
 
 
 def _variables(fields: Fields, key: str, places: ExpressionPlaces) -> dict[str, Any]:
