@@ -51,11 +51,11 @@ class ReferenceChecks:
         given: Collection[str] = (),
         inputs: Collection[str] | None = None,
     ) -> None:
-        self._tree = tree
-        self._agents = agents
+        self.tree = tree
+        self.agents = agents
         self._places = places
         self._problems = problems
-        self._given = given
+        self.given = given
         self._inputs = inputs
         self._left = MAX_READS
         self.reads: list[Read] = []
@@ -64,7 +64,7 @@ class ReferenceChecks:
     def check(self) -> None:
         """Check all texts with templates."""
         for use in self._places.uses:
-            if use.is_of_agent and use.owner in self._given:
+            if use.is_of_agent and use.owner in self.given:
                 continue
             if self._left < 0:
                 self._problems.add(
@@ -82,7 +82,7 @@ class ReferenceChecks:
         try:
             found = references(text)
         except ExpressionError as error:
-            self._problems.add(use.line_of(text.find("{{")), f"{where}: {error.what}", error.advice)
+            self._problems.add(use.node.line_of(text.find("{{")), f"{where}: {error.what}", error.advice)
             return
         if use.key == "condition" and text.strip() and not has_templates(text) and text.strip().lower() not in TRUTHS:
             self._problems.add(
@@ -94,12 +94,12 @@ class ReferenceChecks:
         if self._left < 0:
             return
         for reference in found:
-            check = _Check(self._tree, seen_from, reference, self._agents, self._given)
+            check = _Check(self, seen_from, reference)
             if use.owner == OF_WORKFLOW and reference.root in ("$item", "$index"):
                 self._problems.add(use.node.line, f"{where}: there is no {reference.root} here", ONLY_IN_MAPS)
             if not self._places.unread.intersection(reference.parts[:1]):
                 check.run(self._inputs)
-            line = use.line_of(reference.place)
+            line = use.node.line_of(reference.place)
             for what, hint in check.problems:
                 self._problems.add(line, f"{where}: {{{{ {reference.written} }}}}: {what}", hint)
             for what, hint in check.warnings:
@@ -116,40 +116,31 @@ class ReferenceChecks:
 
     def _check_id(self, step_id: str, use: Use, where: str) -> None:
         """Check the id of a step whose output is the result of the workflow."""
-        if not step_id or step_id in self._tree.in_no_block or step_id in self._places.unread:
+        if not step_id or step_id in self.tree.in_no_block or step_id in self._places.unread:
             return
-        check = _Check(self._tree, [], Reference("$steps", (step_id,), step_id), self._agents, self._given)
+        check = _Check(self, [], Reference("$steps", (step_id,), step_id))
         check.run(None)
         for what, hint in check.problems:
             self._problems.add(use.node.line, f"{where}: {what}", hint or OUTPUT_HINT)
 
     def _seen_from(self, use: Use) -> list[Located]:
         """Return the steps for which the text is rendered: of an instruction, those that the agent works on."""
-        if not use.is_of_agent:
-            return [located] if (located := self._tree.by_path.get(use.owner)) else []
-        return self._tree.users_of(use.owner)
+        if use.is_of_agent:
+            return self.tree.users.get(use.owner, [])
+        return [located] if (located := self.tree.by_path.get(use.owner)) else []
 
 
 class _Check:
     """One path of a template, against the steps that are declared."""
 
-    def __init__(
-        self,
-        tree: StepTree,
-        seen_from: list[Located],
-        reference: Reference,
-        agents: Mapping[str, AgentSpec],
-        given: Collection[str],
-    ) -> None:
+    def __init__(self, checks: ReferenceChecks, seen_from: list[Located], reference: Reference) -> None:
         self.problems: list[tuple[str, Hint]] = []
         self.warnings: list[tuple[str, Advised]] = []
         self.step_id = ""
-        self._tree = tree
+        self._tree, self._agents, self._given = checks.tree, checks.agents, checks.given
         self._seen_from = seen_from
         self._reference = reference
         self._parts = reference.parts
-        self._agents = agents
-        self._given = given
 
     def run(self, inputs: Collection[str] | None) -> None:
         root = self._reference.root
@@ -161,17 +152,17 @@ class _Check:
                 self._note(
                     f"there is no input {part}", lambda: nearest(part, inputs) or f"Declare it: inputs: {{{part}: DEFAULT}}"
                 )
-        elif root in ("$item", "$index") and self._seen_from and not any(self._is_in_map(one) for one in self._seen_from):
+        elif (
+            root in ("$item", "$index")
+            and self._seen_from
+            and not any(around.step.kind == "map" for one in self._seen_from for around in one.around)
+        ):
             self._note(f"there is no {root} here", ONLY_IN_MAPS)
         elif root in ("$prompt", "$index") and self._parts:
             self._note(f"{root} is {'a text' if root == '$prompt' else 'a number'}, and has no {self._parts[0]}")
 
     def _note(self, what: str, hint: Hint = "") -> None:
         self.problems.append((what, hint))
-
-    @staticmethod
-    def _is_in_map(located: Located) -> bool:
-        return any(one.step.kind == "map" for one in located.around)
 
     def _check_steps(self) -> None:
         if not self._parts:
@@ -180,17 +171,13 @@ class _Check:
         part = self._parts[0]
         if part is None:
             return
-        visible = self._visible()
+        inner = {id(one): one for viewer in self._seen_from if viewer.blocks for one in [self._tree.beside(viewer)]}
+        visible = ChainMap(self._tree.in_no_block, *inner.values())  # and in the blocks around those of the same child
         if not isinstance(part, str) or part not in visible:
             self._not_visible(str(part), visible)
             return
         self.step_id = part
         self._check_entry(visible[part], 1)
-
-    def _visible(self) -> Mapping[str, Step]:
-        """Return the steps that may be named here: those in no block, and in the blocks around those of the same child."""
-        inner = {id(one): one for viewer in self._seen_from if viewer.blocks for one in [self._tree.beside(viewer)]}
-        return ChainMap(self._tree.in_no_block, *inner.values()) if inner else self._tree.in_no_block
 
     def _not_visible(self, part: str, visible: Mapping[str, Step]) -> None:
         other = self._tree.by_id.get(part)
@@ -198,15 +185,12 @@ class _Check:
             self._note(f"there is no step {part}", lambda: near(part, visible))
         elif isinstance(other.step, GotoStep):
             self._note(f"{part} is a goto, and has no output", lambda: near(part, visible))
-        elif any(one.step.kind == "map" for one in other.blocks):
-            outer = next(one.step.id for one in other.blocks if one.step.kind == "map")
+        elif outer := next((one.step.id for one in other.blocks if one.step.kind == "map"), ""):
             self._note(f"{part} is in the map {outer}, which has one output for each item", f"Write $steps.{outer}.output[0]")
         else:
             path = ".outputs.".join([*(one.step.id for one in other.blocks), part])
-            siblings = {one.step.path for viewer in self._seen_from for one in viewer.blocks} & {
-                one.step.path for one in other.blocks
-            }
-            if siblings:
+            around = {one.step.path for viewer in self._seen_from for one in viewer.blocks}
+            if not around.isdisjoint(one.step.path for one in other.blocks):
                 self._note(f"{part} runs at the same time, and its output is not seen here", "Read it after the block")
             else:
                 self._note(f"{part} is in the parallel block {other.blocks[0].step.id}", f"Write $steps.{path}.output")

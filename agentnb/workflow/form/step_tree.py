@@ -32,11 +32,6 @@ class Located:
         """The parallel blocks and maps that it stands in, the outermost first."""
         return tuple(one for one in self.around if isinstance(one.step, ParallelStep | MapStep))
 
-    @property
-    def is_child(self) -> bool:
-        """Whether it is itself a step of a parallel block, or that of a map."""
-        return bool(self.around) and isinstance(self.around[-1].step, ParallelStep | MapStep)
-
 
 def lists_in(step: Step) -> tuple[tuple[Step, ...], ...]:
     """Return the lists of steps within a step: its branches, its children."""
@@ -87,12 +82,9 @@ class StepTree:
         for one in self.all:
             self.by_id.setdefault(one.step.id, one)
 
-    def users_of(self, agent: str) -> list[Located]:
-        """Return the steps that an agent works on."""
-        return self._users.get(agent, [])
-
     @cached_property
-    def _users(self) -> dict[str, list[Located]]:
+    def users(self) -> dict[str, list[Located]]:
+        """The steps that each agent works on."""
         users: dict[str, list[Located]] = {}
         for one in self.all:
             if isinstance(one.step, AgentStep):
