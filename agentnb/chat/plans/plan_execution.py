@@ -151,18 +151,13 @@ def shown_calls_allowed(plan: PlanSpec, inside: Inside, by: str) -> Iterator[Non
     try:
         yield
     except Suspended:
+        names = []
         raise
-    except BaseException:
-        _withdraw(inside, names)
-        raise
-    _withdraw(inside, names)
-
-
-def _withdraw(inside: Inside, names: list[str]) -> None:
-    known = {one.grant_id for one in inside.run.grants}
-    for name in names:
-        if name in known:
-            inside.record(GrantWithdrawn, grant_id=name, by=BY_PLAN)
+    finally:
+        known = {one.grant_id for one in inside.run.grants}
+        for name in names:
+            if name in known:
+                inside.record(GrantWithdrawn, grant_id=name, by=BY_PLAN)
 
 
 def plan_tools(inside: Inside) -> list[Tool]:

@@ -19,7 +19,7 @@ def check_arguments(
     name: str,
     schema: dict[str, Any],
     arguments: Mapping[str, Any],
-    refers: Callable[[str], bool],
+    refers: Callable[[str], object],
     problems: Problems,
     where: str,
     line_at: Callable[[Place], int],
@@ -43,7 +43,7 @@ def check_arguments(
             problems.add(line_at(wrong.where), f"{where}: {name}: {what}", closest[0] if closest else _signature(schema))
 
 
-def _places_of(value: Any, refers: Callable[[str], bool], place: Place = ()) -> Iterator[Place]:
+def _places_of(value: Any, refers: Callable[[str], object], place: Place = ()) -> Iterator[Place]:
     """Yield the places of the texts that hold references."""
     if isinstance(value, str):
         if refers(value):

@@ -59,16 +59,6 @@ class StepReader:
         self._names = names
         self._places = places
         self._problems = problems
-        self._readers: dict[str, Callable[[Fields, dict[str, Any]], Step | None]] = {
-            "agent": self._agent,
-            "condition": self._condition,
-            "parallel": self._parallel,
-            "goto": self._goto,
-            "tool": self._tool,
-            "human": self._human,
-            "map": self._map,
-            "workflow": self._workflow,
-        }
 
     def steps(self, nodes: tuple[Node, ...], where: str, above: str = "") -> tuple[Step, ...]:
         """Return the steps of a list that messages call ``where``. ``above`` is the path of the block around them."""
@@ -84,24 +74,20 @@ class StepReader:
         fields = Fields(node, where, self._problems)
         named = self._names[where]
         common: dict[str, Any] = {"id": named.id, "path": f"{above}/{named.id}".lstrip("/"), "line": node.line}
-        self._keep_lines(fields, common["path"])
+        self._places.names[common["path"]] = where
+        for key, entry in node.entries.items():
+            self._places.lines[common["path"], key] = entry.value.line if isinstance(entry.value, ScalarNode) else entry.line
         if named.goto:
             self._places.lines[common["path"], "goto"] = fields.line_of("id")
             return GotoStep(**common, target=named.goto)
         kind = self._kind(fields)
-        step = self._of_kind(kind, fields, common) if kind else None
+        step: Step | None = None
+        if kind is not None:
+            self._refuse_unknown(fields, kind)
+            step = getattr(self, f"_{kind}")(fields, common | self._common(fields, kind))  # the method of its kind
         if step is None:
             self._places.unread.add(named.id)
         return step
-
-    def _of_kind(self, kind: str, fields: Fields, common: dict[str, Any]) -> Step | None:
-        self._refuse_unknown(fields, kind)
-        return self._readers[kind](fields, common | self._common(fields, kind))
-
-    def _keep_lines(self, fields: Fields, path: str) -> None:
-        self._places.names[path] = fields.where
-        for key, entry in fields.node.entries.items():
-            self._places.lines[path, key] = entry.value.line if isinstance(entry.value, ScalarNode) else entry.line
 
     def _kind(self, fields: Fields) -> str | None:
         given = fields.text("type")

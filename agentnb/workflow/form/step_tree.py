@@ -64,11 +64,6 @@ def with_branches(step: Step) -> Iterator[Step]:
                 yield from with_branches(inner)
 
 
-def children_of(block: ParallelStep) -> dict[str, Step]:
-    """Return the steps that have an output in a block, by id: its children, and those in the branches of its conditions."""
-    return {inner.id: inner for step in block.steps for inner in with_branches(step)}
-
-
 class StepTree:
     """All steps of a workflow, in the order of the file."""
 
@@ -92,9 +87,9 @@ class StepTree:
         return users
 
     def children(self, block: ParallelStep) -> dict[str, Step]:
-        """Return the steps that have an output in a block, by id; see `children_of`."""
+        """Return the steps that have an output in a block, by id: its children, and those in the branches of its conditions."""
         if block.path not in self._children:
-            self._children[block.path] = children_of(block)
+            self._children[block.path] = {inner.id: inner for step in block.steps for inner in with_branches(step)}
         return self._children[block.path]
 
     def top_index(self, target: str | int | None) -> int | None:

@@ -88,19 +88,19 @@ def read_yaml(text: str, problems: Problems) -> Node | None:
     if len(text) > MAX_CHARACTERS:
         problems.add(1, f"The text has {len(text):,} characters; at most {MAX_CHARACTERS:,} are read")
         return None
+    from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
     from ruamel.yaml.reader import ReaderError
 
     builder = _Builder(problems)
     try:
-        for event in _events(text):
+        for event in YAML(typ="safe", pure=True).parse(text):
             builder.take(event)
     except _GivenUp:
         return None
     except ReaderError as error:
-        problems.add(
-            text.count("\n", 0, error.position) + 1, f"A text cannot hold the character {_code_point(error.character)}"
-        )
+        point = error.character if isinstance(error.character, int) else ord(error.character)
+        problems.add(text.count("\n", 0, error.position) + 1, f"A text cannot hold the character U+{point:04X}")
         return None
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -174,16 +174,6 @@ def shown(text: str, most: int = 60) -> str:
     """Return the beginning of a text, on one line."""
     line = " ".join(text.split())
     return line if len(line) <= most else f"{line[:most]}..."
-
-
-def _code_point(character: str | int) -> str:
-    return f"U+{character if isinstance(character, int) else ord(character):04X}"
-
-
-def _events(text: str) -> Iterator[Any]:
-    from ruamel.yaml import YAML
-
-    yield from YAML(typ="safe", pure=True).parse(text)
 
 
 class _GivenUp(Exception):

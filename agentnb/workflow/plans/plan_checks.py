@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from agentnb.advice import GiveTools
 from agentnb.core.plans.plan_steps import CHAT_TYPES, CLARIFY, TOOL, PlanQuestion, PlanStep
@@ -139,14 +139,14 @@ class _Checks:
         if not step.name:
             self._problems.add(fields.line, f"{fields.where}: it has no name of a tool", EXAMPLE)
             return
-        if self._is_known(step.name, fields, "name") and self._schemas is not None:
+        if self._is_known(step.name, fields, "name"):
             self._check_arguments(step.name, step.args or {}, fields)
 
     def _check_chat_step(self, step: PlanStep, fields: Fields) -> None:
         if not (step.description or "").strip():
             self._problems.add(fields.line, f"{fields.where}: it has no description", _CHAT_EXAMPLE)
         known = [name for name in step.tools if self._is_known(name, fields, "tools")]
-        if step.args is not None and known and self._schemas is not None:
+        if step.args is not None and known:
             self._check_arguments(known[0], step.args, fields)
 
     def _is_known(self, name: str, fields: Fields, key: str) -> bool:
@@ -159,12 +159,14 @@ class _Checks:
         return name in self._schemas
 
     def _check_arguments(self, name: str, args: dict[str, Any], fields: Fields) -> None:
-        assert self._schemas is not None, "asked before"
-        check_arguments(name, self._schemas[name], args, _refers, self._problems, fields.where, partial(_line_of, fields))
+        if self._schemas is None:
+            return
+        line_at = partial(_line_at, fields)
+        check_arguments(name, self._schemas[name], args, as_reference, self._problems, fields.where, line_at)
 
     def _check_references(self, step: PlanStep, index: int, fields: Fields) -> None:
         for path, reference in references_in(step.args or {}):
-            line = _line_at(fields, ("args", *path))
+            line = _line_at(fields, path)
             try:
                 target, _ = target_of(reference)
             except SettingsError as error:
@@ -218,19 +220,10 @@ def _check_question(question: PlanQuestion, fields: Fields | None, problems: Pro
         problems.add(line, error.what, error.advice)
 
 
-def _refers(text: str) -> bool:
-    return as_reference(text) is not None
-
-
-def _line_of(fields: Fields, place: Place) -> int:
-    return _line_at(fields, ("args", *place))
-
-
-def _line_at(fields: Fields, path: Sequence[str | int]) -> int:
-    """Return the line of the value at this path; that of the nearest value around it."""
-    line, node = fields.line, fields.node
-    found: Node = node
-    for key in path:
+def _line_at(fields: Fields, place: Place) -> int:
+    """Return the line of the argument at this place; that of the nearest value around it."""
+    line, found = fields.line, cast(Node, fields.node)
+    for key in ("args", *place):
         if isinstance(found, MappingNode) and key in found.entries:
             line, found = found.entries[str(key)].line, found.entries[str(key)].value
         elif isinstance(found, ListNode) and isinstance(key, int) and key < len(found.items):

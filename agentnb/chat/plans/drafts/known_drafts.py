@@ -72,7 +72,8 @@ def carried_drafts(before: Run) -> list[dict[str, Any]]:
         drafts = [one._replace(status="declined", reason=ELSEWHERE) if one.status == "open" else one for one in drafts]
     approved = [draft for draft in drafts if draft.status == "approved"]
     known = [draft.data for draft in drafts]
-    return [one if one["status"] != "approved" or one == approved[-1].data else _without_steps(one) for one in known]
+    last = approved[-1].data if approved else None
+    return [{**one, "plan": {"id": one["plan"]["id"]}} if one["status"] == "approved" and one != last else one for one in known]
 
 
 def spec_of(data: Mapping[str, Any]) -> PlanSpec:
@@ -125,7 +126,3 @@ def _without_consent(draft: Draft, run: Run) -> Draft:
     step = run.step_records.get(draft.plan.id or "")
     has_ended = step is not None and step.status != "running"
     return draft._replace(words="", status="open" if draft.status == "approved" and not has_ended else draft.status)
-
-
-def _without_steps(data: dict[str, Any]) -> dict[str, Any]:
-    return {**data, "plan": {"id": data["plan"]["id"]}}
