@@ -25,7 +25,7 @@ from agentnb.runtime.runs.lifecycle import Lifecycle
 from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.tools.agent_tool import ToolOffer, neutral_description
 from agentnb.tools.builtin.named import KnownSchemas, logged_builtins
-from agentnb.tools.mcp.server import ServerTools, with_given
+from agentnb.tools.mcp.server import with_given
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.checks.checks import check_made_in_python
 from agentnb.workflow.declared import WorkflowDefinition, drawing_of
@@ -42,8 +42,7 @@ from agentnb.workflow.graph.nodes import Graph
 from agentnb.workflow.graph.of_workflow import compiled
 from agentnb.workflow.plans.actions import PLAN_ACTIONS
 from agentnb.workflow.plans.default_planner import PLANNER, planner_text
-from agentnb.workflow.recovered import check_agents_again, needed_again
-from agentnb.workflow.rerun import earlier_events, rerun_of
+from agentnb.workflow.recovered import check_agents_again, earlier_events, needed_again, rerun_of
 from agentnb.workflow.running.agents import Replies, WorkflowAgents
 from agentnb.workflow.running.failed_together import checked
 from agentnb.workflow.running.graph_run import GraphRun, GraphStart
@@ -267,7 +266,8 @@ class Workflow:
         self._check_names(made, replies, known, model)
         opened = _NestedWorkflows(self.spec, known, all_tools, {**models, "actions": actions})
         inner = opened.check(self._steps) if checks_files else []
-        check, servers = self._price_check(made, inner), with_given(_all_servers(made.toolbox, inner))
+        check = self._price_check(made, inner)
+        servers = with_given([*made.toolbox.servers, *(item for one in inner for item in one.server_tools)])
 
         def make(lifecycle: Lifecycle, elicitation: Elicitation) -> GraphRun:
             begins = rerun_of(run) if (run := lifecycle.log.run).events else (rerun_from, earlier)
@@ -417,21 +417,14 @@ class _NestedWorkflows:
         return workflow.orchestration(inputs=inputs, checks_files=checks_files, **{**self._settings, "replies": replies})
 
     def _workflow(self, step: WorkflowStep, inputs: Mapping[str, Any]) -> Workflow:
-        found = self._found.get(step.path)
-        if found is None:
-            declared = self._nested.get(step.path)
-            if declared is not None:
+        if step.path not in self._found:
+            if (declared := self._nested.get(step.path)) is not None:
                 found = Workflow.of_declared(declared, self._agents, self._tools)
             else:  # made in Python, or from a log of an earlier version, which holds no texts of files
                 path = path_beside(self._source, step.file)
                 found = Workflow.from_yaml(path, agents=self._agents, tools=self._tools, inputs=inputs)
             self._found[step.path] = found
-        return found
-
-
-def _all_servers(toolbox: Toolbox, inner: Iterable[Orchestration]) -> list[ServerTools]:
-    """Return the tools of MCP servers that a workflow names, and those that the files name that it runs."""
-    return [*toolbox.servers, *(item for one in inner for item in one.server_tools)]
+        return self._found[step.path]
 
 
 def _with_gates(agent_settings: Mapping[str, Any] | None, gates: Iterable[Gate]) -> Mapping[str, Any]:

@@ -15,8 +15,7 @@ from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.spec import DEFAULT_LOOPS
 from agentnb.workflow.form.yaml_source import MappingNode, ScalarNode, kind_of, plain, read_mapping, read_yaml
 from agentnb.workflow.graph.nodes import Node
-from agentnb.workflow.tasks.checks import linked
-from agentnb.workflow.tasks.expression_places import ExpressionPlaces
+from agentnb.workflow.tasks.checks import ExpressionPlaces, linked
 from agentnb.workflow.tasks.spec import DEFAULT_PLANS, ApprovalMode, ApprovalRules, TaskFile
 from agentnb.workflow.tasks.task_reader import IN_FLUXOR, TASK_KEYS, VARIABLE, TaskReader
 
