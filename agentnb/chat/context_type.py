@@ -24,29 +24,6 @@ KEYS = ("name", "aliases", "intent", "behaviours", "profile", "tools", "plan_rul
 EXAMPLE = "Write keys such as intent: and behaviours:, one in a line"
 
 
-def context_settings(text: str, name: str, functions: Mapping[str, Any], source: str = "") -> dict[str, Any]:
-    """Return the settings of the context that a text describes.
-
-    ``name``: the name, if the text has none; ``functions``: the functions that ``load:`` may name. Raises `WorkflowProblems`
-    with every problem.
-    """
-    problems = Problems(source)
-    node = read_mapping(text, problems, "A context", EXAMPLE)
-    found = {} if node is None else _settings(Fields(node, "context", problems), name, functions)
-    problems.check()
-    return found
-
-
-def contexts_of_file(text: str) -> list[dict[str, Any]]:
-    """Return the settings of the contexts of a list. Raises `WorkflowProblems`."""
-    problems = Problems()
-    node = read_yaml(text, problems)
-    items = node.items if isinstance(node, ListNode) else ()
-    found = [_settings(Fields(one, "context", problems), "") for one in items if isinstance(one, MappingNode)]
-    problems.check()
-    return found
-
-
 def _settings(fields: Fields, name: str, functions: Mapping[str, Any] = NOTHING) -> dict[str, Any]:
     fields.refuse_unknown(KEYS)
     own = fields.text("name")
@@ -108,7 +85,11 @@ class ContextType(ContextSpec):
         ``name``: the name, if the text has none; ``functions``: the functions that ``load:`` may name. Raises
         `WorkflowProblems` with every problem and its line, and `SettingsError` for an invalid value.
         """
-        return cls(**context_settings(text, name, functions, source))
+        problems = Problems(source)
+        node = read_mapping(text, problems, "A context", EXAMPLE)
+        settings = {} if node is None else _settings(Fields(node, "context", problems), name, functions)
+        problems.check()
+        return cls(**settings)
 
     @classmethod
     def named(cls, name: str) -> ContextType:
@@ -154,5 +135,9 @@ class ContextType(ContextSpec):
 def shipped() -> KnownContexts:
     """Return the contexts that agentnb brings along."""
     text = files("agentnb.chat").joinpath("context_types.yaml").read_text(encoding="utf-8")
-    found: list[dict[str, Any]] = contexts_of_file(text)
+    problems = Problems()
+    node = read_yaml(text, problems)
+    items = node.items if isinstance(node, ListNode) else ()
+    found = [_settings(Fields(one, "context", problems), "") for one in items if isinstance(one, MappingNode)]
+    problems.check()
     return KnownContexts([ContextType(**settings) for settings in found])

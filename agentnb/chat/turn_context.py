@@ -38,11 +38,6 @@ def context_section(context: ContextSpec, entity: str, text: str, first: Iterabl
     return f"{about}\n\n{filled(prompt('entity'), {'text': data})}"
 
 
-def shift_reminder(context: ContextSpec, entity: str) -> str:
-    """Return the reminder of the rounds after a shift to this context."""
-    return _filled("context_shift", context, entity)
-
-
 def _filled(name: str, context: ContextSpec, entity: str, first: str = "") -> str:
     about = f"{context.name}, {msgspec.json.encode(entity).decode()}" if entity else context.name
     confirmed = ", ".join(context.tools.get(CONFIRM, ()))
@@ -124,7 +119,7 @@ class TurnContext:
         if (run.context_type, run.entity) == ("".join(run.contexts[:1]), run.first_entity):
             return None
         found = self.known.get(run.context_type)
-        text = "" if found is None else shift_reminder(found, run.entity)
+        text = "" if found is None else _filled("context_shift", found, run.entity)
         return Guidance(EXTENSION, CONTEXT_SHIFT, text, trigger=f"shifted to {run.context_type}") if text else None
 
     def after(self, before: Run) -> TurnContext:

@@ -7,15 +7,14 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from agentnb.advice import GiveAgent, GiveTools
+from agentnb.advice import GiveAgent
 from agentnb.errors import near
-from agentnb.tools.builtin.named import near_tools, own_tools
 from agentnb.tools.mcp.server import is_word
 from agentnb.tools.mcp.wire_names import is_named
 from agentnb.workflow.checks.argument_checks import check_arguments
 from agentnb.workflow.checks.flow_checks import FlowChecks
 from agentnb.workflow.checks.reference_checks import ReferenceChecks
-from agentnb.workflow.form.agent_reader import SUB_AGENTS
+from agentnb.workflow.form.agent_reader import SUB_AGENTS, known_tools
 from agentnb.workflow.form.delegation import DelegationCircle, delegation_order
 from agentnb.workflow.form.problems import Hint, Problems
 from agentnb.workflow.form.source_map import SourceMap
@@ -84,9 +83,7 @@ def _check_names(
                     problems.add(places.line(step.path, "context", step.line), f"{where}: context: {what}", hint)
     elif isinstance(step, ToolStep) and tools is not None and not is_named(step.tool, tools):  # else its server says it
         if step.tool not in tools:
-            otherwise = GiveTools(lead="Give the workflow its tools")
-            what = f'{where}: there is no tool "{step.tool}"'
-            problems.add(line, what, lambda: near_tools(step.tool, own_tools(tools), otherwise))
+            problems.add(line, f'{where}: there is no tool "{step.tool}"', partial(known_tools, step.tool, tools))
         elif isinstance(tools, Mapping):
             line = places.line(step.path, "args", step.line)
             check_arguments(step.tool, tools[step.tool], step.args, has_templates, problems, where, lambda _: line)

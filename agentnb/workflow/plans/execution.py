@@ -13,7 +13,7 @@ from msgspec import structs
 from agentnb.agent.agent import Agent
 from agentnb.context.side_question import side_question
 from agentnb.core.messages import ToolCall, encodable
-from agentnb.core.plans.plan_steps import ASKING, ELICITATION, EXECUTOR, PlanQuestion, PlanStep
+from agentnb.core.plans.plan_steps import EXECUTOR, PlanQuestion, PlanStep
 from agentnb.core.run.rounds import DUPLICATE
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.errors import SettingsError
@@ -26,12 +26,11 @@ from agentnb.workflow.plans.plan_graph import Abort, Ask, Fail, Prompt, compiled
 from agentnb.workflow.plans.plan_reader import EXAMPLE, node_of, plan_of_data, read_plan
 from agentnb.workflow.plans.plan_results import (
     StepResult,
-    answer_result,
+    asked,
     given_results,
     guard_of,
     last_output,
     note_call,
-    problem_of,
     referred_output,
     step_result,
     window_of,
@@ -56,7 +55,7 @@ async def run_plan(call: ActionCall) -> dict[str, Any]:
     plan = with_tools_of_groups(plan, {spec.name for spec in call.tools.specs})
     hands = _Hands(call, plan, results)
     if plan.form == "planner" and plan.question is not None:
-        results.append(await hands.ask("plan", plan.id or "plan", plan.question))
+        results.append(await asked(call, "plan", plan.id or "plan", plan.question))
     else:
         await call.walk(compiled_plan(plan, call.path, hands.known, call.tools), hands)
         results += await hands.end()
@@ -151,13 +150,6 @@ class _Hands:
             await self._call.failed(failed["name"], failed["error"])
         return taken
 
-    async def ask(self, key: str, step: str, question: PlanQuestion, call: ToolCall | None = None) -> StepResult:
-        """Ask the person, also for arguments that a call lacks, and return what they did as a result."""
-        if problem := problem_of(question):
-            return step_result(step, ELICITATION, {"message": question.data["message"]}, None, problem)
-        answer = await self._call.ask(f"{ASKING}{key}", question.data["message"], question.asked_schema, call)
-        return answer_result(step, question, answer)
-
     def _result(self, place: int, output: Any, error: str | None, args: Any = None) -> StepResult:
         step = self._plan.steps[place]
         told = None if error is None else encodable(error)
@@ -176,7 +168,7 @@ class _Hands:
         return self._result(place, None, does.error)
 
     async def _ask(self, does: Ask, execution: Execution, place: int) -> StepResult:
-        return await self.ask(str(place), result_id(self._plan, place), does.question)
+        return await asked(self._call, str(place), result_id(self._plan, place), does.question)
 
     async def _tool(self, does: Call, execution: Execution, place: int) -> StepResult | None:
         """Call a tool, but for a repeat or with arguments missing."""
@@ -192,7 +184,7 @@ class _Hands:
             if missing := _missing(tool.spec.input_schema, call.arguments):
                 message, execution.is_last = f'Tool "{call.name}" requires additional parameters.', True
                 question = PlanQuestion(message=message, schema=missing)
-                return await self.ask(str(place), result_id(self._plan, place), question, call)
+                return await asked(self._call, str(place), result_id(self._plan, place), question, call)
             guard = None if getattr(tool, "repeatable", False) else self._guard
             block = None if guard is None else guard.repeats(call, window)
         output, error = await self._call.call_tool(execution, tool, call.arguments, block)

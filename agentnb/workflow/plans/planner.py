@@ -12,21 +12,14 @@ from msgspec import structs
 
 from agentnb.core.messages import encodable, user
 from agentnb.core.plans.plan_history import GENERATION
-from agentnb.core.plans.plan_steps import ASKING, ELICITATION, REPLYING, text_of
+from agentnb.core.plans.plan_steps import REPLYING, text_of
 from agentnb.core.redaction import redact
 from agentnb.core.request import Request, ToolSpec
 from agentnb.errors import BrokenReply
 from agentnb.policies.ending import CUT
 from agentnb.workflow.plans.offered_tools import offered
 from agentnb.workflow.plans.plan_reader import OF_PLANS
-from agentnb.workflow.plans.plan_results import (
-    StepResult,
-    answer_result,
-    given_results,
-    last_of_each_call,
-    problem_of,
-    step_result,
-)
+from agentnb.workflow.plans.plan_results import StepResult, asked, given_results, last_of_each_call
 from agentnb.workflow.plans.plan_spec import PlanSpec
 from agentnb.workflow.plans.prompt_template import has_place, rendered, template_text
 from agentnb.workflow.plans.reply_plans import AGAIN, plan_in_reply
@@ -78,11 +71,7 @@ async def plan(call: ActionCall) -> dict[str, Any]:
         if made.question is None:
             output = {"plan": {**dict.fromkeys(OF_PLANS), **made.data}, "answer": answer, "elicitation": None}
             return {**output, "results": results, "transcript": transcript}
-        if problem := problem_of(made.question):
-            results.append(step_result(reply.id, ELICITATION, {"message": made.question.data["message"]}, None, problem))
-            continue
-        given = await call.ask(f"{ASKING}{turn}", made.question.data["message"], made.question.asked_schema)
-        results.append(answer_result(reply.id, made.question, given))
+        results.append(await asked(call, str(turn), reply.id, made.question))
     raise AssertionError("it plans until it returns")
 
 
