@@ -86,7 +86,7 @@ def _check_names(
             problems.add(line, f'{where}: there is no tool "{step.tool}"', partial(known_tools, step.tool, tools))
         elif isinstance(tools, Mapping):
             line = places.line(step.path, "args", step.line)
-            check_arguments(step.tool, tools[step.tool], step.args, has_templates, problems, where, lambda _: line)
+            check_arguments(step.tool, tools[step.tool], step.args, has_templates, problems, where, line)
 
 
 def _check_sub_agents(agents: Mapping[str, AgentSpec], known: Collection[str], places: SourceMap, problems: Problems) -> None:

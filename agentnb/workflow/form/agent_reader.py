@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from agentnb.advice import Advised, GiveTools
-from agentnb.core.schema.json_schema import checked_schema
 from agentnb.errors import SettingsError
 from agentnb.guidance import find_set
 from agentnb.models.destinations.destination import FileModelName
@@ -128,11 +127,7 @@ def _structured_output(fields: Fields) -> dict[str, Any] | None:
         schema = found.data("schema")
     else:
         schema = plain(found.node)
-    try:
-        return checked_schema(schema, f"{fields.where}: structured_output", _SCHEMA)
-    except SettingsError as error:
-        fields.problems.add(fields.line_of("structured_output"), error.what, error.advice)
-        return None
+    return fields.schema("structured_output", schema, _SCHEMA)
 
 
 def read_limits(fields: Fields | None, known: tuple[str, ...]) -> dict[str, Any]:

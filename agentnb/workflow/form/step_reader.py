@@ -7,10 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from agentnb.advice import Plain
-from agentnb.core.schema.json_schema import checked_schema
 from agentnb.core.schema.json_schema import is_pattern as is_regular_expression
 from agentnb.core.step_retry import KNOWN_WORDS, NEVER_RETRIED, Retry, is_pattern
-from agentnb.errors import SettingsError, near, nearest
+from agentnb.errors import near, nearest
 from agentnb.tools.mcp.wire_names import registry_name
 from agentnb.workflow.form.fields import Fields, hint_for_unknown
 from agentnb.workflow.form.problems import Problems
@@ -253,22 +252,12 @@ class StepReader:
         if choices is not None and not choices:
             fields.add("choices", "choices is empty", "List what can be chosen")
         if form is not None:
-            form = self.schema(form, fields, "form")
+            form = fields.schema("form", form, "Such as {type: object, properties: {name: {type: string}}}")
         if ask is None:
             return None
         return HumanStep(
             **common, ask=ask, choices=tuple(fields.data("choices") or ()) if choices else (), form=form, confirm=bool(confirm)
         )
-
-    def schema(self, schema: dict[str, Any], fields: Fields, key: str) -> dict[str, Any] | None:
-        """Return a JSON Schema that was given under a key, if it is one."""
-        try:
-            return checked_schema(
-                schema, f"{fields.where}: {key}", "Such as {type: object, properties: {name: {type: string}}}"
-            )
-        except SettingsError as error:
-            self._problems.add(fields.line_of(key), error.what, error.advice)
-            return None
 
     def _map(self, fields: Fields, common: dict[str, Any]) -> Step | None:
         over, at_once = fields.given("over"), fields.whole("max_concurrency", 1)

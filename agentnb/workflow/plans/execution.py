@@ -82,7 +82,7 @@ def plan_of(given: Any) -> PlanSpec:
     if len(steps) > MAX_STEPS:
         raise SettingsError(f"The plan has more than {MAX_STEPS:,} steps", "Split it")
     told = [step.get("problem") if isinstance(step, dict) else None for step in steps]
-    bare = [_without(step, "problem") for step in steps]
+    bare = [{key: one for key, one in step.items() if key != "problem"} if isinstance(step, dict) else step for step in steps]
     node = node_of({key: value for key, value in {**data, "steps": bare}.items() if value is not None})
     assert isinstance(node, MappingNode), "it is a mapping"
     read = read_plan(node, Problems())
@@ -92,10 +92,6 @@ def plan_of(given: Any) -> PlanSpec:
         for step, one, fault in zip(read.plan.steps, told, faults, strict=True)
     ]
     return structs.replace(read.plan, steps=tuple(read_steps))
-
-
-def _without(step: Any, key: str) -> Any:
-    return {name: value for name, value in step.items() if name != key} if isinstance(step, dict) else step
 
 
 class _Hands:
@@ -178,7 +174,9 @@ class _Hands:
                 self._outputs[place] = self._outputs[first]
             return None
         if not does.is_constant:
-            call = _with_arguments(call, filled(call.arguments, self._output_of))
+            arguments = filled(call.arguments, lambda read: referred_output(self._outputs.get(read), read))
+            if arguments != call.arguments:  # else its key is known
+                call = structs.replace(call, arguments=arguments)
         tool, block = tool_named(call.name, self._call.tools), None
         if does.is_guarded:
             if missing := _missing(tool.spec.input_schema, call.arguments):
@@ -191,16 +189,10 @@ class _Hands:
         if not does.is_guarded:
             return self._result(place, output, error)
         if block is not None:
-            output, error = last_output(self._so_far(), call), DUPLICATE
+            output, error = last_output([*self._given, *self._taken.values()], call), DUPLICATE
         result = self._result(place, output, error, call.arguments)
         note_call(window, call, result)
         return result
-
-    def _so_far(self) -> list[StepResult]:
-        return [*self._given, *self._taken.values()]
-
-    def _output_of(self, place: int) -> Any:
-        return referred_output(self._outputs.get(place), place)
 
     async def _prompt(self, does: Prompt, execution: Execution, place: int) -> StepResult:
         """Ask a model, or an agent with tools."""
@@ -233,11 +225,6 @@ def _words(step: PlanStep, done: Mapping[int, StepResult]) -> str:
     before = [f"{number}: {msgspec.json.encode(done[number]['result']).decode()}" for number in step.depends_on]
     found = "\n".join(["\n\nResults of the steps before it, as JSON:", *before]) if before else ""
     return f"{step.description or step.type}{found}"
-
-
-def _with_arguments(call: ToolCall, arguments: dict[str, Any]) -> ToolCall:
-    """Return the call with these arguments; the same call if they are its own, whose key is known."""
-    return call if arguments == call.arguments else structs.replace(call, arguments=arguments)
 
 
 def _missing(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:

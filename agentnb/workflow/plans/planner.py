@@ -66,7 +66,8 @@ async def plan(call: ActionCall) -> dict[str, Any]:
             f"{REPLYING}{turn}", planning.request(results, transcript), GENERATION, model=call.input.get("model")
         )
         made, answer = _understood(reply, results)
-        transcript.append({"role": "assistant", "content": reply.text or _in_words(made)})
+        names = ", ".join(step.name or step.type for step in made.steps)
+        transcript.append({"role": "assistant", "content": reply.text or names})
         call.propose(reply.id, made.data)
         if made.question is None:
             output = {"plan": {**dict.fromkeys(OF_PLANS), **made.data}, "answer": answer, "elicitation": None}
@@ -105,7 +106,3 @@ def _begun(transcript: Any, query: str) -> list[dict[str, Any]]:
     found = [dict(one) for one in transcript if isinstance(one, Mapping)] if isinstance(transcript, list | tuple) else []
     last = next((one.get("content") for one in reversed(found) if one.get("role") == "user"), None)
     return found if last == query or not query else [*found, {"role": "user", "content": query}]
-
-
-def _in_words(plan: PlanSpec) -> str:
-    return ", ".join(step.name or step.type for step in plan.steps)

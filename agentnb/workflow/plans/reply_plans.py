@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from agentnb.core.messages import ToolCall
 from agentnb.core.plans.plan_steps import ELICITATION, TOOL, PlanStep
@@ -109,20 +108,14 @@ def _of_calls(text: str, calls: Sequence[ToolCall]) -> ReadPlan:
     node = node_of(plan.data)
     assert isinstance(node, MappingNode), "a plan is one"
     read = read_plan(node, Problems())
-    faults = {
-        call.id: f"the arguments are not JSON: {call.arguments[:100]}" for call in calls if isinstance(call.arguments, str)
-    }
-    return replace(read, plan=plan, faults=_with_faults(read, plan, faults))
-
-
-def _with_faults(read: ReadPlan, plan: PlanSpec, faults: Mapping[str, str]) -> tuple[Any, ...]:
-    found = []
+    broken = {call.id: call.arguments[:100] for call in calls if isinstance(call.arguments, str)}
+    faults = []
     for step, known in zip(plan.steps, read.faults, strict=True):
         own = Problems()
-        if (fault := faults.get(step.id or "")) is not None:
-            own.add(0, fault)
-        found.append((*known, *own.found))
-    return tuple(found)
+        if (step.id or "") in broken:
+            own.add(0, f"the arguments are not JSON: {broken[step.id or '']}")
+        faults.append((*known, *own.found))
+    return replace(read, plan=plan, faults=tuple(faults))
 
 
 def _key(step: PlanStep) -> tuple[str, bytes]:
