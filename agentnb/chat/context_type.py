@@ -10,8 +10,7 @@ from typing import Any
 
 from agentnb.agent.agent import Agent
 from agentnb.agent.extension import Extension
-from agentnb.chat.context_spec import NOTHING, PLAN_RULE, PROFILES, TOOLS, ContextSpec
-from agentnb.chat.known_contexts import KnownContexts
+from agentnb.chat.context_spec import NOTHING, PLAN_RULE, PROFILES, TOOLS, ContextSpec, KnownContexts
 from agentnb.chat.turn_context import EXTENSION, TurnContext
 from agentnb.core.messages import encodable
 from agentnb.errors import SettingsError, near

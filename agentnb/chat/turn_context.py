@@ -11,8 +11,7 @@ from typing import Any
 import msgspec
 
 from agentnb.agent.extension import Extension, logged_extensions
-from agentnb.chat.context_spec import CONFIRM, ContextSpec
-from agentnb.chat.known_contexts import KnownContexts
+from agentnb.chat.context_spec import CONFIRM, ContextSpec, KnownContexts
 from agentnb.chat.prompts import filled, prompt
 from agentnb.core.guidance import Guidance
 from agentnb.detect.rules import CONTEXT_SHIFT

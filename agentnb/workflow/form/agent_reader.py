@@ -21,7 +21,7 @@ from agentnb.workflow.form.fields import Fields
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.source_map import SourceMap
 from agentnb.workflow.form.spec import AgentSpec, keys_of
-from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, ScalarNode, plain
+from agentnb.workflow.form.yaml_source import ListNode, MappingNode, ScalarNode, plain
 
 WRAPPER = ("name", "description", "strict", "schema")
 """The keys of a ``structured_output`` that is not the schema itself but holds it."""
@@ -143,17 +143,12 @@ def read_limits(fields: Fields | None, known: tuple[str, ...]) -> dict[str, Any]
         elif key == "unpriced" and with_on_limit:
             limits[key] = fields.flag(key)
         elif key in known:
-            _read_limit(fields, key, entry.value, limits)
+            node = entry.value
+            try:
+                if not isinstance(node, ScalarNode):
+                    raise SettingsError(f"{key} must be a number")
+                LIMITS[key].check(node.value)
+                limits[key] = node.value
+            except SettingsError as error:
+                fields.add(node.line, error.what, error.advice)
     return {key: value for key, value in limits.items() if value is not None}
-
-
-def _read_limit(fields: Fields, key: str, node: Node, limits: dict[str, Any]) -> None:
-    value = None if isinstance(node, ListNode | MappingNode) else node.value
-    try:
-        if value is None and not isinstance(node, ScalarNode):
-            raise SettingsError(f"{key} must be a number")
-        LIMITS[key].check(value)
-    except SettingsError as error:
-        fields.add(node.line, error.what, error.advice)
-    else:
-        limits[key] = value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from agentnb.agent.extension import logged_extensions
@@ -55,9 +56,10 @@ def drafts_of(run: Run) -> dict[str, Draft]:
         elif isinstance(event, CommandReceived):
             if event.command == "say":
                 found.update({name: _after(found[name], event.text) for name in seen})
-        elif isinstance(event, PlanProposed):
-            if event.plan_id not in found and (plan := _readable(event.plan)) and event.plan.get("execution_mode") == DRAFT:
-                found[event.plan_id] = Draft(plan)
+        elif isinstance(event, PlanProposed) and event.plan_id not in found:
+            with suppress(*UNREADABLE):
+                if event.plan.get("execution_mode") == DRAFT:
+                    found[event.plan_id] = Draft(spec_of(event.plan))
         elif isinstance(event, PlanEdited | PlanApproved | PlanRejected) and event.plan_id in found:
             found[event.plan_id] = _changed(found[event.plan_id], event)
         elif isinstance(event, RunRecovered) and event.consent == "refused":
@@ -97,14 +99,6 @@ def _carried(run: Run) -> dict[str, Draft]:
             is_edited, reason = one.get("is_edited", False) is True, str(one.get("reason", ""))
             found[spec.id] = Draft(spec, status, is_edited=is_edited, reason=reason)
     return found
-
-
-def _readable(plan: Mapping[str, Any]) -> PlanSpec | None:
-    """Return the plan of a log; None if it cannot be read."""
-    try:
-        return spec_of(plan)
-    except UNREADABLE:
-        return None
 
 
 def _changed(draft: Draft, event: PlanEdited | PlanApproved | PlanRejected) -> Draft:
