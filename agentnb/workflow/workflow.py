@@ -25,7 +25,7 @@ from agentnb.runtime.runs.lifecycle import Lifecycle
 from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.tools.agent_tool import ToolOffer, neutral_description
 from agentnb.tools.builtin.named import KnownSchemas, logged_builtins
-from agentnb.tools.mcp.server import with_given
+from agentnb.tools.mcp.server import ServerTools, with_given
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.checks.checks import check_made_in_python
 from agentnb.workflow.declared import WorkflowDefinition, drawing_of
@@ -40,8 +40,8 @@ from agentnb.workflow.graph.mermaid import mermaid
 from agentnb.workflow.graph.node_states import node_states
 from agentnb.workflow.graph.nodes import Graph
 from agentnb.workflow.graph.of_workflow import compiled
-from agentnb.workflow.plans.actions import PLAN_ACTIONS
 from agentnb.workflow.plans.default_planner import PLANNER, planner_text
+from agentnb.workflow.plans.planner import PLAN_ACTIONS
 from agentnb.workflow.recovered import check_agents_again, earlier_events, needed_again, rerun_of
 from agentnb.workflow.running.agents import Replies, WorkflowAgents
 from agentnb.workflow.running.failed_together import checked
@@ -266,8 +266,7 @@ class Workflow:
         self._check_names(made, replies, known, model)
         opened = _NestedWorkflows(self.spec, known, all_tools, {**models, "actions": actions})
         inner = opened.check(self._steps) if checks_files else []
-        check = self._price_check(made, inner)
-        servers = with_given([*made.toolbox.servers, *(item for one in inner for item in one.server_tools)])
+        check, servers = self._price_check(made, inner), with_given(_all_servers(made.toolbox, inner))
 
         def make(lifecycle: Lifecycle, elicitation: Elicitation) -> GraphRun:
             begins = rerun_of(run) if (run := lifecycle.log.run).events else (rerun_from, earlier)
@@ -425,6 +424,11 @@ class _NestedWorkflows:
                 found = Workflow.from_yaml(path, agents=self._agents, tools=self._tools, inputs=inputs)
             self._found[step.path] = found
         return self._found[step.path]
+
+
+def _all_servers(toolbox: Toolbox, inner: Iterable[Orchestration]) -> list[ServerTools]:
+    """Return the tools of MCP servers that a workflow names, and those that the files name that it runs."""
+    return [*toolbox.servers, *(item for one in inner for item in one.server_tools)]
 
 
 def _with_gates(agent_settings: Mapping[str, Any] | None, gates: Iterable[Gate]) -> Mapping[str, Any]:

@@ -103,15 +103,11 @@ class StepReader:
 
     def _refuse_unknown(self, fields: Fields, kind: str) -> None:
         known = step_keys(kind)
-        elsewhere = {key: [other for other in KINDS if key in step_keys(other)] for key in fields if key not in known}
-        for key, kinds in elsewhere.items():
+        for key in [key for key in fields if key not in known]:
+            kinds = [other for other in KINDS if key in step_keys(other)]
+            hint = f"It is for steps of type {', '.join(kinds)}" if kinds else ""
             what = f'unknown key "{key}" of a step of type {kind}'
-            hint = (
-                f"It is for steps of type {', '.join(kinds)}"
-                if kinds
-                else hint_for_unknown(key, fields.node.entries[key].value, known)
-            )
-            fields.add(key, what, hint)
+            fields.add(key, what, hint or hint_for_unknown(key, fields.node.entries[key].value, known))
 
     def _common(self, fields: Fields, kind: str) -> dict[str, Any]:
         left_out = LEFT_OUT.get(kind, ())

@@ -1,4 +1,4 @@
-"""``llm/core:plan``: asks a model for a plan, for the answer, or for what only the person knows."""
+"""The actions of plans: ``llm/core:plan`` asks a model for a plan, for the answer, or for what only the person knows."""
 
 from __future__ import annotations
 
@@ -6,23 +6,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from msgspec import structs
 
 from agentnb.core.messages import encodable, user
-from agentnb.core.plans.plan_history import GENERATION
+from agentnb.core.plans.plan_history import EXECUTION, GENERATION, PLANNING
 from agentnb.core.plans.plan_steps import REPLYING, text_of
 from agentnb.core.redaction import redact
 from agentnb.core.request import Request, ToolSpec
 from agentnb.errors import BrokenReply
 from agentnb.policies.ending import CUT
+from agentnb.tools.mcp.wire_names import tool_of_word
+from agentnb.workflow.plans.execution import run_plan
 from agentnb.workflow.plans.offered_tools import offered
 from agentnb.workflow.plans.plan_reader import OF_PLANS
 from agentnb.workflow.plans.plan_results import StepResult, asked, given_results, last_of_each_call
 from agentnb.workflow.plans.plan_spec import PlanSpec
 from agentnb.workflow.plans.prompt_template import has_place, rendered, template_text
 from agentnb.workflow.plans.reply_plans import AGAIN, plan_in_reply
+from agentnb.workflow.tasks.actions import Action
 from agentnb.workflow.tasks.calls import ActionCall
 from agentnb.workflow.tasks.model_steps import ModelAnswer
 
@@ -106,3 +110,8 @@ def _begun(transcript: Any, query: str) -> list[dict[str, Any]]:
     found = [dict(one) for one in transcript if isinstance(one, Mapping)] if isinstance(transcript, list | tuple) else []
     last = next((one.get("content") for one in reversed(found) if one.get("role") == "user"), None)
     return found if last == query or not query else [*found, {"role": "user", "content": query}]
+
+
+PLAN_ACTIONS: Mapping[str, Action] = MappingProxyType({PLANNING: plan, EXECUTION: run_plan})
+ACTION_NAMES = frozenset(map(tool_of_word, PLAN_ACTIONS))
+"""The same as if they were names of tools."""

@@ -102,7 +102,7 @@ def _of_calls(text: str, calls: Sequence[ToolCall]) -> ReadPlan:
     if not any(True for step in steps for _ in references_in(step.args or {})):  # which count the steps as written
         first: dict[tuple[str, bytes], PlanStep] = {}
         for step in steps:
-            first.setdefault(_key(step), step)
+            first.setdefault(call_key(ToolCall(step.name or "", step.args or {}, "")), step)
         steps = [*first.values()]
     plan = PlanSpec(steps=tuple(steps))
     node = node_of(plan.data)
@@ -116,7 +116,3 @@ def _of_calls(text: str, calls: Sequence[ToolCall]) -> ReadPlan:
             own.add(0, f"the arguments are not JSON: {broken[step.id or '']}")
         faults.append((*known, *own.found))
     return replace(read, plan=plan, faults=tuple(faults))
-
-
-def _key(step: PlanStep) -> tuple[str, bytes]:
-    return call_key(ToolCall(step.name or "", step.args or {}, ""))
