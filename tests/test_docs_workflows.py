@@ -12,9 +12,9 @@ from agentnb.core.plans.plan_history import GENERATION
 from agentnb.models import ScriptedModel
 from agentnb.workflow.files.workflow_reader import OF_FILES
 from agentnb.workflow.form.spec import KINDS
-from agentnb.workflow.plans.actions import PLAN_ACTIONS
 from agentnb.workflow.plans.plan_results import FIELDS
 from agentnb.workflow.plans.plan_spec import MAX_STEPS, TYPES
+from agentnb.workflow.plans.planner import PLAN_ACTIONS
 from agentnb.workflow.plans.prompt_template import PLACES
 from agentnb.workflow.tasks.spec import DEFAULT_PLANS
 from agentnb.workflow.tasks.task_file import OF_FILES as OF_TASK_FILES

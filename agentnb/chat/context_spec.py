@@ -1,16 +1,17 @@
-"""A context type as data: what a conversation of this kind is about, and what follows from that."""
+"""A context type as data: what a conversation of this kind is about, and what follows from that; and the types by name."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+from agentnb.advice import AnyAdvice
 from agentnb.agent.taken_settings import NO_LIMIT
 from agentnb.core.messages import encodable
-from agentnb.errors import SettingsError, near
+from agentnb.errors import SettingsError, near, nearest
 from agentnb.policies.limits import LIMIT_SETTINGS, LIMITS, ON_LIMIT
 from agentnb.policies.permissions.rules import Rule
 
@@ -155,3 +156,38 @@ class ContextSpec:
     def agent_limits(self) -> dict[str, Any]:
         """The limits as settings of an agent."""
         return {name: NO_LIMIT if value is None else value for name, value in self.limits.items()}
+
+
+class KnownContexts:
+    """Contexts by name and by alias; of several with one name, the last."""
+
+    def __init__(self, contexts: Iterable[ContextSpec] = ()) -> None:
+        given = tuple(contexts)
+        self._by_name = {one.name: one for one in given}
+        # One that replaces another keeps its aliases: who writes `global` anew still reaches it as `general`.
+        self._names = {word: one.name for one in given for word in one.aliases}
+        self._names |= {name: name for name in self._by_name}
+        self._folded = {word.casefold(): name for word, name in self._names.items()}
+
+    def __iter__(self) -> Iterator[ContextSpec]:
+        return iter(self._by_name.values())
+
+    def with_others(self, others: Iterable[ContextSpec]) -> KnownContexts:
+        """Return these contexts and others, which replace contexts of the same names."""
+        return KnownContexts((*self._by_name.values(), *others))
+
+    def without(self, others: KnownContexts) -> tuple[ContextSpec, ...]:
+        """Return the contexts that the others do not have in the same form."""
+        return tuple([one for one in self if others.get(one.name) != one])
+
+    def canonical(self, word: str) -> str:
+        """Return the name of the context with this name or alias, also in other case; another word unchanged."""
+        return self._names.get(word) or self._folded.get(word.casefold(), word)
+
+    def get(self, word: str) -> ContextSpec | None:
+        """Return the context with this name or alias; None without one."""
+        return self._by_name.get(self.canonical(word))
+
+    def near(self, word: str) -> tuple[AnyAdvice, ...]:
+        """Return advice if the word is similar to a name or an alias."""
+        return nearest(word, self._names)

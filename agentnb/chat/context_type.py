@@ -10,8 +10,7 @@ from typing import Any
 
 from agentnb.agent.agent import Agent
 from agentnb.agent.extension import Extension
-from agentnb.chat.context_spec import NOTHING, PLAN_RULE, PROFILES, TOOLS, ContextSpec
-from agentnb.chat.known_contexts import KnownContexts
+from agentnb.chat.context_spec import NOTHING, PLAN_RULE, PROFILES, TOOLS, ContextSpec, KnownContexts
 from agentnb.chat.turn_context import EXTENSION, TurnContext
 from agentnb.core.messages import encodable
 from agentnb.errors import SettingsError, near
@@ -22,29 +21,6 @@ from agentnb.workflow.form.yaml_source import ListNode, MappingNode, read_mappin
 
 KEYS = ("name", "aliases", "intent", "behaviours", "profile", "tools", "plan_rules", "limits", "load")
 EXAMPLE = "Write keys such as intent: and behaviours:, one in a line"
-
-
-def context_settings(text: str, name: str, functions: Mapping[str, Any], source: str = "") -> dict[str, Any]:
-    """Return the settings of the context that a text describes.
-
-    ``name``: the name, if the text has none; ``functions``: the functions that ``load:`` may name. Raises `WorkflowProblems`
-    with every problem.
-    """
-    problems = Problems(source)
-    node = read_mapping(text, problems, "A context", EXAMPLE)
-    found = {} if node is None else _settings(Fields(node, "context", problems), name, functions)
-    problems.check()
-    return found
-
-
-def contexts_of_file(text: str) -> list[dict[str, Any]]:
-    """Return the settings of the contexts of a list. Raises `WorkflowProblems`."""
-    problems = Problems()
-    node = read_yaml(text, problems)
-    items = node.items if isinstance(node, ListNode) else ()
-    found = [_settings(Fields(one, "context", problems), "") for one in items if isinstance(one, MappingNode)]
-    problems.check()
-    return found
 
 
 def _settings(fields: Fields, name: str, functions: Mapping[str, Any] = NOTHING) -> dict[str, Any]:
@@ -108,7 +84,11 @@ class ContextType(ContextSpec):
         ``name``: the name, if the text has none; ``functions``: the functions that ``load:`` may name. Raises
         `WorkflowProblems` with every problem and its line, and `SettingsError` for an invalid value.
         """
-        return cls(**context_settings(text, name, functions, source))
+        problems = Problems(source)
+        node = read_mapping(text, problems, "A context", EXAMPLE)
+        settings = {} if node is None else _settings(Fields(node, "context", problems), name, functions)
+        problems.check()
+        return cls(**settings)
 
     @classmethod
     def named(cls, name: str) -> ContextType:
@@ -154,5 +134,9 @@ class ContextType(ContextSpec):
 def shipped() -> KnownContexts:
     """Return the contexts that agentnb brings along."""
     text = files("agentnb.chat").joinpath("context_types.yaml").read_text(encoding="utf-8")
-    found: list[dict[str, Any]] = contexts_of_file(text)
+    problems = Problems()
+    node = read_yaml(text, problems)
+    items = node.items if isinstance(node, ListNode) else ()
+    found = [_settings(Fields(one, "context", problems), "") for one in items if isinstance(one, MappingNode)]
+    problems.check()
     return KnownContexts([ContextType(**settings) for settings in found])

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentnb.agent.extension import Extension
+from agentnb.chat.context_spec import KnownContexts
 from agentnb.chat.context_type import ContextType, shipped
-from agentnb.chat.known_contexts import KnownContexts
 from agentnb.chat.turn_context import TurnContext, logged_settings
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError

@@ -11,8 +11,7 @@ from typing import Any
 import msgspec
 
 from agentnb.agent.extension import Extension, logged_extensions
-from agentnb.chat.context_spec import CONFIRM, ContextSpec
-from agentnb.chat.known_contexts import KnownContexts
+from agentnb.chat.context_spec import CONFIRM, ContextSpec, KnownContexts
 from agentnb.chat.prompts import filled, prompt
 from agentnb.core.guidance import Guidance
 from agentnb.detect.rules import CONTEXT_SHIFT
@@ -36,11 +35,6 @@ def context_section(context: ContextSpec, entity: str, text: str, first: Iterabl
     shown = text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}\n[cut: {len(text):,} characters in all]"
     data = _TAG.sub(r"&lt;\1", shown)
     return f"{about}\n\n{filled(prompt('entity'), {'text': data})}"
-
-
-def shift_reminder(context: ContextSpec, entity: str) -> str:
-    """Return the reminder of the rounds after a shift to this context."""
-    return _filled("context_shift", context, entity)
 
 
 def _filled(name: str, context: ContextSpec, entity: str, first: str = "") -> str:
@@ -124,7 +118,7 @@ class TurnContext:
         if (run.context_type, run.entity) == ("".join(run.contexts[:1]), run.first_entity):
             return None
         found = self.known.get(run.context_type)
-        text = "" if found is None else shift_reminder(found, run.entity)
+        text = "" if found is None else _filled("context_shift", found, run.entity)
         return Guidance(EXTENSION, CONTEXT_SHIFT, text, trigger=f"shifted to {run.context_type}") if text else None
 
     def after(self, before: Run) -> TurnContext:

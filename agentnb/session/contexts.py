@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from agentnb.advice import Plain
-from agentnb.chat.context_spec import ContextSpec
+from agentnb.chat.context_spec import ContextSpec, KnownContexts
 from agentnb.chat.context_type import ContextType, shipped
-from agentnb.chat.known_contexts import KnownContexts
 from agentnb.chat.logged_context import contexts_of_log
 from agentnb.chat.turn_context import logged_settings
 from agentnb.detect.run import Run

@@ -15,7 +15,7 @@ from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.workflow.form.problems import Problem, Problems
-from agentnb.workflow.form.yaml_writer import as_yaml_text
+from agentnb.workflow.form.yaml_source import as_yaml_text
 from agentnb.workflow.plans.plan_checks import validate_plan
 from agentnb.workflow.plans.plan_reader import read_any_plan
 from agentnb.workflow.plans.plan_spec import PlanForm, PlanSpec

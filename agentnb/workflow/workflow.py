@@ -40,10 +40,9 @@ from agentnb.workflow.graph.mermaid import mermaid
 from agentnb.workflow.graph.node_states import node_states
 from agentnb.workflow.graph.nodes import Graph
 from agentnb.workflow.graph.of_workflow import compiled
-from agentnb.workflow.plans.actions import PLAN_ACTIONS
 from agentnb.workflow.plans.default_planner import PLANNER, planner_text
-from agentnb.workflow.recovered import check_agents_again, needed_again
-from agentnb.workflow.rerun import earlier_events, rerun_of
+from agentnb.workflow.plans.planner import PLAN_ACTIONS
+from agentnb.workflow.recovered import check_agents_again, earlier_events, needed_again, rerun_of
 from agentnb.workflow.running.agents import Replies, WorkflowAgents
 from agentnb.workflow.running.failed_together import checked
 from agentnb.workflow.running.graph_run import GraphRun, GraphStart
@@ -417,16 +416,14 @@ class _NestedWorkflows:
         return workflow.orchestration(inputs=inputs, checks_files=checks_files, **{**self._settings, "replies": replies})
 
     def _workflow(self, step: WorkflowStep, inputs: Mapping[str, Any]) -> Workflow:
-        found = self._found.get(step.path)
-        if found is None:
-            declared = self._nested.get(step.path)
-            if declared is not None:
+        if step.path not in self._found:
+            if (declared := self._nested.get(step.path)) is not None:
                 found = Workflow.of_declared(declared, self._agents, self._tools)
             else:  # made in Python, or from a log of an earlier version, which holds no texts of files
                 path = path_beside(self._source, step.file)
                 found = Workflow.from_yaml(path, agents=self._agents, tools=self._tools, inputs=inputs)
             self._found[step.path] = found
-        return found
+        return self._found[step.path]
 
 
 def _all_servers(toolbox: Toolbox, inner: Iterable[Orchestration]) -> list[ServerTools]:

@@ -27,7 +27,7 @@ from agentnb.policies.gates import Block
 from agentnb.policies.gates.calls import too_many
 from agentnb.runtime.host.consent import since_refusal
 from agentnb.runtime.run_end import Suspended
-from agentnb.tools.tool import Inside, Tool
+from agentnb.tools.tool import Inside
 from agentnb.workflow.plan import Plan
 from agentnb.workflow.plans.plan_spec import PlanSpec
 
@@ -92,10 +92,9 @@ class PlanExecution:
         about = Extension(name=EXECUTOR, settings=_about(inside.run, path, call_id))
         settings = {"todos": False, "extensions": [about]}
         gates = (*inside.own_gates, PlanCalls(self._max_tool_calls))
-        tools, model = plan_tools(inside), self.model or inside.model
-        what = Plan.of(plan).orchestration(
-            tools=tools, model=model, agent_settings=settings, gates=gates, settings={"extensions": [about.as_logged]}
-        )
+        tools = [tool for tool in inside.tools if tool.spec.name not in _NOT_OF_PLANS]
+        model, logged = self.model or inside.model, {"extensions": [about.as_logged]}
+        what = Plan.of(plan).orchestration(tools=tools, model=model, agent_settings=settings, gates=gates, settings=logged)
         if not is_approved(inside.run, path):  # else a process that died had begun it
             inside.record(PlanApproved, plan_id=path, by=by, call_id=call_id, words=words)
         seconds = None if call_id else self.max_seconds  # a call has its own limit
@@ -151,23 +150,13 @@ def shown_calls_allowed(plan: PlanSpec, inside: Inside, by: str) -> Iterator[Non
     try:
         yield
     except Suspended:
+        names = []
         raise
-    except BaseException:
-        _withdraw(inside, names)
-        raise
-    _withdraw(inside, names)
-
-
-def _withdraw(inside: Inside, names: list[str]) -> None:
-    known = {one.grant_id for one in inside.run.grants}
-    for name in names:
-        if name in known:
-            inside.record(GrantWithdrawn, grant_id=name, by=BY_PLAN)
-
-
-def plan_tools(inside: Inside) -> list[Tool]:
-    """Return the tools that steps of plans may call."""
-    return [tool for tool in inside.tools if tool.spec.name not in _NOT_OF_PLANS]
+    finally:
+        known = {one.grant_id for one in inside.run.grants}
+        for name in names:
+            if name in known:
+                inside.record(GrantWithdrawn, grant_id=name, by=BY_PLAN)
 
 
 def plan_specs(inside: Inside) -> list[ToolSpec]:

@@ -16,6 +16,7 @@ AUTO, DRAFT, REVIEW = MODES = ("auto_execute", OF_DRAFTS, "agent_review")
 PLANNER = "planner"
 """Who closes a draft that another of the same turn replaces."""
 UNKNOWN_MODE = "unknown_mode"
+_TEXTS = {"type": "array", "items": {"type": "string"}}
 SPEC = ToolSpec(
     NAME,
     "Make a plan for work with several steps: run it now, leave it as a draft for the person, or have it reviewed first.",
@@ -33,16 +34,8 @@ SPEC = ToolSpec(
                 "type": "boolean",
                 "description": f"Former way: false means {DRAFT}. Ignored where execution_mode is given.",
             },
-            "requested_outputs": {
-                "type": "array",
-                "items": {"type": "string"},
-                "description": "What the person asked to get.",
-            },
-            "priority_entities": {
-                "type": "array",
-                "items": {"type": "string"},
-                "description": "Ids of what the plan has to look at first.",
-            },
+            "requested_outputs": {**_TEXTS, "description": "What the person asked to get."},
+            "priority_entities": {**_TEXTS, "description": "Ids of what the plan has to look at first."},
             "plan_id": {
                 "type": "string",
                 "description": "Run this draft as it stands, without planning again. Only after the person has approved it.",

@@ -41,10 +41,9 @@ from agentnb.models.registry import make_model
 from agentnb.tools.signature import refused_arguments
 from agentnb.tools.tool import Inside, ToolContext, ToolOutcome, failure
 from agentnb.workflow.plans.plan_checks import read_for_tools
+from agentnb.workflow.plans.plan_reader import OF_CHAT_STEPS
 from agentnb.workflow.plans.plan_spec import PlanSpec
 from agentnb.workflow.plans.reply_plans import plan_in_reply
-
-STEP_FIELDS = ("stepNumber", "type", "description", "tools", "args", "executorRequired", "dependsOn")
 
 
 def stored_plan(run: Run, plan_id: str) -> dict[str, Any]:
@@ -86,7 +85,7 @@ def _written(plan: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _step(data: Mapping[str, Any], step: StepProgress) -> dict[str, Any]:
     became = {"status": step.status or PENDING, "result": step.result, "error": step.error or None}
-    return {**{name: data.get(name) for name in STEP_FIELDS}, **became}
+    return {**{name: data.get(name) for name in OF_CHAT_STEPS}, **became}
 
 
 def _review(run: Run, plan_id: str) -> dict[str, str] | None:
@@ -167,12 +166,7 @@ class PlanTool:
     blocking = False
     repeatable = True  # what a process that died had begun goes on
 
-    def __init__(
-        self,
-        execution: PlanExecution,
-        reviewer: str | Model | None,
-        review_failed: Verdict,
-    ) -> None:
+    def __init__(self, execution: PlanExecution, reviewer: str | Model | None, review_failed: Verdict) -> None:
         """``execution`` runs the plans; the others as for `Plans`."""
         self._execution = execution
         self._reviewer = reviewer

@@ -20,8 +20,8 @@ from agentnb.workflow.files.declared_files import tool_names_of_files
 from agentnb.workflow.files.files import path_of
 from agentnb.workflow.files.text_inputs import read_inputs
 from agentnb.workflow.plan import Plan
-from agentnb.workflow.plans.actions import ACTION_NAMES
 from agentnb.workflow.plans.plan_checks import read_and_check
+from agentnb.workflow.plans.planner import ACTION_NAMES
 from agentnb.workflow.plans.planner_inputs import check_planner_inputs
 
 

@@ -119,9 +119,11 @@ class PlanProgress:
         """Replace the plan before it runs."""
         self.plan, self.steps = plan, steps_of(plan, self.id)
         self.edits += 1
+        self.changes += 1
 
     def change(self, number: int, **changed: Any) -> None:
         """Change a step."""
+        self.changes += 1
         if number < len(self.steps):
             self.steps[number] = replace(self.steps[number], **changed)
 
@@ -250,7 +252,6 @@ class PlanHistory:
         """Replace a plan that is not run yet."""
         if (plan := self._by_id.get(event.plan_id)) is not None:
             plan.edit(event.plan)
-            plan.changes += 1
 
     @handles
     def rejected(self, event: w.PlanRejected) -> None:
@@ -339,7 +340,6 @@ class PlanHistory:
         if plan is not None and record is not None:
             failed = replace(record, attempts=event.attempt, error=event.error)
             plan.change(number, record=failed, error=event.error)
-            plan.changes += 1
 
     @handles
     def finished(self, event: w.StepFinished) -> None:
@@ -385,7 +385,6 @@ class PlanHistory:
         if plan is not None and record is not None:
             begun = (*plan.steps[number].begun, *event.nested)
             plan.change(number, begun=begun, traceback=event.traceback)
-            plan.changes += 1
 
     @handles
     def asked(self, event: e.QuestionAsked) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from agentnb.chat.context_spec import ContextSpec
 from agentnb.display.texts.labels import clean, first_line
 from agentnb.session.session import Session
-from agentnb.workflow.form.yaml_writer import as_yaml_text
+from agentnb.workflow.form.yaml_source import as_yaml_text
 
 MAX_INTENT = 70
 

@@ -49,7 +49,7 @@ from agentnb.tools.mcp.server import is_word, servers_among
 from agentnb.workflow.files.declared_files import tool_names_of_files
 from agentnb.workflow.files.logged_workflow import logged_workflow
 from agentnb.workflow.form.spec import WorkflowSpec
-from agentnb.workflow.plans.actions import ACTION_NAMES
+from agentnb.workflow.plans.planner import ACTION_NAMES
 from agentnb.workflow.tasks.orchestration import PLAN_TOOLS
 
 HERE = "--here"

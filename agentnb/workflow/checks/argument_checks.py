@@ -19,12 +19,12 @@ def check_arguments(
     name: str,
     schema: dict[str, Any],
     arguments: Mapping[str, Any],
-    refers: Callable[[str], bool],
+    refers: Callable[[str], object],
     problems: Problems,
     where: str,
-    line_at: Callable[[Place], int],
+    line_at: Callable[[Place], int] | int,
 ) -> None:
-    """Note what of a call does not fit the schema of its tool, each with the line of its place.
+    """Note what of a call does not fit the schema of its tool, each with the line of its place, or that of the call.
 
     ``refers``: whether a text holds references, whose values are not known yet.
     """
@@ -33,17 +33,18 @@ def check_arguments(
     try:
         errors = schema_errors(schema, given)
     except UnusableSchema as error:
-        problems.warn(line_at(()), f"{where}: {name}: {error}")
+        problems.warn(line_at if isinstance(line_at, int) else line_at(()), f"{where}: {name}: {error}")
         return
     known = schema.get("properties") or {}
     for wrong in errors:
         if not _depends_on(wrong, later):
             what = f"there is no argument {', '.join(wrong.unexpected)}" if wrong.unexpected else wrong.sentence
             closest = [] if wrong.where else [hint for one in wrong.unexpected if (hint := near(one, known))]
-            problems.add(line_at(wrong.where), f"{where}: {name}: {what}", closest[0] if closest else _signature(schema))
+            line = line_at if isinstance(line_at, int) else line_at(wrong.where)
+            problems.add(line, f"{where}: {name}: {what}", closest[0] if closest else _signature(schema))
 
 
-def _places_of(value: Any, refers: Callable[[str], bool], place: Place = ()) -> Iterator[Place]:
+def _places_of(value: Any, refers: Callable[[str], object], place: Place = ()) -> Iterator[Place]:
     """Yield the places of the texts that hold references."""
     if isinstance(value, str):
         if refers(value):

@@ -7,15 +7,14 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from agentnb.advice import GiveAgent, GiveTools
+from agentnb.advice import GiveAgent
 from agentnb.errors import near
-from agentnb.tools.builtin.named import near_tools, own_tools
 from agentnb.tools.mcp.server import is_word
 from agentnb.tools.mcp.wire_names import is_named
 from agentnb.workflow.checks.argument_checks import check_arguments
 from agentnb.workflow.checks.flow_checks import FlowChecks
 from agentnb.workflow.checks.reference_checks import ReferenceChecks
-from agentnb.workflow.form.agent_reader import SUB_AGENTS
+from agentnb.workflow.form.agent_reader import SUB_AGENTS, known_tools
 from agentnb.workflow.form.delegation import DelegationCircle, delegation_order
 from agentnb.workflow.form.problems import Hint, Problems
 from agentnb.workflow.form.source_map import SourceMap
@@ -69,27 +68,25 @@ def _check_names(
     tools: Collection[str] | None,
 ) -> None:
     step = located.step
-    where = places.names.get(step.path, f"step {step.path}")
+    where, line = places.names.get(step.path, f"step {step.path}"), places.line(step.path, "name", step.line)
     if isinstance(step, AgentStep):
         if step.agent not in agents:
             missing = GiveAgent(step.agent, lead="Declare it (agents:), or give it")
-            line, what = places.line(step.path, "name", step.line), f'{where}: agent "{step.agent}" not found in agents'
-            problems.add(line, what, lambda: near(step.agent, agents) or missing)
+            problems.add(
+                line, f'{where}: agent "{step.agent}" not found in agents', lambda: near(step.agent, agents) or missing
+            )
         if isinstance(step.context, tuple):
-            seen = ChainMap(tree.in_no_block, tree.beside(located)) if located.blocks else tree.in_no_block
+            seen = ChainMap(tree.in_no_block, tree.beside(located))
             for wanted in step.context:
                 if wanted not in seen and wanted not in places.unread:
                     what, hint = _not_seen(wanted, located, tree, seen)
                     problems.add(places.line(step.path, "context", step.line), f"{where}: context: {what}", hint)
-    elif isinstance(step, ToolStep) and tools is not None and is_named(step.tool, tools):
-        return  # its server says whether there is one, before the first step
-    elif isinstance(step, ToolStep) and tools is not None and step.tool not in tools:
-        line, what = places.line(step.path, "name", step.line), f'{where}: there is no tool "{step.tool}"'
-        otherwise = GiveTools(lead="Give the workflow its tools")
-        problems.add(line, what, lambda: near_tools(step.tool, own_tools(tools), otherwise))
-    elif isinstance(step, ToolStep) and isinstance(tools, Mapping):
-        line = places.line(step.path, "args", step.line)
-        check_arguments(step.tool, tools[step.tool], step.args, has_templates, problems, where, lambda _: line)
+    elif isinstance(step, ToolStep) and tools is not None and not is_named(step.tool, tools):  # else its server says it
+        if step.tool not in tools:
+            problems.add(line, f'{where}: there is no tool "{step.tool}"', partial(known_tools, step.tool, tools))
+        elif isinstance(tools, Mapping):
+            line = places.line(step.path, "args", step.line)
+            check_arguments(step.tool, tools[step.tool], step.args, has_templates, problems, where, line)
 
 
 def _check_sub_agents(agents: Mapping[str, AgentSpec], known: Collection[str], places: SourceMap, problems: Problems) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from functools import partial
 
 from agentnb.errors import near
@@ -43,10 +42,8 @@ class FlowChecks:
         """Check everything."""
         for located in self._tree.all:
             step = located.step
-            if isinstance(step, GotoStep):
-                self._check_target(located, "goto", step.target)
-            elif step.on_error.goto is not None:
-                self._check_target(located, "on_error", step.on_error.goto)
+            if (target := _target(step)) is not None:
+                self._check_target(located, "goto" if isinstance(step, GotoStep) else "on_error", target)
             if step.end and located.blocks:
                 block = located.blocks[-1].step
                 self._add(step, "end", f"a step in the {block.kind} block {block.id} cannot end the workflow")
@@ -56,19 +53,17 @@ class FlowChecks:
                 hint = "Put the condition into a parallel block: step: {type: parallel, steps: [...]}"
                 self._add(step.step, "type", "the step of a map cannot be a condition", hint)
         if not self._places.unread and self._deferred <= MAX_DEFERRED:
-            check_ways(compiled(self._spec), partial(self._note, self._problems.add), partial(self._note, self._warn_of_loop))
+            check_ways(compiled(self._spec), self._add_at, partial(self._add_at, code=ENDLESS))
             self._check_order()
 
-    def _add(self, step: Step, key: str, message: str, hint: Hint = "") -> None:
+    def _add(self, step: Step, key: str, message: str, hint: Hint = "", code: str = "") -> None:
+        """Note a problem; with a code a warning."""
         where = self._places.names.get(step.path, f"step {step.path}")
-        self._problems.add(self._places.line(step.path, key, step.line), f"{where}: {message}", hint)
+        note = partial(self._problems.warn, code=code) if code else self._problems.add
+        note(self._places.line(step.path, key, step.line), f"{where}: {message}", hint)
 
-    def _note(self, note: Callable[[int, str, Hint], None], path: str, message: str, hint: Hint) -> None:
-        where = self._places.names.get(path, f"step {path}")
-        note(self._places.line(path, "", self._tree.by_path[path].step.line), f"{where}: {message}", hint)
-
-    def _warn_of_loop(self, line: int, message: str, hint: Hint) -> None:
-        self._problems.warn(line, message, hint, code=ENDLESS)
+    def _add_at(self, path: str, message: str, hint: Hint, code: str = "") -> None:
+        self._add(self._tree.by_path[path].step, "", message, hint, code)
 
     def _check_target(self, located: Located, key: str, target: str | int) -> None:
         step = located.step
@@ -88,37 +83,31 @@ class FlowChecks:
             hint = f"Go to {other.top.step.id}, or move {target} to the top-level list"
             self._add(step, key, f'goto "{target}": that step is inside {inside.id}, and not in the top-level list', hint)
         else:
-            self._add(step, key, f'goto "{target}": there is no such step', lambda: near(target, self._targets()))
-
-    def _targets(self) -> list[str]:
-        return [*dict.fromkeys(one.id for one in self._tree.steps if not isinstance(one, GotoStep)), END]
+            known = [*dict.fromkeys(one.id for one in self._tree.steps if not isinstance(one, GotoStep)), END]
+            self._add(step, key, f'goto "{target}": there is no such step', partial(near, target, known))
 
     def _check_condition(self, located: Located, step: ConditionStep) -> None:
         """Check what a condition reads in its own branches, and in steps that come after it in its list."""
-        read = self._read_by.get(step.path, ())
         own = {one.id for one in walk(step)}
-        for wanted in read:
+        for wanted in self._read_by.get(step.path, ()):
             if wanted in own:
                 what = f"the condition {step.id} waits for {wanted}, which is " + (
                     "itself" if wanted == step.id else "in its own branch"
                 )
                 self._add(step, "condition", what, "Let it read a step that runs before it")
-        if located.is_child and located.around[-1].step.kind == "parallel":
+        if located.around and located.around[-1].step.kind == "parallel":
             return  # siblings there run at the same time, and are not seen
-        later = [index for index in (self._later(located, wanted) for wanted in read) if index is not None]
-        if later:
-            self._check_deferral(located, step, max(later))
+        if (last := self._deferred_to(located)) > located.index:
+            self._check_deferral(located, step, last)
 
-    def _later(self, located: Located, wanted: str) -> int | None:
-        """Return the place of the later sibling that the wanted step is, or is in."""
-        found = self._tree.by_id.get(wanted)
-        if found is None:
-            return None
-        chain, depth = (*found.around, found), len(located.around)
-        if len(chain) <= depth or chain[depth].siblings is not located.siblings:
-            return None
-        index = chain[depth].index
-        return index if index > located.index else None
+    def _deferred_to(self, located: Located) -> int:
+        """Return the place of the last sibling that runs before a condition does; its own place if none does."""
+        last, depth = located.index, len(located.around)
+        for wanted in self._read_by.get(located.step.path, ()) if isinstance(located.step, ConditionStep) else ():
+            chain = (*found.around, found) if (found := self._tree.by_id.get(wanted)) else ()
+            if len(chain) > depth and chain[depth].siblings is located.siblings:
+                last = max(last, chain[depth].index)
+        return last
 
     def _check_deferral(self, located: Located, step: ConditionStep, last: int) -> None:
         self._deferred += last - located.index
@@ -138,10 +127,8 @@ class FlowChecks:
             if isinstance(one, ConditionStep) and own & set(self._read_by.get(one.path, ())):
                 self._add(step, "condition", f"the conditions {step.id} and {one.id} wait for each other")
                 return
-        where = self._places.names.get(step.path, f"step {step.path}")
-        message = f"{where}: the condition {step.id} reads a later step: {names} will run before it"
-        line = self._places.line(step.path, "condition", step.line)
-        self._problems.warn(line, message, f"Put it after {first[-1].id}", code=DEFERRED)
+        what = f"the condition {step.id} reads a later step: {names} will run before it"
+        self._add(step, "condition", what, f"Put it after {first[-1].id}", DEFERRED)
 
     def _check_order(self) -> None:
         """Warn of templates that read a step which cannot have run when they are rendered first."""
@@ -150,7 +137,7 @@ class FlowChecks:
             reader, wanted = self._tree.by_path[read.path], self._tree.by_id[read.wanted]
             here, there = reader.top, wanted.top
             defers = reader.step is here.step and isinstance(here.step, ConditionStep)
-            if there.index <= max(here.index, self.deferred_to(here)) or defers or earliest[there.index] <= here.index:
+            if there.index <= max(here.index, self._deferred_to(here)) or defers or earliest[there.index] <= here.index:
                 continue
             message = f"{read.where}: {read.wanted} runs after {reader.step.id}, which has no output of it"
             self._problems.warn(read.line, message, f"Put {there.step.id} before {here.step.id}", code=LATER)
@@ -160,14 +147,9 @@ class FlowChecks:
         count = len(self._tree.steps)
         found = [count] * (count + 1)
         for index in range(count - 1, -1, -1):
-            targets = [self._tree.top_index(target) for target in _targets(walk(self._tree.steps[index]))]
+            targets = [self._tree.top_index(_target(step)) for step in walk(self._tree.steps[index])]
             found[index] = min([found[index + 1], *(target for target in targets if target is not None)])
         return found
-
-    def deferred_to(self, located: Located) -> int:
-        """Return the place of the last sibling that runs before a condition does; its own place if none does."""
-        read = self._read_by.get(located.step.path, ()) if isinstance(located.step, ConditionStep) else ()
-        return max((index for wanted in read if (index := self._later(located, wanted)) is not None), default=located.index)
 
     def _falls_through(self, step: Step) -> bool:
         """Return whether the step after this one in its list may run after it."""
@@ -179,9 +161,6 @@ class FlowChecks:
         return True
 
 
-def _targets(steps: Iterable[Step]) -> Iterable[str | int]:
-    for step in steps:
-        if isinstance(step, GotoStep):
-            yield step.target
-        elif step.on_error.goto is not None:
-            yield step.on_error.goto
+def _target(step: Step) -> str | int | None:
+    """Return where a step goes, or would go if it failed."""
+    return step.target if isinstance(step, GotoStep) else step.on_error.goto

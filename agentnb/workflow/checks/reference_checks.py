@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from agentnb.advice import Advised
@@ -39,35 +40,29 @@ class Read(NamedTuple):
     line: int
 
 
+@dataclass(slots=True)
 class ReferenceChecks:
-    """Notes what is wrong with templates. ``given``: agents of Python; ``inputs``: those that there are, if that is known."""
+    """Notes what is wrong with templates."""
 
-    def __init__(
-        self,
-        tree: StepTree,
-        agents: Mapping[str, AgentSpec],
-        places: SourceMap,
-        problems: Problems,
-        given: Collection[str] = (),
-        inputs: Collection[str] | None = None,
-    ) -> None:
-        self._tree = tree
-        self._agents = agents
-        self._places = places
-        self._problems = problems
-        self._given = given
-        self._inputs = inputs
-        self._left = MAX_READS
-        self.reads: list[Read] = []
-        """The steps that the templates read."""
+    tree: StepTree
+    agents: Mapping[str, AgentSpec]
+    places: SourceMap
+    problems: Problems
+    given: Collection[str] = ()
+    """The agents of Python."""
+    inputs: Collection[str] | None = None
+    """Those that there are, if that is known."""
+    left: int = MAX_READS
+    reads: list[Read] = field(default_factory=list)
+    """The steps that the templates read."""
 
     def check(self) -> None:
         """Check all texts with templates."""
-        for use in self._places.uses:
-            if use.is_of_agent and use.owner in self._given:
+        for use in self.places.uses:
+            if use.is_of_agent and use.owner in self.given:
                 continue
-            if self._left < 0:
-                self._problems.add(
+            if self.left < 0:
+                self.problems.add(
                     use.node.line, f"The templates read more than {MAX_READS:,} values", "Repeat less, such as with a map"
                 )
                 return
@@ -82,28 +77,29 @@ class ReferenceChecks:
         try:
             found = references(text)
         except ExpressionError as error:
-            self._problems.add(use.line_of(text.find("{{")), f"{where}: {error.what}", error.advice)
+            self.problems.add(use.node.line_of(text.find("{{")), f"{where}: {error.what}", error.advice)
             return
         if use.key == "condition" and text.strip() and not has_templates(text) and text.strip().lower() not in TRUTHS:
-            self._problems.add(
+            self.problems.add(
                 use.node.line, f'{where}: "{text.strip()}" holds no template', 'Such as "{{ $steps.qa.output.ok }}"'
             )
-        warn_of_other_form(use.node, where, self._problems, OF_WORKFLOWS)
-        seen_from = self._seen_from(use)
-        self._left -= 1 + len(found) * max(1, len(seen_from))
-        if self._left < 0:
+        warn_of_other_form(use.node, where, self.problems, OF_WORKFLOWS)
+        located = self.tree.by_path.get(use.owner)  # the text is rendered for it, or for those that the agent works on
+        seen_from = self.tree.users.get(use.owner, []) if use.is_of_agent else [located] if located else []
+        self.left -= 1 + len(found) * max(1, len(seen_from))
+        if self.left < 0:
             return
         for reference in found:
-            check = _Check(self._tree, seen_from, reference, self._agents, self._given)
+            check = _Check(self, seen_from, reference)
             if use.owner == OF_WORKFLOW and reference.root in ("$item", "$index"):
-                self._problems.add(use.node.line, f"{where}: there is no {reference.root} here", ONLY_IN_MAPS)
-            if not self._places.unread.intersection(reference.parts[:1]):
-                check.run(self._inputs)
-            line = use.line_of(reference.place)
+                self.problems.add(use.node.line, f"{where}: there is no {reference.root} here", ONLY_IN_MAPS)
+            if not self.places.unread.intersection(reference.parts[:1]):
+                check.run(self.inputs)
+            line = use.node.line_of(reference.place)
             for what, hint in check.problems:
-                self._problems.add(line, f"{where}: {{{{ {reference.written} }}}}: {what}", hint)
+                self.problems.add(line, f"{where}: {{{{ {reference.written} }}}}: {what}", hint)
             for what, hint in check.warnings:
-                self._problems.warn(line, f"{where}: {{{{ {reference.written} }}}}: {what}", hint, code=UNDECLARED)
+                self.problems.warn(line, f"{where}: {{{{ {reference.written} }}}}: {what}", hint, code=UNDECLARED)
             if check.step_id:
                 self.reads += [
                     Read(one.step.path, check.step_id, f"{where}: {{{{ {reference.written} }}}}", line) for one in seen_from
@@ -112,113 +108,90 @@ class ReferenceChecks:
     def _name_of(self, use: Use) -> str:
         if use.is_of_agent:
             return f'agent "{use.owner}"'
-        return "workflow" if use.owner == OF_WORKFLOW else self._places.names.get(use.owner, use.owner)
+        return "workflow" if use.owner == OF_WORKFLOW else self.places.names.get(use.owner, use.owner)
 
     def _check_id(self, step_id: str, use: Use, where: str) -> None:
         """Check the id of a step whose output is the result of the workflow."""
-        if not step_id or step_id in self._tree.in_no_block or step_id in self._places.unread:
+        if not step_id or step_id in self.tree.in_no_block or step_id in self.places.unread:
             return
-        check = _Check(self._tree, [], Reference("$steps", (step_id,), step_id), self._agents, self._given)
+        check = _Check(self, [], Reference("$steps", (step_id,), step_id))
         check.run(None)
         for what, hint in check.problems:
-            self._problems.add(use.node.line, f"{where}: {what}", hint or OUTPUT_HINT)
-
-    def _seen_from(self, use: Use) -> list[Located]:
-        """Return the steps for which the text is rendered: of an instruction, those that the agent works on."""
-        if not use.is_of_agent:
-            return [located] if (located := self._tree.by_path.get(use.owner)) else []
-        return self._tree.users_of(use.owner)
+            self.problems.add(use.node.line, f"{where}: {what}", hint or OUTPUT_HINT)
 
 
+@dataclass(slots=True)
 class _Check:
     """One path of a template, against the steps that are declared."""
 
-    def __init__(
-        self,
-        tree: StepTree,
-        seen_from: list[Located],
-        reference: Reference,
-        agents: Mapping[str, AgentSpec],
-        given: Collection[str],
-    ) -> None:
-        self.problems: list[tuple[str, Hint]] = []
-        self.warnings: list[tuple[str, Advised]] = []
-        self.step_id = ""
-        self._tree = tree
-        self._seen_from = seen_from
-        self._reference = reference
-        self._parts = reference.parts
-        self._agents = agents
-        self._given = given
+    checks: ReferenceChecks
+    seen_from: list[Located]
+    reference: Reference
+    problems: list[tuple[str, Hint]] = field(default_factory=list)
+    warnings: list[tuple[str, Advised]] = field(default_factory=list)
+    step_id: str = ""
 
     def run(self, inputs: Collection[str] | None) -> None:
-        root = self._reference.root
+        root = self.reference.root
         if root == "$steps":
             self._check_steps()
-        elif root == "$inputs" and inputs is not None and self._parts:
-            part = self._parts[0]
+        elif root == "$inputs" and inputs is not None and self.reference.parts:
+            part = self.reference.parts[0]
             if isinstance(part, str) and part not in inputs:
                 self._note(
                     f"there is no input {part}", lambda: nearest(part, inputs) or f"Declare it: inputs: {{{part}: DEFAULT}}"
                 )
-        elif root in ("$item", "$index") and self._seen_from and not any(self._is_in_map(one) for one in self._seen_from):
+        elif (
+            root in ("$item", "$index")
+            and self.seen_from
+            and not any(around.step.kind == "map" for one in self.seen_from for around in one.around)
+        ):
             self._note(f"there is no {root} here", ONLY_IN_MAPS)
-        elif root in ("$prompt", "$index") and self._parts:
-            self._note(f"{root} is {'a text' if root == '$prompt' else 'a number'}, and has no {self._parts[0]}")
+        elif root in ("$prompt", "$index") and self.reference.parts:
+            self._note(f"{root} is {'a text' if root == '$prompt' else 'a number'}, and has no {self.reference.parts[0]}")
 
     def _note(self, what: str, hint: Hint = "") -> None:
         self.problems.append((what, hint))
 
-    @staticmethod
-    def _is_in_map(located: Located) -> bool:
-        return any(one.step.kind == "map" for one in located.around)
-
     def _check_steps(self) -> None:
-        if not self._parts:
+        if not self.reference.parts:
             self._note("$steps names no step", "Write $steps.ID.output")
             return
-        part = self._parts[0]
+        part = self.reference.parts[0]
         if part is None:
             return
-        visible = self._visible()
+        inner = {id(one): one for viewer in self.seen_from if viewer.blocks for one in [self.checks.tree.beside(viewer)]}
+        visible = ChainMap(self.checks.tree.in_no_block, *inner.values())  # and in the blocks around those of the same child
         if not isinstance(part, str) or part not in visible:
             self._not_visible(str(part), visible)
             return
         self.step_id = part
         self._check_entry(visible[part], 1)
 
-    def _visible(self) -> Mapping[str, Step]:
-        """Return the steps that may be named here: those in no block, and in the blocks around those of the same child."""
-        inner = {id(one): one for viewer in self._seen_from if viewer.blocks for one in [self._tree.beside(viewer)]}
-        return ChainMap(self._tree.in_no_block, *inner.values()) if inner else self._tree.in_no_block
-
     def _not_visible(self, part: str, visible: Mapping[str, Step]) -> None:
-        other = self._tree.by_id.get(part)
+        other = self.checks.tree.by_id.get(part)
         if other is None:
             self._note(f"there is no step {part}", lambda: near(part, visible))
         elif isinstance(other.step, GotoStep):
             self._note(f"{part} is a goto, and has no output", lambda: near(part, visible))
-        elif any(one.step.kind == "map" for one in other.blocks):
-            outer = next(one.step.id for one in other.blocks if one.step.kind == "map")
+        elif outer := next((one.step.id for one in other.blocks if one.step.kind == "map"), ""):
             self._note(f"{part} is in the map {outer}, which has one output for each item", f"Write $steps.{outer}.output[0]")
         else:
             path = ".outputs.".join([*(one.step.id for one in other.blocks), part])
-            siblings = {one.step.path for viewer in self._seen_from for one in viewer.blocks} & {
-                one.step.path for one in other.blocks
-            }
-            if siblings:
+            around = {one.step.path for viewer in self.seen_from for one in viewer.blocks}
+            if not around.isdisjoint(one.step.path for one in other.blocks):
                 self._note(f"{part} runs at the same time, and its output is not seen here", "Read it after the block")
             else:
                 self._note(f"{part} is in the parallel block {other.blocks[0].step.id}", f"Write $steps.{path}.output")
 
     def _check_entry(self, step: Step, done: int) -> None:
         """Check what the parts from ``done`` name of a step."""
-        path = self._reference.upto(done)
-        if done == len(self._parts):
+        path = self.reference.upto(done)
+        if done == len(self.reference.parts):
             name = "outputs" if isinstance(step, ParallelStep) else "output"
             self._note(f"{path} is a step, not a value", f"Write {path}.{name}")
             return
-        part = self._parts[done]
+        part = self.reference.parts[done]
         if part is None:
             return
         if isinstance(step, ParallelStep):
@@ -229,21 +202,21 @@ class _Check:
             self._note(f"{path} has no {part}", f"Write {path}.output{'' if isinstance(step, ConditionStep) else f'.{part}'}")
 
     def _check_block(self, step: ParallelStep, part: Any, done: int) -> None:
-        children = self._tree.children(step)
+        children = self.checks.tree.children(step)
         if part in BLOCK_OUTPUTS:
-            if done + 1 < len(self._parts):
+            if done + 1 < len(self.reference.parts):
                 self._check_child(step, children, done + 1)
         elif part in children and part not in _OF_BLOCKS:
             self._check_entry(children[part], done + 1)
         elif part not in _OF_BLOCKS:
             self._note(
-                f"{self._reference.upto(done)} has no {part}",
+                f"{self.reference.upto(done)} has no {part}",
                 lambda: near(str(part), [*_OF_BLOCKS[:1], *_OF_BLOCKS[2:], *children]),
             )
 
     def _check_child(self, step: ParallelStep, children: Mapping[str, Step], at: int) -> None:
-        part = self._parts[at]
-        path = self._reference.upto(at)
+        part = self.reference.parts[at]
+        path = self.reference.upto(at)
         if part is None:
             return
         if isinstance(part, int):
@@ -258,14 +231,14 @@ class _Check:
             self._note(f"{path} has no {part}", lambda: near(part, children))
 
     def _check_output(self, step: Step, done: int) -> None:
-        rest = self._parts[done:]
+        rest = self.reference.parts[done:]
         if not rest:
             return
         if isinstance(step, ConditionStep):
-            self._note(f"{self._reference.upto(done)} is true or false, and has no {rest[0]}")
-        if not isinstance(step, AgentStep) or step.agent in self._given or step.agent not in self._agents:
+            self._note(f"{self.reference.upto(done)} is true or false, and has no {rest[0]}")
+        if not isinstance(step, AgentStep) or step.agent in self.checks.given or step.agent not in self.checks.agents:
             return
-        schema = self._agents[step.agent].structured_output
+        schema = self.checks.agents[step.agent].structured_output
         written = ".".join(str(part) for part in rest if part is not None)
         if schema is None:
             hint = f"Give the agent {step.agent} a structured_output that has it"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, fields
 from typing import Any
 
 from agentnb.core.step_retry import Retry
@@ -109,7 +109,8 @@ def _step(kind: str) -> dict[str, Any]:
     keys = step_keys(kind)
     found = {key: value for key, value in _of_class(own).items() if key in keys}
     properties = {"type": {"const": kind}, "name": {**TEXT, "description": "A note; it names nothing"}, **found}
-    required = [key for one in fields(own) if (key := key_of(one)) in keys and key != "id" and _is_required(one)]
+    of_fields = [(key_of(one), one.default is MISSING and one.default_factory is MISSING) for one in fields(own)]
+    required = [key for key, is_required in of_fields if key in keys and key != "id" and is_required]
     return {**object_schema(properties, [key for key in required if key]), "description": inspect.getdoc(own)}
 
 
@@ -128,7 +129,3 @@ def _agent() -> dict[str, Any]:
 
 def _of_class(kind: type) -> dict[str, Any]:
     return properties_of(kind, _BY_KEY, _LEAST)
-
-
-def _is_required(one: Field[Any]) -> bool:
-    return one.default is MISSING and one.default_factory is MISSING

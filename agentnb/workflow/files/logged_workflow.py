@@ -11,7 +11,6 @@ from agentnb.workflow.files.workflow_reader import nested_files, read_with_probl
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.spec import Step, WorkflowSpec
 from agentnb.workflow.form.step_tree import with_branches
-from agentnb.workflow.graph.node_states import step_records
 from agentnb.workflow.tasks.spec import TaskFile
 from agentnb.workflow.tasks.task_file import is_task_file, read_tasks_with_problems
 
@@ -33,7 +32,7 @@ def keep_workflow(spec: WorkflowDefinition) -> None:
 def step_to_rerun(run: RunFacts) -> str:
     """Return the id of the first top-level step that did not end well, or has such a branch; empty if there is none."""
     declared = logged_workflow(run.settings) if run.kind == "workflow" else None
-    records = step_records(run)
+    records = run.step_records
 
     def did_not_end_well(step: Step) -> bool:
         record = records.get(step.id)  # what failed within it may have been made up for

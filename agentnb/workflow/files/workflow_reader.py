@@ -96,18 +96,16 @@ def read_with_problems(
     places = SourceMap()
     declared = read_agents(file.fields("agents", "agents"), tools, places, problems)
     steps, settings = _workflow(file, problems)
-    found_inputs = _one_of(file, settings, "inputs")
+    found_inputs, limits = _one_of(file, settings, "inputs"), _one_of(file, settings, "limits")
     spec = replace(
         empty,
         agents=declared,
         max_loop_iterations=_loops(file, settings),
-        limits=read_limits(_limits_of(file, settings), OF_WORKFLOWS),
+        limits=read_limits(limits.fields("limits", "limits of the workflow") if limits else None, OF_WORKFLOWS),
         inputs=(found_inputs.mapping("inputs") or {}) if found_inputs else {},
         output=_output(file, settings, places),
     )
-    if not steps:
-        return spec
-    if (names := named_steps(steps, problems)) is None:
+    if not steps or (names := named_steps(steps, problems)) is None:
         return spec
     reader = StepReader(names, places, problems)
     spec = replace(spec, steps=reader.steps(steps, "workflow step"))
@@ -142,11 +140,6 @@ def _one_of(file: Fields, settings: Fields | None, key: str) -> Fields | None:
     if file.given(key) is not None:
         file.problems.add(settings.line_of(key), f"workflow: {key} is given for the file already", "Keep one of them")
     return settings
-
-
-def _limits_of(file: Fields, settings: Fields | None) -> Fields | None:
-    found = _one_of(file, settings, "limits")
-    return found.fields("limits", "limits of the workflow") if found else None
 
 
 def _output(file: Fields, settings: Fields | None, places: SourceMap) -> tuple[str, ...]:

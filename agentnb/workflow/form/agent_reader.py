@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 from agentnb.advice import Advised, GiveTools
-from agentnb.core.schema.json_schema import checked_schema
 from agentnb.errors import SettingsError
 from agentnb.guidance import find_set
 from agentnb.models.destinations.destination import FileModelName
@@ -22,7 +21,7 @@ from agentnb.workflow.form.fields import Fields
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.source_map import SourceMap
 from agentnb.workflow.form.spec import AgentSpec, keys_of
-from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, ScalarNode, plain
+from agentnb.workflow.form.yaml_source import ListNode, MappingNode, ScalarNode, plain
 
 WRAPPER = ("name", "description", "strict", "schema")
 """The keys of a ``structured_output`` that is not the schema itself but holds it."""
@@ -61,12 +60,12 @@ def _agent(fields: Fields, name: str, line: int, tools: Collection[str] | None, 
     names = tuple(map(registry_name, fields.texts("tools") or ()))
     for tool in names if tools is not None else ():
         if tool not in tools and tool not in GROUPS and not is_named(tool, tools):  # type: ignore[operator,arg-type]  # not None
-            fields.add("tools", f'there is no tool "{tool}"', _known_tools(tool, tools))
-    model = _checked(fields, "model", check_model)
+            fields.add("tools", f'there is no tool "{tool}"', known_tools(tool, tools))
+    model, source = _checked(fields, "model", check_model), fields.problems.source
     return AgentSpec(
         name=name,
         line=line,
-        model=None if model is None else FileModelName(model, _folder(fields.problems.source)),
+        model=None if model is None else FileModelName(model, str(Path(source).parent) if source else None),
         instruction=fields.text("instruction") or "",
         description=fields.text("description"),
         sub_agents=fields.texts(SUB_AGENTS) or (),
@@ -93,21 +92,14 @@ def _denied(fields: Fields) -> tuple[str, ...]:
 
 def _words_in(agents: Fields) -> list[str]:
     """Return the words of all agents that name MCP servers; what is wrong in the agents is found when they are read."""
-    nodes = [entry.value.entries["tools"].value for entry in agents.node.entries.values() if _has_tools(entry.value)]
+    given = [entry.value.entries for entry in agents.node.entries.values() if isinstance(entry.value, MappingNode)]
+    nodes = [entries["tools"].value for entries in given if "tools" in entries]
     words = [word for node in nodes for word in (node.items if isinstance(node, ListNode) else (node,))]
     return [word.text for word in words if isinstance(word, ScalarNode) and is_word(word.text)]
 
 
-def _has_tools(node: Node) -> TypeGuard[MappingNode]:
-    return isinstance(node, MappingNode) and "tools" in node.entries
-
-
-def _folder(source: str) -> str | None:
-    """Return the folder of a file; None for a text."""
-    return str(Path(source).parent) if source else None
-
-
-def _known_tools(tool: str, tools: Collection[str] | None) -> Advised:
+def known_tools(tool: str, tools: Collection[str] | None) -> Advised:
+    """Return the tools that are most like one that there is not."""
     return near_tools(tool, own_tools(tools), GiveTools(lead="Give the workflow its tools"))
 
 
@@ -135,11 +127,7 @@ def _structured_output(fields: Fields) -> dict[str, Any] | None:
         schema = found.data("schema")
     else:
         schema = plain(found.node)
-    try:
-        return checked_schema(schema, f"{fields.where}: structured_output", _SCHEMA)
-    except SettingsError as error:
-        fields.problems.add(fields.line_of("structured_output"), error.what, error.advice)
-        return None
+    return fields.schema("structured_output", schema, _SCHEMA)
 
 
 def read_limits(fields: Fields | None, known: tuple[str, ...]) -> dict[str, Any]:
@@ -155,17 +143,12 @@ def read_limits(fields: Fields | None, known: tuple[str, ...]) -> dict[str, Any]
         elif key == "unpriced" and with_on_limit:
             limits[key] = fields.flag(key)
         elif key in known:
-            _read_limit(fields, key, entry.value, limits)
+            node = entry.value
+            try:
+                if not isinstance(node, ScalarNode):
+                    raise SettingsError(f"{key} must be a number")
+                LIMITS[key].check(node.value)
+                limits[key] = node.value
+            except SettingsError as error:
+                fields.add(node.line, error.what, error.advice)
     return {key: value for key, value in limits.items() if value is not None}
-
-
-def _read_limit(fields: Fields, key: str, node: Node, limits: dict[str, Any]) -> None:
-    value = None if isinstance(node, ListNode | MappingNode) else node.value
-    try:
-        if value is None and not isinstance(node, ScalarNode):
-            raise SettingsError(f"{key} must be a number")
-        LIMITS[key].check(value)
-    except SettingsError as error:
-        fields.add(node.line, error.what, error.advice)
-    else:
-        limits[key] = value

@@ -61,16 +61,8 @@ def properties_of(
 
 def limits_schema(names: tuple[str, ...], more: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the schema of a mapping of limits: those with these names, and ``more`` beside them."""
-    rows = {name: LIMITS[name] for name in names}
-    amounts = {
-        name: {
-            **(
-                {"type": ["number", "null"], "exclusiveMinimum": 0} if row.unit else {"type": ["integer", "null"], "minimum": 1}
-            ),
-            "description": row.help,
-        }
-        for name, row in rows.items()
-    }
+    number, count = {"type": ["number", "null"], "exclusiveMinimum": 0}, {"type": ["integer", "null"], "minimum": 1}
+    amounts = {name: {**(number if LIMITS[name].unit else count), "description": LIMITS[name].help} for name in names}
     return object_schema({**amounts, **(more or {})})
 
 

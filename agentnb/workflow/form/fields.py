@@ -7,7 +7,8 @@ from types import MappingProxyType
 from typing import Any
 
 from agentnb.advice import Advised
-from agentnb.errors import near
+from agentnb.core.schema.json_schema import checked_schema
+from agentnb.errors import SettingsError, near
 from agentnb.workflow.form.problems import Hint, Problems
 from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, ScalarNode, kind_of, plain
 
@@ -121,6 +122,14 @@ class Fields:
         """Return a mapping as plain data."""
         found = self.fields(key)
         return None if found is None else {name: plain(entry.value) for name, entry in found.node.entries.items()}
+
+    def schema(self, key: str, schema: dict[str, Any], example: str) -> dict[str, Any] | None:
+        """Return a JSON Schema that was given under a key; None if it is none."""
+        try:
+            return checked_schema(schema, f"{self.where}: {key}", example)
+        except SettingsError as error:
+            self.problems.add(self.line_of(key), error.what, error.advice)
+            return None
 
     def items(self, key: str) -> tuple[Node, ...] | None:
         """Return the nodes of a list."""

@@ -20,10 +20,6 @@ class Use:
     key: str
     node: ScalarNode
 
-    def line_of(self, place: int) -> int:
-        """Return the line of the file for a place in the text."""
-        return self.node.line_of(place)
-
 
 @dataclass(slots=True)
 class SourceMap:

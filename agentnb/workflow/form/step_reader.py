@@ -7,10 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from agentnb.advice import Plain
-from agentnb.core.schema.json_schema import checked_schema
 from agentnb.core.schema.json_schema import is_pattern as is_regular_expression
 from agentnb.core.step_retry import KNOWN_WORDS, NEVER_RETRIED, Retry, is_pattern
-from agentnb.errors import SettingsError, near, nearest
+from agentnb.errors import near, nearest
 from agentnb.tools.mcp.wire_names import registry_name
 from agentnb.workflow.form.fields import Fields, hint_for_unknown
 from agentnb.workflow.form.problems import Problems
@@ -59,16 +58,6 @@ class StepReader:
         self._names = names
         self._places = places
         self._problems = problems
-        self._readers: dict[str, Callable[[Fields, dict[str, Any]], Step | None]] = {
-            "agent": self._agent,
-            "condition": self._condition,
-            "parallel": self._parallel,
-            "goto": self._goto,
-            "tool": self._tool,
-            "human": self._human,
-            "map": self._map,
-            "workflow": self._workflow,
-        }
 
     def steps(self, nodes: tuple[Node, ...], where: str, above: str = "") -> tuple[Step, ...]:
         """Return the steps of a list that messages call ``where``. ``above`` is the path of the block around them."""
@@ -84,24 +73,20 @@ class StepReader:
         fields = Fields(node, where, self._problems)
         named = self._names[where]
         common: dict[str, Any] = {"id": named.id, "path": f"{above}/{named.id}".lstrip("/"), "line": node.line}
-        self._keep_lines(fields, common["path"])
+        self._places.names[common["path"]] = where
+        for key, entry in node.entries.items():
+            self._places.lines[common["path"], key] = entry.value.line if isinstance(entry.value, ScalarNode) else entry.line
         if named.goto:
             self._places.lines[common["path"], "goto"] = fields.line_of("id")
             return GotoStep(**common, target=named.goto)
         kind = self._kind(fields)
-        step = self._of_kind(kind, fields, common) if kind else None
+        step: Step | None = None
+        if kind is not None:
+            self._refuse_unknown(fields, kind)
+            step = getattr(self, f"_{kind}")(fields, common | self._common(fields, kind))  # the method of its kind
         if step is None:
             self._places.unread.add(named.id)
         return step
-
-    def _of_kind(self, kind: str, fields: Fields, common: dict[str, Any]) -> Step | None:
-        self._refuse_unknown(fields, kind)
-        return self._readers[kind](fields, common | self._common(fields, kind))
-
-    def _keep_lines(self, fields: Fields, path: str) -> None:
-        self._places.names[path] = fields.where
-        for key, entry in fields.node.entries.items():
-            self._places.lines[path, key] = entry.value.line if isinstance(entry.value, ScalarNode) else entry.line
 
     def _kind(self, fields: Fields) -> str | None:
         given = fields.text("type")
@@ -118,15 +103,11 @@ class StepReader:
 
     def _refuse_unknown(self, fields: Fields, kind: str) -> None:
         known = step_keys(kind)
-        elsewhere = {key: [other for other in KINDS if key in step_keys(other)] for key in fields if key not in known}
-        for key, kinds in elsewhere.items():
+        for key in [key for key in fields if key not in known]:
+            kinds = [other for other in KINDS if key in step_keys(other)]
+            hint = f"It is for steps of type {', '.join(kinds)}" if kinds else ""
             what = f'unknown key "{key}" of a step of type {kind}'
-            hint = (
-                f"It is for steps of type {', '.join(kinds)}"
-                if kinds
-                else hint_for_unknown(key, fields.node.entries[key].value, known)
-            )
-            fields.add(key, what, hint)
+            fields.add(key, what, hint or hint_for_unknown(key, fields.node.entries[key].value, known))
 
     def _common(self, fields: Fields, kind: str) -> dict[str, Any]:
         left_out = LEFT_OUT.get(kind, ())
@@ -267,22 +248,12 @@ class StepReader:
         if choices is not None and not choices:
             fields.add("choices", "choices is empty", "List what can be chosen")
         if form is not None:
-            form = self.schema(form, fields, "form")
+            form = fields.schema("form", form, "Such as {type: object, properties: {name: {type: string}}}")
         if ask is None:
             return None
         return HumanStep(
             **common, ask=ask, choices=tuple(fields.data("choices") or ()) if choices else (), form=form, confirm=bool(confirm)
         )
-
-    def schema(self, schema: dict[str, Any], fields: Fields, key: str) -> dict[str, Any] | None:
-        """Return a JSON Schema that was given under a key, if it is one."""
-        try:
-            return checked_schema(
-                schema, f"{fields.where}: {key}", "Such as {type: object, properties: {name: {type: string}}}"
-            )
-        except SettingsError as error:
-            self._problems.add(fields.line_of(key), error.what, error.advice)
-            return None
 
     def _map(self, fields: Fields, common: dict[str, Any]) -> Step | None:
         over, at_once = fields.given("over"), fields.whole("max_concurrency", 1)

@@ -32,11 +32,6 @@ class Located:
         """The parallel blocks and maps that it stands in, the outermost first."""
         return tuple(one for one in self.around if isinstance(one.step, ParallelStep | MapStep))
 
-    @property
-    def is_child(self) -> bool:
-        """Whether it is itself a step of a parallel block, or that of a map."""
-        return bool(self.around) and isinstance(self.around[-1].step, ParallelStep | MapStep)
-
 
 def lists_in(step: Step) -> tuple[tuple[Step, ...], ...]:
     """Return the lists of steps within a step: its branches, its children."""
@@ -69,11 +64,6 @@ def with_branches(step: Step) -> Iterator[Step]:
                 yield from with_branches(inner)
 
 
-def children_of(block: ParallelStep) -> dict[str, Step]:
-    """Return the steps that have an output in a block, by id: its children, and those in the branches of its conditions."""
-    return {inner.id: inner for step in block.steps for inner in with_branches(step)}
-
-
 class StepTree:
     """All steps of a workflow, in the order of the file."""
 
@@ -87,12 +77,9 @@ class StepTree:
         for one in self.all:
             self.by_id.setdefault(one.step.id, one)
 
-    def users_of(self, agent: str) -> list[Located]:
-        """Return the steps that an agent works on."""
-        return self._users.get(agent, [])
-
     @cached_property
-    def _users(self) -> dict[str, list[Located]]:
+    def users(self) -> dict[str, list[Located]]:
+        """The steps that each agent works on."""
         users: dict[str, list[Located]] = {}
         for one in self.all:
             if isinstance(one.step, AgentStep):
@@ -100,9 +87,9 @@ class StepTree:
         return users
 
     def children(self, block: ParallelStep) -> dict[str, Step]:
-        """Return the steps that have an output in a block, by id; see `children_of`."""
+        """Return the steps that have an output in a block, by id: its children, and those in the branches of its conditions."""
         if block.path not in self._children:
-            self._children[block.path] = children_of(block)
+            self._children[block.path] = {inner.id: inner for step in block.steps for inner in with_branches(step)}
         return self._children[block.path]
 
     def top_index(self, target: str | int | None) -> int | None:

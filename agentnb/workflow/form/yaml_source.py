@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator
+from io import StringIO
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import msgspec
@@ -88,19 +89,19 @@ def read_yaml(text: str, problems: Problems) -> Node | None:
     if len(text) > MAX_CHARACTERS:
         problems.add(1, f"The text has {len(text):,} characters; at most {MAX_CHARACTERS:,} are read")
         return None
+    from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
     from ruamel.yaml.reader import ReaderError
 
     builder = _Builder(problems)
     try:
-        for event in _events(text):
+        for event in YAML(typ="safe", pure=True).parse(text):
             builder.take(event)
     except _GivenUp:
         return None
     except ReaderError as error:
-        problems.add(
-            text.count("\n", 0, error.position) + 1, f"A text cannot hold the character {_code_point(error.character)}"
-        )
+        point = error.character if isinstance(error.character, int) else ord(error.character)
+        problems.add(text.count("\n", 0, error.position) + 1, f"A text cannot hold the character U+{point:04X}")
         return None
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -176,16 +177,6 @@ def shown(text: str, most: int = 60) -> str:
     return line if len(line) <= most else f"{line[:most]}..."
 
 
-def _code_point(character: str | int) -> str:
-    return f"U+{character if isinstance(character, int) else ord(character):04X}"
-
-
-def _events(text: str) -> Iterator[Any]:
-    from ruamel.yaml import YAML
-
-    yield from YAML(typ="safe", pure=True).parse(text)
-
-
 class _GivenUp(Exception):
     """The rest of the text is not read."""
 
@@ -240,7 +231,9 @@ class _Builder:
         if getattr(event, "tag", None) is not None:
             self._problems.add(line, f"The tag {event.tag} is not read", "Leave it out, and put texts in quotes")
         if kind == "ScalarEvent":
-            self._place(self._scalar(event, line), line, event.anchor)
+            text = self._joined(event.value, line)
+            value = text if event.style is not None or event.tag is not None else self._value(text, line)
+            self._place(ScalarNode(line, value, text, event.style == "|"), line, event.anchor)
         elif kind in {"MappingStartEvent", "SequenceStartEvent"}:
             self._open.append(_Open(event, kind == "MappingStartEvent"))
             self._check_depth(line, 0)
@@ -315,11 +308,6 @@ class _Builder:
         if len(self._open) + more > MAX_LEVELS:
             self._give_up(line, f"Lists and mappings are nested deeper than {MAX_LEVELS} levels", "Write it flatter")
 
-    def _scalar(self, event: Any, line: int) -> ScalarNode:
-        text = self._joined(event.value, line)
-        value = text if event.style is not None or event.tag is not None else self._value(text, line)
-        return ScalarNode(line, value, text, event.style == "|")
-
     def _joined(self, text: str, line: int) -> str:
         """Return the text with each surrogate pair, as JSON escapes it, as its character."""
         if text.isascii() or not _SURROGATE.search(text):
@@ -355,3 +343,14 @@ def _number(text: str) -> int | float | None:
         return number if abs(number) < LARGEST else None
     value = math.inf if text.lower().endswith(("inf", "nan")) else float(text)
     return value if math.isfinite(value) else None
+
+
+def as_yaml_text(data: Any) -> str:
+    """Return the data as YAML, keys in their order."""
+    from ruamel.yaml import YAML
+
+    written: Any = StringIO()
+    yaml: Any = YAML(typ="safe", pure=True)
+    yaml.default_flow_style, yaml.allow_unicode, yaml.sort_base_mapping_type_on_output = False, True, False
+    yaml.dump(data, written)
+    return str(written.getvalue())

@@ -76,7 +76,7 @@ class StepProgress:
 
     def states(self, run: RunFacts) -> Mapping[str, NodeState]:
         """Return the state of each step that has begun or was skipped, by path, up to the events that were passed."""
-        records, waits = step_records(run), waiting_paths(run)
+        records, waits = run.step_records, waiting_paths(run)
         for path in self._changed | self._open:
             record = records.get(path)
             if record is not None:
@@ -113,11 +113,6 @@ def node_states(graph: Drawing, run: RunFacts) -> Mapping[str, NodeState]:
     for event in run.events:
         progress.take(event)
     return progress.states(run)
-
-
-def step_records(run: RunFacts) -> Mapping[str, StepRecord]:
-    """Return the steps of a run by path, in the order in which they first began."""
-    return run.step_records
 
 
 def waiting_paths(run: RunFacts) -> set[str]:

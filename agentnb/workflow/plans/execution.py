@@ -13,7 +13,7 @@ from msgspec import structs
 from agentnb.agent.agent import Agent
 from agentnb.context.side_question import side_question
 from agentnb.core.messages import ToolCall, encodable
-from agentnb.core.plans.plan_steps import ASKING, ELICITATION, EXECUTOR, PlanQuestion, PlanStep
+from agentnb.core.plans.plan_steps import EXECUTOR, PlanQuestion, PlanStep
 from agentnb.core.run.call_window import CallWindow, call_key
 from agentnb.core.run.rounds import DUPLICATE
 from agentnb.core.schema.json_schema import plain_data
@@ -27,13 +27,12 @@ from agentnb.workflow.plans.plan_graph import Abort, Ask, Fail, Prompt, compiled
 from agentnb.workflow.plans.plan_reader import EXAMPLE, node_of, plan_of_data, read_plan
 from agentnb.workflow.plans.plan_results import (
     StepResult,
-    answer_result,
+    asked,
     calls_of,
     given_results,
     guard_of,
     last_output,
     note_call,
-    problem_of,
     referred_output,
     step_result,
 )
@@ -57,7 +56,7 @@ async def run_plan(call: ActionCall) -> dict[str, Any]:
     plan = with_tools_of_groups(plan, {spec.name for spec in call.tools.specs})
     hands = _Hands(call, plan, results)
     if plan.form == "planner" and plan.question is not None:
-        results.append(await hands.ask("plan", plan.id or "plan", plan.question))
+        results.append(await asked(call, "plan", plan.id or "plan", plan.question))
     else:
         await call.walk(compiled_plan(plan, call.path, hands.known, call.tools), hands)
         results += await hands.end()
@@ -84,7 +83,7 @@ def plan_of(given: Any) -> PlanSpec:
     if len(steps) > MAX_STEPS:
         raise SettingsError(f"The plan has more than {MAX_STEPS:,} steps", "Split it")
     told = [step.get("problem") if isinstance(step, dict) else None for step in steps]
-    bare = [_without(step, "problem") for step in steps]
+    bare = [{key: one for key, one in step.items() if key != "problem"} if isinstance(step, dict) else step for step in steps]
     node = node_of({key: value for key, value in {**data, "steps": bare}.items() if value is not None})
     assert isinstance(node, MappingNode), "it is a mapping"
     read = read_plan(node, Problems())
@@ -94,10 +93,6 @@ def plan_of(given: Any) -> PlanSpec:
         for step, one, fault in zip(read.plan.steps, told, faults, strict=True)
     ]
     return structs.replace(read.plan, steps=tuple(read_steps))
-
-
-def _without(step: Any, key: str) -> Any:
-    return {name: value for name, value in step.items() if name != key} if isinstance(step, dict) else step
 
 
 class _Hands:
@@ -155,13 +150,6 @@ class _Hands:
             await self._call.failed(failed["name"], failed["error"])
         return taken
 
-    async def ask(self, key: str, step: str, question: PlanQuestion, call: ToolCall | None = None) -> StepResult:
-        """Ask the person, also for arguments that a call lacks, and return what they did as a result."""
-        if problem := problem_of(question):
-            return step_result(step, ELICITATION, {"message": question.data["message"]}, None, problem)
-        answer = await self._call.ask(f"{ASKING}{key}", question.data["message"], question.asked_schema, call)
-        return answer_result(step, question, answer)
-
     def _result(self, place: int, output: Any, error: str | None, args: Any = None) -> StepResult:
         step = self._plan.steps[place]
         told = None if error is None else encodable(error)
@@ -180,7 +168,7 @@ class _Hands:
         return self._result(place, None, does.error)
 
     async def _ask(self, does: Ask, execution: Execution, place: int) -> StepResult:
-        return await self.ask(str(place), result_id(self._plan, place), does.question)
+        return await asked(self._call, str(place), result_id(self._plan, place), does.question)
 
     async def _tool(self, does: Call, execution: Execution, place: int) -> StepResult | None:
         """Call a tool, but for a repeat or with arguments missing."""
@@ -192,7 +180,8 @@ class _Hands:
                     self._outputs[place] = self._outputs[first]
                 return None
         if not does.is_constant:
-            call = structs.replace(call, arguments=filled(call.arguments, self._output_of))
+            arguments = filled(call.arguments, lambda read: referred_output(self._outputs.get(read), read))
+            call = structs.replace(call, arguments=arguments)
             key = key and call_key(call)
         tool = tool_named(call.name, self._call.tools)
         if key is None:
@@ -200,12 +189,12 @@ class _Hands:
         if missing := _missing(tool.spec.input_schema, call.arguments):
             message, execution.is_last = f'Tool "{call.name}" requires additional parameters.', True
             question = PlanQuestion(message=message, schema=missing)
-            return await self.ask(str(place), result_id(self._plan, place), question, call)
+            return await asked(self._call, str(place), result_id(self._plan, place), question, call)
         if key in self._made and self._guard is not None and not getattr(tool, "repeatable", False):
             block = self._guard.repeats(call, self._window_now())
         output, error = await self._call.call_tool(execution, tool, call.arguments, block)
         if block is not None:
-            output, error = last_output(self._so_far(), call), DUPLICATE
+            output, error = last_output([*self._given, *self._taken.values()], call), DUPLICATE
         result = self._result(place, output, error, call.arguments)
         self._made.add(key)
         self._unseen.append((call, result))
@@ -217,12 +206,6 @@ class _Hands:
             note_call(self._window, call, result)
         self._unseen.clear()
         return self._window
-
-    def _so_far(self) -> list[StepResult]:
-        return [*self._given, *self._taken.values()]
-
-    def _output_of(self, place: int) -> Any:
-        return referred_output(self._outputs.get(place), place)
 
     async def _prompt(self, does: Prompt, execution: Execution, place: int) -> StepResult:
         """Ask a model, or an agent with tools."""

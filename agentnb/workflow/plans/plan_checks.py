@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from agentnb.advice import GiveTools
 from agentnb.core.plans.plan_steps import CHAT_TYPES, CLARIFY, TOOL, PlanQuestion, PlanStep
@@ -104,101 +104,102 @@ def check_plan(read: ReadPlan, schemas: Schemas | None, problems: Problems) -> N
 _CHAT_EXAMPLE = "Such as steps: [{stepNumber: 1, type: research, description: Fetch the table, tools: [tides_fetch]}]"
 
 
+@dataclass(frozen=True, slots=True)
 class _Checks:
     """The checks of the steps of one plan."""
 
-    def __init__(self, read: ReadPlan, schemas: Schemas | None, problems: Problems) -> None:
-        self._read = read
-        self._plan = read.plan
-        self._schemas = schemas
-        self._problems = problems
+    read: ReadPlan
+    schemas: Schemas | None
+    problems: Problems
 
     def check_step(self, step: PlanStep, index: int, fields: Fields) -> None:
-        types = CHAT_TYPES if self._plan.form == "chat" else TYPES
+        types = CHAT_TYPES if self.read.plan.form == "chat" else TYPES
         if step.type not in types and step.type != CLARIFY:
             listed = ", ".join(types)
             what = f'{fields.where}: there is no type "{step.type}"' if step.type else f"{fields.where}: it has no type"
-            self._problems.add(fields.line_of("type"), what, f"One of {listed}")
-        if self._plan.form == "chat":
+            self.problems.add(fields.line_of("type"), what, f"One of {listed}")
+        if self.read.plan.form == "chat":
             self._check_chat_step(step, fields)
         elif step.type == TOOL:
             self._check_call(step, fields)
         elif step.question is not None:
             if step.elicitation is None and not step.question.message.strip():
-                self._problems.add(fields.line, f"{fields.where}: it asks nothing", "Give it an elicitation with a message")
+                self.problems.add(fields.line, f"{fields.where}: it asks nothing", "Give it an elicitation with a message")
             elif step.elicitation is not None:
-                _check_question(step.elicitation, fields.fields("elicitation"), self._problems)
+                _check_question(step.elicitation, fields.fields("elicitation"), self.problems)
         self._check_references(step, index, fields)
 
     def located(self, path: str) -> tuple[str, int]:
         """Return what the step with a path of the graph is called in messages, and its line."""
-        fields = self._read.steps[int(path.rpartition("/")[2])]
+        fields = self.read.steps[int(path.rpartition("/")[2])]
         return ("plan", 0) if fields is None else (fields.where, fields.line)
 
     def _check_call(self, step: PlanStep, fields: Fields) -> None:
         if not step.name:
-            self._problems.add(fields.line, f"{fields.where}: it has no name of a tool", EXAMPLE)
+            self.problems.add(fields.line, f"{fields.where}: it has no name of a tool", EXAMPLE)
             return
-        if self._is_known(step.name, fields, "name") and self._schemas is not None:
+        if self._is_known(step.name, fields, "name"):
             self._check_arguments(step.name, step.args or {}, fields)
 
     def _check_chat_step(self, step: PlanStep, fields: Fields) -> None:
         if not (step.description or "").strip():
-            self._problems.add(fields.line, f"{fields.where}: it has no description", _CHAT_EXAMPLE)
+            self.problems.add(fields.line, f"{fields.where}: it has no description", _CHAT_EXAMPLE)
         known = [name for name in step.tools if self._is_known(name, fields, "tools")]
-        if step.args is not None and known and self._schemas is not None:
+        if step.args is not None and known:
             self._check_arguments(known[0], step.args, fields)
 
     def _is_known(self, name: str, fields: Fields, key: str) -> bool:
-        if self._schemas is None:
+        if self.schemas is None:
             return True
-        if name not in self._schemas:
+        if name not in self.schemas:
             written = (fields.text(key) if key == "name" else "") or name
             what = f"{fields.where}: there is no tool {written}"
-            self._problems.add(fields.line_of(key), what, near_tools(name, self._schemas, GiveTools((name,))))
-        return name in self._schemas
+            self.problems.add(fields.line_of(key), what, near_tools(name, self.schemas, GiveTools((name,))))
+        return name in self.schemas
 
     def _check_arguments(self, name: str, args: dict[str, Any], fields: Fields) -> None:
-        assert self._schemas is not None, "asked before"
-        check_arguments(name, self._schemas[name], args, _refers, self._problems, fields.where, partial(_line_of, fields))
+        if self.schemas is None:
+            return
+        line_at = partial(_line_at, fields)
+        check_arguments(name, self.schemas[name], args, as_reference, self.problems, fields.where, line_at)
 
     def _check_references(self, step: PlanStep, index: int, fields: Fields) -> None:
         for path, reference in references_in(step.args or {}):
-            line = _line_at(fields, ("args", *path))
+            line = _line_at(fields, path)
             try:
                 target, _ = target_of(reference)
             except SettingsError as error:
-                self._problems.add(line, f"{fields.where}: {error.what}", error.advice)
+                self.problems.add(line, f"{fields.where}: {error.what}", error.advice)
                 continue
             problem = self._problem_of_target(target, index)
             if problem:
                 hint = "A reference reads an earlier step that has a result; steps are counted from 0"
-                self._problems.add(line, f"{fields.where}: {reference}: {problem}", hint)
+                self.problems.add(line, f"{fields.where}: {reference}: {problem}", hint)
 
     def _problem_of_target(self, target: int, index: int) -> str:
-        if target >= len(self._plan.steps):
+        if target >= len(self.read.plan.steps):
             return f"the plan has no step {target}"
         if target >= index:
             return "this is the step itself" if target == index else "this is a later step"
-        there = self._plan.steps[target]
+        there = self.read.plan.steps[target]
         return "" if there.has_result else f"step {target}, of type {there.type}, has no result"
 
     def check_numbers(self) -> None:
         """Note numbers that are given twice, and dependencies on what does not come before."""
-        numbers = [step.number for step in self._plan.steps]
+        numbers = [step.number for step in self.read.plan.steps]
         seen: set[int] = set()
-        for index, (step, fields) in enumerate(zip(self._plan.steps, self._read.steps, strict=True)):
+        for index, (step, fields) in enumerate(zip(self.read.plan.steps, self.read.steps, strict=True)):
             if fields is None:
                 continue
             number = step.number
             if number is None:
-                self._problems.add(fields.line, f"{fields.where}: it has no stepNumber", f"Write stepNumber: {index + 1}")
+                self.problems.add(fields.line, f"{fields.where}: it has no stepNumber", f"Write stepNumber: {index + 1}")
             elif number in seen:
-                self._problems.add(fields.line_of("stepNumber"), f"{fields.where}: there are two steps {number}", "Count them")
+                self.problems.add(fields.line_of("stepNumber"), f"{fields.where}: there are two steps {number}", "Count them")
             for other in step.depends_on:
                 if other not in seen:
                     why = "does not come before it" if other in numbers else "does not exist"
-                    self._problems.add(fields.line_of("dependsOn"), f"{fields.where}: dependsOn: step {other} {why}")
+                    self.problems.add(fields.line_of("dependsOn"), f"{fields.where}: dependsOn: step {other} {why}")
             if number is not None:
                 seen.add(number)
 
@@ -218,19 +219,10 @@ def _check_question(question: PlanQuestion, fields: Fields | None, problems: Pro
         problems.add(line, error.what, error.advice)
 
 
-def _refers(text: str) -> bool:
-    return as_reference(text) is not None
-
-
-def _line_of(fields: Fields, place: Place) -> int:
-    return _line_at(fields, ("args", *place))
-
-
-def _line_at(fields: Fields, path: Sequence[str | int]) -> int:
-    """Return the line of the value at this path; that of the nearest value around it."""
-    line, node = fields.line, fields.node
-    found: Node = node
-    for key in path:
+def _line_at(fields: Fields, place: Place) -> int:
+    """Return the line of the argument at this place; that of the nearest value around it."""
+    line, found = fields.line, cast(Node, fields.node)
+    for key in ("args", *place):
         if isinstance(found, MappingNode) and key in found.entries:
             line, found = found.entries[str(key)].line, found.entries[str(key)].value
         elif isinstance(found, ListNode) and isinstance(key, int) and key < len(found.items):

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -57,13 +57,6 @@ class ReadPlan:
     """What could not be used, by step."""
     answer: str | None = None
     """What a reply says that holds a plan without steps."""
-
-
-@dataclass(slots=True)
-class _Steps:
-    steps: list[PlanStep] = field(default_factory=list)
-    fields: list[Fields | None] = field(default_factory=list)
-    faults: list[tuple[Problem, ...]] = field(default_factory=list)
 
 
 def read_any_plan(given: AnyPlan, problems: Problems) -> ReadPlan | None:
@@ -156,18 +149,16 @@ def read_plan(node: MappingNode, problems: Problems) -> ReadPlan:
         problems.add(fields.line_of("steps"), f"plan: it has {len(items):,} steps; at most {MAX_STEPS:,} are run", "Split it")
     if form == "planner" and "steps" not in fields and "elicitation" not in fields:
         problems.add(fields.line, "plan: there are neither steps nor an elicitation", EXAMPLE)
-    read = _Steps()
-    for index, item in enumerate(items[: MAX_STEPS + 1]):
-        _read_step(item, index, form, problems, read)
+    read = [_read_step(item, index, form, problems) for index, item in enumerate(items[: MAX_STEPS + 1])]
     plan = PlanSpec(
         id=fields.text("id"),
         intention=fields.text("intention"),
-        steps=tuple(read.steps),
+        steps=tuple([step for step, _, _ in read]),
         elicitation=_question(fields.fields("elicitation", "elicitation of the plan")),
         reasoning=fields.text("reasoning"),
         form=form,
     )
-    return ReadPlan(plan, fields, tuple(read.fields), tuple(read.faults))
+    return ReadPlan(plan, fields, tuple([own for _, own, _ in read]), tuple([faults for _, _, faults in read]))
 
 
 _OF_STEPS: dict[str, tuple[set[str], set[str]]] = {
@@ -217,18 +208,17 @@ def node_of(data: Any) -> Node:
     return ScalarNode(0, data, json.dumps(data))
 
 
-def _read_step(item: Node, index: int, form: PlanForm, problems: Problems, read: _Steps) -> None:
-    own = Problems(problems.source, problems.strict)
-    fields = None
+def _read_step(
+    item: Node, index: int, form: PlanForm, problems: Problems
+) -> tuple[PlanStep, Fields | None, tuple[Problem, ...]]:
+    own, fields, step = Problems(problems.source, problems.strict), None, PlanStep()
     if isinstance(item, MappingNode):
         fields = Fields(item, f"step {index + 1 if form == 'chat' else index}", own)
-        read.steps.append(_chat_step(fields) if form == "chat" else _step(fields))
+        step = _chat_step(fields) if form == "chat" else _step(fields)
     else:
         own.add(item.line, f"step {index} must be a mapping, not {kind_of(item)}", EXAMPLE)
-        read.steps.append(PlanStep())
     problems.found += own.found
-    read.fields.append(fields)
-    read.faults.append(tuple(own.found))
+    return step, fields, tuple(own.found)
 
 
 def _step(fields: Fields) -> PlanStep:

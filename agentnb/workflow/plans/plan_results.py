@@ -9,12 +9,13 @@ from typing import Any, TypeAlias
 import msgspec
 
 from agentnb.core.messages import Text, ToolCall, ToolResult
-from agentnb.core.plans.plan_steps import ELICITATION, PlanQuestion
+from agentnb.core.plans.plan_steps import ASKING, ELICITATION, PlanQuestion
 from agentnb.core.run.call_window import CallWindow, call_key
 from agentnb.core.run.rounds import DUPLICATE
 from agentnb.core.schema.json_schema import checked_schema
 from agentnb.errors import SettingsError, near
 from agentnb.policies.gates.duplicate import DuplicateGuard
+from agentnb.workflow.tasks.calls import ActionCall
 
 StepResult: TypeAlias = dict[str, Any]
 FIELDS = ("id", "name", "args", "result", "error")
@@ -37,13 +38,14 @@ def answer_result(step: str, question: PlanQuestion, answer: Mapping[str, Any]) 
     return step_result(step, ELICITATION, {"message": question.data["message"]}, text)
 
 
-def problem_of(question: PlanQuestion) -> str:
-    """Return why a question cannot be asked; empty if it can be."""
+async def asked(call: ActionCall, key: str, step: str, question: PlanQuestion, about: ToolCall | None = None) -> StepResult:
+    """Ask the person, also for arguments that the call ``about`` lacks, and return what they did as a result."""
+    message = question.data["message"]
     try:
         checked_schema(question.asked_schema, "requestedSchema", "")
     except SettingsError as error:
-        return error.what
-    return ""
+        return step_result(step, ELICITATION, {"message": message}, None, error.what)
+    return answer_result(step, question, await call.ask(f"{ASKING}{key}", message, question.asked_schema, about))
 
 
 def given_results(value: Any) -> list[StepResult]:

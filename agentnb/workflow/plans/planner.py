@@ -1,4 +1,4 @@
-"""``llm/core:plan``: asks a model for a plan, for the answer, or for what only the person knows."""
+"""The actions of plans: ``llm/core:plan`` asks a model for a plan, for the answer, or for what only the person knows."""
 
 from __future__ import annotations
 
@@ -6,30 +6,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from msgspec import structs
 
 from agentnb.core.messages import encodable, user
-from agentnb.core.plans.plan_history import GENERATION
-from agentnb.core.plans.plan_steps import ASKING, ELICITATION, REPLYING, text_of
+from agentnb.core.plans.plan_history import EXECUTION, GENERATION, PLANNING
+from agentnb.core.plans.plan_steps import REPLYING, text_of
 from agentnb.core.redaction import redact
 from agentnb.core.request import Request, ToolSpec
 from agentnb.errors import BrokenReply
 from agentnb.policies.ending import CUT
+from agentnb.tools.mcp.wire_names import tool_of_word
+from agentnb.workflow.plans.execution import run_plan
 from agentnb.workflow.plans.offered_tools import offered
 from agentnb.workflow.plans.plan_reader import OF_PLANS
-from agentnb.workflow.plans.plan_results import (
-    StepResult,
-    answer_result,
-    given_results,
-    last_of_each_call,
-    problem_of,
-    step_result,
-)
+from agentnb.workflow.plans.plan_results import StepResult, asked, given_results, last_of_each_call
 from agentnb.workflow.plans.plan_spec import PlanSpec
 from agentnb.workflow.plans.prompt_template import has_place, rendered, template_text
 from agentnb.workflow.plans.reply_plans import AGAIN, plan_in_reply
+from agentnb.workflow.tasks.actions import Action
 from agentnb.workflow.tasks.calls import ActionCall
 from agentnb.workflow.tasks.model_steps import ModelAnswer
 
@@ -73,16 +70,13 @@ async def plan(call: ActionCall) -> dict[str, Any]:
             f"{REPLYING}{turn}", planning.request(results, transcript), GENERATION, model=call.input.get("model")
         )
         made, answer = _understood(reply, results)
-        transcript.append({"role": "assistant", "content": reply.text or _in_words(made)})
+        names = ", ".join(step.name or step.type for step in made.steps)
+        transcript.append({"role": "assistant", "content": reply.text or names})
         call.propose(reply.id, made.data)
         if made.question is None:
             output = {"plan": {**dict.fromkeys(OF_PLANS), **made.data}, "answer": answer, "elicitation": None}
             return {**output, "results": results, "transcript": transcript}
-        if problem := problem_of(made.question):
-            results.append(step_result(reply.id, ELICITATION, {"message": made.question.data["message"]}, None, problem))
-            continue
-        given = await call.ask(f"{ASKING}{turn}", made.question.data["message"], made.question.asked_schema)
-        results.append(answer_result(reply.id, made.question, given))
+        results.append(await asked(call, str(turn), reply.id, made.question))
     raise AssertionError("it plans until it returns")
 
 
@@ -118,5 +112,6 @@ def _begun(transcript: Any, query: str) -> list[dict[str, Any]]:
     return found if last == query or not query else [*found, {"role": "user", "content": query}]
 
 
-def _in_words(plan: PlanSpec) -> str:
-    return ", ".join(step.name or step.type for step in plan.steps)
+PLAN_ACTIONS: Mapping[str, Action] = MappingProxyType({PLANNING: plan, EXECUTION: run_plan})
+ACTION_NAMES = frozenset(map(tool_of_word, PLAN_ACTIONS))
+"""The same as if they were names of tools."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from agentnb.core.messages import ToolCall
 from agentnb.core.plans.plan_steps import ELICITATION, TOOL, PlanStep
@@ -103,27 +102,17 @@ def _of_calls(text: str, calls: Sequence[ToolCall]) -> ReadPlan:
     if not any(True for step in steps for _ in references_in(step.args or {})):  # which count the steps as written
         first: dict[tuple[str, bytes], PlanStep] = {}
         for step in steps:
-            first.setdefault(_key(step), step)
+            first.setdefault(call_key(ToolCall(step.name or "", step.args or {}, "")), step)
         steps = [*first.values()]
     plan = PlanSpec(steps=tuple(steps))
     node = node_of(plan.data)
     assert isinstance(node, MappingNode), "a plan is one"
     read = read_plan(node, Problems())
-    faults = {
-        call.id: f"the arguments are not JSON: {call.arguments[:100]}" for call in calls if isinstance(call.arguments, str)
-    }
-    return replace(read, plan=plan, faults=_with_faults(read, plan, faults))
-
-
-def _with_faults(read: ReadPlan, plan: PlanSpec, faults: Mapping[str, str]) -> tuple[Any, ...]:
-    found = []
+    broken = {call.id: call.arguments[:100] for call in calls if isinstance(call.arguments, str)}
+    faults = []
     for step, known in zip(plan.steps, read.faults, strict=True):
         own = Problems()
-        if (fault := faults.get(step.id or "")) is not None:
-            own.add(0, fault)
-        found.append((*known, *own.found))
-    return tuple(found)
-
-
-def _key(step: PlanStep) -> tuple[str, bytes]:
-    return call_key(ToolCall(step.name or "", step.args or {}, ""))
+        if (step.id or "") in broken:
+            own.add(0, f"the arguments are not JSON: {broken[step.id or '']}")
+        faults.append((*known, *own.found))
+    return replace(read, plan=plan, faults=tuple(faults))

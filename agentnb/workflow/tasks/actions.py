@@ -13,7 +13,7 @@ from agentnb.tools.mcp.wire_names import tool_of_word
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.checks.argument_checks import check_arguments
 from agentnb.workflow.form.problems import Problems
-from agentnb.workflow.graph.nodes import HANDLER, Call, Node
+from agentnb.workflow.graph.nodes import HANDLER
 from agentnb.workflow.tasks.spec import TaskFile
 
 Action: TypeAlias = Callable[[Any], Awaitable[Any]]
@@ -39,28 +39,20 @@ class ActionTable:
     def check(self, file: TaskFile) -> None:
         """Raise `WorkflowProblems` with all actions of a file that are neither in the table nor a tool."""
         problems = Problems(file.source)
-        self._note(file, problems, lambda node, call: None)
+        self.note(file, problems, checks_arguments=False)
         problems.check()
 
-    def note(self, file: TaskFile, problems: Problems) -> None:
+    def note(self, file: TaskFile, problems: Problems, *, checks_arguments: bool = True) -> None:
         """Note in ``problems`` all actions of a file that are no action and no tool, and arguments that do not fit."""
-
-        def check(node: Node, call: Call) -> None:
-            if (tool := self.tools.get(tool_of_word(call.name))) is not None:
-                name, schema, where = tool.spec.name, tool.spec.input_schema, f"task {node.path}"
-                check_arguments(name, schema, call.args, _has_expressions, problems, where, lambda _: node.line)
-
-        self._note(file, problems, check)
-
-    def _note(self, file: TaskFile, problems: Problems, check_call: Callable[[Node, Call], None]) -> None:
         table = replace(self, tools=self.tools.with_words(file.actions))
         for node, call in file.graph.calls():
-            if table.may_have(call.name):
-                check_call(node, call)
-            else:
-                task = node.path.removesuffix(HANDLER)
-                what = f"task {task}: there is no action {call.name}, and no tool {tool_of_word(call.name)}"
-                problems.add(node.line, what, self._advice(call.name))
+            where = f"task {node.path}"
+            if not table.may_have(call.name):
+                what = f"there is no action {call.name}, and no tool {tool_of_word(call.name)}"
+                problems.add(node.line, f"{where.removesuffix(HANDLER)}: {what}", self._advice(call.name))
+            elif checks_arguments and (tool := self.tools.get(tool_of_word(call.name))) is not None:
+                name, schema = tool.spec.name, tool.spec.input_schema
+                check_arguments(name, schema, call.args, _has_expressions, problems, where, node.line)
         for name in file.approval.tool_names:
             if not table.tools.may_have(name):
                 problems.add(file.approval.line, f"approval: there is no tool {name}", self._advice(name))

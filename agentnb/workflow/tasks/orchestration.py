@@ -49,7 +49,10 @@ def task_orchestration(
     input that the file does not name, and `WorkflowProblems` for actions that are neither in the table nor a tool.
     """
     values = first_values(file, inputs)
-    table = ActionTable(_toolbox(file, tools, values.get("tools")), actions or {})
+    named = values.get("tools")
+    words = [one for one in named if isinstance(one, str)] if isinstance(named, list) else []
+    toolbox = Toolbox(tools).with_words([*file.actions, *file.approval.tool_names, *words])
+    table = ActionTable(toolbox, actions or {})
     table.check(file)
     check_destinations([(models or {}).get("model")])
 
@@ -71,8 +74,8 @@ def task_orchestration(
     }
     limits = file.limits if limits is None else limits
     check = _price_check(models or {}) if plans else None
-    named: dict[str, Any] = {"name": name, "rule_scope": (table.tools,), "server_tools": table.tools.servers, **limits}
-    return Orchestration(make=make, settings=logged, check=check, **named)
+    more: dict[str, Any] = {"name": name, "rule_scope": (table.tools,), "server_tools": table.tools.servers, **limits}
+    return Orchestration(make=make, settings=logged, check=check, **more)
 
 
 def _price_check(models: Mapping[str, Any]) -> Callable[[Budget], None] | None:
@@ -88,12 +91,6 @@ def _price_check(models: Mapping[str, Any]) -> Callable[[Budget], None] | None:
                 check_has_price(make_model(model), agent, budget, "The planner")
 
     return check
-
-
-def _toolbox(file: TaskFile, tools: Iterable[Any], named: Any = None) -> Toolbox:
-    """Return these tools, and the built-in ones and those of MCP servers that the file names, or the variable ``tools``."""
-    words = [one for one in named if isinstance(one, str)] if isinstance(named, list) else []
-    return Toolbox(tools).with_words([*file.actions, *file.approval.tool_names, *words])
 
 
 def first_values(file: TaskFile, inputs: Mapping[str, Any]) -> dict[str, Any]:

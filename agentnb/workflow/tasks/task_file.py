@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
@@ -14,8 +14,7 @@ from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.spec import DEFAULT_LOOPS
 from agentnb.workflow.form.yaml_source import MappingNode, ScalarNode, kind_of, plain, read_mapping, read_yaml
 from agentnb.workflow.graph.nodes import Node
-from agentnb.workflow.tasks.checks import linked
-from agentnb.workflow.tasks.expression_places import ExpressionPlaces
+from agentnb.workflow.tasks.checks import ExpressionPlaces, linked
 from agentnb.workflow.tasks.spec import DEFAULT_PLANS, ApprovalMode, ApprovalRules, TaskFile
 from agentnb.workflow.tasks.task_reader import IN_FLUXOR, TASK_KEYS, VARIABLE, TaskReader
 
@@ -126,9 +125,16 @@ class _Stage:
 
     def _read(self, block: Fields, path: str) -> None:
         self.variables.update(_variables(block, "vars", self._places))
-        for name, line, fields in self._children(block, path):
-            self._take_name(name, line)
+        for name, entry in block.node.entries.items():
             where = f"{path}/{name}" if path else name
+            if name == "vars":
+                continue
+            if not isinstance(entry.value, MappingNode):
+                what = f"{where}: a block holds tasks and blocks, each a mapping, not {kind_of(entry.value)}"
+                self._problems.add(entry.line, what, IN_FLUXOR.get(name, _EXAMPLE))
+                continue
+            fields = Fields(entry.value, f"task {where}", self._problems)
+            self._take_name(name, entry.line)
             if any(key in TASK_KEYS for key in fields):
                 self._tasks.append(self._reader.task(fields, name, where))
                 continue
@@ -137,18 +143,7 @@ class _Stage:
             self.blocks[name] = range(first, len(self._tasks))
             if first == len(self._tasks) and not fields.node.entries:
                 hint = f"A task has one of {', '.join(TASK_KEYS)}"
-                self._problems.add(line, f"{name}: this is neither a task nor a block with tasks", hint)
-
-    def _children(self, block: Fields, path: str) -> Iterator[tuple[str, int, Fields]]:
-        for name, entry in block.node.entries.items():
-            where = f"{path}/{name}" if path else name
-            if name == "vars":
-                continue
-            if isinstance(entry.value, MappingNode):
-                yield name, entry.line, Fields(entry.value, f"task {where}", self._problems)
-            else:
-                what = f"{where}: a block holds tasks and blocks, each a mapping, not {kind_of(entry.value)}"
-                self._problems.add(entry.line, what, IN_FLUXOR.get(name, _EXAMPLE))
+                self._problems.add(entry.line, f"{name}: this is neither a task nor a block with tasks", hint)
 
     def _take_name(self, name: str, line: int) -> None:
         if not NAME.fullmatch(name):

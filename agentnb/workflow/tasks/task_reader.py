@@ -14,7 +14,7 @@ from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import MappingNode, ScalarNode, kind_of, plain
 from agentnb.workflow.form.yaml_source import Node as Written
 from agentnb.workflow.graph.nodes import HANDLER, Await, Call, Each, Jump, Node
-from agentnb.workflow.tasks.expression_places import ExpressionPlaces
+from agentnb.workflow.tasks.checks import ExpressionPlaces
 
 TASK_KEYS = (
     "action",

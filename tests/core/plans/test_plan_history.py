@@ -14,7 +14,7 @@ from agentnb.core.log.events import QuestionAsked
 from agentnb.core.plans import plan_history
 from agentnb.core.plans.plan_history import PlanHistory, PlanProgress
 from agentnb.core.run.facts import RunFacts
-from agentnb.workflow.plans.actions import PLAN_ACTIONS
+from agentnb.workflow.plans.planner import PLAN_ACTIONS
 
 PLAN, RUN_PLAN = "llm/core:plan", "llm/exec:run_plan"
 

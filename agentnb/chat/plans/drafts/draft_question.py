@@ -75,11 +75,10 @@ def _how(step: PlanStep) -> str:
 
 def _reach_line(reach: PlanReach) -> str:
     """Return what the plan may take, in a line."""
-    executors, replies = len(reach.executors), len(reach.replies)
-    counts = ((reach.calls, "tool call"), (executors, "step by an agent"), (replies, "reply of the model"))
-    parts = [f"{count} {noun if count == 1 else _plural(noun)}" for count, noun in counts if count]
+    counts = (
+        (reach.calls, "tool call", "tool calls"),
+        (len(reach.executors), "step by an agent", "steps by agents"),
+        (len(reach.replies), "reply of the model", "replies of the model"),
+    )
+    parts = [f"{count} {one if count == 1 else many}" for count, one, many in counts if count]
     return f"It may take {', '.join(parts) or 'nothing'}."
-
-
-def _plural(noun: str) -> str:
-    return {"step by an agent": "steps by agents", "reply of the model": "replies of the model"}.get(noun, f"{noun}s")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from itertools import takewhile
 
 import msgspec
 
@@ -113,8 +112,9 @@ def plan_text(plan: PlanSpec) -> str:
 
 def _told(run: RunSoFar) -> Continue | None:
     """Return the round in which the model reads what came of a draft since the last round; None if nothing did."""
-    for event in _since_last_round(run):
-        if isinstance(event, StepFinished) and _ran_between_rounds(run, event.step):
+    own = {one.plan_id for one in run.events if isinstance(one, PlanApproved) and not one.call_id}  # calls have told of others
+    for event in takewhile(lambda one: not isinstance(one, RoundStarted), reversed(run.events)):
+        if isinstance(event, StepFinished) and event.step in own:
             record = run.plans[event.step]
             output = event.output if isinstance(event.output, dict) else {"status": "failed", "error": event.error}
             result = {key: value for key, value in output.items() if key != CALLS}
@@ -125,18 +125,6 @@ def _told(run: RunSoFar) -> Continue | None:
             told = _filled("draft_declined", plan_id=event.plan_id, reason=event.reason)
             return Continue(PLAN_DECLINED, told, is_news=True)
     return None
-
-
-def _ran_between_rounds(run: RunSoFar, plan_id: str) -> bool:
-    """Return whether a step was a draft that no call ran: the model has the results of calls."""
-    return any(isinstance(event, PlanApproved) and event.plan_id == plan_id and not event.call_id for event in run.events)
-
-
-def _since_last_round(run: RunSoFar) -> Iterator[Any]:
-    for event in reversed(run.events):
-        if isinstance(event, RoundStarted):
-            return
-        yield event
 
 
 def _is_due(run: RunSoFar, record: PlanRecord) -> bool:

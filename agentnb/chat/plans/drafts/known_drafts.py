@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from agentnb.agent.extension import logged_extensions
@@ -55,9 +56,10 @@ def drafts_of(run: Run) -> dict[str, Draft]:
         elif isinstance(event, CommandReceived):
             if event.command == "say":
                 found.update({name: _after(found[name], event.text) for name in seen})
-        elif isinstance(event, PlanProposed):
-            if event.plan_id not in found and (plan := _readable(event.plan)) and event.plan.get("execution_mode") == DRAFT:
-                found[event.plan_id] = Draft(plan)
+        elif isinstance(event, PlanProposed) and event.plan_id not in found:
+            with suppress(*UNREADABLE):
+                if event.plan.get("execution_mode") == DRAFT:
+                    found[event.plan_id] = Draft(spec_of(event.plan))
         elif isinstance(event, PlanEdited | PlanApproved | PlanRejected) and event.plan_id in found:
             found[event.plan_id] = _changed(found[event.plan_id], event)
         elif isinstance(event, RunRecovered) and event.consent == "refused":
@@ -72,7 +74,8 @@ def carried_drafts(before: Run) -> list[dict[str, Any]]:
         drafts = [one._replace(status="declined", reason=ELSEWHERE) if one.status == "open" else one for one in drafts]
     approved = [draft for draft in drafts if draft.status == "approved"]
     known = [draft.data for draft in drafts]
-    return [one if one["status"] != "approved" or one == approved[-1].data else _without_steps(one) for one in known]
+    last = approved[-1].data if approved else None
+    return [{**one, "plan": {"id": one["plan"]["id"]}} if one["status"] == "approved" and one != last else one for one in known]
 
 
 def spec_of(data: Mapping[str, Any]) -> PlanSpec:
@@ -98,14 +101,6 @@ def _carried(run: Run) -> dict[str, Draft]:
     return found
 
 
-def _readable(plan: Mapping[str, Any]) -> PlanSpec | None:
-    """Return the plan of a log; None if it cannot be read."""
-    try:
-        return spec_of(plan)
-    except UNREADABLE:
-        return None
-
-
 def _changed(draft: Draft, event: PlanEdited | PlanApproved | PlanRejected) -> Draft:
     if isinstance(event, PlanEdited):
         return draft._replace(plan=spec_of({**event.plan, "id": event.plan_id}), is_edited=True)
@@ -125,7 +120,3 @@ def _without_consent(draft: Draft, run: Run) -> Draft:
     step = run.step_records.get(draft.plan.id or "")
     has_ended = step is not None and step.status != "running"
     return draft._replace(words="", status="open" if draft.status == "approved" and not has_ended else draft.status)
-
-
-def _without_steps(data: dict[str, Any]) -> dict[str, Any]:
-    return {**data, "plan": {"id": data["plan"]["id"]}}
