@@ -36,6 +36,7 @@ OF_POLICIES = frozenset(
         "guidance_in_force",
         "has_call_id",
         "has_grant",
+        "has_grants",
         "has_unseen_todos",
         "inherited",
         "is_answered",

@@ -75,8 +75,8 @@ def test_login_is_a_link_that_a_click_opens_and_a_masked_field_or_a_question_of_
         shots(lab, "login-pasted", lab.cell(index))
         went_on_after(link, field)
         docs.authorization.forget_all()
-        lab.write_last("%%agent -m model -t mcp:docs --approve auto\nGo.")
-        lab.start_active()
+        last = lab.write_last("%%agent -m model -t mcp:docs --approve auto\nGo.")
+        lab.start(last)  # the answered field has given the focus back to its cell
         chip(lab, index + 1, "Waiting for you")
         question = card(lab, index + 1).locator(".agentnb-question")
         shots(lab, "login-in-a-run", question)
