@@ -147,7 +147,8 @@ class ProtectedServer:
         hints = ToolAnnotations(read_only_hint=True)
         server.add_tool(lambda text: f"echo {text}", name="echo", description="Repeat", annotations=hints)
         self._app = server.streamable_http_app()
-        self._server = uvicorn.Server(uvicorn.Config(self._noted, interface="asgi3", log_level="critical", lifespan="on"))
+        how: dict[str, Any] = {"log_level": "critical", "timeout_graceful_shutdown": 1}  # else Python 3.12 waits for the client
+        self._server = uvicorn.Server(uvicorn.Config(self._noted, interface="asgi3", lifespan="on", **how))
         self._thread = threading.Thread(target=self._serve)
 
     async def _noted(self, scope: Any, receive: Any, send: Any) -> None:
