@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, TypeAlias
 
 from agentnb.errors import ExpressionError, near
+
+Place: TypeAlias = tuple[str | int, ...]
+"""The place of a value in plain data: keys and indices."""
 
 
 class PathError(ExpressionError):
@@ -25,6 +28,15 @@ class Reference(NamedTuple):
     def upto(self, count: int) -> str:
         """Return the path as far as its first ``count`` parts, as a person would write it."""
         return self.root + "".join(_written(part) for part in self.parts[:count])
+
+
+def texts_with_places(value: Any, place: Place = ()) -> Iterator[tuple[Place, str]]:
+    """Yield the texts within plain data, each with its place."""
+    if isinstance(value, str):
+        yield place, value
+    elif isinstance(value, Mapping | list):
+        for key, item in value.items() if isinstance(value, Mapping) else enumerate(value):
+            yield from texts_with_places(item, (*place, key))
 
 
 def below(value: Any, path: Reference, done: int = 0, end: int | None = None) -> Any:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+from agentnb.core.schema.data_paths import Place, texts_with_places
 from agentnb.core.schema.json_schema import SchemaError, UnusableSchema, plain_data, schema_errors
 from agentnb.errors import near
 from agentnb.workflow.form.problems import Problems
 
-Place: TypeAlias = tuple[str | int, ...]
-"""Where a value stands in arguments: keys and indices."""
 _OF_SEVERAL = frozenset({"required", "additionalProperties", "unevaluatedProperties", "dependentRequired", "minProperties"})
 """Keywords that say what is wrong with an object itself, whatever its values are."""
 
@@ -29,7 +28,7 @@ def check_arguments(
     ``refers``: whether a text holds references, whose values are not known yet.
     """
     given = plain_data(arguments)
-    later = [*_places_of(given, refers)]
+    later = [place for place, text in texts_with_places(given) if refers(text)]
     try:
         errors = schema_errors(schema, given)
     except UnusableSchema as error:
@@ -42,16 +41,6 @@ def check_arguments(
             closest = [] if wrong.where else [hint for one in wrong.unexpected if (hint := near(one, known))]
             line = line_at if isinstance(line_at, int) else line_at(wrong.where)
             problems.add(line, f"{where}: {name}: {what}", closest[0] if closest else _signature(schema))
-
-
-def _places_of(value: Any, refers: Callable[[str], object], place: Place = ()) -> Iterator[Place]:
-    """Yield the places of the texts that hold references."""
-    if isinstance(value, str):
-        if refers(value):
-            yield place
-    elif isinstance(value, Mapping | list):
-        for key, item in value.items() if isinstance(value, Mapping) else enumerate(value):
-            yield from _places_of(item, refers, (*place, key))
 
 
 def _depends_on(error: SchemaError, later: Sequence[Place]) -> bool:

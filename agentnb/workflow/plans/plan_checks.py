@@ -10,11 +10,12 @@ from typing import Any, TypeAlias, cast
 from agentnb.advice import GiveTools
 from agentnb.core.plans.plan_steps import CHAT_TYPES, CLARIFY, TOOL, PlanQuestion, PlanStep
 from agentnb.core.request import ToolSpec
+from agentnb.core.schema.data_paths import Place
 from agentnb.core.schema.json_schema import checked_schema
 from agentnb.errors import SettingsError
 from agentnb.tools.builtin.named import KnownSchemas, near_tools
 from agentnb.tools.toolbox import Toolbox
-from agentnb.workflow.checks.argument_checks import Place, check_arguments
+from agentnb.workflow.checks.argument_checks import check_arguments
 from agentnb.workflow.checks.way_checks import warn_of_ways
 from agentnb.workflow.form.fields import Fields
 from agentnb.workflow.form.problems import Problem, Problems

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from agentnb.core.schema.data_paths import Reference
+from agentnb.core.schema.data_paths import Place, Reference, texts_with_places
 from agentnb.errors import SettingsError
 from agentnb.workflow.templates.json_in_text import below_output
 
@@ -31,16 +31,11 @@ def may_refer(arguments: Mapping[str, Any]) -> bool:
     return False
 
 
-def references_in(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], str]]:
+def references_in(value: Any) -> Iterator[tuple[Place, str]]:
     """Yield the references within arguments, each with its place in them."""
-    if (reference := as_reference(value)) is not None:
-        yield path, reference
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from references_in(item, (*path, key))
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from references_in(item, (*path, index))
+    for place, text in texts_with_places(value):
+        if as_reference(text) is not None:
+            yield place, text
 
 
 def target_of(reference: str) -> tuple[int, tuple[str, ...]]:
