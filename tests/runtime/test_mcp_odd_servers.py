@@ -7,6 +7,7 @@ import queue
 import sys
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from asserted_sentences import Snapshot
 from loopback_thread import LoopbackThread
 from mcp_runs import odd, played, results, texts
+from own_folder import use_own_folder
 
 from agentnb.agent.agent import Agent
 from agentnb.core.messages import ToolCall
@@ -62,7 +64,10 @@ def test_tool_that_was_named_alone_and_cannot_be_used_ends_no_run(snapshot: Snap
     assert run.status == "completed" and [warning.message for warning in run.warned] == [snapshot]
 
 
-def test_denial_reaches_a_tool_in_every_spelling_and_an_allowance_one_tool(servers: Servers, subtests: pytest.Subtests) -> None:
+def test_denial_reaches_a_tool_in_every_spelling_and_an_allowance_one_tool(
+    servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    use_own_folder(monkeypatch, tmp_path)  # another server of this name was seen before: allowances would ask
     dotted, plain = wire_names([("odd", "get.it"), ("odd", "get_it")]).values()
     every = ("mcp_odd_get_it", "mcp__odd__get_it", "mcp:odd/get_it", "odd/get_it", "mcp__odd__*", "mcp__odd", "mcp:odd")
     ran: dict[str, list[tuple[str, list[str]]]] = {
