@@ -12,6 +12,9 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+USUAL_OUT = "run"
+"""The variable that gets the run of a cell that names none."""
+
 
 class Invocation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     """The options of the cell or command that started a run, as typed: a command that continues the run repeats them."""

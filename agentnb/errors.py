@@ -66,6 +66,10 @@ class AnyRun(Protocol):
         """The last answer of the model."""
 
 
+RENDERER = "_render_traceback_"
+"""With this method an exception renders its own traceback in IPython."""
+
+
 class AgentnbError(Exception):
     """A problem that the person can fix.
 

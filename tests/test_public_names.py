@@ -14,6 +14,7 @@ from property_settings import AT_NIGHT
 import agentnb
 import agentnb.models
 import agentnb.testing
+from agentnb.notebook import extension
 
 NAMES = {
     "Agent": "agentnb.agent.agent",
@@ -257,6 +258,9 @@ def test_a_name_that_nobody_promised_is_none(snapshot: Snapshot) -> None:
         exec("from agentnb import nonsense")
 
 
+MODULES_OF_THE_EXTENSION = 35
+"""Modules of agentnb that may be loaded with the extension, before anything of it is used."""
+
 STEPS = {
     "importing agentnb": "import agentnb",
     "naming MCP servers": (
@@ -295,8 +299,21 @@ def test_loading_the_extension_loads_no_heavy_library_and_prints_nothing() -> No
         "assert shell.find_cell_magic('agent') and shell.find_line_magic('agent')\n"
         f"heavy = [name for name in {HEAVY} if name in set(sys.modules) - before]\n"
         "assert not heavy, heavy\n"
+        "own = [name for name in sys.modules if name.startswith('agentnb')]\n"
+        f"assert len(own) <= {MODULES_OF_THE_EXTENSION}, own\n"
+        "assert shell.find_cell_magic('agent').getdoc().startswith('::') and 'agentnb.notebook.magics' in sys.modules\n"
     )
     assert python(code) == ""
+
+
+def test_views_of_the_extension_are_there_under_their_names(subtests: pytest.Subtests) -> None:
+    for place, view in extension.VIEWS.items():
+        with subtests.test(place):
+            module, _, name = place.partition(":")
+            assert getattr(importlib.import_module(module), name).__module__ == module
+            module, _, name = view.partition(":")
+            found = importlib.import_module(module)
+            assert callable(getattr(found, f"{name}_html")) and callable(getattr(found, f"{name}_text"))
 
 
 def test_a_misspelled_name_of_a_module_says_which_are_like_it(subtests: pytest.Subtests) -> None:

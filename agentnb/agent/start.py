@@ -45,7 +45,7 @@ from agentnb.runtime.calls.todo_sync import TodoSync, todos_at_first
 from agentnb.runtime.calls.tool_calls import ToolCalls
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host.consent import with_mode_to_continue
-from agentnb.runtime.host.host import current_host
+from agentnb.runtime.host.host import host_here
 from agentnb.runtime.host.run_options import RunOptions, folder_of
 from agentnb.runtime.replies.side_calls import SideModels
 from agentnb.runtime.runs.continued import end_waiting, opened_after
@@ -268,7 +268,7 @@ def forked_run(
     """
     *before, first = events
     head = Run.from_events(before)
-    options = replace_option(options, store=options.store or current_host.get().store, trust_log=True)
+    options = replace_option(options, store=options.store or host_here().store, trust_log=True)
     begun = Run.from_events(events)
     board = board_of(agent, begun)
     parts = AgentParts(agent=agent, prompt=user(begun.prompt), own_board=board, earlier=earlier, is_resumed=True)

@@ -1,98 +1,90 @@
-"""The IPython extension: what ``%load_ext agentnb`` registers, and unloading removes."""
+"""The IPython extension: what ``%load_ext agentnb`` registers, and unloading removes.
+
+Loading it loads next to nothing of agentnb: each magic, view and command is imported when it is first used.
+"""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from IPython.core.getipython import get_ipython
+from IPython.core.completer import CompletionContext, SimpleMatcherResult, context_matcher
 from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.magic import MAGIC_NO_VAR_EXPAND_ATTR
 
-from agentnb.detect.run import Run
-from agentnb.display.card.html import run_html, running_html
-from agentnb.display.card.many_runs import run_line_html
-from agentnb.display.card.text import run_text
-from agentnb.display.graph.workflow_graph import graph_html
-from agentnb.display.graph.workflow_text import graph_text
-from agentnb.display.lists.diff_view import diff_html, diff_text
-from agentnb.display.lists.plan_view import plan_html, plan_text
-from agentnb.display.lists.replay_view import replay_html, replay_text
-from agentnb.display.texts.notebook_commands import USUAL_OUT
-from agentnb.display.texts.states import is_going_on
-from agentnb.errors import AgentnbError
-from agentnb.experiments.design import Design
-from agentnb.experiments.pilot import Pilot
-from agentnb.experiments.results.comparison import Comparison, Comparisons
-from agentnb.experiments.results.results import Results
-from agentnb.experiments.running.control import Progress
-from agentnb.experiments.running.live import LiveExperiment
-from agentnb.experiments.views.comparison_view import comparison_html, comparison_text
-from agentnb.experiments.views.design_view import design_html, design_text, pilot_html, pilot_text
-from agentnb.experiments.views.progress_view import progress_html, progress_text
-from agentnb.experiments.views.results_view import results_html, results_text
-from agentnb.interchange.files import Runs
-from agentnb.notebook.browser import Browser
-from agentnb.notebook.card.replay_button import replay_buttons
+from agentnb.advice import USUAL_OUT
+from agentnb.errors import RENDERER, AgentnbError
 from agentnb.notebook.cells import call_streams
-from agentnb.notebook.cells.cell_runs import CellRuns, cell_runs
-from agentnb.notebook.completion import matcher
-from agentnb.notebook.experiments.magic import ExperimentMagics
-from agentnb.notebook.frontend import is_attended
-from agentnb.notebook.magic_errors import RENDERER, lines_without_our_frames
-from agentnb.notebook.magics import AgentMagics
-from agentnb.notebook.workflow_magic import WorkflowMagics
-from agentnb.rerun.diff import RunDiff
-from agentnb.rerun.replay_result import Replay
-from agentnb.runtime.host.host import Host, current_host
-from agentnb.runtime.host.live import LiveRun, wait_for_ends
+from agentnb.notebook.cells.begun_cell import BegunCell, begin, begun_cell
+from agentnb.runtime.host.host import Host, current_host, keep_host
 from agentnb.runtime.host.process_end import process_end
-from agentnb.session.session import Session
+from agentnb.runtime.questions.model_code import running_cells
 from agentnb.tools.builtin.notebook import cell_outputs
-from agentnb.workflow.plan import Plan
-from agentnb.workflow.workflow import Workflow
 
-_SESSION = "_agentnb_session"
-_HOOKS = "_agentnb_hooks"
-_TRANSFORMERS = "_agentnb_transformers"
+if TYPE_CHECKING:
+    from agentnb.notebook.bench import Bench
+    from agentnb.notebook.cells.cell_host import CellHost
+    from agentnb.session.session import Session
 
-MOMENT = "As it was when this cell ran. Its live card is below the cell that started it"
-USUAL_PLAN = "plan"
-"""The variable of ``%%plan``."""
+_BENCH = "_agentnb_bench"
+_UNDO = "_agentnb_unload"
+_NOTEBOOK = "_agentnb_notebook"
+
 LOG_SECONDS = 2.0
 """Seconds in which runs that are left end their logs: Jupyter ends a kernel 2.5 s after it has announced that."""
-VIEWS: tuple[tuple[type, Callable[[Any], str], Callable[[Any], str]], ...] = (
-    (Comparison, comparison_html, comparison_text),
-    (
-        Comparisons,
-        lambda several: "".join(map(comparison_html, several)),
-        lambda several: "\n\n".join(map(comparison_text, several)),
-    ),
-    (Design, design_html, design_text),
-    (LiveExperiment, lambda live: progress_html(live.progress), lambda live: progress_text(live.progress)),
-    (Pilot, pilot_html, pilot_text),
-    (
-        Plan,
-        lambda plan: plan_html(plan, _variable(plan, USUAL_PLAN)),
-        lambda plan: plan_text(plan, _variable(plan, USUAL_PLAN)),
-    ),
-    (Progress, progress_html, progress_text),
-    (Replay, replay_html, replay_text),
-    (Results, results_html, results_text),
-    (RunDiff, diff_html, diff_text),
-    (Workflow, lambda workflow: graph_html(workflow.declared), lambda workflow: graph_text(workflow.declared)),
+CELL_MAGICS = ("agent", "context", "experiment", "guidance", "plan", "workflow")
+LINE_MAGICS = ("agent", "replay", "traces")
+BLANK = tuple(f"%%{name}" for name in CELL_MAGICS if name != "context")
+"""Magics that say themselves what is missing below them."""
+COMPLETED = tuple(f"%%{name} " for name in ("agent", "experiment", "plan", "workflow")) + tuple(
+    f"%{name} " for name in LINE_MAGICS
 )
-"""What is shown of each type, as HTML and as text."""
+"""How lines begin whose words are completed."""
+VIEWS = {
+    "agentnb.detect.run:Run": "agentnb.notebook.shown_values:run",
+    "agentnb.experiments.design:Design": "agentnb.experiments.views.design_view:design",
+    "agentnb.experiments.pilot:Pilot": "agentnb.experiments.views.design_view:pilot",
+    "agentnb.experiments.results.comparison:Comparison": "agentnb.experiments.views.comparison_view:comparison",
+    "agentnb.experiments.results.comparison:Comparisons": "agentnb.experiments.views.comparison_view:comparisons",
+    "agentnb.experiments.results.results:Results": "agentnb.experiments.views.results_view:results",
+    "agentnb.experiments.running.control:Progress": "agentnb.experiments.views.progress_view:progress",
+    "agentnb.experiments.running.live:LiveExperiment": "agentnb.experiments.views.progress_view:live",
+    "agentnb.rerun.diff:RunDiff": "agentnb.display.lists.diff_view:diff",
+    "agentnb.rerun.replay_result:Replay": "agentnb.display.lists.replay_view:replay",
+    "agentnb.runtime.host.live:LiveRun": "agentnb.notebook.shown_values:live",
+    "agentnb.workflow.plan:Plan": "agentnb.notebook.shown_values:plan",
+    "agentnb.workflow.workflow:Workflow": "agentnb.notebook.shown_values:workflow",
+}
+"""The functions that show values of a type, by its place: ``NAME_html`` and ``NAME_text`` of a module."""
+RUNS = ("agentnb.interchange.files", "Runs")
 
 
 def session_of(shell: Any) -> Session:
     """Return the session of this kernel, after loading the extension if necessary."""
-    if getattr(shell, _SESSION, None) is None:
-        shell.extension_manager.load_extension("agentnb")
-    session: Session = getattr(shell, _SESSION)
-    return session
+    return bench_of(shell).session
+
+
+_opening = threading.RLock()
+
+
+def bench_of(shell: Any) -> Bench:
+    """Return the session of this kernel and what belongs to it, which are made when they are first needed."""
+    with _opening:
+        if not hasattr(shell, _UNDO):
+            shell.extension_manager.load_extension("agentnb")
+        bench: Bench | None = getattr(shell, _BENCH, None)
+        if bench is None:
+            from agentnb.notebook.bench import Bench
+
+            bench = Bench(shell)
+            setattr(shell, _BENCH, bench)
+        bench.open(getattr(shell, _NOTEBOOK))
+        return bench
 
 
 def notebook_name(variables: Mapping[str, Any], folder: Path) -> str:
@@ -107,10 +99,36 @@ def notebook_name(variables: Mapping[str, Any], folder: Path) -> str:
     return (path.relative_to(folder) if path.is_relative_to(folder) else path).as_posix()
 
 
+class DeferredMagic:
+    """A magic that is imported when it is first called, or asked about."""
+
+    def __init__(self, shell: InteractiveShell, kind: str, name: str) -> None:
+        self._shell, self._kind, self._name = shell, kind, name
+
+    @property
+    def __wrapped__(self) -> Callable[..., Any]:
+        bench_of(self._shell)  # which registers it in the place of this one
+        found: Callable[..., Any] = self._shell.magics_manager.magics[self._kind][self._name]
+        return found
+
+    def getdoc(self) -> str | None:
+        """Return its help, for ``%%agent?``."""
+        return self.__wrapped__.__doc__
+
+    def __call__(self, line: str, *cell: str) -> Any:
+        """Call the magic."""
+        magic = self.__wrapped__
+        if not getattr(magic, MAGIC_NO_VAR_EXPAND_ATTR, False):
+            line = self._shell.var_expand(line, 2)  # with the names of who called IPython, which called this
+        return magic(line, *cell)
+
+
+setattr(DeferredMagic, MAGIC_NO_VAR_EXPAND_ATTR, True)
+
+
 def blank_body(lines: list[str]) -> list[str]:
     """Give a bare ``%%agent`` line a blank body: IPython rejects a cell without one before we can say what is missing."""
-    ours = ("%%agent", "%%guidance", "%%workflow", "%%plan", "%%experiment")
-    if lines and lines[0].startswith(ours) and not "".join(lines[1:]).strip():
+    if lines and lines[0].startswith(BLANK) and not "".join(lines[1:]).strip():
         return [lines[0].rstrip("\n") + "\n", "\n"]
     return lines
 
@@ -123,127 +141,143 @@ def bare_run(variables: Mapping[str, Any], lines: list[str]) -> list[str]:
 def load(shell: InteractiveShell) -> None:
     """Register magics, completion and the display of a `Run`."""
     unload(shell)
-    session = getattr(shell, _SESSION, None) or Session()
-    setattr(shell, _SESSION, session)  # kept across a reload: its runs continue
-    session.notebook = notebook_name(shell.user_ns, Path.cwd())
-    magics = AgentMagics(shell, session)
-    shell.register_magics(magics, WorkflowMagics(shell, session), ExperimentMagics(shell, session))
-    transformers = [blank_body, partial(bare_run, shell.user_ns)]
-    shell.input_transformers_cleanup[:0] = transformers
-    setattr(shell, _TRANSFORMERS, transformers)
+    undo: list[Callable[[], object]] = []
+    setattr(shell, _UNDO, undo)
+    setattr(shell, _NOTEBOOK, notebook_name(shell.user_ns, Path.cwd()))
+    for kind, names in (("cell", CELL_MAGICS), ("line", LINE_MAGICS)):
+        for name in names:
+            shell.register_magic_function(DeferredMagic(shell, kind, name), kind, name)  # type: ignore[arg-type]  # untyped
+            undo.append(partial(shell.magics_manager.magics[kind].pop, name, None))
+    for transformer in (partial(bare_run, shell.user_ns), blank_body):
+        shell.input_transformers_cleanup.insert(0, transformer)
+        undo.append(partial(_remove, shell.input_transformers_cleanup, transformer))
     if shell.Completer is not None:
-        cells = {
-            "%%agent": AgentMagics.agent_cell,
-            "%%workflow": WorkflowMagics.workflow_cell,
-            "%%plan": WorkflowMagics.plan_cell,
-            "%%experiment": ExperimentMagics.experiment_cell,
-        }
-        options = {magic: _long_options(cell) for magic, cell in cells.items()}
-        shell.Completer.custom_matchers.append(matcher(shell, session, options))
-    runs = cell_runs(shell, session)
+        matcher = _matcher(shell)
+        shell.Completer.custom_matchers.append(matcher)
+        undo.append(partial(_remove, shell.Completer.custom_matchers, matcher))
     hooks = {
-        "pre_run_cell": lambda info: runs.begin_cell(info.cell_id or info.raw_cell or "", info),
-        "post_run_cell": lambda result: runs.end_cell(result.info),
+        "pre_run_cell": lambda info: _begin_cell(shell, info.cell_id or info.raw_cell or "", info),
+        "post_run_cell": lambda result: _end_cell(shell, result.info),
     }
     for event, hook in hooks.items():
         shell.events.register(event, hook)
-    setattr(shell, _HOOKS, hooks)
+        undo.append(partial(shell.events.unregister, event, hook))
     if getattr(shell, "kernel", None) is not None:
-        runs.begin_cell()  # the cell that loads the extension
+        _begin_cell(shell)  # the cell that loads the extension
         process_end.is_watched = True
         shell.observe(_leave_runs, "exit_now")
-    setattr(AgentnbError, RENDERER, lambda error: lines_without_our_frames(shell, error))
-    _register_views(shell, runs)
+        undo.append(partial(shell.unobserve, _leave_runs, "exit_now"))
+    else:
+        begin(shell, _new_cell(shell, ""))
+    setattr(AgentnbError, RENDERER, lambda error: _traceback(shell, error))
+    undo.append(partial(delattr, AgentnbError, RENDERER))
+    _register_views(shell, undo)
+
+
+def _remove(values: list[Any], value: object) -> None:
+    with suppress(ValueError):  # somebody else took it out
+        values.remove(value)
+
+
+def _matcher(shell: InteractiveShell) -> Callable[[CompletionContext], SimpleMatcherResult]:
+    @context_matcher()
+    def agentnb_matcher(context: CompletionContext) -> SimpleMatcherResult:
+        if not context.full_text.split("\n")[context.cursor_line].startswith(COMPLETED):
+            return {"completions": [], "suppress": False}
+        return bench_of(shell).complete(context)
+
+    return agentnb_matcher  # type: ignore[no-any-return]  # the decorator is untyped
+
+
+def _new_cell(shell: Any, source: str) -> BegunCell:
+    def shown() -> CellHost:
+        return bench_of(shell).runs.new_cell()
+
+    return BegunCell(source, shown)
+
+
+def _begin_cell(shell: Any, source: str = "", info: Any = None) -> None:
+    """Let the runs that Python code of the next cell begins be shown below that cell; ``source``: its id or its text.
+
+    ``info``: its execution, as IPython has it; None for the cell that loads the extension.
+    """
+    if info is not None:
+        running_cells[:] = [*filter(None, running_cells), info]
+    cell = _new_cell(shell, source)
+    begin(shell, cell)
+    current_host.set(cell.host)
+    if getattr(shell, "kernel", None) is not None:
+        cell_outputs.begin_cell(shell)
+        call_streams.install(partial(cell_outputs.note_printed, shell))
+
+
+def _end_cell(shell: Any, info: Any) -> None:
+    """Show what has begun and is not shown yet."""
+    running_cells[:] = [one for one in running_cells if one not in (None, info)]
+    if (made := begun_cell(shell).made) is not None:
+        made.decide()
+    keep_host(Host())
+    cell_outputs.end_cell(shell)
 
 
 def _leave_runs(change: Any) -> None:
     """Leave the runs of a kernel that ends. On its control thread."""
     if change["new"]:
-        left = session_of(change["owner"]).leave()
+        bench: Bench | None = getattr(change["owner"], _BENCH, None)
+        left = [] if bench is None else bench.session.leave()
         process_end.announce()
-        wait_for_ends(left, LOG_SECONDS)
+        if left:
+            from agentnb.runtime.host.live import wait_for_ends
+
+            wait_for_ends(left, LOG_SECONDS)
 
 
-def _register_views(shell: InteractiveShell, runs: CellRuns) -> None:
+def _traceback(shell: Any, error: BaseException) -> list[str]:
+    from agentnb.notebook.magic_errors import lines_without_our_frames
+
+    return lines_without_our_frames(shell, error)
+
+
+def _register_views(shell: InteractiveShell, undo: list[Callable[[], object]]) -> None:
     """Register the display of runs and of what is made of them."""
-    formatters = shell.display_formatter.formatters  # type: ignore[union-attr]  # a running shell has one
-    formatters["text/html"].for_type(Run, lambda run: _html(run, runs))
-    formatters["text/html"].for_type(LiveRun, lambda live: _live_html(live, runs))
-    formatters["text/plain"].for_type(Run, _printed(run_text))
-    for shown_type, html, text in VIEWS:
-        formatters["text/html"].for_type(shown_type, html)
-        formatters["text/plain"].for_type(shown_type, _printed(text))
+    display: Any = shell.display_formatter  # a running shell has one
+    html, plain = display.formatters["text/html"], display.formatters["text/plain"]
+    for place, view in VIEWS.items():
+        named = tuple(place.split(":"))
+        html.for_type_by_name(*named, partial(_view, f"{view}_html"))
+        plain.for_type_by_name(*named, partial(_print, f"{view}_text"))
+        undo += [partial(_forget_view, formatter, named) for formatter in (html, plain)]
     # A list has a printer of its own, which would win over the bundle.
-    formatters["text/plain"].for_type(Runs, _printed(lambda runs: repr(Browser(runs))))
-    shell.display_formatter.mimebundle_formatter.for_type(Runs, _browsed)  # type: ignore[union-attr]  # likewise
+    plain.for_type_by_name(*RUNS, partial(_print, "agentnb.notebook.shown_values:runs_text"))
+    display.mimebundle_formatter.for_type_by_name(*RUNS, partial(_view, "agentnb.notebook.shown_values:runs_bundle"))
+    undo += [partial(_forget_view, formatter, RUNS) for formatter in (plain, display.mimebundle_formatter)]
 
 
-def _printed(text: Callable[[Any], str]) -> Callable[[Any, Any, bool], None]:
-    """Return the function of IPython's printer for a view as text."""
-    return lambda value, printer, cycle: printer.text(text(value))
+def _view(place: str, value: Any, **_include_and_exclude: Any) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)(value)
 
 
-def _long_options(cell_magic: Any) -> list[str]:
-    """Return the long options of a cell magic, from the parser that `magic_arguments` gave it."""
-    return [option for action in cell_magic.parser._actions for option in action.option_strings if option.startswith("--")]
+def _print(place: str, value: Any, printer: Any, cycle: bool) -> None:
+    printer.text(_view(place, value))
 
 
-def _browsed(runs: Runs, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-    """Return the trace browser of these runs."""
-    return Browser(runs)._repr_mimebundle_()
-
-
-def _live_html(live: LiveRun, runs: CellRuns) -> str | None:
-    """Return the run of a handle as it is now, or one line if its card is right above."""
-    run = live.run
-    if not run.events or runs.cell.has_card_of(run.id) or not is_going_on(run):
-        return _html(run, runs)
-    return running_html(run, hint=MOMENT)
-
-
-def _variable(shown: Run | Plan, usual: str = USUAL_OUT) -> str:
-    """Return a variable of the notebook that holds what is shown; without one, that of cells."""
-    known: dict[str, Any] = getattr(get_ipython(), "user_ns", {})
-    names = [name for name, value in [*known.items()] if value is shown and not name.startswith("_")]
-    return usual if usual in names or not names else names[0]
-
-
-def _html(run: Run, runs: CellRuns) -> str | None:
-    """Return the run, or one line if its card is right above."""
-    if not run.events:
-        return None
-    kernel = getattr(get_ipython(), "kernel", None)
-    if kernel is not None and is_attended(kernel):
-        replay_buttons().add(run)
-    if runs.cell.has_card_of(run.id):
-        return run_line_html(run, "shown above")
-    return run_html(run, prompt=True, variable=_variable(run))
+def _forget_view(formatter: Any, named: tuple[str, ...]) -> None:
+    """Forget the view of a type, which IPython keeps by the type itself once it was used."""
+    formatter.deferred_printers.pop(named, None)
+    for shown in [one for one in formatter.type_printers if (one.__module__, one.__name__) == named]:
+        del formatter.type_printers[shown]
 
 
 def unload(shell: InteractiveShell) -> None:
     """Remove what `load` registered; live runs continue."""
-    for event, hook in getattr(shell, _HOOKS, {}).items():
-        shell.events.unregister(event, hook)
-    setattr(shell, _HOOKS, {})
-    with suppress(ValueError):  # it was not observed
-        shell.unobserve(_leave_runs, "exit_now")
-    current_host.set(Host())
-    replay_buttons().close()
+    for step in getattr(shell, _UNDO, []):
+        step()
+    if hasattr(shell, _UNDO):
+        delattr(shell, _UNDO)
+    bench: Bench | None = getattr(shell, _BENCH, None)
+    if bench is not None:
+        bench.close()
+    keep_host(Host())
     call_streams.uninstall()
     cell_outputs.leave_outputs(shell)
-    if RENDERER in vars(AgentnbError):
-        delattr(AgentnbError, RENDERER)
-    for transformer in getattr(shell, _TRANSFORMERS, []):
-        if transformer in shell.input_transformers_cleanup:
-            shell.input_transformers_cleanup.remove(transformer)
-    for ours in (AgentMagics, WorkflowMagics, ExperimentMagics):
-        for kind, names in ours.magics.items():
-            for name in names:
-                shell.magics_manager.magics[kind].pop(name, None)
-    if shell.Completer is not None:
-        matchers = shell.Completer.custom_matchers
-        matchers[:] = [one for one in matchers if getattr(one, "__name__", "") != "agentnb_matcher"]
-    shell.display_formatter.mimebundle_formatter.type_printers.pop(Runs, None)  # type: ignore[union-attr]  # likewise
-    for formatter in ("text/html", "text/plain"):
-        for shown in (Run, LiveRun, Runs, *[kind for kind, _, _ in VIEWS]):
-            shell.display_formatter.formatters[formatter].type_printers.pop(shown, None)  # type: ignore[union-attr]  # a running shell has one

@@ -13,7 +13,7 @@ from IPython.core.magic_arguments import parse_argstring
 
 from agentnb.core.redaction import redact_error
 from agentnb.display.texts.notebook_commands import error_in_notebook
-from agentnb.errors import AgentnbError, ExpectationFailed, SettingsError, nearest
+from agentnb.errors import RENDERER, AgentnbError, ExpectationFailed, SettingsError, nearest
 from agentnb.models.options import shown
 from agentnb.runtime.workers.foreground import RunInterrupted
 from agentnb.tools.tool_errors import CARRIERS, LIBRARIES, PACKAGE
@@ -21,8 +21,6 @@ from agentnb.tools.tool_errors import CARRIERS, LIBRARIES, PACKAGE
 CLOSED = "the run was stopped and its log closed. Continue with %%agent --continue"
 _UNDERSCORED = re.compile(r"(?<!\S)--\w+(?:[-_]\w+)+")
 NOT_CLOSED = "the run is stopping and ends when its tool returns control to the event loop. See %agent status"
-RENDERER = "_render_traceback_"
-"""With this method an exception renders its own traceback in IPython."""
 E = TypeVar("E", bound=BaseException)
 
 

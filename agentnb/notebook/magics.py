@@ -12,12 +12,11 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments
 
-from agentnb.advice import ListRuns
+from agentnb.advice import USUAL_OUT, ListRuns
 from agentnb.agent.agent import Agent
 from agentnb.chat.context_type import ContextType
 from agentnb.detect.run import Run
 from agentnb.display.texts.labels import clean, first_line, short_id
-from agentnb.display.texts.notebook_commands import USUAL_OUT
 from agentnb.errors import SettingsError, StoreError, nearest
 from agentnb.guidance import GuidanceSet
 from agentnb.interchange.importing import CHOICES

@@ -21,7 +21,7 @@ from agentnb.models.registry import can_be_made
 from agentnb.policies.gates import Gate
 from agentnb.policies.limits import OF_FILE
 from agentnb.runtime.budget import OWN
-from agentnb.runtime.host.host import current_host
+from agentnb.runtime.host.host import host_here
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import ResumeKeywords, RunOptions, options_of
 from agentnb.runtime.runs.gate_names import check_gates
@@ -64,7 +64,7 @@ async def recover(
     """
     _check_agent(agent)
     options = options_of(options, keywords, ResumeKeywords, "recover(run")
-    options = replace(options, can_ask=current_host.get().can_ask if options.can_ask is None else options.can_ask)
+    options = replace(options, can_ask=host_here().can_ask if options.can_ask is None else options.can_ask)
     again: Any = {"tools": tools, "gates": gates, "model": model, "agents": agents, "actions": actions}
     live = begin_recovery(run, options, agent=agent, store=store, **again)
     try:

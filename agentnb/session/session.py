@@ -26,7 +26,7 @@ from agentnb.policies.permissions.rule_words import known_rules
 from agentnb.policies.permissions.rules import Rule, RuleList
 from agentnb.runtime.budget import Budget
 from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.host.host import Host, current_host, hosted
+from agentnb.runtime.host.host import Host, host_here, hosted
 from agentnb.runtime.host.live import LiveRun, wait_for_ends
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.questions.grants import SessionGrants, is_copy
@@ -161,7 +161,7 @@ class Session:
 
     def _hosting(self) -> AbstractContextManager[None]:
         """Let a run of the session start with its host; the runs nested in it keep their logs beside its own."""
-        return hosted(replace(current_host.get() or self.host(), begun=None, watch=None, store=self.store))
+        return hosted(replace(host_here() or self.host(), begun=None, watch=None, store=self.store))
 
     def take(self, live: LiveRun) -> None:
         """Count a run among the live runs. One that was not started by `start` or `recover` is not part of the conversation."""

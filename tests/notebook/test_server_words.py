@@ -14,7 +14,8 @@ from agentnb.models import ScriptedModel
 from agentnb.core.messages import ToolCall
 from agentnb.tools.mcp.server import MCPServer
 from agentnb.notebook.choices import available_choices
-session = get_ipython().magics_manager.registry["AgentMagics"].session
+from agentnb.notebook.extension import bench_of
+session = bench_of(get_ipython()).session
 session.servers.configuration.add(MCPServer("bench", sys.executable, args=[{PROGRAM!r}]))
 mine = MCPServer("bench", sys.executable, args=[{PROGRAM!r}, "mine"])
 def look() -> str:

@@ -10,10 +10,11 @@ from real_kernel import PATIENCE
 STOPPER = """
 import threading
 from agentnb.core.log.events import ToolStarted
+from agentnb.notebook.extension import bench_of
 
 def stop_soon():
     "Stop the next run when its nap has started, from a thread."
-    session = get_ipython().magics_manager.registry["AgentMagics"].session
+    session = bench_of(get_ipython()).session
     known = set(session.running())
     def work():
         while True:

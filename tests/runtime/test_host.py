@@ -15,7 +15,7 @@ from scripted_runs import agent_of
 
 from agentnb import Agent, Run, Store, ToolCall, tool
 from agentnb.core.log.events import Event
-from agentnb.runtime.host.host import Beginning, Host, current_host, hosted
+from agentnb.runtime.host.host import Beginning, Host, host_here, hosted
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.workers.foreground import Foreground
@@ -70,7 +70,7 @@ def test_a_run_takes_from_the_host_what_its_options_do_not_give(tmp_path: Path) 
     assert own.rounds[0].results[0].text == "False" and mine[0] == own.events[0]
     assert [live.run_id for live in lives] == [run.id, own.id] and all(live.done for live in lives)
     assert Store(tmp_path / "host").ids() == [run.id] and Store(tmp_path / "own").ids() == [own.id]
-    assert not current_host.get()
+    assert not host_here()
 
 
 def test_a_run_of_a_host_can_be_stopped_and_answered_while_it_is_awaited() -> None:

@@ -22,7 +22,9 @@ from functools import cache
 from typing import Any, TextIO
 
 LOADED_BY_KERNELS = (
+    "agentnb.notebook.bench",
     "agentnb.notebook.extension",
+    "agentnb.notebook.shown_values",
     "faulthandler",
     "ipykernel.debugger",
     "IPython.core.completerlib",

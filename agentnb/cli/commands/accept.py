@@ -10,7 +10,7 @@ from agentnb.cli.command import Command, argument, text_of
 from agentnb.cli.server_files import servers_of
 from agentnb.cli.terminal.terminal_questions import ask, is_at_terminal
 from agentnb.cli.workflow_options import MCP
-from agentnb.runtime.host.host import current_host
+from agentnb.runtime.host.host import host_here
 from agentnb.runtime.host.run_options import folder_of
 from agentnb.runtime.servers.servers import Servers
 from agentnb.session.server_acceptance import accept_as_now
@@ -25,7 +25,7 @@ def named_server(given: Namespace) -> Iterator[tuple[Servers, LiveServer, bool]]
     """Yield the servers of the files that a command names, the one of its name, and whether the person can be asked."""
     asks = is_at_terminal()
     with servers_of(given.mcp, asks=asks):
-        servers = current_host.get().servers
+        servers = host_here().servers
         assert servers is not None, "the block gives them"
         yield servers, servers.live(ServerTools(given.name.removeprefix(PREFIX)), folder_of(None)), asks
 

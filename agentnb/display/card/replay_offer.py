@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from agentnb.advice import ReplayRun
+from agentnb.advice import USUAL_OUT, ReplayRun
 from agentnb.detect.agent_runs import works_in_steps
 from agentnb.detect.run import Run
 from agentnb.display.texts.labels import clean, short_id
-from agentnb.display.texts.notebook_commands import USUAL_OUT
 from agentnb.display.texts.states import is_foreign
 
 FAILED_ENDS = frozenset({"failed", "limited", "stopped"})

@@ -18,8 +18,6 @@ from agentnb.settings import KEY_NAMES
 MAX_OF_NAMES = 400
 """Characters of the names after an option of a command; of more, the command says what belongs there."""
 LOAD_EXTENSION = "%load_ext agentnb"
-USUAL_OUT = "run"
-"""The variable that gets the run of a cell that names none."""
 
 
 def in_notebook(advice: Iterable[a.AnyAdvice]) -> str:
@@ -62,7 +60,7 @@ def _options(typed: a.Invocation) -> str:
         "-g": typed.guidance,
         "--gate": ",".join(typed.gates),
         "-i": typed.inputs,
-        "-o": typed.out if typed.out != USUAL_OUT and is_variable(typed.out) else "",
+        "-o": typed.out if typed.out != a.USUAL_OUT and is_variable(typed.out) else "",
     }
     return "".join(f" {option} {value}" for option, value in values.items() if value)
 

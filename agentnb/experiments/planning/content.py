@@ -14,7 +14,7 @@ import msgspec
 
 from agentnb.agent.agent import Agent
 from agentnb.errors import SettingsError
-from agentnb.runtime.host.host import current_host
+from agentnb.runtime.host.host import host_here
 from agentnb.runtime.servers.servers import Servers
 from agentnb.tools.agent_tool import AgentTool
 from agentnb.tools.builtin.named import tools_of
@@ -86,7 +86,7 @@ def servers_of_workflow(workflow: Workflow) -> tuple[ServerTools, ...]:
 
 def content_of_servers(items: Iterable[ServerTools]) -> list[Any]:
     """Return what counts of MCP servers: their words and identities, those named as they are configured; empty for none."""
-    servers = current_host.get().servers or Servers()
+    servers = host_here().servers or Servers()
     found = []
     for item in items:
         server = item.server

@@ -14,7 +14,7 @@ from agentnb.experiments.running.cell_runs import CellRun, Job, Resumable, Work,
 from agentnb.experiments.running.control import Control
 from agentnb.experiments.running.cut_runs import cell_of, resumable_run
 from agentnb.experiments.running.spending import CellSpending
-from agentnb.runtime.host.host import current_host
+from agentnb.runtime.host.host import host_here
 from agentnb.runtime.servers.servers import Servers
 
 
@@ -44,7 +44,7 @@ class InKernel:
 
     async def run(self, job: Job) -> CellRun:
         """Run a cell to its end."""
-        servers = current_host.get().servers
+        servers = host_here().servers
         if servers is None:
             servers = self._servers = self._servers or Servers()
         return await run_cell(self.work, job, store=self.records.store, spending=self.spending, servers=servers)

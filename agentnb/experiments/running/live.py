@@ -11,7 +11,7 @@ from typing import Any
 
 from agentnb.experiments.results.results import Results
 from agentnb.experiments.running.control import Control, Progress, ProgressWatcher
-from agentnb.runtime.host.host import current_host
+from agentnb.runtime.host.host import host_here
 from agentnb.runtime.threads import TICK
 
 
@@ -80,7 +80,7 @@ def watched(control: Control, watch: ProgressWatcher | None, *, show: bool) -> I
     """Have an experiment watched while it runs: by ``watch``, by the notebook it starts in, else by a line in a terminal."""
     if watch is not None:
         control.watchers.append(watch)
-    offered = current_host.get().experiment
+    offered = host_here().experiment
     view = offered(control) if offered is not None else None
     if show and view is not None:
         control.watchers.append(view)

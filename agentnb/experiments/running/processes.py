@@ -20,7 +20,7 @@ from agentnb.experiments.results.rows import Row
 from agentnb.experiments.running.cell_runs import CellRun, Job, Work
 from agentnb.experiments.running.spending import CellSpending
 from agentnb.experiments.running.worker import Finished, Secrets, Setup, serve
-from agentnb.runtime.host.host import current_host
+from agentnb.runtime.host.host import host_here
 from agentnb.settings import kept_keys
 from agentnb.tools.mcp.server import MCPServer
 
@@ -209,7 +209,7 @@ class _Process:
 
 def _configured_servers() -> list[MCPServer]:
     """Return the MCP servers that are configured here."""
-    servers = current_host.get().servers
+    servers = host_here().servers
     return [] if servers is None else [*servers.configuration.known.values()]
 
 

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from agentnb.display.markup import NOTHING, Html, tag, words
 from agentnb.display.texts.labels import counted
 from agentnb.errors import SettingsError
-from agentnb.experiments.results.comparison import Comparison, signed
+from agentnb.experiments.results.comparison import Comparison, Comparisons, signed
 from agentnb.experiments.results.rows import STATES
 from agentnb.experiments.statistics.paired import Difference
 from agentnb.experiments.views.comparison_facts import Flip, facts, flips_of, heading, several_models, states_of, verdict
@@ -53,6 +53,16 @@ def comparison_text(comparison: Comparison) -> str:
     except SettingsError as error:
         return text_of([*lines, str(error), *states])
     return text_of([*lines, *[f"Note: {note}" for note in (*comparison.warnings, *comparison.notes)]])
+
+
+def comparisons_html(several: Comparisons) -> str:
+    """Return several comparisons below each other."""
+    return "".join(map(comparison_html, several))
+
+
+def comparisons_text(several: Comparisons) -> str:
+    """Return the same as text."""
+    return "\n\n".join(map(comparison_text, several))
 
 
 def _bar(comparison: Comparison) -> Html:

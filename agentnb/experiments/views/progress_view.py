@@ -8,7 +8,7 @@ from agentnb.display.markup import Html, tag
 from agentnb.display.parts.head import marked_html
 from agentnb.display.texts.labels import clean, first_line
 from agentnb.experiments.running.control import Progress
-from agentnb.experiments.running.live import progress_line, rate_told
+from agentnb.experiments.running.live import LiveExperiment, progress_line, rate_told
 from agentnb.experiments.views.layout import facts_html, hint_html, view_html
 from agentnb.experiments.views.numbers import UNKNOWN, money, time_told
 
@@ -45,6 +45,16 @@ def progress_html(progress: Progress) -> Html:
 def progress_text(progress: Progress) -> str:
     """Return the same in one line."""
     return clean(f"Experiment {progress.id}: {progress_line(progress)}")
+
+
+def live_html(live: LiveExperiment) -> Html:
+    """Return how far an experiment is that runs."""
+    return progress_html(live.progress)
+
+
+def live_text(live: LiveExperiment) -> str:
+    """Return the same in one line."""
+    return progress_text(live.progress)
 
 
 def _rows(progress: Progress) -> Iterator[tuple[str, str, str]]:

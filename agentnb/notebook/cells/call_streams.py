@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from agentnb.runtime.questions.elicitation import current_call
+from agentnb.runtime.questions.current_call import current_call
 from agentnb.tools.builtin.notebook.streams import DivertedStream
 
 NAMES = ("stdout", "stderr")

@@ -6,33 +6,29 @@ import builtins
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
-from agentnb.advice import StopRun
+from agentnb.advice import USUAL_OUT, StopRun
 from agentnb.core.log.events import RunSuspended
 from agentnb.core.redaction import redact
 from agentnb.detect.run import Run
 from agentnb.display.card.finished import answer_html
 from agentnb.display.style import kept
 from agentnb.display.texts.labels import clean, first_line
-from agentnb.display.texts.notebook_commands import USUAL_OUT, is_variable
+from agentnb.display.texts.notebook_commands import is_variable
 from agentnb.display.texts.states import continue_command, continue_hint
 from agentnb.errors import AgentnbError, RunFailed, RunLimited, SettingsError
 from agentnb.notebook.card.widget import OpenWidgets
-from agentnb.notebook.cells import call_streams
+from agentnb.notebook.cells.begun_cell import begun_cell
 from agentnb.notebook.cells.cell_host import CellHost
 from agentnb.notebook.frontend import can_ask, view_for
 from agentnb.notebook.magic_errors import in_one_line
 from agentnb.notebook.views import TerminalView
 from agentnb.rerun.expect import check_logged
-from agentnb.runtime.host.host import Host, current_host
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
-from agentnb.runtime.questions.model_code import running_cells
 from agentnb.runtime.workers.foreground import RunInterrupted
 from agentnb.session.session import Session
-from agentnb.tools.builtin.notebook import cell_outputs
 
 MAX_OF_A_REASON = 200
 """Characters of the reason in the line of an error; the card has all of it."""
@@ -78,35 +74,19 @@ class CellRuns:
         self._shell = shell
         self.session = session
         self.open_widgets = OpenWidgets()
-        self.cell = CellHost(shell, session, self.open_widgets)
-        """The host of the cell that runs."""
         self._run_of: dict[str, str] = {}
         """The ids of runs by the variables that cells put them into."""
-        self._source = ""
-        """The id of the cell that runs, or its text in a frontend that sends no ids."""
         self._in_background: dict[tuple[str, str], tuple[LiveRun, CellHost]] = {}
         """The last background run of each cell and variable, and the execution of the cell that began it."""
 
-    def begin_cell(self, source: str = "", cell: Any = None) -> None:
-        """Let the runs that Python code of the next cell begins be shown below that cell; ``source``: its id or its text.
+    @property
+    def cell(self) -> CellHost:
+        """What shows the runs of the cell that runs."""
+        return begun_cell(self._shell).shown
 
-        ``cell``: its execution, as IPython has it; None for the cell that loads the extension.
-        """
-        if cell is not None:
-            running_cells[:] = [*filter(None, running_cells), cell]
-        self._source = source
-        self.cell = CellHost(self._shell, self.session, self.open_widgets)
-        current_host.set(self.cell.host())
-        if getattr(self._shell, "kernel", None) is not None:
-            cell_outputs.begin_cell(self._shell)
-            call_streams.install(partial(cell_outputs.note_printed, self._shell))
-
-    def end_cell(self, cell: Any) -> None:
-        """Show what has begun and is not shown yet."""
-        running_cells[:] = [one for one in running_cells if one not in (None, cell)]
-        self.cell.decide()
-        current_host.set(Host())
-        cell_outputs.end_cell(self._shell)
+    def new_cell(self) -> CellHost:
+        """Return what shows the runs of a cell that begins."""
+        return CellHost(self._shell, self.session, self.open_widgets)
 
     def run(self, start: Callable[[RunOptions], LiveRun], out: str, options: RunOptions, *, on_stop: str = "") -> Answer | None:
         """Start a run and show it; with a foreground, wait for it and return its answer, if it has one.
@@ -126,7 +106,7 @@ class CellRuns:
         self._run_of[out] = live.run_id
         view.show(live)
         if not blocks:
-            self._in_background[self._source, out] = (live, self.cell)
+            self._in_background[begun_cell(self._shell).source, out] = (live, self.cell)
             if isinstance(view, TerminalView):  # a card shows that it runs, and then that it is done
                 print(f"Run {live.run_id} started in the background. See %agent status")
             return None
@@ -155,7 +135,7 @@ class CellRuns:
 
     def _check_not_live(self, out: str) -> None:
         """Raise `SettingsError` if an earlier execution of this cell began a run in the background that is still live."""
-        live, cell = self._in_background.get((self._source, out), (None, None))
+        live, cell = self._in_background.get((begun_cell(self._shell).source, out), (None, None))
         is_live = live is not None and not live.done and live.run.should_continue  # its end comes before its log is closed
         if live is not None and is_live and cell is not self.cell:
             what = f"Run {live.run_id}, which this cell started, is still running, so nothing was started"

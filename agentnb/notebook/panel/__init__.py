@@ -12,7 +12,7 @@ from typing import Any
 
 from IPython.core.getipython import get_ipython
 
-from agentnb.advice import Invocation
+from agentnb.advice import USUAL_OUT, Invocation
 from agentnb.agent.agent import Agent
 from agentnb.core.log.events import AnyEvent, Delta, RunStarted
 from agentnb.detect.run import Run
@@ -20,7 +20,6 @@ from agentnb.display.card.html import run_html, running_html
 from agentnb.display.lists.history import run_list_html
 from agentnb.display.markup import tag
 from agentnb.display.texts.labels import counted, short_id
-from agentnb.display.texts.notebook_commands import USUAL_OUT
 from agentnb.display.texts.states import is_going_on
 from agentnb.errors import SettingsError
 from agentnb.notebook.agent_options import AgentOptions, make_agent

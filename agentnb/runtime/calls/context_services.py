@@ -25,7 +25,8 @@ from agentnb.runtime.calls.call_reports import CallPrints, CallProgress
 from agentnb.runtime.calls.todo_sync import TodoSync
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host.host import main_thread_is_held
-from agentnb.runtime.questions.elicitation import CallElicitor, Elicitation, current_call
+from agentnb.runtime.questions.current_call import current_call
+from agentnb.runtime.questions.elicitation import CallElicitor, Elicitation
 from agentnb.runtime.questions.model_code import ModelCode, leave_code
 from agentnb.runtime.replies.side_calls import SideModels
 from agentnb.runtime.threads import running_loop, wait_until_over

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from agentnb.runtime.questions.elicitation import current_call
+from agentnb.runtime.questions.current_call import current_call
 from agentnb.runtime.threads import running_loop
 
 INTERVAL = 0.1

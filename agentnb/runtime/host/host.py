@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from agentnb.core.forks import after_fork
-from agentnb.core.log.stores import RunStore, Watcher
-from agentnb.detect.run import Run
-from agentnb.models.transport.connections import CallLimits, current_limits
-from agentnb.runtime.budget import Spending
-from agentnb.runtime.host.live import LiveRun
-from agentnb.runtime.host.run_options import RunOptions
-from agentnb.runtime.questions.answerers import AnswerQuestion, Approve
-from agentnb.runtime.questions.grants import SessionGrants
-from agentnb.runtime.servers.servers import Servers
-from agentnb.runtime.threads import LoopThread
-from agentnb.runtime.workers.worker_calls import call_in_thread
-from agentnb.tools.tool import CallSync
+
+if TYPE_CHECKING:
+    from agentnb.core.log.stores import RunStore, Watcher
+    from agentnb.detect.run import Run
+    from agentnb.models.transport.connections import CallLimits
+    from agentnb.runtime.budget import Spending
+    from agentnb.runtime.host.live import LiveRun
+    from agentnb.runtime.host.run_options import RunOptions
+    from agentnb.runtime.questions.answerers import AnswerQuestion, Approve
+    from agentnb.runtime.questions.grants import SessionGrants
+    from agentnb.runtime.servers.servers import Servers
+    from agentnb.runtime.threads import LoopThread
+    from agentnb.tools.tool import CallSync
 
 
 class Beginning(NamedTuple):
@@ -43,7 +44,7 @@ class Beginning(NamedTuple):
     """Its log is kept in a store."""
 
 
-Watch: TypeAlias = Callable[[Beginning], Watcher | None]
+Watch: TypeAlias = "Callable[[Beginning], Watcher | None]"
 """Returns the watcher of a run, or None if nobody watches it."""
 
 
@@ -94,29 +95,50 @@ class Host:
 
 
 _EMPTY = Host()
-current_host: ContextVar[Host] = ContextVar("current_host", default=_EMPTY)
-"""The host of the runs that start here."""
+current_host: ContextVar[Callable[[], Host]] = ContextVar("current_host", default=lambda: _EMPTY)
+"""Returns the host of the runs that start here: a cell makes it when its first run starts."""
+
+
+def host_here() -> Host:
+    """Return the host of the runs that start here."""
+    return current_host.get()()
+
+
+def keep_host(host: Host) -> Token[Callable[[], Host]]:
+    """Let runs that start from here on have this host."""
+    return current_host.set(lambda: host)
 
 
 @contextmanager
 def hosted(host: Host) -> Iterator[None]:
     """Let runs that start in this block have this host."""
-    before = current_host.set(host)
-    limits_before = None if host.limits is None else current_limits.set(host.limits)
+    before = keep_host(host)
+    undo_limits = None if host.limits is None else _limited(host.limits)
     try:
         yield
     finally:
         with suppress(ValueError):  # a run that was not awaited is closed from another context
             current_host.reset(before)
-            if limits_before is not None:
-                current_limits.reset(limits_before)
+            if undo_limits is not None:
+                undo_limits()
+
+
+def _limited(limits: CallLimits) -> Callable[[], None]:
+    """Let calls of models have these limiters; return what takes that back."""
+    from agentnb.models.transport.connections import current_limits
+
+    return partial(current_limits.reset, current_limits.set(limits))
 
 
 def _leave_host() -> None:
     """Keep only the store in a forked process: the views, the person and the main thread are those of its parent."""
-    host = current_host.get()
-    if host:
-        current_host.set(Host(store=host.store, notebook=host.notebook))
+    of_parent = current_host.get()
+
+    def host() -> Host:
+        found = of_parent()
+        return Host(store=found.store, notebook=found.notebook) if found else found
+
+    current_host.set(host)
 
 
 after_fork(_leave_host)
@@ -124,7 +146,7 @@ after_fork(_leave_host)
 
 def completed(options: RunOptions, *, is_resumed: bool) -> RunOptions:
     """Return the options, with what the host offers where they say nothing. A run that is resumed has its store already."""
-    host = current_host.get()
+    host = host_here()
     if not host:
         return options
     return replace(
@@ -144,11 +166,12 @@ main_thread_is_held: ContextVar[bool] = ContextVar("main_thread_is_held", defaul
 
 def on_main_thread(call_sync: CallSync) -> CallSync:
     """Wrap it for the tools of a run: a run that such a tool begins does not wait for the thread that the tool holds."""
+    from agentnb.runtime.workers.worker_calls import call_in_thread
 
     async def call(function: Callable[[], Any], parallel_safe: bool) -> Any:
         if main_thread_is_held.get():
             return await call_in_thread(function)
-        host = current_host.get()
+        host = host_here()
         if parallel_safe or not host:
             return await call_sync(function, parallel_safe)
         return await call_sync(partial(_called, replace(host, call_sync=None), function), parallel_safe)
@@ -165,4 +188,6 @@ def plain_tools(foreground: CallSync | None) -> CallSync:
     """Return what runs the plain tools of a run: its own foreground, else the host's, else threads."""
     if foreground is not None:
         return on_main_thread(foreground)
-    return current_host.get().call_sync or call_in_thread
+    from agentnb.runtime.workers.worker_calls import call_in_thread
+
+    return host_here().call_sync or call_in_thread

@@ -6,7 +6,7 @@ import asyncio
 import concurrent.futures
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar, Token
+from contextvars import Token
 from typing import Any, Self, TypeVar
 
 from msgspec.structs import replace
@@ -23,6 +23,7 @@ from agentnb.runtime.clock import Clock
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.questions.answerers import Approve, Program, QuestionSuspended, value_of
 from agentnb.runtime.questions.call_clock import CallClock
+from agentnb.runtime.questions.current_call import current_call
 from agentnb.runtime.questions.grants import ReachingGrants, SessionGrants
 from agentnb.runtime.questions.model_code import ModelCode
 from agentnb.runtime.questions.question_book import QuestionBook
@@ -450,10 +451,6 @@ class CallElicitor(CallClock):
         finally:
             self._open = tuple(one for one in self._open if one != question.id)
             self.elicitation.withdraw(question.id)
-
-
-current_call: ContextVar[CallElicitor | None] = ContextVar("current_call", default=None)
-"""The tool call that is running: runs that it starts and awaits ask through it."""
 
 
 def _leave_to_parent() -> None:

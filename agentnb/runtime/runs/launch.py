@@ -37,11 +37,12 @@ from agentnb.runtime.calls.run_servers import RunServers
 from agentnb.runtime.clock import Clock, seconds_taken
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host.consent import consent_to, least_mode, logged_permissions, note_begun, takes_log, warning_of_lost
-from agentnb.runtime.host.host import Beginning, Host, completed, current_host, hosted, on_main_thread
+from agentnb.runtime.host.host import Beginning, Host, completed, host_here, hosted, on_main_thread
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunOptions, folder_of
 from agentnb.runtime.questions.answerers import Approve
-from agentnb.runtime.questions.elicitation import Elicitation, current_call
+from agentnb.runtime.questions.current_call import current_call
+from agentnb.runtime.questions.elicitation import Elicitation
 from agentnb.runtime.questions.model_code import check_person, model_code
 from agentnb.runtime.runs.lifecycle import Lifecycle, Orchestrator, RunServices
 from agentnb.runtime.runs.terminal_line import progress_watcher
@@ -223,7 +224,7 @@ class PendingRun(Generic[PartsT]):
         Raises `SettingsError` for a server that is not configured.
         """
         around, chosen = current_budget.get(), self.options.work_dir
-        shared = (None if around is None else around.servers) or current_host.get().servers
+        shared = (None if around is None else around.servers) or host_here().servers
         servers = self.budget.servers = shared or Servers()
         items = resolved(servers, self.parts.server_tools, self.recovered)
         folder = folder_of(self.parts.work_dir if chosen is None else chosen) if items else Path()
@@ -233,7 +234,7 @@ class PendingRun(Generic[PartsT]):
     @property
     def _configured_servers(self) -> Iterable[str]:
         """The names of the MCP servers of its session."""
-        servers = current_host.get().servers
+        servers = host_here().servers
         return () if servers is None else servers.configuration.known
 
     def _all_warnings(self) -> tuple[tuple[str, Advised], ...]:
@@ -287,13 +288,13 @@ class PendingRun(Generic[PartsT]):
             permissions=self.permissions,
             confirms=self.parts.confirms,
             parent=self._around,
-            grants=current_host.get().grants,
+            grants=host_here().grants,
             suspends=self.options.suspend and self.is_kept,
         )
 
     async def _here(self, life: Life) -> Run:
         """Await the coroutine of the run on the running event loop; its host gets a handle on it."""
-        host = current_host.get()
+        host = host_here()
         if not host:
             self._show_in_terminal()
             return await life()
@@ -310,7 +311,7 @@ class PendingRun(Generic[PartsT]):
 
     def _in_background(self, life: Life) -> LiveRun:
         """Start the coroutine of the run on an event loop in a thread, and return a handle at once, which its host gets too."""
-        options, host, before = self.options, current_host.get(), len(self.log.run.events)
+        options, host, before = self.options, host_here(), len(self.log.run.events)
         inside = self._watched(host, awaited=False)
         shared = options.thread or (host.thread() if host.thread is not None and options.foreground is None else None)
         thread = shared or LoopThread()
@@ -371,7 +372,7 @@ def in_foreground(start: Callable[[RunOptions], LiveRun], options: RunOptions) -
     An interrupt ends the run, closes its log and raises KeyboardInterrupt.
     """
     foreground = Foreground()
-    can_ask = current_host.get().can_ask if options.can_ask is None else options.can_ask  # the caller gets no handle
+    can_ask = host_here().can_ask if options.can_ask is None else options.can_ask  # the caller gets no handle
     with foreground.own_interrupts():
         return start(replace(options, foreground=foreground, can_ask=can_ask)).wait_in_foreground()
 
@@ -413,7 +414,7 @@ def _permissions(parts: RunParts, options: RunOptions, logged: Permissions, *, i
 
 def _usual_mode() -> ApprovalMode:
     """Return the mode of a top-level run that is given none: that of its host, else of the environment."""
-    host = current_host.get()
+    host = host_here()
     given = "" if host.approval_mode is None else host.approval_mode()
     return ApprovalMode.of(given or agent_mode() or RULES)
 

@@ -16,7 +16,8 @@ from types import FrameType
 from typing import Any, TypeVar
 
 from agentnb.runtime.budget import Budget, current_budget
-from agentnb.runtime.questions.elicitation import CallElicitor, current_call
+from agentnb.runtime.questions.current_call import current_call
+from agentnb.runtime.questions.elicitation import CallElicitor
 from agentnb.runtime.threads import TICK, Outcome, PendingOutcome, attempt, in_worker, time_limit
 from agentnb.runtime.workers.nested_loops import call_nested
 from agentnb.runtime.workers.worker_calls import call_in_thread, worker_call

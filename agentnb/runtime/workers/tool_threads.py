@@ -15,7 +15,8 @@ from functools import cache, partial, wraps
 from typing import Any, TypeVar
 
 from agentnb.core.forks import after_fork
-from agentnb.runtime.questions.elicitation import CallElicitor, current_call
+from agentnb.runtime.questions.current_call import current_call
+from agentnb.runtime.questions.elicitation import CallElicitor
 from agentnb.runtime.questions.model_code import ModelCode, as_code, model_code
 
 T = TypeVar("T")

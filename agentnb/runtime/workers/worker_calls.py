@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from agentnb.runtime.questions.elicitation import current_call
+from agentnb.runtime.questions.current_call import current_call
 from agentnb.runtime.threads import Outcome, PendingOutcome, attempt, in_worker, time_limit
 
 GRACE = 0.1

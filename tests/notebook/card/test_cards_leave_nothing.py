@@ -47,7 +47,8 @@ def interrupted_after(seconds, code):
         over.set()
 """
 LET_GO = """
-left = get_ipython().magics_manager.registry["AgentMagics"]._runs.open_widgets
+from agentnb.notebook.extension import bench_of
+left = bench_of(get_ipython()).runs.open_widgets
 for one in list(left._widgets):
     left.let_go(one)
 """

@@ -1,0 +1,94 @@
+"""Runs, plans and workflows as a cell shows its result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from IPython.core.getipython import get_ipython
+
+from agentnb.advice import USUAL_OUT
+from agentnb.detect.run import Run
+from agentnb.display.card.html import run_html as whole_run_html
+from agentnb.display.card.html import running_html
+from agentnb.display.card.many_runs import run_line_html
+from agentnb.display.card.text import run_text
+from agentnb.display.graph.workflow_graph import graph_html
+from agentnb.display.graph.workflow_text import graph_text
+from agentnb.display.lists import plan_view
+from agentnb.display.texts.states import is_going_on
+from agentnb.interchange.files import Runs
+from agentnb.notebook.browser import Browser
+from agentnb.notebook.card.replay_button import replay_buttons
+from agentnb.notebook.cells.begun_cell import begun_cell
+from agentnb.notebook.frontend import is_attended
+from agentnb.runtime.host.live import LiveRun
+from agentnb.workflow.plan import Plan
+from agentnb.workflow.workflow import Workflow
+
+__all__ = ["run_text"]  # as the views name it
+
+MOMENT = "As it was when this cell ran. Its live card is below the cell that started it"
+USUAL_PLAN = "plan"
+"""The variable of ``%%plan``."""
+
+
+def run_html(run: Run) -> str | None:
+    """Return a run as HTML, or one line if its card is right above; None without events."""
+    if not run.events:
+        return None
+    kernel = getattr(get_ipython(), "kernel", None)
+    if kernel is not None and is_attended(kernel):
+        replay_buttons().add(run)
+    if _is_above(run):
+        return run_line_html(run, "shown above")
+    return whole_run_html(run, prompt=True, variable=_variable(run, USUAL_OUT))
+
+
+def live_html(live: LiveRun) -> str | None:
+    """Return the run of a handle as it is now, as HTML, or one line if its card is right above."""
+    run = live.run
+    return running_html(run, hint=MOMENT) if run.events and not _is_above(run) and is_going_on(run) else run_html(run)
+
+
+live_text = repr
+
+
+def plan_html(plan: Plan) -> str:
+    """Return a plan as HTML."""
+    return plan_view.plan_html(plan, _variable(plan, USUAL_PLAN))
+
+
+def plan_text(plan: Plan) -> str:
+    """Return a plan as text."""
+    return plan_view.plan_text(plan, _variable(plan, USUAL_PLAN))
+
+
+def workflow_html(workflow: Workflow) -> str:
+    """Return the graph of a workflow as HTML."""
+    return graph_html(workflow.declared)
+
+
+def workflow_text(workflow: Workflow) -> str:
+    """Return the graph of a workflow as text."""
+    return graph_text(workflow.declared)
+
+
+def runs_text(runs: Runs) -> str:
+    """Return the trace browser of these runs as text."""
+    return repr(Browser(runs))
+
+
+def runs_bundle(runs: Runs) -> dict[str, Any]:
+    """Return the trace browser of these runs."""
+    return Browser(runs)._repr_mimebundle_()
+
+
+def _is_above(run: Run) -> bool:
+    return begun_cell(get_ipython()).shown.has_card_of(run.id)
+
+
+def _variable(shown: Run | Plan, usual: str) -> str:
+    """Return a variable of the notebook that holds what is shown; without one, that of cells."""
+    known: dict[str, Any] = getattr(get_ipython(), "user_ns", {})
+    names = [name for name, value in [*known.items()] if value is shown and not name.startswith("_")]
+    return usual if usual in names or not names else names[0]
