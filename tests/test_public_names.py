@@ -260,9 +260,12 @@ def test_a_name_that_nobody_promised_is_none(snapshot: Snapshot) -> None:
 
 MODULES_OF_THE_EXTENSION = 35
 """Modules of agentnb that may be loaded with the extension, before anything of it is used."""
+MODULES_OF_AGENT = 10
+"""Modules of agentnb that may be loaded with the class `Agent`, before an agent is made."""
 
 STEPS = {
     "importing agentnb": "import agentnb",
+    "naming an agent's class": "from agentnb import Agent",
     "naming MCP servers": (
         "from agentnb import Agent, MCPServer; "
         "Agent('simulated:disciplined', tools=['mcp:clock', MCPServer('git', 'git-server')])"
@@ -281,6 +284,7 @@ def test_importing_agentnb_loads_nothing_and_the_first_steps_no_heavy_library(su
     for step, code in STEPS.items():
         lines += [code, f"seen[{step!r}] = sorted(sys.modules)"]
     seen = json.loads(python("\n".join([*lines, "print(json.dumps(seen))"])))
+    assert sum(name.startswith("agentnb") for name in seen["naming an agent's class"]) <= MODULES_OF_AGENT
     first = seen["importing agentnb"]
     with subtests.test("importing agentnb loads nothing else of it"):
         assert [name for name in first if name.startswith(("agentnb", "msgspec"))] == ["agentnb"]

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 from agentnb.agent.settings import AgentSettings
-from agentnb.agent.start import pending_run, resumed_run
-from agentnb.core.log.events import AnyEvent, Delta
-from agentnb.core.log.stores import Writer
-from agentnb.core.messages import Message
-from agentnb.core.request import Request
-from agentnb.detect.run import Run
-from agentnb.runtime.host.live import LiveRun
-from agentnb.runtime.host.run_options import AgentRunKeywords, ResumeKeywords, RunOptions, answerable, options_of
-from agentnb.runtime.runs.launch import in_foreground
-from agentnb.tools.todos.board import Board
+
+if TYPE_CHECKING:
+    from agentnb.core.log.events import AnyEvent, Delta
+    from agentnb.core.log.stores import Writer
+    from agentnb.core.messages import Message
+    from agentnb.core.request import Request
+    from agentnb.detect.run import Run
+    from agentnb.runtime.host.live import LiveRun
+    from agentnb.runtime.host.run_options import AgentRunKeywords, ResumeKeywords, RunOptions
+    from agentnb.tools.todos.board import Board
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,9 @@ class Agent(AgentSettings):
         ``context_type``, ``entity``, ``parent_id``: the task, its subject, the parent run. If the first round fails,
         `ModelError` is raised; if a later one fails, the run is returned with status ``failed`` and ``run.error``.
         """
-        return await pending_run(self, prompt, options_of(options, keywords, AgentRunKeywords, "agent.run(prompt")).run_here()
+        from agentnb.agent.start import options_of_run, pending_run
+
+        return await pending_run(self, prompt, options_of_run(options, keywords, "agent.run(prompt")).run_here()
 
     def start(self, prompt: str | Message, options: RunOptions | None = None, **keywords: Unpack[AgentRunKeywords]) -> LiveRun:
         """Start a run in the background and return a handle on it at once; keywords as for `run`.
@@ -80,7 +81,10 @@ class Agent(AgentSettings):
         It runs on an event loop of its own, its plain tools in threads, and its questions wait for ``live.answer(...)``,
         unless ``options`` give others.
         """
-        options = options_of(options, keywords, AgentRunKeywords, "agent.start(prompt")
+        from agentnb.agent.start import options_of_run, pending_run
+        from agentnb.runtime.host.run_options import answerable
+
+        options = options_of_run(options, keywords, "agent.start(prompt")
         return pending_run(self, prompt, answerable(options)).start()
 
     def resume(
@@ -95,12 +99,17 @@ class Agent(AgentSettings):
         ``run``, folded from its log, keeps growing. Calls that have ended are not made again. `recover` does all this for a
         run in a store.
         """
-        options = options_of(options, keywords, ResumeKeywords, "agent.resume(run, writer")
+        from agentnb.agent.start import options_to_resume, resumed_run
+        from agentnb.runtime.host.run_options import answerable
+
+        options = options_to_resume(options, keywords, "agent.resume(run, writer")
         return resumed_run(self, run, writer, answerable(options)).start()
 
     async def resume_here(self, run: Run, writer: Writer | None = None, options: RunOptions | None = None) -> Run:
         """Like `resume`, on the running event loop, as a nested run is resumed; return the run when it has ended."""
-        return await resumed_run(self, run, writer, options or RunOptions()).run_here()
+        from agentnb.agent.start import options_to_resume, resumed_run
+
+        return await resumed_run(self, run, writer, options_to_resume(options, {}, "")).run_here()
 
     def run_sync(self, prompt: str | Message, options: RunOptions | None = None, **keywords: Unpack[AgentRunKeywords]) -> Run:
         """Like `run`, for scripts and for code that cannot await, even inside a running event loop.
@@ -108,36 +117,22 @@ class Agent(AgentSettings):
         The calling thread waits and meanwhile runs the plain tools. An interrupt ends the run, closes its log
         and raises KeyboardInterrupt.
         """
-        options = options_of(options, keywords, AgentRunKeywords, "agent.run_sync(prompt")
+        from agentnb.agent.start import options_of_run
+        from agentnb.runtime.runs.launch import in_foreground
+
+        options = options_of_run(options, keywords, "agent.run_sync(prompt")
         return in_foreground(partial(self.start, prompt), options)
 
-    async def stream(
+    def stream(
         self, prompt: str | Message, options: RunOptions | None = None, **keywords: Unpack[AgentRunKeywords]
     ) -> AsyncIterator[AnyEvent | Delta]:
         """Yield the events and deltas of a run as they come; leaving the loop early cancels the run. Keywords as for `run`."""
-        options = options_of(options, keywords, AgentRunKeywords, "agent.stream(prompt")
-        items: asyncio.Queue[AnyEvent | Delta | None] = asyncio.Queue()
-        watch = options.watch
+        from agentnb.agent.start import options_of_run, streamed
 
-        def note(item: AnyEvent | Delta) -> None:
-            items.put_nowait(item)
-            if watch is not None:
-                watch(item)
-
-        run = asyncio.ensure_future(self.run(prompt, replace(options, watch=note)))
-        run.add_done_callback(lambda _: items.put_nowait(None))
-        try:
-            while (item := await items.get()) is not None:
-                yield item
-            await run
-        finally:
-            if not run.done():
-                run.cancel()
-                await asyncio.wait([run])
-            if not run.cancelled():
-                run.exception()  # retrieved, so that asyncio does not report it as never retrieved
+        return streamed(partial(self.run, prompt), options_of_run(options, keywords, "agent.stream(prompt"))
 
     def first_request(self, prompt: str | Message, *, continue_from: Run | None = None, board: Board | None = None) -> Request:
         """Return the request that a run would begin with. Sends nothing."""
-        pending = pending_run(self, prompt, RunOptions(continue_from=continue_from, board=board))
-        return pending.parts.first_request(pending)
+        from agentnb.agent.start import first_request
+
+        return first_request(self, prompt, continue_from, board)

@@ -7,10 +7,9 @@ from typing import Any
 
 from agentnb.advice import GiveTools, SetModel, WriteGuidance
 from agentnb.agent.agent import Agent
+from agentnb.agent.derived_settings import MODEL_FROM, NO_LIMIT, PERSON
 from agentnb.agent.extension import check_extensions
 from agentnb.agent.output import Output
-from agentnb.agent.settings import MODEL_FROM, PERSON
-from agentnb.agent.taken_settings import NO_LIMIT
 from agentnb.context.history import as_sent_then
 from agentnb.core.log.events import RunRecovered, RunStarted
 from agentnb.core.todos import TODO_TOOL

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_option
 from datetime import UTC, datetime
@@ -22,7 +23,7 @@ from agentnb.context.continued_messages import history_of
 from agentnb.context.history import as_sent_then
 from agentnb.context.repo_instructions import repo_instructions
 from agentnb.context.request_builder import RequestBuilder, ephemeral_text
-from agentnb.core.log.events import SCHEMA, AnyEvent, GuidanceGiven, RoundStarted, RunStarted
+from agentnb.core.log.events import SCHEMA, AnyEvent, Delta, GuidanceGiven, RoundStarted, RunStarted
 from agentnb.core.log.stores import Writer
 from agentnb.core.messages import Message, Text, encodable, user
 from agentnb.core.redaction import redact
@@ -46,7 +47,7 @@ from agentnb.runtime.calls.tool_calls import ToolCalls
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host.consent import with_mode_to_continue
 from agentnb.runtime.host.host import host_here
-from agentnb.runtime.host.run_options import RunOptions, folder_of
+from agentnb.runtime.host.run_options import AgentRunKeywords, ResumeKeywords, RunOptions, folder_of, options_of
 from agentnb.runtime.replies.side_calls import SideModels
 from agentnb.runtime.runs.continued import end_waiting, opened_after
 from agentnb.runtime.runs.gate_names import check_gates
@@ -213,6 +214,48 @@ class AgentParts(RunParts):
         if self.carried_board is not None:
             return todos_at_first(self.carried_board)
         return before.conversation_todos if before is not None and self.own_board is None else ()
+
+
+def options_of_run(options: RunOptions | None, keywords: Mapping[str, Any], door: str) -> RunOptions:
+    """Return the options of a run with the keywords of its call in place of theirs; ``door``: the call, up to its options."""
+    return options_of(options, keywords, AgentRunKeywords, door)
+
+
+def options_to_resume(options: RunOptions | None, keywords: Mapping[str, Any], door: str) -> RunOptions:
+    """Return the same for a run that is resumed."""
+    return options_of(options, keywords, ResumeKeywords, door)
+
+
+def first_request(agent: AgentSettings, prompt: str | Message, continue_from: Run | None, board: Board | None) -> Request:
+    """Return the request that a run would begin with. Sends nothing."""
+    pending = pending_run(agent, prompt, RunOptions(continue_from=continue_from, board=board))
+    return pending.parts.first_request(pending)
+
+
+async def streamed(
+    begin: Callable[[RunOptions], Coroutine[Any, Any, Run]], options: RunOptions
+) -> AsyncIterator[AnyEvent | Delta]:
+    """Yield the events and deltas of a run as they come; closing the iterator early cancels the run."""
+    items: asyncio.Queue[AnyEvent | Delta | None] = asyncio.Queue()
+    watch = options.watch
+
+    def note(item: AnyEvent | Delta) -> None:
+        items.put_nowait(item)
+        if watch is not None:
+            watch(item)
+
+    run = asyncio.ensure_future(begin(replace_option(options, watch=note)))
+    run.add_done_callback(lambda _: items.put_nowait(None))
+    try:
+        while (item := await items.get()) is not None:
+            yield item
+        await run
+    finally:
+        if not run.done():
+            run.cancel()
+            await asyncio.wait([run])
+        if not run.cancelled():
+            run.exception()  # retrieved, so that asyncio does not report it as never retrieved
 
 
 def pending_run(agent: AgentSettings, prompt: str | Message, options: RunOptions) -> PendingRun[AgentParts]:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from agentnb.advice import AnyAdvice
-from agentnb.agent.taken_settings import NO_LIMIT
+from agentnb.agent.derived_settings import NO_LIMIT
 from agentnb.core.messages import encodable
 from agentnb.errors import SettingsError, near, nearest
 from agentnb.policies.limits import LIMIT_SETTINGS, LIMITS, ON_LIMIT

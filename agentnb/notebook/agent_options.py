@@ -8,8 +8,8 @@ from typing import Any
 
 from agentnb.advice import AnyAdvice, Plain
 from agentnb.agent.agent import Agent
+from agentnb.agent.derived_settings import NO_LIMIT
 from agentnb.agent.extension import Extension
-from agentnb.agent.taken_settings import NO_LIMIT
 from agentnb.chat.context_type import ContextType
 from agentnb.detect.run import Run
 from agentnb.display.texts.notebook_commands import in_notebook

@@ -7,7 +7,7 @@ from typing import Any
 
 from agentnb.advice import GiveAgent
 from agentnb.agent.agent import Agent
-from agentnb.agent.settings import MODEL_FROM, PERSON
+from agentnb.agent.derived_settings import MODEL_FROM, PERSON
 from agentnb.core.log import work_events as w
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, near

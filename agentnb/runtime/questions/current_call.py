@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import Any
 
-if TYPE_CHECKING:
-    from agentnb.runtime.questions.elicitation import CallElicitor
-
-current_call: ContextVar[CallElicitor | None] = ContextVar("current_call", default=None)
-"""The tool call that is running: runs that it starts and awaits ask through it."""
+current_call: ContextVar[Any] = ContextVar("current_call", default=None)
+"""The `CallElicitor` of the tool call that is running, or None: runs that it starts and awaits ask through it."""

@@ -1,0 +1,199 @@
+"""The values that the settings of an agent, its extensions and its policy give its runs, checked once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+
+from agentnb import settings
+from agentnb.advice import NameOne
+from agentnb.agent.detection import NAME as DETECTION
+from agentnb.agent.detection import detection
+from agentnb.agent.extension import AGENT_SETTINGS, Extension, checked_extensions, context_of, each, extended, merged
+from agentnb.agent.output import Output
+from agentnb.context.history import as_logged, find_history
+from agentnb.core.todos import TODO_TOOL
+from agentnb.errors import InvalidTool, SettingsError
+from agentnb.guidance import GuidanceSet, find_set
+from agentnb.models.model import Model
+from agentnb.models.registry import check_model, person_chose_destination
+from agentnb.policies.gates import Gate, OnCopy
+from agentnb.policies.limits import LIMIT_SETTINGS, LIMITS, Limits
+from agentnb.policies.named import USUAL_POLICY, PolicySet, find_policy, rules_of, settings_of
+from agentnb.policies.permissions.rule_words import check_confirms, known_rules
+from agentnb.policies.permissions.rules import RuleList
+from agentnb.runtime.questions.answerers import check_approve
+from agentnb.runtime.runs.gate_names import name_of_gate
+from agentnb.tools.builtin.named import logged_builtins
+from agentnb.tools.read_result import READ_TOOL
+from agentnb.tools.todos.board import is_board
+from agentnb.tools.toolbox import Toolbox
+
+if TYPE_CHECKING:
+    from agentnb.agent.settings import AgentSettings
+
+MODEL_FROM, PERSON = "model_from", "person"
+"""The setting of a run whose model's name chooses a destination, and its value if the person named the model."""
+_TAKEN = (*AGENT_SETTINGS, "unpriced", "limits_of_file")
+"""The settings that extensions and the policy add to."""
+NoLimit: TypeAlias = Literal["none"]
+NO_LIMIT: Final[NoLimit] = "none"
+"""The value of a limit of an agent that has none, whatever its extensions and its policy say."""
+
+
+class TakenSettings(NamedTuple):
+    """Model, policy and limits of the runs of an agent."""
+
+    model: str | Model
+    policy: PolicySet
+    limits: Limits
+
+
+def taken_settings(own: Mapping[str, Any], extensions: Iterable[Extension]) -> TakenSettings:
+    """Return model, policy and limits by the settings of an agent and its extensions; the first extension with a setting wins.
+
+    Raises `SettingsError` for an invalid limit or policy.
+    """
+    added = merged(extensions, "agent_settings")
+    policy = find_policy(own["policy"] if own["policy"] is not None else added.get("policy", USUAL_POLICY))
+    added = {**_of_policy(policy), **added}
+    limits = {name: value for name in LIMIT_SETTINGS if (value := added.get(name)) is not None}
+    limits |= {name: own[name] for name in LIMIT_SETTINGS if _is_set(name, own[name]) or name not in limits}
+    if limits["on_limit"] is None:
+        limits["on_limit"] = "stop"
+    found: dict[str, Any] = {
+        name: None if value == NO_LIMIT and name in LIMITS and not is_required(name) else value
+        for name, value in limits.items()
+    }
+    more: dict[str, Any] = {"unpriced": own["unpriced"], "limits_of_file": tuple(own["limits_of_file"])}
+    return TakenSettings(added.get("model") or own["model"], policy, Limits(**found, **more))
+
+
+def _of_policy(policy: PolicySet) -> Mapping[str, Any]:
+    """Return the limits that a policy gives; raise `SettingsError` for anything else that it would set."""
+    given: Any = getattr(policy, "agent_settings", {})  # a policy class may be the person's own
+    if not isinstance(given, Mapping) or any(name not in LIMIT_SETTINGS for name in given):
+        what = f"agent_settings={given!r} of the policy {policy.name} are not limits by name"
+        raise SettingsError(what, NameOne(known=LIMIT_SETTINGS, lead="It sets"))
+    return given
+
+
+def is_required(name: str) -> bool:
+    """Return whether every run has this limit."""
+    return name in LIMITS and LIMITS[name].is_required
+
+
+def _is_set(name: str, value: Any) -> bool:
+    """Return whether the agent has a value of its own: of a limit that every run has, one that is not the usual."""
+    return value is not None and not (is_required(name) and value == settings.max_iterations())
+
+
+def derive_settings(agent: AgentSettings) -> None:
+    """Check the settings of an agent, and set the values derived from them. Raises `SettingsError` or `InvalidTool`."""
+    _check_kinds(agent)
+    _set(agent, "extensions", _all_extensions(agent))
+    _set(agent, "context", context_of(agent.extensions))
+    model, policy, limits = taken_settings({name: getattr(agent, name) for name in _TAKEN}, agent.extensions)
+    check_model(model)
+    _set(agent, "used_model", model)
+    _set(agent, "used_policy", policy)
+    _set(agent, "limits", limits)
+    _set(agent, "tools", tuple(agent.tools) if settings.tools_enabled() else ())
+    _set(agent, "sends", find_history(agent.history))
+    of_extensions = each(agent.extensions, "tools") if settings.tools_enabled() else ()
+    _set(agent, "toolbox", _in_order(agent, Toolbox((*agent.tools, *of_extensions))))
+    _set(agent, "rule_list", RuleList.of(agent.permissions))
+    if not agent.toolbox.is_empty:
+        _set(agent, "rule_list", known_rules(agent.rule_list, agent.rule_scope))
+        if agent.context is not None:
+            check_confirms(agent.context.confirms([agent.context.name]), agent.rule_scope)
+    _set(agent, "gates", _checked_gates(agent))
+    _check_names(agent)
+    words = find_set(agent.guidance)
+    repeatable = [tool.spec.name for tool in agent.toolbox if getattr(tool, "repeatable", False)]
+    _set(agent, "output_form", Output.of(agent.output))
+    bundle = limits.add_to(rules_of(policy, words, repeatable))
+    bundle = extended(bundle, tuple(agent.extensions))
+    if agent.gates:
+        bundle = bundle._replace(gates=(*bundle.gates, *map(OnCopy, agent.gates)))
+    if agent.output_form is not None:
+        bundle = agent.output_form.held(bundle, in_workflow_mode=getattr(policy, "workflow_mode", False))
+    _set(agent, "bundle", bundle)
+    _set(agent, "settings", _as_logged(agent, words, policy))
+    _set(agent, "guidance_texts", words.as_texts)
+
+
+def _as_logged(agent: AgentSettings, words: GuidanceSet, policy: PolicySet) -> dict[str, Any]:
+    """Return the settings for the log."""
+    return {
+        "guidance": {"set": words.name, "version": words.version},
+        "policy": settings_of(policy),
+        "todos": agent.keeps_todos,
+        "history": as_logged(agent.sends),
+        **agent.limits.as_logged(),
+        **({} if agent.output_form is None else {"output": agent.output_form.as_logged}),
+        **({"gates": [name_of_gate(gate) for gate in agent.gates]} if agent.gates else {}),
+        **({"extensions": [one.as_logged for one in agent.extensions]} if agent.extensions else {}),
+        **logged_builtins(agent.toolbox),
+        **({} if agent.context is None else agent.context.as_logged),
+        **({MODEL_FROM: PERSON} if person_chose_destination(agent.used_model) else {}),
+    }
+
+
+def _set(agent: AgentSettings, name: str, value: Any) -> None:
+    object.__setattr__(agent, name, value)
+
+
+def _check_kinds(agent: AgentSettings) -> None:
+    """Raise `SettingsError` for a value of the wrong kind."""
+    if isinstance(agent.tools, str) or not isinstance(agent.tools, Iterable):
+        raise SettingsError(f"tools={agent.tools!r} is not a list", "Write tools=[my_function]")
+    if agent.system is not None and not isinstance(agent.system, str):
+        raise SettingsError(f"system={agent.system!r} is not a text")
+    if agent.work_dir is not None and not isinstance(agent.work_dir, str | Path):
+        raise SettingsError(f"work_dir={agent.work_dir!r} is not a folder", "Give a path, or None for the current folder")
+    check_approve(agent.approve)
+    if not isinstance(agent.todos, bool) and not is_board(agent.todos):
+        raise SettingsError(f"todos={agent.todos!r} is not a todo board", "Write todos=True, or todos=TodoBoard([...])")
+
+
+def _checked_gates(agent: AgentSettings) -> tuple[Gate, ...]:
+    """Return the gates; raise `SettingsError` if one cannot be called."""
+    gates = tuple(agent.gates) if isinstance(agent.gates, Iterable) else (agent.gates,)
+    for gate in gates:
+        if not callable(gate):
+            raise SettingsError(
+                f"gates={gate!r} is not a gate", "A gate is a function of the call and the run: gates=[my_gate]"
+            )
+    return gates
+
+
+def _all_extensions(agent: AgentSettings) -> tuple[Extension, ...]:
+    """Return the extensions, that of its detectors included; a copy of the agent has it already."""
+    given = checked_extensions(agent.extensions)
+    if agent.detect is None or any(one.name == DETECTION for one in given):
+        return given
+    return (*given, detection(agent.detect))
+
+
+def _in_order(agent: AgentSettings, toolbox: Toolbox) -> Toolbox:
+    """Return the tools with those first that the context of the runs lists first."""
+    rules = () if agent.context is None else agent.context.first
+    if not rules:
+        return toolbox
+    places = {tool.spec.name: [rule.is_about(tool.spec.name, tool) for rule in rules] for tool in toolbox}
+    specs = sorted(toolbox.specs, key=lambda spec: [not is_first for is_first in places[spec.name]])
+    _set(agent, "first_tools", tuple([spec.name for spec in specs if any(places[spec.name])]))
+    return toolbox.advertising(specs)
+
+
+def _check_names(agent: AgentSettings) -> None:
+    """Raise `InvalidTool` if a tool has the name of one of agentnb's own tools."""
+    if agent.keeps_todos and agent.toolbox.get(TODO_TOOL) is not None:
+        raise InvalidTool(f"{TODO_TOOL} is the tool of agentnb's own list", "Give yours another name, or Agent(todos=False)")
+    if agent.sends.result_characters is not None and agent.toolbox.get(READ_TOOL) is not None:
+        raise InvalidTool(
+            f"{READ_TOOL} is the tool with which a model reads long results",
+            'Give yours another name, or Agent(history="full")',
+        )
