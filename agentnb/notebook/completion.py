@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
+from functools import cache
 from itertools import islice
 from typing import Any
 
-from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
+from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult
 from IPython.core.interactiveshell import InteractiveShell
 
 from agentnb.context.history import NAMED as HISTORIES
@@ -44,34 +45,43 @@ MAX_IDS = 20
 """Interrupted runs to offer: finding them means reading logs."""
 
 
-def matcher(
-    shell: InteractiveShell, session: Session, options: Mapping[str, Iterable[str]]
-) -> Callable[[CompletionContext], SimpleMatcherResult]:
-    """Return a matcher for IPython's completer. Everything outside agentnb's lines is left to the other matchers.
+@cache
+def _options() -> dict[str, list[str]]:
+    """Return the long options of each cell magic, by its name with the percent signs."""
+    from agentnb.notebook.experiments.magic import ExperimentMagics
+    from agentnb.notebook.magics import AgentMagics
+    from agentnb.notebook.workflow_magic import WorkflowMagics
 
-    ``options``: those of each cell magic, by its name with the percent signs.
-    """
-    known = {magic: sorted(its) for magic, its in options.items()}
+    cells: dict[str, Any] = {  # `magic_arguments` gave each its parser
+        "%%agent": AgentMagics.agent_cell,
+        "%%workflow": WorkflowMagics.workflow_cell,
+        "%%plan": WorkflowMagics.plan_cell,
+        "%%experiment": ExperimentMagics.experiment_cell,
+    }
+    options = {
+        magic: [one for action in cell.parser._actions for one in action.option_strings] for magic, cell in cells.items()
+    }
+    return {magic: sorted(one for one in its if one.startswith("--")) for magic, its in options.items()}
 
-    @context_matcher()
-    def agentnb_matcher(context: CompletionContext) -> SimpleMatcherResult:
-        before = context.full_text.split("\n")[context.cursor_line][: context.cursor_position]
-        words = before.split(" ")
-        fragment = words[-1]
-        if len(words) > 1 and words[0] in known and context.cursor_line == 0:
-            found = _cell_words(words[1:-1], known[words[0]], session, shell.user_ns, fragment)
-        elif len(words) > 1 and words[0] == "%agent":
-            found = _line_words(words[1:-1], session, shell.user_ns, fragment)
-        elif len(words) > 1 and words[0] == "%traces":
-            found = words_after(words[1:-1], fragment)
-        elif len(words) > 1 and words[0] == "%replay":
-            found = replay_words_after(words[1:-1], fragment, session, shell.user_ns)
-        else:
-            return {"completions": [], "suppress": False}
-        completions = [SimpleCompletion(word, type="option") for word in found if word.startswith(fragment)]
-        return {"completions": completions, "matched_fragment": fragment, "suppress": bool(completions)}
 
-    return agentnb_matcher  # type: ignore[no-any-return]  # the decorator is untyped
+def complete(context: CompletionContext, shell: InteractiveShell, session: Session) -> SimpleMatcherResult:
+    """Return the words that fit into a line of a magic."""
+    known = _options()
+    before = context.full_text.split("\n")[context.cursor_line][: context.cursor_position]
+    words = before.split(" ")
+    fragment = words[-1]
+    if len(words) > 1 and words[0] in known and context.cursor_line == 0:
+        found = _cell_words(words[1:-1], known[words[0]], session, shell.user_ns, fragment)
+    elif len(words) > 1 and words[0] == "%agent":
+        found = _line_words(words[1:-1], session, shell.user_ns, fragment)
+    elif len(words) > 1 and words[0] == "%traces":
+        found = words_after(words[1:-1], fragment)
+    elif len(words) > 1 and words[0] == "%replay":
+        found = replay_words_after(words[1:-1], fragment, session, shell.user_ns)
+    else:
+        return {"completions": [], "suppress": False}
+    completions = [SimpleCompletion(word, type="option") for word in found if word.startswith(fragment)]
+    return {"completions": completions, "matched_fragment": fragment, "suppress": bool(completions)}
 
 
 def _cell_words(before: list[str], options: list[str], session: Session, variables: dict[str, Any], fragment: str) -> list[str]:

@@ -27,23 +27,24 @@ from agentnb.runtime.questions.model_code import running_cells
 from agentnb.tools.builtin.notebook import cell_outputs
 
 if TYPE_CHECKING:
-    from agentnb.notebook.bench import Bench
     from agentnb.notebook.cells.cell_host import CellHost
     from agentnb.session.session import Session
 
-_BENCH = "_agentnb_bench"
+_SESSION = "_agentnb_session"
 _UNDO = "_agentnb_unload"
 _NOTEBOOK = "_agentnb_notebook"
 
 LOG_SECONDS = 2.0
 """Seconds in which runs that are left end their logs: Jupyter ends a kernel 2.5 s after it has announced that."""
-CELL_MAGICS = ("agent", "context", "experiment", "guidance", "plan", "workflow")
-LINE_MAGICS = ("agent", "replay", "traces")
-BLANK = tuple(f"%%{name}" for name in CELL_MAGICS if name != "context")
+MAGICS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "agentnb.notebook.magics:AgentMagics": {"line": ("agent", "replay", "traces"), "cell": ("agent", "context", "guidance")},
+    "agentnb.notebook.workflow_magic:WorkflowMagics": {"cell": ("workflow", "plan")},
+    "agentnb.notebook.experiments.magic:ExperimentMagics": {"cell": ("experiment",)},
+}
+"""The magics of each class, by its place: ``MODULE:CLASS``."""
+BLANK = ("%%agent", "%%guidance", "%%workflow", "%%plan", "%%experiment")
 """Magics that say themselves what is missing below them."""
-COMPLETED = tuple(f"%%{name} " for name in ("agent", "experiment", "plan", "workflow")) + tuple(
-    f"%{name} " for name in LINE_MAGICS
-)
+COMPLETED = ("%agent ", "%replay ", "%traces ", "%%agent ", "%%experiment ", "%%plan ", "%%workflow ")
 """How lines begin whose words are completed."""
 VIEWS = {
     "agentnb.detect.run:Run": "agentnb.notebook.shown_values:run",
@@ -64,27 +65,22 @@ VIEWS = {
 RUNS = ("agentnb.interchange.files", "Runs")
 
 
+_making = threading.Lock()
+
+
 def session_of(shell: Any) -> Session:
-    """Return the session of this kernel, after loading the extension if necessary."""
-    return bench_of(shell).session
-
-
-_opening = threading.RLock()
-
-
-def bench_of(shell: Any) -> Bench:
-    """Return the session of this kernel and what belongs to it, which are made when they are first needed."""
-    with _opening:
+    """Return the session of this kernel, which is made when it is first needed; load the extension if necessary."""
+    with _making:
         if not hasattr(shell, _UNDO):
             shell.extension_manager.load_extension("agentnb")
-        bench: Bench | None = getattr(shell, _BENCH, None)
-        if bench is None:
-            from agentnb.notebook.bench import Bench
+        session: Session | None = getattr(shell, _SESSION, None)
+        if session is None:
+            from agentnb.session.session import Session
 
-            bench = Bench(shell)
-            setattr(shell, _BENCH, bench)
-        bench.open(getattr(shell, _NOTEBOOK))
-        return bench
+            session = Session()
+            setattr(shell, _SESSION, session)  # kept when the extension is loaded again: its runs continue
+        session.notebook = getattr(shell, _NOTEBOOK)
+        return session
 
 
 def notebook_name(variables: Mapping[str, Any], folder: Path) -> str:
@@ -102,13 +98,15 @@ def notebook_name(variables: Mapping[str, Any], folder: Path) -> str:
 class DeferredMagic:
     """A magic that is imported when it is first called, or asked about."""
 
-    def __init__(self, shell: InteractiveShell, kind: str, name: str) -> None:
-        self._shell, self._kind, self._name = shell, kind, name
+    def __init__(self, shell: InteractiveShell, place: str, kind: str, name: str) -> None:
+        self._shell, self._place, self._kind, self._name = shell, place, kind, name
 
     @property
     def __wrapped__(self) -> Callable[..., Any]:
-        bench_of(self._shell)  # which registers it in the place of this one
-        found: Callable[..., Any] = self._shell.magics_manager.magics[self._kind][self._name]
+        known = self._shell.magics_manager.magics[self._kind]
+        if known.get(self._name) is self:
+            self._shell.register_magics(_at(self._place)(self._shell, session_of(self._shell)))  # in the place of this one
+        found: Callable[..., Any] = known[self._name]
         return found
 
     def getdoc(self) -> str | None:
@@ -124,6 +122,12 @@ class DeferredMagic:
 
 
 setattr(DeferredMagic, MAGIC_NO_VAR_EXPAND_ATTR, True)
+
+
+def _at(place: str) -> Any:
+    """Return the object at a place, ``MODULE:NAME``."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
 
 
 def blank_body(lines: list[str]) -> list[str]:
@@ -144,10 +148,10 @@ def load(shell: InteractiveShell) -> None:
     undo: list[Callable[[], object]] = []
     setattr(shell, _UNDO, undo)
     setattr(shell, _NOTEBOOK, notebook_name(shell.user_ns, Path.cwd()))
-    for kind, names in (("cell", CELL_MAGICS), ("line", LINE_MAGICS)):
-        for name in names:
-            shell.register_magic_function(DeferredMagic(shell, kind, name), kind, name)  # type: ignore[arg-type]  # untyped
-            undo.append(partial(shell.magics_manager.magics[kind].pop, name, None))
+    named = [(place, kind, name) for place, of in MAGICS.items() for kind in of for name in of[kind]]
+    for place, kind, name in named:
+        shell.register_magic_function(DeferredMagic(shell, place, kind, name), kind, name)  # type: ignore[arg-type]  # untyped
+        undo.append(partial(shell.magics_manager.magics[kind].pop, name, None))
     for transformer in (partial(bare_run, shell.user_ns), blank_body):
         shell.input_transformers_cleanup.insert(0, transformer)
         undo.append(partial(_remove, shell.input_transformers_cleanup, transformer))
@@ -184,14 +188,18 @@ def _matcher(shell: InteractiveShell) -> Callable[[CompletionContext], SimpleMat
     def agentnb_matcher(context: CompletionContext) -> SimpleMatcherResult:
         if not context.full_text.split("\n")[context.cursor_line].startswith(COMPLETED):
             return {"completions": [], "suppress": False}
-        return bench_of(shell).complete(context)
+        from agentnb.notebook.completion import complete
+
+        return complete(context, shell, session_of(shell))
 
     return agentnb_matcher  # type: ignore[no-any-return]  # the decorator is untyped
 
 
 def _new_cell(shell: Any, source: str) -> BegunCell:
     def shown() -> CellHost:
-        return bench_of(shell).runs.new_cell()
+        from agentnb.notebook.cells.cell_runs import cell_runs
+
+        return cell_runs(shell, session_of(shell)).new_cell()
 
     return BegunCell(source, shown)
 
@@ -223,8 +231,8 @@ def _end_cell(shell: Any, info: Any) -> None:
 def _leave_runs(change: Any) -> None:
     """Leave the runs of a kernel that ends. On its control thread."""
     if change["new"]:
-        bench: Bench | None = getattr(change["owner"], _BENCH, None)
-        left = [] if bench is None else bench.session.leave()
+        session: Session | None = getattr(change["owner"], _SESSION, None)
+        left = [] if session is None else session.leave()
         process_end.announce()
         if left:
             from agentnb.runtime.host.live import wait_for_ends
@@ -254,8 +262,7 @@ def _register_views(shell: InteractiveShell, undo: list[Callable[[], object]]) -
 
 
 def _view(place: str, value: Any, **_include_and_exclude: Any) -> Any:
-    module, _, name = place.partition(":")
-    return getattr(import_module(module), name)(value)
+    return _at(place)(value)
 
 
 def _print(place: str, value: Any, printer: Any, cycle: bool) -> None:
@@ -275,9 +282,10 @@ def unload(shell: InteractiveShell) -> None:
         step()
     if hasattr(shell, _UNDO):
         delattr(shell, _UNDO)
-    bench: Bench | None = getattr(shell, _BENCH, None)
-    if bench is not None:
-        bench.close()
+    if getattr(shell, _SESSION, None) is not None:
+        from agentnb.notebook.card.replay_button import replay_buttons
+
+        replay_buttons().close()
     keep_host(Host())
     call_streams.uninstall()
     cell_outputs.leave_outputs(shell)

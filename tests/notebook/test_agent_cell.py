@@ -191,7 +191,7 @@ def test_an_interrupt_ends_the_run_cleanly(kernel: Any, what: str) -> None:
         "('cancelled', [True"
     )
     assert kernel.value("__import__('agentnb').load_trace(f'.agentnb/runs/{run.id}.jsonl') == run") == "True"
-    session = "get_ipython()._agentnb_bench.session"
+    session = "get_ipython()._agentnb_session"
     tasks = f"__import__('asyncio').all_tasks({session}._threads['foreground']._loop)"
     assert kernel.value(f"len({tasks})") == "0"
     following = kernel.run("%%agent -t add\n- add `add(1)`")

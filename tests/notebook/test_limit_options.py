@@ -194,7 +194,7 @@ def test_a_budget_is_refused_where_nobody_knows_the_price_unless_told_otherwise(
 
 
 def test_all_cells_and_background_runs_are_paid_from_the_sessions_budget(clean: Any) -> None:
-    spent = float(clean.value("get_ipython()._agentnb_bench.session.budget.spent"))
+    spent = float(clean.value("get_ipython()._agentnb_session.budget.spent"))
     shown = clean.run(f"%agent defaults session-budget={spent + 0.5}").printed
     assert f"session-budget={spent + 0.5} (" in shown and "$0.5000 left)" in shown
     clean.run("model = ScriptedModel([paid() for _ in range(9)])")

@@ -147,7 +147,7 @@ def test_after_a_tool_that_holds_its_event_loop_the_next_cell_works_at_once(kern
 
 
 NAPPING = re.compile(rb'^{"kind":"tool_started".*"name":"nap"', re.MULTILINE)
-SESSION = "get_ipython()._agentnb_bench.session"
+SESSION = "get_ipython()._agentnb_session"
 
 
 def _is_napping(log: bytes) -> bool:

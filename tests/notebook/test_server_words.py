@@ -14,8 +14,8 @@ from agentnb.models import ScriptedModel
 from agentnb.core.messages import ToolCall
 from agentnb.tools.mcp.server import MCPServer
 from agentnb.notebook.choices import available_choices
-from agentnb.notebook.extension import bench_of
-session = bench_of(get_ipython()).session
+from agentnb.notebook.extension import session_of
+session = session_of(get_ipython())
 session.servers.configuration.add(MCPServer("bench", sys.executable, args=[{PROGRAM!r}]))
 mine = MCPServer("bench", sys.executable, args=[{PROGRAM!r}, "mine"])
 def look() -> str:

@@ -10,11 +10,11 @@ from real_kernel import PATIENCE
 STOPPER = """
 import threading
 from agentnb.core.log.events import ToolStarted
-from agentnb.notebook.extension import bench_of
+from agentnb.notebook.extension import session_of
 
 def stop_soon():
     "Stop the next run when its nap has started, from a thread."
-    session = bench_of(get_ipython()).session
+    session = session_of(get_ipython())
     known = set(session.running())
     def work():
         while True:

@@ -22,9 +22,11 @@ from functools import cache
 from typing import Any, TextIO
 
 LOADED_BY_KERNELS = (
-    "agentnb.notebook.bench",
+    "agentnb.notebook.completion",
+    "agentnb.notebook.experiments.magic",
     "agentnb.notebook.extension",
     "agentnb.notebook.shown_values",
+    "agentnb.notebook.workflow_magic",
     "faulthandler",
     "ipykernel.debugger",
     "IPython.core.completerlib",

@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from agentnb.experiments.results.rows import Row
+if TYPE_CHECKING:
+    from agentnb.experiments.results.rows import Row
 
 OVER = ("done", "stopped", "budget")
 """The states of an experiment that has ended."""

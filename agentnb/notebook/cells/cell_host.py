@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,10 +13,9 @@ from agentnb.core.log.stores import Watcher
 from agentnb.detect.run import Run
 from agentnb.display.card.many_runs import ManyRuns, many_runs_html
 from agentnb.display.card.nested import NestedRuns
-from agentnb.experiments.running.control import Control
+from agentnb.experiments.running.control import Control, Progress
 from agentnb.notebook.card.view import CardView
 from agentnb.notebook.card.widget import OpenWidgets
-from agentnb.notebook.experiments.progress import ProgressTable
 from agentnb.notebook.frontend import can_ask, view_for
 from agentnb.notebook.views import Cell, DisplayView, TerminalView
 from agentnb.runtime.host.host import Beginning, Host
@@ -139,10 +139,14 @@ class CellHost:
             self._undecided.append(one)
             return one
 
-    def _watch_experiment(self, control: Control) -> ProgressTable | None:
+    def _watch_experiment(self, control: Control) -> Callable[[Progress], object] | None:
         """Return the table of an experiment that the cell begins; in a terminal it has a line of its own."""
         self._session.take_experiment(control)
-        return None if getattr(self._shell, "kernel", None) is None else ProgressTable(control)
+        if getattr(self._shell, "kernel", None) is None:
+            return None
+        from agentnb.notebook.experiments.progress import ProgressTable
+
+        return ProgressTable(control)
 
     def _take(self, live: LiveRun) -> None:
         self._session.take(live)

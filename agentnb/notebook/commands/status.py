@@ -8,7 +8,6 @@ from itertools import islice
 
 from agentnb.display.card.text import run_text
 from agentnb.display.texts.labels import clean, counted
-from agentnb.experiments.views.progress_view import progress_text
 from agentnb.notebook.commands.history import SHOWN, as_known_here, families_known_here
 from agentnb.session.defaults import SESSION_BUDGET, may_be_empty
 from agentnb.session.session import Session
@@ -26,7 +25,11 @@ def status_lines(session: Session) -> list[str]:
     runs = [live.run for live in session.running()]
     if not runs and session.has_run and not session.experiments():
         runs = [session.last_run()]
-    lines = [progress_text(one.progress) for one in session.newest_experiments()]
+    lines = []
+    if experiments := session.newest_experiments():
+        from agentnb.experiments.views.progress_view import progress_text
+
+        lines = [progress_text(one.progress) for one in experiments]
     lines += [f"{run.id}  {run_text(run)}" for run in runs]
     lines = lines or _left_behind(session) or [_none_yet(session)]
     lines += _suspended(session, {run.id for run in runs})

@@ -249,7 +249,7 @@ def test_an_interrupt_ends_the_code_and_its_run(kernel: Kernel, subtests: pytest
             kernel.run("went_on = False")
             kernel.run(f"{cell.format(code=forever)}\nwent_on = True", interrupt_when=lambda _: begun.exists())
             assert kernel.value("went_on") == "False"
-            assert kernel.value("get_ipython()._agentnb_bench.session._begun_here[-1].run.status") == "cancelled"
+            assert kernel.value("get_ipython()._agentnb_session._begun_here[-1].run.status") == "cancelled"
     with subtests.test("stopped in the background"):
         kernel.run(
             'code = "hold.set()\\nimport time\\nwhile True:\\n    time.sleep(0.01)"\nhold = threading.Event()\n'
@@ -278,7 +278,7 @@ def test_commands_of_the_person_are_refused_in_it(kernel: Kernel, subtests: pyte
         with subtests.test(name):
             assert "is up to the person" in ran(kernel, code).text
     assert "Nothing is allowed always" in kernel.run("%agent permissions").printed
-    assert kernel.value("get_ipython()._agentnb_bench.session.defaults['approve']") == ""
+    assert kernel.value("get_ipython()._agentnb_session.defaults['approve']") == ""
     assert kernel.value("type(sys.stdout).__name__, type(sys.stdout.stream).__name__") == "('CallStream', 'OutStream')"
 
 

@@ -47,8 +47,9 @@ def interrupted_after(seconds, code):
         over.set()
 """
 LET_GO = """
-from agentnb.notebook.extension import bench_of
-left = bench_of(get_ipython()).runs.open_widgets
+from agentnb.notebook.cells.cell_runs import cell_runs
+from agentnb.notebook.extension import session_of
+left = cell_runs(get_ipython(), session_of(get_ipython())).open_widgets
 for one in list(left._widgets):
     left.let_go(one)
 """

@@ -142,7 +142,7 @@ def test_a_list_survives_the_kernel(kernel: Any, snapshot: Snapshot) -> None:
     kernel.run(f"{SCRIPT}{TWO_TODOS}model = ScriptedModel([listed(), marked(1, 'in-progress'), marked(1)])")
     kernel.run("%%agent -m model -t add --max-rounds 3\nDo it.")
     run_id = kernel.value("run.id").strip("'")
-    kernel.run("get_ipython()._agentnb_bench = None\n%reload_ext agentnb")  # a session that knows nothing
+    kernel.run("get_ipython()._agentnb_session = None\n%reload_ext agentnb")  # a session that knows nothing
     kernel.run(f"%agent load {run_id}")
     assert "2. [not-started] Step 2" in kernel.run("%agent todos").printed
     kernel.run("%agent todos add Look at the result")

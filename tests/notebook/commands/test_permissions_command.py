@@ -137,7 +137,7 @@ def left_between_cells(kernel: Any, act: str) -> None:
 
 
 def test_a_grant_that_was_made_while_no_cell_ran_is_listed_as_such(kernel: Any, subtests: pytest.Subtests) -> None:
-    in_session = "get_ipython()._agentnb_bench.session.allow_always('bash', (bash,))"
+    in_session = "get_ipython()._agentnb_session.allow_always('bash', (bash,))"
     assert kernel.run(f"get_ipython().run_cell('1')\n{in_session}").status == "ok"
     with subtests.test("a cell, also after one within it"):
         assert MADE not in kernel.run("%agent permissions").printed
@@ -159,7 +159,7 @@ def test_a_grant_that_was_made_while_no_cell_ran_is_listed_as_such(kernel: Any, 
                         question = kernel.value("run.waiting[0].id")
                         assert browser.ask(do="always", rule=answer["always"], reach=reach, key=question) == ""
                     else:
-                        left_between_cells(kernel, f"get_ipython()._agentnb_bench.session.current().answer({answer!r})")
+                        left_between_cells(kernel, f"get_ipython()._agentnb_session.current().answer({answer!r})")
                     kernel.wait_for("len(run.questions) == 2")  # that about the second call keeps the run live
                     listed = kernel.run("%agent permissions").printed
                     assert "1  bash(git status *), in " in listed and (MADE in listed) == (who == "callback"), listed

@@ -156,7 +156,7 @@ def test_what_is_missing_is_named_with_what_to_type(kernel: Any) -> None:
 def test_a_guidance_set_of_this_session_is_found_by_its_name(kernel: Any) -> None:
     kernel.run("%%guidance terse\nSay little.")
     run_id = cut(kernel, "-t add -g terse")
-    sets = "get_ipython()._agentnb_bench.session.sets"
+    sets = "get_ipython()._agentnb_session.sets"
     kernel.run(f"del {sets}['terse']")
     kernel.run(f"path = Path('.agentnb/runs/{run_id}.jsonl')\ntext = path.read_text()")
     kernel.run(f"path.write_text(text.replace('\"schema\":{SCHEMA}', '\"schema\":4', 1)) and None")

@@ -14,7 +14,7 @@ async def rest() -> str:
     await asyncio.Event().wait()
 
 def live():
-    return len(get_ipython()._agentnb_bench.session.running())
+    return len(get_ipython()._agentnb_session.running())
 
 def begun(run):
     while not run.id:
