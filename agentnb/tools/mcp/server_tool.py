@@ -18,7 +18,7 @@ from agentnb.core.schema.json_schema import UnusableSchema, schema_errors, usabl
 from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
 from agentnb.core.schema.whole_numbers import with_leaves
 from agentnb.errors import NotAnswered, ServerFailed, SettingsError
-from agentnb.tools.mcp.connections.catalogue import CONNECTION_CLOSED, REFUSED
+from agentnb.tools.mcp.connections.catalogue import CONNECTION_CLOSED
 from agentnb.tools.mcp.connections.live_server import LiveServer, leaves
 from agentnb.tools.mcp.questions import CallQuestions
 from agentnb.tools.mcp.results import outcome_of
@@ -119,7 +119,7 @@ class MCPTool:
 
         for attempt in range(2):
             try:
-                return await self.live.request(call, questions)
+                return await self.live.request(call, questions.elicit)
             except Exception as error:
                 raised = next(iter(leaves(error)), error)
                 if questions.unanswered is not None:
@@ -148,8 +148,8 @@ class MCPTool:
 
     async def _logged_in(self, error: BaseException, context: ToolContext) -> bool:
         """Return whether the person has logged in after the server refused a call; nobody is asked who may not be there."""
-        refusal = self.live.refusal
-        if getattr(error, "code", 0) != REFUSED or refusal is None or not refusal.takes_login or context.asker is None:
+        refusal = self.live.refusal(error)
+        if refusal is None or not refusal.takes_login or context.asker is None:
             return False
         try:
             context.asker.check_person()
@@ -161,7 +161,7 @@ class MCPTool:
     def _failed(self, error: BaseException) -> ToolOutcome:
         if self._is_end(error):
             return failure("server_ended", DIED)
-        name, refusal = self.live.server.name, self.live.refusal
+        name, refusal = self.live.server.name, self.live.refusal(error)
         advice = "" if refusal is None else f"Only the user can do that. {in_words(refusal.advice(name), PYTHON)}"
         return failure("tool_error", f"The MCP server {name} failed: {self.live.why(error)}", advice)
 
