@@ -14,8 +14,8 @@ from agentnb.errors import ServerFailed, SettingsError, UnknownTool, near, neare
 from agentnb.policies.permissions.rules import Rule
 from agentnb.runtime.calls.run_tools import RunTools
 from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.servers.first_seen import Sightings
 from agentnb.runtime.servers.servers import Servers
-from agentnb.runtime.servers.sightings import Sightings
 from agentnb.tools.mcp.connections.live_server import LiveServer
 from agentnb.tools.mcp.logged import logged_servers
 from agentnb.tools.mcp.resources import resource_tools

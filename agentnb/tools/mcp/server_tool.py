@@ -38,22 +38,8 @@ DIED = "The server ended during the call. It is not known whether it did its wor
 
 Answer: TypeAlias = Callable[["Client", dict[str, Any]], Awaitable[ToolOutcome]]
 Changed: TypeAlias = Literal["server", "tool"]
-
-
-class ToolChange(NamedTuple):
-    """What has changed of a tool and its server since they were first seen, as `ToolOrigin` has it."""
-
-    changed: tuple[Changed, ...] = ()
-    target_before: str = ""
-    diff: str = ""
-
-    def and_of(self, other: ToolChange) -> ToolChange:
-        """Return both changes as one."""
-        changed = tuple(dict.fromkeys([*self.changed, *other.changed]))
-        return ToolChange(changed, self.target_before or other.target_before, self.diff or other.diff)
-
-
-NO_CHANGE = ToolChange()
+Changes: TypeAlias = dict[Changed, str]
+"""What has changed since it was first seen: the server, with its target before; the tool, with its change as a diff."""
 
 
 class MCPTool:
@@ -84,7 +70,7 @@ class MCPTool:
         """Whether the server says that the same call may be made twice."""
         self.identity: str = digest([self.tool_name, description, self.spec.input_schema])
         """The digest of the tool as the server describes it, to which permissions belong."""
-        self.change_since_seen: Callable[[], ToolChange] = lambda: NO_CHANGE
+        self.changes: Callable[[], Changes] = dict
         """Returns what has changed of it and its server since they were first seen."""
 
     @property
@@ -92,9 +78,10 @@ class MCPTool:
         """The server and the tool, with what has changed."""
         server, name = self.live.server, visible(self.tool_name)
         name = name if name == self.tool_name else f"{name} ({self.spec.name})"  # rules must not take it for another tool
-        about = self.spec.description
+        changed, identities = self.changes(), (server.identity, self.identity)
+        before = changed.get("server", ""), changed.get("tool", "")
         return ToolOrigin(
-            server.name, visible(server.target), name, server.identity, self.identity, about, *self.change_since_seen()
+            server.name, visible(server.target), name, *identities, self.spec.description, tuple(changed), *before
         )
 
     def is_of(self, item: ServerTools) -> bool:
