@@ -1,16 +1,16 @@
-"""The MCP servers of a session, or of one run: those that are configured, and their connections."""
+"""The book of MCP servers of a session, or of one run: those that are configured, and their connections."""
 
 from __future__ import annotations
 
 import asyncio
 import atexit
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from weakref import WeakSet
 
 from agentnb.core.forks import after_fork
@@ -32,8 +32,17 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 CONFIGURING = "Configuring MCP servers"
+IN_CODE = "in code"
 CLOSE_SECONDS = 10.0
 """Seconds that servers have to end."""
+
+
+class ListedServer(NamedTuple):
+    """A server that is configured, or one connection to it."""
+
+    live: LiveServer
+    source: str
+    """Where it is configured: ``added``, a file, the variable, or `IN_CODE`."""
 
 
 class Servers:
@@ -87,9 +96,7 @@ class Servers:
         with self._lock:
             known = next((one for one in self._used if one.server == server and one.work_dir == work_dir), None)
             if known is None:
-                if self._thread is None:
-                    self._thread = LoopThread()
-                known = LiveServer(server, _filled, self._thread, work_dir)
+                known = LiveServer(server, self, work_dir)
                 self._used.append(known)
             return known
 
@@ -98,13 +105,41 @@ class Servers:
         """The servers that runs have named so far."""
         return tuple(self._used)
 
+    def listed(self, work_dir: Path) -> list[ListedServer]:
+        """Return a row for each connection, and for each configured server without one, which would start in this folder.
+
+        Those of a variable that cannot be read are left out.
+        """
+        configured, used = self.configuration.known, self.used
+        rows = []
+        for name, server in sorted(configured.items()):
+            lives = [live for live in used if live.server == server] or [LiveServer(server, self, work_dir)]
+            rows += [ListedServer(live, self.configuration.source(name)) for live in lives]
+        return rows + [ListedServer(live, IN_CODE) for live in used if live.server not in configured.values()]
+
+    async def run(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run a coroutine on the event loop of the connections, from any loop; a cancellation here cancels it there."""
+        return await self._loop().run(make)
+
+    def filled(self, server: MCPServer) -> MCPServer:
+        """Return the server with the values of its variables, which no log will hold. Raises `SettingsError`."""
+        known = values(server)
+        redact_values(known)
+        for name, text in known.items():
+            if name.startswith(FILE) and text:
+                Key(name, text, f"the MCP server {server.name}")
+        keep_secret(server)
+        found = expanded(server, known)
+        keep_secret(found)
+        return found
+
     def ask(self, live: LiveServer, make: Callable[[Client], Awaitable[T]]) -> T:
         """Make a request of a server for the person, who waits: within its time limit, and an interrupt ends it. Blocks.
 
         The server is started first if it is not running. Raises `ServerFailed`, and `SettingsError` for an unset variable.
         """
         check_person("Using an MCP server directly")
-        thread = self._running_thread(live)
+        live.check_retired()
         tasks: list[asyncio.Task[Any] | None] = []
 
         async def within_limit(client: Client) -> T:
@@ -116,7 +151,7 @@ class Servers:
             return await live.request(within_limit)
 
         try:
-            return thread.submit(send).result()
+            return self._loop().submit(send).result()
         except AgentnbError:
             raise
         except Exception as error:
@@ -131,23 +166,23 @@ class Servers:
 
         ``given``: what `Login` takes besides the server. Raises `SettingsError` for a server that takes no login.
         """
-        server = _filled(live.server)
+        live.check_retired()
+        server = self.filled(live.server)
         if not server.is_remote or has_own_login(server):
             why = "has the header Authorization, which counts instead" if server.is_remote else "is a program on this machine"
             raise SettingsError(f"There is no login at the MCP server {server.name}: it {why}")
         login = Login(server, *given)
-        return login, self._running_thread(live).submit(login.run)
+        return login, self._loop().submit(login.run)
 
     def forget_login(self, live: LiveServer) -> bool:
         """Forget the login at a server, and end its connections; return whether there was one. Raises `SettingsError`."""
-        was_there = forget_login(_filled(live.server).command_or_url)
+        was_there = forget_login(self.filled(live.server).command_or_url)
         self.stop(live.server.name)
         return was_there
 
-    def _running_thread(self, live: LiveServer) -> LoopThread:
+    def _loop(self) -> LoopThread:
         with self._lock:
-            if self._thread is None:
-                raise ServerFailed(f"The MCP server {live.server.name} was stopped")
+            self._thread = self._thread or LoopThread()
             return self._thread
 
     def stop(self, name: str) -> bool:
@@ -190,19 +225,6 @@ class Servers:
     def leave_to_parent(self) -> None:
         """Forget the connections: this process was forked, and they are its parent's."""
         self._used, self._thread, self._lock = [], None, threading.Lock()
-
-
-def _filled(server: MCPServer) -> MCPServer:
-    """Return the server with the values of its variables, which no log will hold."""
-    known = values(server)
-    redact_values(known)
-    for name, text in known.items():
-        if name.startswith(FILE) and text:
-            Key(name, text, f"the MCP server {server.name}")
-    keep_secret(server)
-    found = expanded(server, known)
-    keep_secret(found)
-    return found
 
 
 def keep_secret(server: MCPServer) -> None:

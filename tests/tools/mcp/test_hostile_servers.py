@@ -160,6 +160,6 @@ def test_schemas_that_no_model_takes_are_a_problem(subtests: pytest.Subtests) ->
 
 
 def test_question_outside_any_call_is_cancelled(tmp_path: Path) -> None:
-    elsewhere: Any = None
-    live = LiveServer(Hostile.server, lambda server: server, elsewhere, tmp_path)
+    book: Any = None
+    live = LiveServer(Hostile.server, book, tmp_path)
     assert asyncio.run(live._elicit(None, FORM)).action == "cancel"

@@ -40,18 +40,21 @@ MAX_REASON_CHARACTERS = 2_000
 """Characters of an error, which may be the server's own words."""
 
 
-class Elsewhere(Protocol):
-    """The event loop of the connections."""
+class Book(Protocol):
+    """The book of servers that this one is in."""
 
     async def run(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run a coroutine there, from any loop; a cancellation here cancels it there."""
+        """Run a coroutine on the event loop of the connections."""
+
+    def filled(self, server: MCPServer) -> MCPServer:
+        """Return the server with the values of its variables."""
 
 
 class LiveServer:
     """A server as configured, its connection, and what it has listed. Public methods may be called on any event loop."""
 
-    def __init__(self, server: MCPServer, fill: Callable[[MCPServer], MCPServer], elsewhere: Elsewhere, work_dir: Path) -> None:
-        """``fill`` returns the server with the values of its variables; ``work_dir``: the folder of the first run."""
+    def __init__(self, server: MCPServer, book: Book, work_dir: Path) -> None:
+        """``work_dir``: the folder of the first run."""
         self.server = server
         self._state: State = "configured"
         self.problem = ""
@@ -71,10 +74,9 @@ class LiveServer:
         self.work_dir = work_dir
         self.is_retired = False
         """Whether it is never started again: nothing would end it."""
-        self._fill = fill
-        self._elsewhere = elsewhere
+        self._book = book
         self._connection: Connection | None = None
-        self._starting: asyncio.Lock | None = None
+        self._starting = asyncio.Lock()
         self._logging_in = asyncio.Lock()
         self._logins = 0
 
@@ -140,10 +142,11 @@ class LiveServer:
 
     async def _there(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine on the event loop of the connections, which has ended with a server that is retired."""
-        self._check_retired()
-        return await self._elsewhere.run(make)
+        self.check_retired()
+        return await self._book.run(make)
 
-    def _check_retired(self) -> None:
+    def check_retired(self) -> None:
+        """Raise `ServerFailed` if it is never started again."""
         if self.is_retired:
             raise ServerFailed(f"The MCP server {self.server.name} was replaced, or the run that started it is over")
 
@@ -155,13 +158,11 @@ class LiveServer:
         return max(START_SECONDS, self.server.timeout or 0)
 
     async def _opened(self) -> Connection:
-        if self._starting is None:
-            self._starting = asyncio.Lock()
         async with self._starting:
             current = self._connection
             if current is not None and current.is_open:
                 return current
-            self._check_retired()
+            self.check_retired()
             if current is not None:
                 await current.close()
             self._state, self.problem = "starting", ""
@@ -176,7 +177,7 @@ class LiveServer:
     async def _connected(self) -> Connection:
         self.facts, self.tools, self.set_aside, self.catalogue = None, (), {}, Catalogue()
         given = self.work_dir, self.set_aside, self._elicit, self._note_change
-        connection = self._connection = Connection(self._fill(self.server), *given)
+        connection = self._connection = Connection(self._book.filled(self.server), *given)
         try:
             await self._list(connection)
         except BaseException:
@@ -197,7 +198,7 @@ class LiveServer:
         before = self._logins
         async with self._logging_in:
             if self._logins == before:
-                await self._bring(Login(self._fill(self.server), scope), ask)
+                await self._bring(Login(self._book.filled(self.server), scope), ask)
                 self._logins += 1
         if self._connection is not None:
             await self._connection.take_login()
