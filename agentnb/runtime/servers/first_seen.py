@@ -76,21 +76,20 @@ class Sightings:
 
     def report(self, tools: Iterable[MCPTool]) -> None:
         """Log what has changed since it was first seen, each change once."""
-        by_server: dict[str, dict[str, ToolOrigin]] = {}
+        by_server: dict[tuple[str, str], dict[str, ToolOrigin]] = {}
         for tool in tools:
             origin = tool.origin
             if origin.changed and origin.identities not in self._reported:
-                by_server.setdefault(origin.server_identity, {})[tool.spec.name] = origin
-        for changed in by_server.values():
-            origins = [*changed.values()]
-            self._reported.update(origin.identities for origin in origins)
-            other = next((origin for origin in origins if "server" in origin.changed), None)
+                self._reported.add(origin.identities)
+                by_server.setdefault((origin.server, origin.target), {})[tool.spec.name] = origin
+        for (server, target), changed in by_server.items():
+            before = [origin.target_before for origin in changed.values() if "server" in origin.changed]
             self._log.emit(
                 ServerChanged,
-                server=origins[0].server,
-                target=origins[0].target,
-                is_other=other is not None,
-                target_before="" if other is None else other.target_before,
+                server=server,
+                target=target,
+                is_other=bool(before),
+                target_before=next(iter(before), ""),
                 tools=tuple([name for name, origin in changed.items() if "tool" in origin.changed]),
             )
 

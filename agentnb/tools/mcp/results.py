@@ -30,17 +30,26 @@ def outcome_of(result: t.CallToolResult, output_schema: dict[str, Any] | None = 
     ``output_schema``: the one that the server declares; content that does not fit it is marked.
     """
     parts = parts_of(result.content)
-    value = structured = unwrapped(result.structured_content)
-    if value is None:
-        value = "\n".join(part.text for part in parts if isinstance(part, Text))
-    elif not parts:
-        parts = (_text(as_text(value)),)
+    structured = unwrapped(result.structured_content)
+    if structured is not None and not parts:
+        parts = (_text(as_text(structured)),)
     if result.is_error:
-        problem = "\n".join(part.text for part in parts if isinstance(part, Text)) or "The server gave no reason."
+        problem = text_of(parts) or "The server gave no reason."
         return ToolOutcome(False, parts or (Text(problem),), error_code="tool_error", problem=problem)
+    value = text_of(parts) if structured is None else structured
     if problem := _misfit(structured, output_schema):
         parts = (*parts, Text(f"(This does not fit what the server declares: {visible(problem)})"))
-    return ToolOutcome(True, parts or (Text("(no content)"),), value, display=_table(structured))
+    return given_parts(parts, value, _table(structured))
+
+
+def given_parts(parts: tuple[Text | Image, ...], value: Any = None, display: Table | None = None) -> ToolOutcome:
+    """Return what a server gave as the outcome of a call, whose value is its text by default."""
+    return ToolOutcome(True, parts or (Text("(no content)"),), text_of(parts) if value is None else value, display=display)
+
+
+def text_of(parts: Iterable[Text | Image]) -> str:
+    """Return the texts among parts, joined by newlines."""
+    return "\n".join(part.text for part in parts if isinstance(part, Text))
 
 
 def _misfit(content: Any, schema: dict[str, Any] | None) -> str:

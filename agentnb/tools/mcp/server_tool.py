@@ -18,7 +18,7 @@ from agentnb.core.schema.json_schema import UnusableSchema, schema_errors, usabl
 from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
 from agentnb.core.schema.whole_numbers import with_leaves
 from agentnb.errors import NotAnswered, ServerFailed, SettingsError
-from agentnb.tools.mcp.connections.catalogue import CONNECTION_CLOSED
+from agentnb.tools.mcp.connections.catalogue import CONNECTION_CLOSED, Catalogue
 from agentnb.tools.mcp.connections.live_server import LiveServer, leaves
 from agentnb.tools.mcp.questions import CallQuestions
 from agentnb.tools.mcp.results import outcome_of
@@ -36,7 +36,8 @@ MAX_SCHEMA_BYTES = 50_000
 DIED = "The server ended during the call. It is not known whether it did its work: look before you call again."
 
 
-Answer: TypeAlias = Callable[["Client", dict[str, Any]], Awaitable[ToolOutcome]]
+Answer: TypeAlias = Callable[["Client", Mapping[str, Any], Catalogue], Awaitable[ToolOutcome]]
+"""Answers a call in place of a tool of the server, by the arguments and what the server listed when it started."""
 Changed: TypeAlias = Literal["server", "tool"]
 Changes: TypeAlias = dict[Changed, str]
 """What has changed since it was first seen: the server, with its target before; the tool, with its change as a diff."""
@@ -92,6 +93,8 @@ class MCPTool:
         """Call the tool at its server, which is told when the call is given up."""
         if not isinstance(arguments, Mapping):
             return refused_arguments(self.spec.name, arguments, self.spec.input_schema)
+        if self._answer is not None and (refused := self.refusal(arguments)) is not None:
+            return refused
         arguments = with_real_names(self.spec.input_schema, arguments)
         questions = CallQuestions(context, self.live.server)
 
@@ -100,7 +103,7 @@ class MCPTool:
 
         async def call(client: Client) -> ToolOutcome:
             if self._answer is not None:
-                return await self._answer(client, dict(arguments))
+                return await self._answer(client, arguments, self.live.catalogue)
             result = await questions.completed(client, self.tool_name, dict(arguments), progress)
             return _noted(outcome_of(result, self._output_schema), questions)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from mcp import types as t
 
-from agentnb.tools.mcp.connections.lenient_results import mend_response, readable_list, readable_result, readable_start
+from agentnb.tools.mcp.connections.lenient_results import LISTS, mend_response, readable_list, readable_result, readable_start
 
 OBJECT = {"type": "object"}
 HEADER = {"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": "no header"}}}
@@ -39,14 +39,16 @@ def test_bad_tools_are_set_aside_alone_with_the_reason(subtests: pytest.Subtests
     for name, (tool, reason) in cases.items():
         with subtests.test(name):
             aside: dict[str, str] = {}
-            page = readable_list({"tools": [good, tool]}, aside)
+            page = readable_list({"tools": [good, tool]}, *LISTS["tools/list"], aside)
             names = [each["name"] for each in page["tools"]]
             if reason is None:
                 assert (names, aside) == (["good", "odd"], {})
             else:
                 assert names == ["good"] and reason in aside["odd"]
     aside = {}
-    page = readable_list({"tools": [3, {"name": ""}, {"inputSchema": OBJECT}, good], "nextCursor": 5}, aside)
+    page = readable_list(
+        {"tools": [3, {"name": ""}, {"inputSchema": OBJECT}, good], "nextCursor": 5}, *LISTS["tools/list"], aside
+    )
     assert [tool["name"] for tool in page["tools"]] == ["good"] and "nextCursor" not in page
     assert list(aside) == ["number 1", "number 2", "number 3"]
 

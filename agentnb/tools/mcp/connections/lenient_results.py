@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -37,12 +38,6 @@ _PARTS = {
 }
 """The texts of a block of content by its type: that without which it is none, and others."""
 _PAGE = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
-_LISTS = {
-    "resources/list": ("resources", "Resource"),
-    "resources/templates/list": ("resourceTemplates", "ResourceTemplate"),
-    "prompts/list": ("prompts", "Prompt"),
-}
-"""The lists besides that of tools: the key of each, and the client's model of its items."""
 _HINTS = ("readOnlyHint", "idempotentHint")
 SetAside = dict[str, str]
 """Reasons why tools are not offered, by their names."""
@@ -66,12 +61,11 @@ def read_leniently(client: Any, set_aside: SetAside) -> None:
         raw = await send(method, params, *rest, **options)
         if method == "initialize":
             return readable_start(raw)
-        if method in _LISTS:
-            return readable_items(raw, *_LISTS[method])
-        if method == "tools/list":
-            if not (params or {}).get("cursor"):
+        if method in LISTS:
+            is_of_tools = method == "tools/list"
+            if is_of_tools and not (params or {}).get("cursor"):
                 set_aside.clear()
-            return readable_list(raw, set_aside)
+            return readable_list(raw, *LISTS[method], set_aside if is_of_tools else {})
         return readable_result(unwrapped(raw)) if method == "tools/call" else raw
 
     client._connect = connect_leniently
@@ -182,34 +176,24 @@ def _object(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def readable_list(raw: Mapping[str, Any], set_aside: SetAside) -> dict[str, Any]:
-    """Return a page of tools with those that the client can model; the others are set aside, each with its reason."""
-    tools = list[Any]()
-    for place, tool in enumerate(list_of(raw.get("tools", raw.get(BARE)))):
+def readable_list(raw: Mapping[str, Any], key: str, read: Callable[[Any], Any], set_aside: SetAside) -> dict[str, Any]:
+    """Return a page of a list with the items that the client can model; the others are set aside, each with its reason."""
+    items, cursor = list[Any](), raw.get("nextCursor")
+    for place, item in enumerate(list_of(raw.get(key, raw.get(BARE)))):
         try:
-            tools.append(_readable_tool(tool))
+            items.append(read(item))
         except ValueError as error:
-            name = tool.get("name") if isinstance(tool, dict) else None
+            name = item.get("name") if isinstance(item, dict) else None
             set_aside[name if isinstance(name, str) and name else f"number {place + 1}"] = str(error)
-    return _page(raw, "tools", tools)
-
-
-def readable_items(raw: Mapping[str, Any], key: str, model: str) -> dict[str, Any]:
-    """Return a page of a list with the items that the client can model."""
-    from mcp import types
-    from pydantic import ValidationError
-
-    items = list[Any]()
-    for item in list_of(raw.get(key, raw.get(BARE))):
-        with suppress(ValidationError):
-            getattr(types, model).model_validate(item, by_name=False)
-            items.append(item)
-    return _page(raw, key, items)
-
-
-def _page(raw: Mapping[str, Any], key: str, items: list[Any]) -> dict[str, Any]:
-    cursor = raw.get("nextCursor")
     return {**_PAGE, key: items, **({"nextCursor": cursor} if isinstance(cursor, str) else {})}
+
+
+def _modelled(model: str, item: Any) -> Any:
+    """Return an item of a list that the client can model. Raises `ValueError` for another."""
+    from mcp import types
+
+    getattr(types, model).model_validate(item, by_name=False)
+    return item
 
 
 def _readable_tool(tool: Any) -> dict[str, Any]:
@@ -240,6 +224,15 @@ def _readable_tool(tool: Any) -> dict[str, Any]:
         **({"outputSchema": {"type": "object", BARE: output}} if isinstance(output, dict) else {}),
         "annotations": {key: hints[key] for key in _HINTS if type(hints.get(key)) is bool},
     }
+
+
+LISTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "tools/list": ("tools", _readable_tool),
+    "resources/list": ("resources", partial(_modelled, "Resource")),
+    "resources/templates/list": ("resourceTemplates", partial(_modelled, "ResourceTemplate")),
+    "prompts/list": ("prompts", partial(_modelled, "Prompt")),
+}
+"""The requests for lists: the key of each list, and what reads its items."""
 
 
 def readable_result(raw: Any) -> dict[str, Any]:
