@@ -152,44 +152,31 @@ class LiveServer:
 
     # On the event loop of the connections
 
-    @property
-    def _seconds(self) -> float:
-        """Seconds that the server has to start, and to list its tools."""
-        return max(START_SECONDS, self.server.timeout or 0)
-
     async def _opened(self) -> Connection:
         async with self._starting:
-            current = self._connection
-            if current is not None and current.is_open:
-                return current
+            if self._connection is not None and self._connection.is_open:
+                return self._connection
             self.check_retired()
-            if current is not None:
-                await current.close()
+            await self.stopped()
             self._state, self.problem = "starting", ""
+            self.facts, self.tools, self.set_aside, self.catalogue = None, (), {}, Catalogue()
+            given = self.work_dir, self.set_aside, self._elicit, self._note_change
             try:
-                return await self._connected()
+                connection = self._connection = Connection(self._book.filled(self.server), *given)
+                await self._list(connection)
             except BaseException as error:
+                await self.stopped()
                 self._state, failed = "failed", self._failed(error)
                 if isinstance(error, Exception) and not isinstance(error, AgentnbError):
                     raise failed from error
                 raise
-
-    async def _connected(self) -> Connection:
-        self.facts, self.tools, self.set_aside, self.catalogue = None, (), {}, Catalogue()
-        given = self.work_dir, self.set_aside, self._elicit, self._note_change
-        connection = self._connection = Connection(self._book.filled(self.server), *given)
-        try:
-            await self._list(connection)
-        except BaseException:
-            await connection.close()
-            raise
-        self._state = "ready"
-        self._note_change()
-        return connection
+            self._state = "ready"
+            self._note_change()
+            return connection
 
     async def _list(self, connection: Connection) -> None:
         """Ask for the tools, and whether there are resources and prompts."""
-        async with asyncio.timeout(self._seconds):
+        async with asyncio.timeout(max(START_SECONDS, self.server.timeout or 0)):
             client = await connection.ready()
             self.facts = self.facts or facts_of(client)
             self.tools, self.catalogue = await asyncio.gather(tools_of(client), catalogue_of(client, most_pages=1))
@@ -205,17 +192,18 @@ class LiveServer:
 
     async def _bring(self, login: Login, ask: Callable[[str, str], Awaitable[None]]) -> None:
         """Bring a login to the person until it has its answer, or they have closed the question."""
-        tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(login.run())]
-        address: asyncio.Future[Any] = asyncio.wrap_future(login.address)
-        try:
-            await asyncio.wait([*tasks, address], return_when=asyncio.FIRST_COMPLETED)
-            if login.address.done():
-                message = f"Log in to {self.server.target}: it refuses this call until you do{login.note}"
-                tasks.append(asyncio.ensure_future(ask(message, login.address.result().opened)))
-            for task in (await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED))[0]:
-                await task
+
+        async def show() -> None:
+            address = await asyncio.wrap_future(login.address)
+            await ask(f"Log in to {self.server.target}: it refuses this call until you do{login.note}", address.opened)
             login.give_up()  # where the person is done, and no answer has come here
-            await tasks[0]
+
+        tasks = running, shown = asyncio.ensure_future(login.run()), asyncio.ensure_future(show())
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if running not in done:
+                await shown
+            await running
         finally:
             for task in tasks:
                 task.cancel()
@@ -223,9 +211,8 @@ class LiveServer:
 
     async def stopped(self) -> None:
         """End the connection; the next use begins another. On the event loop of the connections."""
-        connection = self._connection
-        if connection is not None:
-            await connection.close()
+        if self._connection is not None:
+            await self._connection.close()
         self._state = "stopped"
 
     async def _elicit(self, context: Any, params: Any) -> Any:
