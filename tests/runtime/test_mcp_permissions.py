@@ -386,7 +386,9 @@ def test_own_folder_that_cannot_be_used(servers: Servers, first_sight: Path, sub
         (first_sight / FOLDER).unlink()
         forget()
     with subtests.test("damaged: it asks"):
-        play([[ADD]], servers, permissions=RULES)
+        for server in (bench(), OTHER):
+            play([[ADD]], servers, tools=[server], permissions=RULES)
+        accept_now(servers, OTHER)
         for path in (first_sight / FOLDER).glob("*/*.json"):
             path.write_bytes(b"{")
         run, asked = play([[ADD]], servers, permissions=RULES)
