@@ -108,12 +108,12 @@ _OF_PROMPTS = (
 
 def contents_parts(contents: Iterable[Any]) -> tuple[Text | Image, ...]:
     """Return the contents of a resource as texts and pictures; of several, each behind its URI."""
-    return _labelled([(one.uri, (resource_part(one),)) for one in contents])
+    return _labelled([(one.uri, (resource_part(one.model_dump(by_alias=True)),)) for one in contents])
 
 
 def prompt_parts(messages: Iterable[t.PromptMessage]) -> tuple[Text | Image, ...]:
     """Return the messages of a prompt as texts and pictures; of several, each behind its role."""
-    return _labelled([(one.role, parts_of([one.content])) for one in messages])
+    return _labelled([(one.role, parts_of([one.content.model_dump(by_alias=True)])) for one in messages])
 
 
 def _labelled(each: list[tuple[Any, tuple[Text | Image, ...]]]) -> tuple[Text | Image, ...]:

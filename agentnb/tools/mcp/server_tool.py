@@ -19,6 +19,7 @@ from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
 from agentnb.core.schema.whole_numbers import with_leaves
 from agentnb.errors import NotAnswered, ServerFailed, SettingsError
 from agentnb.tools.mcp.connections.catalogue import CONNECTION_CLOSED, Catalogue
+from agentnb.tools.mcp.connections.lenient_results import unwrapped
 from agentnb.tools.mcp.connections.live_server import LiveServer, leaves
 from agentnb.tools.mcp.questions import CallQuestions
 from agentnb.tools.mcp.results import outcome_of
@@ -105,7 +106,7 @@ class MCPTool:
             if self._answer is not None:
                 return await self._answer(client, arguments, self.live.catalogue)
             result = await questions.completed(client, self.tool_name, dict(arguments), progress)
-            return _noted(outcome_of(result, self._output_schema), questions)
+            return _noted(outcome_of(unwrapped(result.structured_content), self._output_schema), questions)
 
         for attempt in range(2):
             try:

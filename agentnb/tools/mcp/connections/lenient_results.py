@@ -17,7 +17,6 @@ from agentnb.core.schema.references import list_of
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
-NOT_OF_THE_PROTOCOL = "(The server sent content that is not of the protocol; here it is as JSON:)"
 BARE = "agentnb/bare"
 """The key under which data goes through the client that its models would refuse."""
 INTERNAL_ERROR = -32603
@@ -27,16 +26,6 @@ MAX_LINE_BYTES = 64_000_000
 """Bytes of a message over HTTP: pictures are far above the client's own limit of 1 MB for an event."""
 MAX_DIGITS = 400
 """Digits of a number that are read as one."""
-MAX_TEXT_CHARACTERS = 2_000
-"""Characters of a text within content that is not of the protocol."""
-_FIELDS = frozenset({"content", "structuredContent", "isError", "_meta", "resultType"})
-_PARTS = {
-    "text": ("text",),
-    "image": ("data", "mimeType"),
-    "audio": ("data", "mimeType"),
-    "resource_link": ("uri", "name"),
-}
-"""The texts of a block of content by its type: that without which it is none, and others."""
 _PAGE = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 _HINTS = ("readOnlyHint", "idempotentHint")
 SetAside = dict[str, str]
@@ -144,7 +133,7 @@ def readable_message(error: ValidationError) -> dict[str, Any] | None:
         code, why = told.get("code"), told.get("message", told)
         known = {
             "code": code if type(code) is int else INTERNAL_ERROR,
-            "message": why if isinstance(why, str) else _as_json(why),
+            "message": why if isinstance(why, str) else msgspec.json.encode(why).decode(),
         }
         return {"jsonrpc": "2.0", "id": read["id"], "error": known}
     return {**read, "result": {BARE: read["result"]}} if not isinstance(read.get("result", {}), dict) else read
@@ -236,46 +225,10 @@ LISTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
 
 
 def readable_result(raw: Any) -> dict[str, Any]:
-    """Return what agentnb needs of the result of a call; content that the client cannot model as JSON."""
-    if not isinstance(raw, Mapping):
-        raw = {"content": raw}
-    if "content" not in raw and ("task" in raw or raw.get("resultType") == "task"):
-        raise RuntimeError("it does the call as a task, whose result agentnb cannot get")
-    if raw.get("resultType") == "input_required" or ("content" not in raw and "inputRequests" in raw):
-        return dict(raw)
-    unknown = {key: value for key, value in raw.items() if key not in _FIELDS}
-    structured = raw.get("structuredContent")
-    content = raw.get("content", unknown if structured is None else None) or []
-    blocks = [_block(block) for block in (content if isinstance(content, list) else [content])]
-    is_error = str(raw.get("isError")).casefold() in ("true", "1", "yes")
-    read = {"resultType": "complete", "content": blocks, "isError": is_error}
-    return read if structured is None else {**read, "structuredContent": {BARE: structured}}
-
-
-def _block(value: Any) -> dict[str, Any]:
-    """Return a block of content with what agentnb needs of it; one that is not of the protocol as JSON."""
-    if isinstance(value, str):
-        return {"type": "text", "text": value}
-    block = value if isinstance(value, dict) else {}
-    kind, within = block.get("type") or "text", block.get("resource")
-    if kind == "resource" and isinstance(within, dict):
-        texts = {key: within[key] for key in ("uri", "text", "blob", "mimeType") if isinstance(within.get(key), str)}
-        if "text" in texts or "blob" in texts:
-            return {"type": kind, "resource": {"uri": "", **texts}}
-    needed, *others = _PARTS.get(kind, ("",)) if isinstance(kind, str) else ("",)
-    if isinstance(block.get(needed), str):
-        return {"type": kind, needed: block[needed], **{key: str(block.get(key) or "") for key in others}}
-    return {"type": "text", "text": f"{NOT_OF_THE_PROTOCOL}\n{_as_json(_shortened(value))}"}
-
-
-def _as_json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
-
-
-def _shortened(value: Any) -> Any:
-    """Return plain data with the beginnings of long texts, such as the bytes of a film."""
-    if isinstance(value, str) and len(value) > MAX_TEXT_CHARACTERS:
-        return f"{value[:MAX_TEXT_CHARACTERS]} … ({len(value):,} characters)"
-    if isinstance(value, dict):
-        return {key: _shortened(one) for key, one in value.items()}
-    return [_shortened(one) for one in value] if isinstance(value, list) else value
+    """Return the result of a call as one that the client can model: below `BARE`, whatever it is."""
+    if isinstance(raw, Mapping):
+        if "content" not in raw and ("task" in raw or raw.get("resultType") == "task"):
+            raise RuntimeError("it does the call as a task, whose result agentnb cannot get")
+        if raw.get("resultType") == "input_required" or ("content" not in raw and "inputRequests" in raw):
+            return dict(raw)
+    return {"resultType": "complete", "content": [], "structuredContent": {BARE: raw}}
