@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -20,7 +20,7 @@ from agentnb.runtime.threads import LoopThread
 from agentnb.settings import Key, redact_values
 from agentnb.tools.mcp.configuration import Configuration
 from agentnb.tools.mcp.connections.kept_logins import forget_login
-from agentnb.tools.mcp.connections.live_server import LiveServer, reason
+from agentnb.tools.mcp.connections.live_server import LiveServer
 from agentnb.tools.mcp.connections.login import Login
 from agentnb.tools.mcp.connections.refusal import has_own_login
 from agentnb.tools.mcp.expansion import expanded, secrets, values
@@ -79,13 +79,17 @@ class Servers:
         self._change(lambda: self.configuration.remove(name))
 
     def _change(self, change: Callable[[], None]) -> None:
-        """Change the configuration, and end the connections of servers that no longer are what they were."""
+        """Change the configuration; connections of servers that are not what they were end, also for runs that know them."""
         before = self.configuration.known
         change()
         now = self.configuration.known
         for server in now.values():
             keep_secret(server)
-        self._retire([server for name, server in before.items() if now.get(name) != server])
+        gone = [server for name, server in before.items() if now.get(name) != server]
+        with self._lock:
+            chosen = [one for one in self._used if one.server in gone]
+            self._used = [one for one in self._used if one not in chosen]
+        self._end(chosen, for_good=True)
 
     def live(self, item: ServerTools, work_dir: Path) -> LiveServer:
         """Return the server of an item, to be started when it is used. Raises `SettingsError` if it is not configured.
@@ -155,7 +159,7 @@ class Servers:
         except AgentnbError:
             raise
         except Exception as error:
-            raise ServerFailed(f"The MCP server {live.server.name} failed: {reason(error)}") from error
+            raise ServerFailed(f"The MCP server {live.server.name} failed: {live.why(error)}") from error
         except BaseException:
             for task in filter(None, tasks):
                 task.get_loop().call_soon_threadsafe(task.cancel)
@@ -192,13 +196,6 @@ class Servers:
         was_running = any(one.state in ("starting", "ready") for one in chosen)
         self._end(chosen)
         return was_running
-
-    def _retire(self, servers: Sequence[MCPServer]) -> None:
-        """End the connections of servers for good, also for runs that still know them."""
-        with self._lock:
-            chosen = [one for one in self._used if one.server in servers]
-            self._used = [one for one in self._used if one not in chosen]
-        self._end(chosen, for_good=True)
 
     def close(self) -> None:
         """End all connections. Blocks, for some seconds at most."""

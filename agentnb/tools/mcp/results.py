@@ -95,7 +95,8 @@ def parts_of(content: Iterable[Any]) -> tuple[Text | Image, ...]:
 
 def _part(block: Any) -> Text | Image:
     """Return a block of content; one that is not of the protocol as JSON."""
-    match {"text": block} if isinstance(block, str) else block:
+    read: Any = {"text": block} if isinstance(block, str) else block
+    match read:
         case {"text": str(text), **others} if (others.get("type") or "text") == "text":
             return _text(text)
         case {"type": "image", "data": str()}:
