@@ -8,7 +8,7 @@ from agentnb.core.redaction import redact
 from agentnb.display.texts.servers.server_changes import CONFIRM, describe_changes
 from agentnb.errors import SettingsError
 from agentnb.runtime.questions.model_code import check_person
-from agentnb.runtime.servers.first_seen import ACCEPTING, compared_tools, first_seen
+from agentnb.runtime.servers.first_seen import ACCEPTING, accept, compared_tools
 from agentnb.runtime.servers.servers import Servers
 from agentnb.tools.mcp.connections.catalogue import tools_of
 from agentnb.tools.mcp.connections.live_server import LiveServer
@@ -29,6 +29,6 @@ def accept_as_now(servers: Servers, live: LiveServer, ask: Callable[[str], str] 
         reply = ask(f"{redact(changes)}\n{CONFIRM}")
         if reply.strip().lower() not in ("y", "yes"):
             raise SettingsError("Nothing was accepted", "Its tools ask before each call")
-    is_kept = first_seen.accept(live.server, tools)
+    is_kept = accept(live.server, tools)
     done = f"{name} is accepted as it is now: rules count for it" if changes else f"{name} is as it was first seen"
     return done if is_kept else f"{done}. Your own folder cannot be written, so this holds only in this process"

@@ -10,7 +10,7 @@ import pytest
 from shell_calls import Call, written
 from test_answer_in_a_shell import command_of
 
-from agentnb.runtime.servers.first_seen import first_seen
+from agentnb.runtime.servers.first_seen import forget
 
 TIME = Path(sys.executable).with_name("mcp-server-time")
 STEP = """workflow:
@@ -98,5 +98,5 @@ def test_changed_server_is_accepted_at_a_terminal(cli: Call, monkeypatch: pytest
     with Terminal("accept", "clock") as terminal:
         assert "Asia/Tokyo" in terminal.type("y")
         assert terminal.ended()[0] == 0, terminal.shown
-    first_seen.forget()
+    forget()
     assert cli("exec", path, "-t", "mcp:clock", *rule).code == 0

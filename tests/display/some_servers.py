@@ -9,7 +9,6 @@ from mcp_runs import bench
 from agentnb.display.lists.server_list import server_list_html
 from agentnb.display.lists.server_view import server_html
 from agentnb.errors import ServerFailed
-from agentnb.runtime.servers.listed_servers import listed_servers
 from agentnb.runtime.servers.servers import Servers
 from agentnb.tools.mcp.connections.catalogue import catalogue_of
 from agentnb.tools.mcp.server import MCPServer, ServerTools
@@ -25,7 +24,7 @@ def server_views() -> list[str]:
         try:
             held.ask(held.live(ServerTools("gone"), Path("/work")), catalogue_of)
         except ServerFailed:
-            rows = listed_servers(held)
+            rows = held.listed(Path("/work"))
         return [server_list_html(rows, "A hint"), server_html(rows[0], catalogue, ["A hint"])]
     finally:
         held.close()

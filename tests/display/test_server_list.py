@@ -17,8 +17,7 @@ from agentnb.display.lists.server_list import MAX_SERVERS, server_list_html, ser
 from agentnb.display.lists.server_view import MAX_ROWS, sections_of, server_html, server_text
 from agentnb.display.lists.server_words import MAX_ARGUMENTS, arguments_told
 from agentnb.errors import ServerFailed
-from agentnb.runtime.servers.listed_servers import IN_CODE, ListedServer, listed_servers
-from agentnb.runtime.servers.servers import Servers
+from agentnb.runtime.servers.servers import IN_CODE, Servers
 from agentnb.settings import Key
 from agentnb.tools.mcp.connections.catalogue import Catalogue, catalogue_of
 from agentnb.tools.mcp.server import MCPServer, ServerTools
@@ -46,8 +45,8 @@ def plain(text: str) -> str:
 
 
 def test_list_as_text_and_as_html(servers: Servers, snapshot: object) -> None:
-    rows = listed_servers(servers)
-    assert [(row.server.name, row.state, row.source) for row in rows] == [
+    rows = servers.listed(Path("/work"))
+    assert [(row.live.server.name, row.live.state, row.source) for row in rows] == [
         ("bench", "ready", "added"),
         ("gone", "failed", "added"),
         ("later", "configured", "added"),
@@ -60,8 +59,7 @@ def test_list_as_text_and_as_html(servers: Servers, snapshot: object) -> None:
 
 
 def test_one_server_as_text_and_as_html(servers: Servers, snapshot: object) -> None:
-    row = listed_servers(servers)[0]
-    assert row.live is not None
+    row = servers.listed(Path("/work"))[0]
     catalogue = servers.ask(row.live, catalogue_of)
     text, html = server_text(row, catalogue, ["A hint"]), server_html(row, catalogue, ["A hint"])
     assert "  add (a: integer, b: integer)  Add two numbers.\n" in text
@@ -77,7 +75,7 @@ def test_tools_that_cannot_be_used_are_shown_with_the_reason() -> None:
     listed = [{"name": "get", "inputSchema": {"type": "object"}}, {"name": "rows", "inputSchema": {"type": "array"}}]
     live = servers.live(ServerTools("odd", server=odd({"result": {"tools": listed}})), Path("/work"))
     catalogue = servers.ask(live, catalogue_of)
-    row = ListedServer(live.server, IN_CODE, live)
+    (row,) = servers.listed(Path("/work"))
     html = server_html(row, catalogue, [])
     check_is_harmless(html)
     for told in (server_text(row, catalogue, []), visible_text(html)):
@@ -95,7 +93,7 @@ def test_names_and_descriptions_of_strangers_are_bounded_lines_without_keys(serv
         (ResourceTemplate(name=bad, uri_template=bad),),
         (Prompt(name=bad, description=bad),),
     )
-    row = listed_servers(servers)[0]
+    row = servers.listed(Path("/work"))[0]
     for text in (server_text(row, catalogue, []), server_html(row, catalogue, [])):
         check_is_harmless(text) if text.startswith("<") else None
         assert secret not in text
@@ -107,7 +105,10 @@ def test_names_and_descriptions_of_strangers_are_bounded_lines_without_keys(serv
 
 
 def test_list_of_many_servers_is_counted() -> None:
-    rows = [ListedServer(MCPServer(f"server{number}", "program"), "added") for number in range(MAX_SERVERS + 3)]
+    held = Servers()
+    for number in range(MAX_SERVERS + 3):
+        held.add(MCPServer(f"server{number:03}", "program"))
+    rows = held.listed(Path("/work"))
     for text in (server_list_text(rows, ""), server_list_html(rows, "")):
         assert "103 MCP servers" in text
         assert "3 more" in text

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from dataclasses import replace as with_changes
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import product
 from typing import Any
 
 import pytest
 from fake_time import LIMIT
+from loopback_thread import Handler, LoopbackThread
 from msgspec.structs import replace
 from quick_models import FORMATS, NEVER, QUICK, REQUEST, WIRES, ask, items_into, items_of, quick, reply_of
 
@@ -322,32 +321,16 @@ def serving(status: int, body: bytes = b"", kind: str = "", **headers: str) -> I
     """A server that answers everything alike: its URL, and the headers of what it was asked."""
     asked: list[Any] = []
 
-    class Handler(BaseHTTPRequestHandler):
+    class Alike(Handler):
         def do_GET(self) -> None:
             asked.append(dict(self.headers))
             self.rfile.read(int(self.headers.get("content-length", 0)))
-            self.send_response(status)
-            for name, value in (headers | ({"Content-Type": kind} if kind else {})).items():
-                self.send_header(name, value)
-            if status != 204:
-                self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.reply(status, body, **headers, **({"Content-Type": kind} if kind else {}))
 
         do_POST = do_GET  # so the library wants it
 
-        def log_message(self, *args: Any) -> None:
-            """Says nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", asked
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with LoopbackThread(Alike) as server:
+        yield f"http://127.0.0.1:{server.port}", asked
 
 
 def ask_at(url: str, wire: str, stream: str = "yes") -> Any:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import sys
 import threading
-from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
-from loopback_thread import LoopbackThread
+from loopback_thread import Handler, LoopbackThread
 from mcp_runs import calls, played, results, texts
 
 from agentnb.core.redaction import redact
@@ -99,7 +98,7 @@ class Forgetful(LoopbackThread):
         self.answers_farewell = threading.Event()
         outer = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class OfSessions(Handler):
             def do_GET(self) -> None:
                 outer._reply(self, 405)
 
@@ -108,15 +107,11 @@ class Forgetful(LoopbackThread):
                 outer._reply(self, 200)
 
             def do_POST(self) -> None:
-                message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                outer._answer(self, message)
+                outer._answer(self, self.sent())
 
-            def log_message(self, *_: object) -> None:
-                pass
+        super().__init__(OfSessions)
 
-        super().__init__(Handler)
-
-    def _answer(self, handler: BaseHTTPRequestHandler, message: dict[str, Any]) -> None:
+    def _answer(self, handler: Handler, message: dict[str, Any]) -> None:
         method, number = message["method"], message.get("id")
         if method == "initialize":
             self.sessions += 1
@@ -135,14 +130,9 @@ class Forgetful(LoopbackThread):
             return
         self._reply(handler, 200, {"jsonrpc": "2.0", "id": number, "result": result})
 
-    def _reply(self, handler: BaseHTTPRequestHandler, status: int, body: Any = None) -> None:
+    def _reply(self, handler: Handler, status: int, body: Any = None) -> None:
         data = b"" if body is None else json.dumps(body).encode()
-        handler.send_response(status)
-        handler.send_header("Content-Type", "application/json")
-        handler.send_header("Mcp-Session-Id", str(self.sessions))
-        handler.send_header("Content-Length", str(len(data)))
-        handler.end_headers()
-        handler.wfile.write(data)
+        handler.reply(status, data, Content_Type="application/json", Mcp_Session_Id=str(self.sessions))
 
 
 def test_server_at_an_address_that_was_started_anew_is_reached_again_and_called_once(

@@ -6,14 +6,14 @@ import json
 import queue
 import sys
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from asserted_sentences import Snapshot
-from loopback_thread import LoopbackThread
+from loopback_thread import Handler, LoopbackThread
+from mcp import MCPError
 from mcp_runs import odd, played, results, texts
 from own_folder import use_own_folder
 
@@ -25,6 +25,7 @@ from agentnb.runtime.host.host import Host, hosted
 from agentnb.runtime.questions.call_clock import CallClock
 from agentnb.runtime.servers.servers import Servers
 from agentnb.testing import LoopbackServer
+from agentnb.tools.mcp.connections.catalogue import REFUSED
 from agentnb.tools.mcp.server import MCPServer, ServerTools
 from agentnb.tools.mcp.wire_names import wire_names
 
@@ -141,31 +142,47 @@ def test_server_without_a_list_of_tools_is_a_warning() -> None:
     assert (run.status, [warning.message for warning in run.warned]) == ("completed", ["The MCP server odd lists no tools"])
 
 
-def test_refused_request_names_the_login_that_the_server_wants(subtests: pytest.Subtests) -> None:
+def answer_to(asked: dict[str, Any], results: dict[str, Any]) -> str:
+    """Return the answer of a server that knows these methods to a message."""
+    known = asked["method"] in results
+    answer = {"result": results[asked["method"]]} if known else {"error": {"code": -32601, "message": "no"}}
+    return json.dumps({"jsonrpc": "2.0", "id": asked.get("id"), **answer})
+
+
+def test_refused_request_names_the_login_that_the_server_wants(servers: Servers, subtests: pytest.Subtests) -> None:
     wanted = 'Bearer resource_metadata="https://example.org/x"'
+    status, refused = 401, ["initialize", "server/discover", "tools/call"]
+    results = {"initialize": {**SPOKEN, "protocolVersion": "2025-06-18"}, "tools/list": {"tools": [GET]}, "tools/call": {}}
 
-    class Handler(BaseHTTPRequestHandler):
-        status = 401
+    class Shut(Handler):
+        def do_POST(self) -> None:
+            asked = self.sent()
+            is_refused = asked["method"] in refused
+            body = b"" if is_refused else answer_to(asked, results).encode()
+            self.reply(status if is_refused else 200, body, WWW_Authenticate=wanted, Content_Type="application/json")
 
-        def refuse(self) -> None:
-            self.send_response(Handler.status)
-            self.send_header("WWW-Authenticate", wanted)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+        def do_GET(self) -> None:
+            self.reply(405)
 
-        do_GET = do_POST = do_DELETE = refuse
+        do_DELETE = do_GET
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with LoopbackThread(Handler) as server:
+    with LoopbackThread(Shut) as there:
+        shut = MCPServer("shut", f"http://127.0.0.1:{there.port}/mcp")
         for status, advice in ((401, "Log in: %agent mcp login shut"), (403, "Give what it wants as a header")):
             with subtests.test(status=status):
-                Handler.status = status
                 with pytest.raises(ServerFailed) as raised:
-                    played([], [MCPServer("shut", f"http://127.0.0.1:{server.port}/mcp")])
+                    played([], [shut], servers)
                 assert f"it answers {status} " in raised.value.what and wanted in raised.value.what
                 assert advice in str(raised.value)
+        with subtests.test("what is answered meanwhile takes nothing from the words of a refusal"):
+            refused[:] = ["tools/call"]
+            (text,) = texts(played([ToolCall("mcp_shut_get")], [shut], servers))
+            assert "it answers 403 " in text
+            refused.clear()
+            run = played([ToolCall("mcp_shut_get")], [shut], servers)
+            live = servers.used[-1]
+            told = [live.why(error) for error in (MCPError(REFUSED, ""), ValueError("another"))]
+            assert "it answers 403 " in told[0] and (told[1], run.status) == ("another", "completed")
 
 
 def test_server_of_the_older_transport_is_reached_at_its_address() -> None:
@@ -179,7 +196,7 @@ def test_server_of_the_older_transport_is_reached_at_its_address() -> None:
         "tools/call": {"content": [{"type": "text", "text": "three"}]},
     }
 
-    class Handler(BaseHTTPRequestHandler):
+    class OfEvents(Handler):
         def do_GET(self) -> None:
             self.send_response(200)
             self.send_header("Content-Type", "text/event-stream")
@@ -190,20 +207,12 @@ def test_server_of_the_older_transport_is_reached_at_its_address() -> None:
                 self.wfile.flush()
 
         def do_POST(self) -> None:
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            is_there = self.path == "/messages"
-            self.send_response(202 if is_there else 405)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+            asked, is_there = self.sent(), self.path == "/messages"
+            self.reply(202 if is_there else 405)
             if is_there and "id" in asked:
-                known = asked["method"] in results
-                answer = {"result": results[asked["method"]]} if known else {"error": {"code": -32601, "message": "no"}}
-                answers.put(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **answer}))
+                answers.put(answer_to(asked, results))
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with LoopbackThread(Handler) as server:
+    with LoopbackThread(OfEvents) as server:
         run = played([ToolCall("mcp_old_add", {})], [MCPServer("old", f"http://127.0.0.1:{server.port}/sse")])
         answers.put("")
     assert texts(run) == ["three"]
@@ -218,37 +227,25 @@ def test_large_answer_over_http_is_read_whole() -> None:
         "tools/call": "z" * 2_000_000,
     }
 
-    class Handler(BaseHTTPRequestHandler):
+    class Large(Handler):
         def do_POST(self) -> None:
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            known = asked["method"] in results
-            answer = {"result": results[asked["method"]]} if known else {"error": {"code": -32601, "message": "no"}}
-            body = f"data: {json.dumps({'jsonrpc': '2.0', 'id': asked.get('id'), **answer})}\n\n".encode()
-            self.send_response(200 if "id" in asked else 202)
-            self.send_header("Content-Type", "text/event-stream")
-            self.send_header("Content-Length", str(len(body) if "id" in asked else 0))
-            self.end_headers()
-            self.wfile.write(body if "id" in asked else b"")
+            asked = self.sent()
+            body = f"data: {answer_to(asked, results)}\n\n".encode() if "id" in asked else b""
+            self.reply(200 if body else 202, body, Content_Type="text/event-stream")
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with LoopbackThread(Handler) as server:
-        run = played([ToolCall("mcp_odd_get", {})], [MCPServer("odd", f"http://127.0.0.1:{server.port}/mcp")])
+    with LoopbackThread(Large) as server:
+        run = played([ToolCall("mcp_odd_get")], [MCPServer("odd", f"http://127.0.0.1:{server.port}/mcp")])
     (text,) = texts(run)
     assert text.startswith("zzz") and "1,800,000 characters left out" in text
 
 
 def test_client_without_the_older_transport_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Handler(BaseHTTPRequestHandler):
+    class Older(Handler):
         def do_POST(self) -> None:
-            self.send_error(405)
-
-        def log_message(self, *_: object) -> None:
-            pass
+            self.reply(405)
 
     monkeypatch.setitem(sys.modules, "mcp.client.sse", None)
-    with LoopbackThread(Handler) as server, pytest.raises(ServerFailed, match="answers 405 as servers of the older transport"):
+    with LoopbackThread(Older) as server, pytest.raises(ServerFailed, match="answers 405 as servers of the older transport"):
         played([], [MCPServer("old", f"http://127.0.0.1:{server.port}/sse")])
 
 

@@ -28,7 +28,7 @@ from agentnb.policies.gates.verdicts import Allow
 from agentnb.runtime.host.host import Host, hosted
 from agentnb.runtime.questions.grants import SessionGrants
 from agentnb.runtime.questions.model_code import ModelCode
-from agentnb.runtime.servers.first_seen import FOLDER, compared_tools, first_seen
+from agentnb.runtime.servers.first_seen import FOLDER, accept, compared_tools, forget
 from agentnb.runtime.servers.servers import Servers
 from agentnb.tools.mcp.connections.live_server import LiveServer
 from agentnb.tools.mcp.server import MCPServer
@@ -243,19 +243,19 @@ def of(servers: Servers, server: MCPServer) -> LiveServer:
     return next(live for live in servers.used if live.server == server)
 
 
-def accept(servers: Servers, server: MCPServer) -> list[str]:
+def accept_now(servers: Servers, server: MCPServer) -> list[str]:
     """Accept a server as it is; return the tools of which something had changed."""
     live = of(servers, server)
     tools = compared_tools(live, live.tools)
     changed = [tool.tool_name for tool in tools if tool.origin.changed]
-    assert first_seen.accept(live.server, tools)
+    assert accept(live.server, tools)
     return changed
 
 
 def test_accepted_command_counts_for_rules_beside_the_earlier_one(servers: Servers) -> None:
     assert play([[ADD]], servers, permissions=RULES)[1] == []
     assert play([[ADD]], servers, tools=[OTHER], permissions=RULES)[1] == ["bench_add"]
-    assert "add" in accept(servers, OTHER)
+    assert "add" in accept_now(servers, OTHER)
     for server in (OTHER, bench()):
         assert play([[ADD]], servers, tools=[server], permissions=RULES)[1] == []
     assert play([[ADD]], servers, tools=[bench("--third")], permissions=RULES)[1] == ["bench_add"]
@@ -265,7 +265,7 @@ def test_accepted_tool_counts_for_rules_at_once(servers: Servers) -> None:
     changed: list[list[str]] = []
 
     def answer(question: WaitingOnUser) -> str:
-        changed.append(accept(servers, bench()))
+        changed.append(accept_now(servers, bench()))
         return "approve"
 
     replies = [grow("moved"), called("moved"), grow("moved"), called("moved"), called("moved")]
@@ -279,7 +279,7 @@ def test_code_of_a_model_accepts_nothing(servers: Servers) -> None:
     play([[ADD]], servers, approve="auto")
     assert play([[ADD]], servers, tools=[OTHER], permissions=RULES)[1] == ["bench_add"]
     with ModelCode(None).running(), pytest.raises(SettingsError, match="up to the person"):
-        accept(servers, OTHER)
+        accept_now(servers, OTHER)
     assert play([[ADD]], servers, tools=[OTHER], permissions=RULES)[1] == ["bench_add"]
 
 
@@ -324,7 +324,7 @@ def test_resumed_run_asks_again_for_what_changed_since_its_log(
                 if changes:
                     play([grow(tool)], servers, approve="auto")
                 shutil.rmtree(settings.personal_folder() / FOLDER)  # only the log knows how the tool was
-                first_seen.forget()
+                forget()
                 asked, replies = Answers(), [called(tool), "Done."] if end == "tool_finished" else ["Done."]
                 answers = {run.questions[-1].question.id: "approve"} if end == "question_asked" else {}
                 agent = Agent(ScriptedModel(replies), tools=[bench()], todos=False, **options)
@@ -342,7 +342,7 @@ def test_resumed_run_asks_again_for_a_server_that_is_another(servers: Servers, t
             run, _ = play([[ADD]], servers, answer, store=store, **options)
             cut_log(store.path(run.id), "tool_finished")
             shutil.rmtree(settings.personal_folder() / FOLDER)  # only the log knows how the server was
-            first_seen.forget()
+            forget()
             asked = Answers()
             agent = Agent(ScriptedModel([[other_value], "Done."]), tools=[server], todos=False, **options)
             with hosted(Host(servers=servers, grants=SessionGrants())):
@@ -384,15 +384,17 @@ def test_own_folder_that_cannot_be_used(servers: Servers, first_sight: Path, sub
         assert play([[ADD]], servers, permissions=RULES)[1] == []
         assert play([[ADD]], servers, tools=[OTHER], permissions=RULES)[1] == ["bench_add"]
         (first_sight / FOLDER).unlink()
-        first_seen.forget()
+        forget()
     with subtests.test("damaged: it asks"):
-        play([[ADD]], servers, permissions=RULES)
+        for server in (bench(), OTHER):
+            play([[ADD]], servers, tools=[server], permissions=RULES)
+        accept_now(servers, OTHER)
         for path in (first_sight / FOLDER).glob("*/*.json"):
             path.write_bytes(b"{")
         run, asked = play([[ADD]], servers, permissions=RULES)
         origin = run.questions[0].question.about.origin  # type: ignore[union-attr]
         assert (asked, origin and origin.changed) == (["bench_add"], ("server", "tool"))
-        accept(servers, bench())
+        accept_now(servers, bench())
         assert play([[ADD]], servers, permissions=RULES)[1] == []
 
 
@@ -411,4 +413,4 @@ def test_first_of_several_processes_decides(servers: Servers, first_sight: Path,
         assert [event.target_before for event in run.events if isinstance(event, ServerChanged)] == ["theirs"] * len(expected)
         assert any(first_sight.rglob("*.json")) and not any(first_sight.rglob(".*")), "whole files, and no others"
         shutil.rmtree(first_sight)
-        first_seen.forget()
+        forget()

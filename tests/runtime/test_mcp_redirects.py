@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from http.server import BaseHTTPRequestHandler
-
 import pytest
-from loopback_thread import LoopbackThread
+from loopback_thread import Handler, LoopbackThread
 from mcp_runs import played
 
 from agentnb.errors import ServerFailed
@@ -22,20 +20,14 @@ class Redirecting(LoopbackThread):
         self.location, self.status = "", 307
         outer = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Elsewhere(Handler):
             def redirect(self) -> None:
                 outer.asked.append((self.path, self.headers.get("Authorization", "")))
-                self.send_response(outer.status)
-                self.send_header("Location", outer.location)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
+                self.reply(outer.status, Location=outer.location)
 
             do_GET = do_POST = do_DELETE = redirect
 
-            def log_message(self, *_: object) -> None:
-                pass
-
-        super().__init__(Handler)
+        super().__init__(Elsewhere)
 
 
 def test_no_request_follows_a_redirect_to_another_place(subtests: pytest.Subtests) -> None:

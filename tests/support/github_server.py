@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
-from loopback_thread import LoopbackThread
+from loopback_thread import Handler, LoopbackThread
 
 TOKEN = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
 
@@ -67,7 +66,7 @@ class GitHubServer(LoopbackThread):
         self.answers = answers or {}
         outer = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class OfGitHub(Handler):
             protocol_version = "HTTP/1.1"
 
             def do_GET(self) -> None:
@@ -75,25 +74,17 @@ class GitHubServer(LoopbackThread):
 
             do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_GET
 
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        super().__init__(Handler)
+        super().__init__(OfGitHub)
         self.url = f"http://127.0.0.1:{self.port}"
 
-    def _answer(self, handler: BaseHTTPRequestHandler) -> None:
+    def _answer(self, handler: Handler) -> None:
         asked = self._read(handler)
         self.asked.append(asked)
         answer = self.answers.get(asked.path) or self._usual(asked)
         body = answer.data if isinstance(answer.data, bytes) else json.dumps(answer.data).encode()
-        handler.send_response(answer.status)
-        usual = {"Content-Type": "application/json; charset=utf-8", "Content-Length": str(len(body))}
-        for name, value in {**usual, **answer.headers}.items():
-            handler.send_header(name, value)
-        handler.end_headers()
-        handler.wfile.write(body)
+        handler.reply(answer.status, body, **{"Content-Type": "application/json; charset=utf-8", **answer.headers})
 
-    def _read(self, handler: BaseHTTPRequestHandler) -> Asked:
+    def _read(self, handler: Handler) -> Asked:
         """Read a request, and note what is wrong with it."""
         headers, parts = handler.headers, urlsplit(handler.path)
         query = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))

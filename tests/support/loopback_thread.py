@@ -2,9 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Self
+from typing import Any, Self
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers the requests of a server, and logs none."""
+
+    def sent(self) -> Any:
+        """Return the JSON of the request."""
+        return json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+
+    def reply(self, status: int, body: bytes = b"", **headers: str) -> None:
+        """Send the whole answer; in names of headers, ``_`` stands for ``-``."""
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(body))}.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing."""
 
 
 class LoopbackThread:

@@ -18,7 +18,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from httpcore2 import AnyIOBackend
-from loopback_thread import LoopbackThread
+from loopback_thread import Handler, LoopbackThread
 
 from agentnb.runtime.workers.worker_calls import call_in_thread
 from agentnb.tools.builtin.web import fetching
@@ -67,7 +67,7 @@ class WebServer(LoopbackThread):
         self.headers: list[dict[str, str]] = []
         outer = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class OfPages(Handler):
             protocol_version = "HTTP/1.1"
 
             def do_GET(self) -> None:
@@ -76,10 +76,7 @@ class WebServer(LoopbackThread):
                 answer = pages.get(self.path, Reply("nothing", status=404))
                 (answer.send if isinstance(answer, Reply) else answer)(self)
 
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        super().__init__(Handler)
+        super().__init__(OfPages)
         self._server.handle_error = lambda *_: None  # type: ignore[method-assign]  # a client that does not trust it
         if context is not None:
             self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)

@@ -16,7 +16,7 @@ from agentnb.display.markup import NOTHING, Html, joined, tag
 from agentnb.display.parts.head import MARKS, marked_html
 from agentnb.display.style import kept
 from agentnb.display.texts.labels import clean, counted
-from agentnb.runtime.servers.listed_servers import ListedServer
+from agentnb.runtime.servers.servers import ListedServer
 
 MAX_SERVERS = 100
 """Servers that are listed; of more, only the count is."""
@@ -41,9 +41,9 @@ def server_head_html(row: ListedServer) -> Html:
         "history-first",
         marked_html(tone, state, look="history-status", element="b"),
         " ",
-        tag("b", "server-name", told(row.server.name, MAX_NAME)),
+        tag("b", "server-name", told(row.live.server.name, MAX_NAME)),
         " ",
-        tag("code", "server-target", told(row.server.target, MAX_TARGET), title=told(row.server.target, MAX_TARGET)),
+        tag("code", "server-target", told(row.live.server.target, MAX_TARGET), title=told(row.live.server.target, MAX_TARGET)),
     )
     return tag("div", "server-line", first, " ", tag("span", "server-figures", " · ".join(figures_of(row))))
 
@@ -73,7 +73,7 @@ def _row(row: ListedServer) -> Html:
 def server_list_text(rows: list[ListedServer], hint: str) -> str:
     """Return a line for each server, and below it why it failed and the end of its standard error."""
     lines = [server_count(rows)]
-    width = max((len(row.server.name) for row in rows[:MAX_SERVERS]), default=0)
+    width = max((len(row.live.server.name) for row in rows[:MAX_SERVERS]), default=0)
     for row in rows[:MAX_SERVERS]:
         lines += server_head_lines(row, min(width, MAX_NAME))
     left = len(rows) - MAX_SERVERS
@@ -83,13 +83,13 @@ def server_list_text(rows: list[ListedServer], hint: str) -> str:
 def server_head_lines(row: ListedServer, width: int = 0) -> list[str]:
     """Return the lines of a server: its facts, why it failed, the end of its standard error."""
     tone, state = state_of(row)
-    named = told(row.server.name, MAX_NAME).ljust(width)
+    named = told(row.live.server.name, MAX_NAME).ljust(width)
     figures = ", ".join(figures_of(row))
-    problem = [f"    {problem_told(row)}"] if row.problem else []
+    problem = [f"    {problem_told(row)}"] if row.live.problem else []
     stderr = [f"    stderr: {line}" for line in stderr_lines(row)[-MAX_TEXT_LINES:]]
-    return [f"{MARKS[tone]} {state:<15} {named}  {figures}  {told(row.server.target, MAX_TARGET)}", *problem, *stderr]
+    return [f"{MARKS[tone]} {state:<15} {named}  {figures}  {told(row.live.server.target, MAX_TARGET)}", *problem, *stderr]
 
 
 def stderr_lines(row: ListedServer) -> list[str]:
     """Return the last lines that the server wrote to its standard error."""
-    return [] if row.live is None else [told(line, MAX_PROBLEM) for line in row.live.stderr]
+    return [told(line, MAX_PROBLEM) for line in row.live.stderr]

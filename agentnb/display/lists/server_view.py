@@ -9,7 +9,7 @@ from agentnb.display.lists.server_words import MAX_NAME, MAX_TARGET, arguments_t
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.style import kept
 from agentnb.display.texts.labels import clean, counted
-from agentnb.runtime.servers.listed_servers import ListedServer
+from agentnb.runtime.servers.servers import ListedServer
 from agentnb.tools.mcp.connections.catalogue import Catalogue
 from agentnb.tools.mcp.resources import prompt_arguments
 from agentnb.tools.mcp.server_tool import found_tools
@@ -32,9 +32,8 @@ class Section(NamedTuple):
 
 def sections_of(row: ListedServer, catalogue: Catalogue) -> list[Section]:
     """Return what the server has, without empty lists."""
-    tools = () if row.live is None else row.live.tools
-    left_out = {} if row.live is None else found_tools(row.live, tools).left_out
-    usable = [tool for tool in tools if tool.name not in left_out]
+    left_out = found_tools(row.live, row.live.tools).left_out
+    usable = [tool for tool in row.live.tools if tool.name not in left_out]
     found = [
         Section("tool", [_row(one.name, arguments_told(one.input_schema), one.description) for one in usable]),
         Section("unusable tool", [_row(name, None, why) for name, why in left_out.items()]),
@@ -55,16 +54,16 @@ def _row(name: str, kind: str | None, about: str | None) -> tuple[str, str, str]
 
 def facts_told(row: ListedServer) -> str:
     """Return what the server calls itself, the protocol, and its roots."""
-    if row.live is None or row.live.facts is None:
+    if row.live.facts is None:
         return ""
     facts = row.live.facts
-    roots = [f"root {told(root, MAX_TARGET)}" for root in row.server.roots] or ["no roots"]
+    roots = [f"root {told(root, MAX_TARGET)}" for root in row.live.server.roots] or ["no roots"]
     return ", ".join(filter(None, (told(facts.software, MAX_NAME), f"protocol {told(facts.protocol, MAX_NAME)}", *roots)))
 
 
 def instructions_of(row: ListedServer) -> str:
     """Return the instructions of the server; empty if there are none."""
-    return "" if row.live is None or row.live.facts is None else row.live.facts.instructions
+    return "" if row.live.facts is None else row.live.facts.instructions
 
 
 def server_html(row: ListedServer, catalogue: Catalogue, hints: list[str]) -> Html:

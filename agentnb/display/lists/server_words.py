@@ -7,7 +7,7 @@ from typing import Any
 
 from agentnb.core.redaction import redact
 from agentnb.display.texts.labels import clean, counted, first_line
-from agentnb.runtime.servers.listed_servers import ListedServer
+from agentnb.runtime.servers.servers import ListedServer
 from agentnb.tools.mcp.connections.live_server import State
 
 STATES: dict[State, tuple[str, str]] = {
@@ -32,30 +32,30 @@ def told(text: object, most: int = MAX_TEXT) -> str:
 
 def state_of(row: ListedServer) -> tuple[str, str]:
     """Return the tone and the words of a server's state."""
-    tone, state = STATES[row.state]
-    return tone, "Connected" if row.server.is_remote and row.state == "ready" else state
+    tone, state = STATES[row.live.state]
+    return tone, "Connected" if row.live.server.is_remote and row.live.state == "ready" else state
 
 
 def figures_of(row: ListedServer) -> list[str]:
     """Return the number of its tools, since when it runs, where it is configured, and its folder if it has one of its own."""
     found = []
-    if row.live is not None and row.live.facts is not None:
+    if row.live.facts is not None:
         found.append(counted(len(row.live.tools), "tool"))
-        if row.state == "ready":
+        if row.live.state == "ready":
             found.append(f"since {row.live.facts.since.astimezone():%H:%M}")
     return [*found, told(row.source)]
 
 
 def problem_told(row: ListedServer) -> str:
     """Return why it could not be started or reached; empty if that did not happen."""
-    done = "reached" if row.server.is_remote else "started"
-    lead = f"Could not be {done}: " if row.state == "failed" else ""
-    return f"{lead}{told(row.problem, MAX_PROBLEM)}" if row.problem else ""
+    done = "reached" if row.live.server.is_remote else "started"
+    lead = f"Could not be {done}: " if row.live.state == "failed" else ""
+    return f"{lead}{told(row.live.problem, MAX_PROBLEM)}" if row.live.problem else ""
 
 
 def server_count(rows: list[ListedServer]) -> str:
     """Return ``3 MCP servers``: those of several connections count once."""
-    return counted(len({(row.server.name, row.source) for row in rows}), "MCP server")
+    return counted(len({(row.live.server.name, row.source) for row in rows}), "MCP server")
 
 
 def arguments_told(schema: Mapping[str, Any]) -> str:

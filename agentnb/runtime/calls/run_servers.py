@@ -14,8 +14,8 @@ from agentnb.errors import ServerFailed, SettingsError, UnknownTool, near, neare
 from agentnb.policies.permissions.rules import Rule
 from agentnb.runtime.calls.run_tools import RunTools
 from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.servers.first_seen import Sightings
 from agentnb.runtime.servers.servers import Servers
-from agentnb.runtime.servers.sightings import Sightings
 from agentnb.tools.mcp.connections.live_server import LiveServer
 from agentnb.tools.mcp.logged import logged_servers
 from agentnb.tools.mcp.resources import resource_tools
@@ -111,18 +111,16 @@ class RunServers:
     async def _offer(self, versions: Mapping[LiveServer, int]) -> Sequence[MCPTool]:
         """Offer the tools that the run names, and return all that its servers have. ``versions``: what the run knows then."""
         self._seen.update(versions)
-        every, named, tools = list[MCPTool](), dict[MCPTool, bool](), self._tools()
+        named, tools = dict[MCPTool, list[str]](), self._tools()
         for live, items in self._live.items():
             for item in items:
-                meant = [tool for tool in tools[live] if tool.is_of(item)]
-                if not meant:
+                if not any(tool.is_of(item) for tool in tools[live]):
                     _check_has(item, live)
-                named |= {tool: bool(item.tool) or named.get(tool, False) for tool in meant}
-            every += [tool for tool in tools[live] if tool in named]
-        await asyncio.to_thread(self._sightings.note, every)
+            named |= {tool: words for tool in tools[live] if (words := [item.tool for item in items if tool.is_of(item)])}
+        await asyncio.to_thread(self._sightings.note, named)
         for run_tools in self._run_tools:
-            run_tools.take_server_tools(every, {tool.spec.name for tool, is_single in named.items() if is_single})
-        self._sightings.report(every)
+            run_tools.take_server_tools(named, {tool.spec.name for tool, words in named.items() if any(words)})
+        self._sightings.report(named)
         return [tool for each in tools.values() for tool in each]
 
     def _check_rules(self, tools: Sequence[MCPTool]) -> None:

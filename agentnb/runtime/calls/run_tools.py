@@ -10,7 +10,7 @@ from agentnb.core.log.work_events import ToolsChanged
 from agentnb.errors import InvalidTool
 from agentnb.runtime.calls.virtual_tools import Handler, VirtualTools
 from agentnb.runtime.event_log import EventLog
-from agentnb.tools.mcp.finding import Findable, Offer, ToolFinder, next_offer
+from agentnb.tools.mcp.finding import Offer, ToolFinder, next_offer
 from agentnb.tools.mcp.server_tool import MCPTool
 from agentnb.tools.mcp.wire_names import FIND_TOOLS
 from agentnb.tools.tool import Tool, ToolOutcome
@@ -132,8 +132,5 @@ class RunTools:
         """Return the tool that finds others; its description stays the same in a run, for caches of prompts."""
         if self._finder is None:
             servers = Counter([tool.live.server.name for tool in of_servers.values()])
-            self._finder = ToolFinder(self._findable, self.offer, servers)
+            self._finder = ToolFinder(lambda: [*self._of_servers.values()], self.offer, servers)
         return self._finder
-
-    def _findable(self) -> Sequence[Findable]:
-        return [Findable(tool.spec, tool.tool_name, tool.title) for tool in self._of_servers.values()]

@@ -46,7 +46,7 @@ from agentnb.runtime.questions.elicitation import Elicitation
 from agentnb.runtime.questions.model_code import check_person, model_code
 from agentnb.runtime.runs.lifecycle import Lifecycle, Orchestrator, RunServices
 from agentnb.runtime.runs.terminal_line import progress_watcher
-from agentnb.runtime.servers.recovered import changed_servers, resolved
+from agentnb.runtime.servers.recovered import changed_servers, check_configured
 from agentnb.runtime.servers.servers import Servers
 from agentnb.runtime.threads import AwakeForInterrupts, LoopThread
 from agentnb.runtime.workers.foreground import Foreground
@@ -226,7 +226,9 @@ class PendingRun(Generic[PartsT]):
         around, chosen = current_budget.get(), self.options.work_dir
         shared = (None if around is None else around.servers) or host_here().servers
         servers = self.budget.servers = shared or Servers()
-        items = resolved(servers, self.parts.server_tools, self.recovered)
+        if self.recovered is not None:
+            check_configured(servers, self.parts.server_tools, self.recovered)
+        items = servers.resolved(self.parts.server_tools)
         folder = folder_of(self.parts.work_dir if chosen is None else chosen) if items else Path()
         given = (*(self.options.permissions or NO_RULES).rules, *self.parts.rule_list.rules)
         return RunServers(self.log, items, servers, folder, given, owns=shared is None)

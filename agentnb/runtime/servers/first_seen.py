@@ -1,29 +1,34 @@
-"""MCP servers and their tools as they were first seen, to which permissions belong.
+"""MCP servers and their tools as they were first seen, to which permissions belong: by the person's folder and by a log.
 
-Kept in the person's own folder, in a small file for each, which is created whole and once: so several processes agree on it.
+In the person's folder is a small file for each, which is created whole and once: so several processes agree on it.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from agentnb import settings
-from agentnb.core.messages import encodable, visible
+from agentnb.core.log.events import RunStarted
+from agentnb.core.log.work_events import ServerChanged, ToolsChanged
+from agentnb.core.messages import encodable, encodable_data, visible
+from agentnb.core.questions import ToolOrigin
 from agentnb.core.redaction import redact
 from agentnb.core.request import ToolSpec
 from agentnb.personal_files import create_file, replace_file
+from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.questions.model_code import check_person
 from agentnb.tools.mcp.connections.live_server import LiveServer
+from agentnb.tools.mcp.logged import SERVERS, servers_of_log
 from agentnb.tools.mcp.server import MCPServer, digest
-from agentnb.tools.mcp.server_tool import NO_CHANGE, Changed, MCPTool, ToolChange, found_tools
+from agentnb.tools.mcp.server_tool import Changed, Changes, MCPTool, found_tools
 
 if TYPE_CHECKING:
     from mcp import types as t
@@ -52,87 +57,119 @@ UNREADABLE = FirstSight()
 """Stands for a file that is damaged: whatever is there now differs from it."""
 
 
-class FirstSeen:
-    """Servers and tools as first seen, in the person's folder; where that cannot be written, in this process. Thread-safe."""
+Sights: TypeAlias = dict[Changed, tuple[FirstSight, list[Path]]]
+"""A server and a tool of it as they are now, each with the paths of files about it, that of the first sight first."""
+_known: dict[Path, FirstSight] = {}
+"""What the files hold that were read, or would hold where the person's folder cannot be written. For the whole process."""
 
-    def __init__(self) -> None:
-        self._known: dict[Path, FirstSight] = {}
-        """What the files hold that were read, or would hold."""
+
+class Sightings:
+    """The servers and tools of one run as they were first seen, by the person's folder and by the log of the run."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+        self._reported: set[tuple[str, ...]] = set()
 
     def note(self, tools: Iterable[MCPTool]) -> None:
-        """Take the servers and the tools as first seen, unless they were seen before. Reads and writes files.
+        """Take in the tools that the run gets: each knows from here on what of it has changed. Reads and writes files."""
+        note(tools, self._changes_since_log)
 
-        Each tool knows from here on what has changed of it.
-        """
-        each = [*tools]
-        for server in {tool.live.server.name: tool.live.server for tool in each}.values():
-            first = self._look(_path_of(server.name), _seen_server(server))
-            if first is None or first.identity != server.identity:
-                self._look(_path_of(server.name, server.identity))
-        for tool in each:
-            self._look(_tool_path(tool), _seen_tool(tool))
-            tool.change_since_seen = partial(self.change, tool)
+    def report(self, tools: Iterable[MCPTool]) -> None:
+        """Log what has changed since it was first seen, each change once."""
+        by_server: dict[tuple[str, str], dict[str, ToolOrigin]] = {}
+        for tool in tools:
+            origin = tool.origin
+            if origin.changed and origin.identities not in self._reported:
+                self._reported.add(origin.identities)
+                by_server.setdefault((origin.server, origin.target), {})[tool.spec.name] = origin
+        for (server, target), changed in by_server.items():
+            before = [origin.target_before for origin in changed.values() if "server" in origin.changed]
+            self._log.emit(
+                ServerChanged,
+                server=server,
+                target=target,
+                is_other=bool(before),
+                target_before=next(iter(before), ""),
+                tools=tuple([name for name, origin in changed.items() if "tool" in origin.changed]),
+            )
 
-    def change(self, tool: MCPTool) -> ToolChange:
-        """Return what has changed of a tool that was noted."""
-        server, change = tool.live.server, NO_CHANGE
-        known, seen = self._known.get(_path_of(server.name)), self._known.get(_tool_path(tool))
-        if known and known.identity != server.identity and _path_of(server.name, server.identity) not in self._known:
-            change = ToolChange(("server",), known.text)
-        if seen and seen.identity != tool.identity:
-            change = change.and_of(ToolChange(("tool",), diff=diff(seen.text, text_of(tool.spec))))
-        return change
+    @cached_property
+    def _specs(self) -> dict[str, ToolSpec]:
+        """The tools as the log first had them, by name; a tool that it never had as this run first did."""
+        having = [event for event in self._log.run.events if isinstance(event, RunStarted | ToolsChanged)]
+        return {spec.name: spec for event in reversed(having) for spec in event.tools}
 
-    def is_accepted(self, tool: MCPTool, what: Changed) -> bool:
-        """Return whether the person took a tool, or its server, as it is now."""
-        server = tool.live.server
-        paths = [_tool_path(tool)] if what == "tool" else [_path_of(server.name), _path_of(server.name, server.identity)]
-        identity = tool.identity if what == "tool" else server.identity
-        return any(one.is_accepted and one.identity == identity for one in filter(None, map(self._known.get, paths)))
-
-    def accept(self, server: MCPServer, tools: Iterable[MCPTool]) -> bool:
-        """Take a server and these tools of it as they are: rules that allow count for them, also in runs that are live.
-
-        What was accepted before stays so. Returns whether that outlives the process. Raises `SettingsError` in the code of a
-        model.
-        """
-        check_person(ACCEPTING, is_lasting=True)
-        before = self._look(_path_of(server.name))
-        kept = [self._replace(_path_of(server.name, before.identity), before)] if before is not None and before.identity else []
-        kept.append(self._replace(_path_of(server.name), replace(_seen_server(server), is_accepted=True)))
-        kept += [self._replace(_tool_path(tool), replace(_seen_tool(tool), is_accepted=True)) for tool in tools]
-        return all(kept)
-
-    def forget(self) -> None:
-        """Forget what this process has read: files decide again."""
-        self._known.clear()
-
-    def _look(self, path: Path, now: FirstSight | None = None) -> FirstSight | None:
-        """Return what a file holds: this, if it is not there yet. Where it cannot be written, it holds in this process."""
-        found = self._known.get(path, now)
-        with suppress(OSError):
-            found = _read(path) or (found if now is None else _create(path, now))
-        if found is not None:
-            self._known[path] = found
+    def _changes_since_log(self, tool: MCPTool) -> Changes:
+        found: Changes = {}
+        server, settings_then = tool.live.server, self._log.run.settings
+        logged = settings_then.get(SERVERS)
+        entry = logged.get(server.name) if isinstance(logged, dict) else None
+        if isinstance(entry, dict) and {**entry, "tools": 0} != {**redact(encodable_data(server.as_logged)), "tools": 0}:
+            shown = servers_of_log(settings_then).get(server.name)
+            found["server"] = "" if shown is None else shown.target
+        now = redact(tool.spec)
+        then = self._specs.setdefault(now.name, now)
+        if (then.description, then.input_schema) != (now.description, now.input_schema):
+            found["tool"] = diff(text_of(then), text_of(now))
         return found
 
-    def _replace(self, path: Path, now: FirstSight) -> bool:
-        self._known[path] = now
-        try:
-            replace_file(path, msgspec.json.encode(now))
-        except OSError:
-            return False
-        return True
+
+def note(tools: Iterable[MCPTool], since_log: Callable[[MCPTool], Changes] = lambda tool: {}) -> None:
+    """Take the servers and the tools as first seen, unless they were seen before. Reads and writes files.
+
+    Each tool knows from here on what has changed of it. ``since_log`` returns what differs from the log of a run.
+    """
+    looked = set[Path]()
+    for tool in tools:
+        sights = _sights(tool)
+        for now, paths in sights.values():
+            for path in paths:
+                if path not in looked:
+                    _look(path, now if path == paths[0] else None)
+                    looked.add(path)
+        tool.changes = partial(_changes, sights, since_log(tool))
 
 
-first_seen = FirstSeen()
-"""That of this process."""
+def _changes(sights: Sights, since_log: Changes) -> Changes:
+    """Return what has changed; what the person has accepted since then no longer counts as changed since the log."""
+    found: Changes = {}
+    for what, (now, paths) in sights.items():
+        seen = [*filter(None, map(_known.get, paths))]
+        same = [one for one in seen if one.identity == now.identity]
+        if seen and not same:
+            before = seen[0].text
+            found[what] = (before if what == "server" else diff(before, now.text)) or since_log.get(what, "")
+        elif what in since_log and not any(one.is_accepted for one in same):
+            found[what] = since_log[what]
+    return found
+
+
+def accept(server: MCPServer, tools: Iterable[MCPTool]) -> bool:
+    """Take a server and these tools of it as they are: rules that allow count for them, also in runs that are live.
+
+    What was accepted before stays so. Returns whether that outlives the process. Raises `SettingsError` in the code of a
+    model.
+    """
+    check_person(ACCEPTING, is_lasting=True)
+    before = _look(_path_of(server.name))
+    kept = [] if before is None or not before.identity else [_replace(_path_of(server.name, before.identity), before)]
+    taken = {_path_of(server.name): _seen_server(server)}
+    for tool in tools:
+        now, (path,) = _sights(tool)["tool"]
+        taken[path] = now
+    kept += [_replace(path, replace(now, is_accepted=True)) for path, now in taken.items()]
+    return all(kept)
+
+
+def forget() -> None:
+    """Forget what this process has read: files decide again."""
+    _known.clear()
 
 
 def compared_tools(live: LiveServer, tools: Iterable[t.Tool]) -> tuple[MCPTool, ...]:
     """Return the tools of a server with what has changed of them since they were first seen, if they were."""
     found = found_tools(live, tools).usable
-    first_seen.note(found)
+    note(found)
     return found
 
 
@@ -154,8 +191,14 @@ def _seen_server(server: MCPServer) -> FirstSight:
     return FirstSight(server.name, server.identity, redact(visible(server.target)))
 
 
-def _seen_tool(tool: MCPTool) -> FirstSight:
-    return FirstSight(encodable(tool.tool_name), tool.identity, text_of(tool.spec))
+def _sights(tool: MCPTool) -> Sights:
+    server, name = tool.live.server, encodable(tool.tool_name)
+    paths = [_path_of(server.name), _path_of(server.name, server.identity)]
+    of_tool = FirstSight(name, tool.identity, text_of(tool.spec))
+    return {
+        "server": (_seen_server(server), paths),
+        "tool": (of_tool, [_path_of(server.name, server.identity, digest([name]))]),
+    }
 
 
 def _path_of(name: str, *parts: str) -> Path:
@@ -166,9 +209,23 @@ def _path_of(name: str, *parts: str) -> Path:
     return settings.personal_folder() / FOLDER / digest([name]) / f"{'-'.join(parts) or 'server'}.json"
 
 
-def _tool_path(tool: MCPTool) -> Path:
-    server = tool.live.server
-    return _path_of(server.name, server.identity, digest([encodable(tool.tool_name)]))
+def _look(path: Path, now: FirstSight | None = None) -> FirstSight | None:
+    """Return what a file holds: this, if it is not there yet. Where it cannot be written, it holds in this process."""
+    found = _known.get(path, now)
+    with suppress(OSError):
+        found = _read(path) or (found if now is None else _create(path, now))
+    if found is not None:
+        _known[path] = found
+    return found
+
+
+def _replace(path: Path, now: FirstSight) -> bool:
+    _known[path] = now
+    try:
+        replace_file(path, msgspec.json.encode(now))
+    except OSError:
+        return False
+    return True
 
 
 def _read(path: Path) -> FirstSight | None:

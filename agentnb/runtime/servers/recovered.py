@@ -5,7 +5,7 @@ A log starts no command by itself: what is started is configured by the person, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from agentnb.advice import AddServer, Advised
 from agentnb.core.redaction import redact
@@ -19,13 +19,6 @@ MAX_TARGET_CHARACTERS = 300
 """Characters of a command or an address that a message shows."""
 
 
-def resolved(servers: Servers, items: Sequence[ServerTools], recovered: Run | None) -> tuple[ServerTools, ...]:
-    """Return the items with their servers; see `Servers.resolved`. ``recovered``: the run that is resumed, if one is."""
-    if recovered is not None and items:
-        _check_configured(servers, items, recovered)
-    return servers.resolved(items)
-
-
 def changed_servers(run: Run, items: Iterable[ServerTools]) -> Iterator[tuple[str, Advised]]:
     """Yield a warning for each server that is another one now than in the log of a run that is resumed."""
     logged = servers_of_log(run.settings)
@@ -35,8 +28,8 @@ def changed_servers(run: Run, items: Iterable[ServerTools]) -> Iterator[tuple[st
             yield f"{what} when the run began", "Its tools ask again, whatever was allowed before"
 
 
-def _check_configured(servers: Servers, items: Iterable[ServerTools], run: Run) -> None:
-    """Raise `SettingsError`, with the command or address that the log has, for a server that is not configured."""
+def check_configured(servers: Servers, items: Iterable[ServerTools], run: Run) -> None:
+    """Raise `SettingsError`, with the command or address that the log of a run has, for a server that is not configured."""
     logged, known = servers_of_log(run.settings), servers.configuration.known
     for item in items:
         if item.server is None and item.name not in known and item.name in logged:

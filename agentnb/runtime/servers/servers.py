@@ -1,16 +1,16 @@
-"""The MCP servers of a session, or of one run: those that are configured, and their connections."""
+"""The book of MCP servers of a session, or of one run: those that are configured, and their connections."""
 
 from __future__ import annotations
 
 import asyncio
 import atexit
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from weakref import WeakSet
 
 from agentnb.core.forks import after_fork
@@ -20,7 +20,7 @@ from agentnb.runtime.threads import LoopThread
 from agentnb.settings import Key, redact_values
 from agentnb.tools.mcp.configuration import Configuration
 from agentnb.tools.mcp.connections.kept_logins import forget_login
-from agentnb.tools.mcp.connections.live_server import LiveServer, reason
+from agentnb.tools.mcp.connections.live_server import LiveServer
 from agentnb.tools.mcp.connections.login import Login
 from agentnb.tools.mcp.connections.refusal import has_own_login
 from agentnb.tools.mcp.expansion import expanded, secrets, values
@@ -32,8 +32,17 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 CONFIGURING = "Configuring MCP servers"
+IN_CODE = "in code"
 CLOSE_SECONDS = 10.0
 """Seconds that servers have to end."""
+
+
+class ListedServer(NamedTuple):
+    """A server that is configured, or one connection to it."""
+
+    live: LiveServer
+    source: str
+    """Where it is configured: ``added``, a file, the variable, or `IN_CODE`."""
 
 
 class Servers:
@@ -70,13 +79,17 @@ class Servers:
         self._change(lambda: self.configuration.remove(name))
 
     def _change(self, change: Callable[[], None]) -> None:
-        """Change the configuration, and end the connections of servers that no longer are what they were."""
+        """Change the configuration; connections of servers that are not what they were end, also for runs that know them."""
         before = self.configuration.known
         change()
         now = self.configuration.known
         for server in now.values():
             keep_secret(server)
-        self._retire([server for name, server in before.items() if now.get(name) != server])
+        gone = [server for name, server in before.items() if now.get(name) != server]
+        with self._lock:
+            chosen = [one for one in self._used if one.server in gone]
+            self._used = [one for one in self._used if one not in chosen]
+        self._end(chosen, for_good=True)
 
     def live(self, item: ServerTools, work_dir: Path) -> LiveServer:
         """Return the server of an item, to be started when it is used. Raises `SettingsError` if it is not configured.
@@ -87,9 +100,7 @@ class Servers:
         with self._lock:
             known = next((one for one in self._used if one.server == server and one.work_dir == work_dir), None)
             if known is None:
-                if self._thread is None:
-                    self._thread = LoopThread()
-                known = LiveServer(server, _filled, self._thread, work_dir)
+                known = LiveServer(server, self, work_dir)
                 self._used.append(known)
             return known
 
@@ -98,13 +109,41 @@ class Servers:
         """The servers that runs have named so far."""
         return tuple(self._used)
 
+    def listed(self, work_dir: Path) -> list[ListedServer]:
+        """Return a row for each connection, and for each configured server without one, which would start in this folder.
+
+        Those of a variable that cannot be read are left out.
+        """
+        configured, used = self.configuration.known, self.used
+        rows = []
+        for name, server in sorted(configured.items()):
+            lives = [live for live in used if live.server == server] or [LiveServer(server, self, work_dir)]
+            rows += [ListedServer(live, self.configuration.source(name)) for live in lives]
+        return rows + [ListedServer(live, IN_CODE) for live in used if live.server not in configured.values()]
+
+    async def run(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run a coroutine on the event loop of the connections, from any loop; a cancellation here cancels it there."""
+        return await self._loop().run(make)
+
+    def filled(self, server: MCPServer) -> MCPServer:
+        """Return the server with the values of its variables, which no log will hold. Raises `SettingsError`."""
+        known = values(server)
+        redact_values(known)
+        for name, text in known.items():
+            if name.startswith(FILE) and text:
+                Key(name, text, f"the MCP server {server.name}")
+        keep_secret(server)
+        found = expanded(server, known)
+        keep_secret(found)
+        return found
+
     def ask(self, live: LiveServer, make: Callable[[Client], Awaitable[T]]) -> T:
         """Make a request of a server for the person, who waits: within its time limit, and an interrupt ends it. Blocks.
 
         The server is started first if it is not running. Raises `ServerFailed`, and `SettingsError` for an unset variable.
         """
         check_person("Using an MCP server directly")
-        thread = self._running_thread(live)
+        live.check_retired()
         tasks: list[asyncio.Task[Any] | None] = []
 
         async def within_limit(client: Client) -> T:
@@ -116,11 +155,11 @@ class Servers:
             return await live.request(within_limit)
 
         try:
-            return thread.submit(send).result()
+            return self._loop().submit(send).result()
         except AgentnbError:
             raise
         except Exception as error:
-            raise ServerFailed(f"The MCP server {live.server.name} failed: {reason(error)}") from error
+            raise ServerFailed(f"The MCP server {live.server.name} failed: {live.why(error)}") from error
         except BaseException:
             for task in filter(None, tasks):
                 task.get_loop().call_soon_threadsafe(task.cancel)
@@ -131,23 +170,23 @@ class Servers:
 
         ``given``: what `Login` takes besides the server. Raises `SettingsError` for a server that takes no login.
         """
-        server = _filled(live.server)
+        live.check_retired()
+        server = self.filled(live.server)
         if not server.is_remote or has_own_login(server):
             why = "has the header Authorization, which counts instead" if server.is_remote else "is a program on this machine"
             raise SettingsError(f"There is no login at the MCP server {server.name}: it {why}")
         login = Login(server, *given)
-        return login, self._running_thread(live).submit(login.run)
+        return login, self._loop().submit(login.run)
 
     def forget_login(self, live: LiveServer) -> bool:
         """Forget the login at a server, and end its connections; return whether there was one. Raises `SettingsError`."""
-        was_there = forget_login(_filled(live.server).command_or_url)
+        was_there = forget_login(self.filled(live.server).command_or_url)
         self.stop(live.server.name)
         return was_there
 
-    def _running_thread(self, live: LiveServer) -> LoopThread:
+    def _loop(self) -> LoopThread:
         with self._lock:
-            if self._thread is None:
-                raise ServerFailed(f"The MCP server {live.server.name} was stopped")
+            self._thread = self._thread or LoopThread()
             return self._thread
 
     def stop(self, name: str) -> bool:
@@ -157,13 +196,6 @@ class Servers:
         was_running = any(one.state in ("starting", "ready") for one in chosen)
         self._end(chosen)
         return was_running
-
-    def _retire(self, servers: Sequence[MCPServer]) -> None:
-        """End the connections of servers for good, also for runs that still know them."""
-        with self._lock:
-            chosen = [one for one in self._used if one.server in servers]
-            self._used = [one for one in self._used if one not in chosen]
-        self._end(chosen, for_good=True)
 
     def close(self) -> None:
         """End all connections. Blocks, for some seconds at most."""
@@ -190,19 +222,6 @@ class Servers:
     def leave_to_parent(self) -> None:
         """Forget the connections: this process was forked, and they are its parent's."""
         self._used, self._thread, self._lock = [], None, threading.Lock()
-
-
-def _filled(server: MCPServer) -> MCPServer:
-    """Return the server with the values of its variables, which no log will hold."""
-    known = values(server)
-    redact_values(known)
-    for name, text in known.items():
-        if name.startswith(FILE) and text:
-            Key(name, text, f"the MCP server {server.name}")
-    keep_secret(server)
-    found = expanded(server, known)
-    keep_secret(found)
-    return found
 
 
 def keep_secret(server: MCPServer) -> None:

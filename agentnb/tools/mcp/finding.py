@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from agentnb.core.messages import Text
 from agentnb.core.request import ToolRole, ToolSpec
+from agentnb.tools.mcp.server_tool import MCPTool
 from agentnb.tools.mcp.wire_names import FIND_TOOLS
 from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, failure
 
@@ -47,15 +48,6 @@ def next_offer(own: int, servers: Sequence[str], before: Iterable[str] = (), wan
     return Offer(tuple(shown), tuple([name for name in known if name not in shown]))
 
 
-class Findable(NamedTuple):
-    """A tool that can be found."""
-
-    spec: ToolSpec
-    name: str
-    """The tool as the server names it."""
-    title: str = ""
-
-
 class ToolFinder:
     """The tool with which a model finds tools of servers."""
 
@@ -66,7 +58,7 @@ class ToolFinder:
 
     def __init__(
         self,
-        tools: Callable[[], Sequence[Findable]],
+        tools: Callable[[], Sequence[MCPTool]],
         offer: Callable[[Sequence[str]], Sequence[str]],
         servers: Mapping[str, int],
     ) -> None:
@@ -154,7 +146,7 @@ _RELATED = (
 """Words that mean nearly the same in names of tools."""
 
 
-def ranked(query: str, tools: Sequence[Findable]) -> list[Findable]:
+def ranked(query: str, tools: Sequence[MCPTool]) -> list[MCPTool]:
     """Return the tools that have words of the query in name, title, description or arguments, the best first.
 
     Rare words count more, words of the name most; a misspelt or related word counts less.
@@ -187,7 +179,7 @@ def _stem(word: str) -> str:
     return stem[:-1] if stem != word and len(stem) > 3 and stem[-1] == stem[-2] else stem
 
 
-def _words_of(tool: Findable) -> dict[str, float]:
+def _words_of(tool: MCPTool) -> dict[str, float]:
     """Return the words of a tool with their weights."""
     arguments = tool.spec.input_schema.get("properties") or {}
     told = [one.get("description", "") for one in arguments.values() if isinstance(one, dict)]
@@ -195,7 +187,7 @@ def _words_of(tool: Findable) -> dict[str, float]:
         **dict.fromkeys(_words(" ".join([*arguments, *map(str, told)])), ARGUMENT_WEIGHT),
         **dict.fromkeys(_words(f"{tool.spec.name} {tool.spec.description}"), 1.0),
         **dict.fromkeys(_words(tool.title), TITLE_WEIGHT),
-        **dict.fromkeys(_words(tool.name), NAME_WEIGHT),
+        **dict.fromkeys(_words(tool.tool_name), NAME_WEIGHT),
     }
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agentnb.core.messages import Image, Text, visible
 from agentnb.tools.mcp.connections.catalogue import Catalogue, catalogue_of
 from agentnb.tools.mcp.connections.live_server import LiveServer
-from agentnb.tools.mcp.results import one_line, parts_of, resource_part
+from agentnb.tools.mcp.results import given_parts, one_line, parts_of, resource_part, text_of
 from agentnb.tools.mcp.server import digest
-from agentnb.tools.mcp.server_tool import MCPTool
+from agentnb.tools.mcp.server_tool import Answer, MCPTool
 from agentnb.tools.mcp.wire_names import wire_name
 from agentnb.tools.tool import ToolOutcome, failure
 
@@ -29,48 +29,36 @@ class _Kind(NamedTuple):
     name: str
     """Its name; where a tool of the server has it, ``mcp`` is put between its words."""
     description: str
-    answer: Callable[[Client, Mapping[str, Any], Catalogue], Awaitable[ToolOutcome]]
+    answer: Answer
     properties: dict[str, Any]
     required: tuple[str, ...] = ()
 
 
 def resource_tools(live: LiveServer, names: set[str]) -> list[MCPTool]:
-    """Return the tools for the resources and prompts of a server, as far as it has any.
+    """Return the tools for the resources and prompts of a server, as far as it has any, which ask as its own tools do.
 
     ``names``: those of the tools of all servers, which win: a tool of these here gets its other name, or is left out.
     Theirs are added.
     """
-    kinds = [*(_OF_RESOURCES if live.catalogue.has_resources else ()), *(_OF_PROMPTS if live.catalogue.prompts else ())]
-    own = {tool.name for tool in live.tools}
-    found: list[MCPTool] = []
-    for kind in kinds:
-        for name in (kind.name, kind.name.replace("_", "_mcp_")):
-            if name not in own and (wire := wire_name(live.server.name, name)) not in names:
-                found.append(_resource_tool(live, kind, name, wire))
-                names.add(wire)
-                break
-    return found
-
-
-def _resource_tool(live: LiveServer, kind: _Kind, tool_name: str, name: str) -> MCPTool:
-    """Return a tool for the resources or prompts of a server, which asks as the server's own tools do."""
     from mcp import types as t
 
-    async def answer(client: Client, arguments: dict[str, Any]) -> ToolOutcome:
-        wrong = [name for name in kind.required if not isinstance(arguments.get(name), str)]
-        if wrong:
-            return failure("invalid_arguments", f"{wrong[0]} must be a text.")
-        return await kind.answer(client, arguments, live.catalogue)
-
-    described = t.Tool(
-        name=tool_name,
-        description=kind.description.format(server=live.server.name),
-        input_schema={"type": "object", "properties": kind.properties, "required": list(kind.required)},
-        annotations=t.ToolAnnotations(read_only_hint=True),
-    )
-    tool = MCPTool(live, described, name, answer)
-    tool.identity = digest(["resources and prompts", kind.name])
-    return tool
+    kinds = [*(_OF_RESOURCES if live.catalogue.has_resources else ()), *(_OF_PROMPTS if live.catalogue.prompts else ())]
+    own, found = {tool.name for tool in live.tools}, list[MCPTool]()
+    for kind in kinds:
+        wires = {name: wire_name(live.server.name, name) for name in (kind.name, kind.name.replace("_", "_mcp_"))}
+        name = next((name for name, wire in wires.items() if name not in own and wire not in names), None)
+        if name is None:
+            continue
+        described = t.Tool(
+            name=name,
+            description=kind.description.format(server=live.server.name),
+            input_schema={"type": "object", "properties": kind.properties, "required": list(kind.required)},
+            annotations=t.ToolAnnotations(read_only_hint=True),
+        )
+        found.append(MCPTool(live, described, wires[name], kind.answer))
+        found[-1].identity = digest(["resources and prompts", kind.name])
+        names.add(wires[name])
+    return found
 
 
 async def _list_resources(client: Client, arguments: Mapping[str, Any], known: Catalogue) -> ToolOutcome:
@@ -87,7 +75,7 @@ async def _list_prompts(client: Client, arguments: Mapping[str, Any], known: Cat
 
 
 async def _read_resource(client: Client, arguments: Mapping[str, Any], known: Catalogue) -> ToolOutcome:
-    return _given(contents_parts((await client.read_resource(arguments["uri"], cache_mode="refresh")).contents))
+    return given_parts(contents_parts((await client.read_resource(arguments["uri"], cache_mode="refresh")).contents))
 
 
 async def _get_prompt(client: Client, arguments: Mapping[str, Any], known: Catalogue) -> ToolOutcome:
@@ -97,57 +85,35 @@ async def _get_prompt(client: Client, arguments: Mapping[str, Any], known: Catal
     if missing := missing_arguments(known, arguments["name"], given):
         return failure("invalid_arguments", f"The prompt needs {', '.join(missing)} in arguments.")
     result = await client.get_prompt(arguments["name"], {str(name): str(value) for name, value in given.items()})
-    return _given(prompt_parts(result.messages))
-
-
-def _given(parts: tuple[Text | Image, ...]) -> ToolOutcome:
-    return ToolOutcome(True, parts or (Text("(no content)"),), _text(parts))
+    return given_parts(prompt_parts(result.messages))
 
 
 _FILTER = {"filter": {"type": "string", "description": "Words that the lines must all contain"}}
+_URI = {"uri": {"type": "string", "description": "Its URI, as listed, or a template of URIs that is filled in"}}
+_PROMPT = {
+    "name": {"type": "string", "description": "Its name, as listed"},
+    "arguments": {"type": "object", "additionalProperties": {"type": "string"}},
+}
+_RESOURCES = "List the resources of the MCP server {server}: texts, files or records, by their URIs and templates of URIs."
+_PROMPTS = "List the prompts that the MCP server {server} has prepared, with their arguments."
 _OF_RESOURCES = (
-    _Kind(
-        "list_resources",
-        "List the resources of the MCP server {server}: texts, files or records, by their URIs and templates of URIs.",
-        _list_resources,
-        _FILTER,
-    ),
-    _Kind(
-        "read_resource",
-        "Read a resource of the MCP server {server}.",
-        _read_resource,
-        {"uri": {"type": "string", "description": "Its URI, as listed, or a template of URIs that is filled in"}},
-        ("uri",),
-    ),
+    _Kind("list_resources", _RESOURCES, _list_resources, _FILTER),
+    _Kind("read_resource", "Read a resource of the MCP server {server}.", _read_resource, _URI, ("uri",)),
 )
 _OF_PROMPTS = (
-    _Kind(
-        "list_prompts",
-        "List the prompts that the MCP server {server} has prepared, with their arguments.",
-        _list_prompts,
-        _FILTER,
-    ),
-    _Kind(
-        "get_prompt",
-        "Get a prompt that the MCP server {server} has prepared, as text.",
-        _get_prompt,
-        {
-            "name": {"type": "string", "description": "Its name, as listed"},
-            "arguments": {"type": "object", "additionalProperties": {"type": "string"}},
-        },
-        ("name",),
-    ),
+    _Kind("list_prompts", _PROMPTS, _list_prompts, _FILTER),
+    _Kind("get_prompt", "Get a prompt that the MCP server {server} has prepared, as text.", _get_prompt, _PROMPT, ("name",)),
 )
 
 
 def contents_parts(contents: Iterable[Any]) -> tuple[Text | Image, ...]:
     """Return the contents of a resource as texts and pictures; of several, each behind its URI."""
-    return _labelled([(one.uri, (resource_part(one),)) for one in contents])
+    return _labelled([(one.uri, (resource_part(one.model_dump(by_alias=True)),)) for one in contents])
 
 
 def prompt_parts(messages: Iterable[t.PromptMessage]) -> tuple[Text | Image, ...]:
     """Return the messages of a prompt as texts and pictures; of several, each behind its role."""
-    return _labelled([(one.role, parts_of([one.content])) for one in messages])
+    return _labelled([(one.role, parts_of([one.content.model_dump(by_alias=True)])) for one in messages])
 
 
 def _labelled(each: list[tuple[Any, tuple[Text | Image, ...]]]) -> tuple[Text | Image, ...]:
@@ -179,7 +145,7 @@ def contents_of(contents: Iterable[Any]) -> list[Contents]:
 
 def prompt_text(messages: Iterable[t.PromptMessage]) -> str:
     """Return the messages of a prompt as one text, without pictures."""
-    return _text(prompt_parts(messages))
+    return text_of(prompt_parts(messages))
 
 
 def prompt_arguments(prompt: t.Prompt) -> str:
@@ -210,7 +176,3 @@ def _listed(lines: list[str], arguments: Mapping[str, Any], noun: str) -> ToolOu
     if not fitting:
         shown = [f"(none of the {len(lines):,} {noun} has these words)" if words and lines else f"(no {noun})"]
     return ToolOutcome(True, (Text("\n".join(shown)),), fitting)
-
-
-def _text(parts: Iterable[Text | Image]) -> str:
-    return "\n".join(part.text for part in parts if isinstance(part, Text))

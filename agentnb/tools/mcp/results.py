@@ -4,43 +4,57 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
 
 from agentnb.core.display_data import Table
 from agentnb.core.messages import Image, Text, visible
 from agentnb.core.schema.json_schema import UnusableSchema, schema_errors, usable_schema
 from agentnb.tools.frames import frame_table
-from agentnb.tools.mcp.connections.lenient_results import unwrapped
 from agentnb.tools.pictures import media_type
 from agentnb.tools.rendering import as_text
 from agentnb.tools.tool import ToolOutcome
 
-if TYPE_CHECKING:
-    from mcp import types as t
-
 MAX_IMAGE_BYTES = 5_000_000
 MAX_TEXT_CHARACTERS = 200_000
 MAX_LINE_CHARACTERS = 400
+MAX_ODD_CHARACTERS = 2_000
+"""Characters of a text within content that is not of the protocol."""
+NOT_OF_THE_PROTOCOL = "(The server sent content that is not of the protocol; here it is as JSON:)"
+_FIELDS = frozenset({"content", "structuredContent", "isError", "_meta", "resultType"})
 
 
-def outcome_of(result: t.CallToolResult, output_schema: dict[str, Any] | None = None) -> ToolOutcome:
+def outcome_of(given: Any, output_schema: dict[str, Any] | None = None) -> ToolOutcome:
     """Return the outcome of a call: texts joined by newlines, pictures, and the structured content as its value.
 
-    ``output_schema``: the one that the server declares; content that does not fit it is marked.
+    ``given``: the result as the server sent it; ``output_schema``: the one that it declares; content that does not fit it is
+    marked.
     """
-    parts = parts_of(result.content)
-    value = structured = unwrapped(result.structured_content)
-    if value is None:
-        value = "\n".join(part.text for part in parts if isinstance(part, Text))
-    elif not parts:
-        parts = (_text(as_text(value)),)
-    if result.is_error:
-        problem = "\n".join(part.text for part in parts if isinstance(part, Text)) or "The server gave no reason."
+    raw = given if isinstance(given, Mapping) else {"content": given}
+    structured, others = raw.get("structuredContent"), {key: one for key, one in raw.items() if key not in _FIELDS}
+    content = raw.get("content", others if structured is None else None) or []
+    parts = parts_of(content if isinstance(content, list) else [content])
+    if structured is not None and not parts:
+        parts = (_text(as_text(structured)),)
+    if str(raw.get("isError")).casefold() in ("true", "1", "yes"):
+        problem = text_of(parts) or "The server gave no reason."
         return ToolOutcome(False, parts or (Text(problem),), error_code="tool_error", problem=problem)
+    value = text_of(parts) if structured is None else structured
     if problem := _misfit(structured, output_schema):
         parts = (*parts, Text(f"(This does not fit what the server declares: {visible(problem)})"))
-    return ToolOutcome(True, parts or (Text("(no content)"),), value, display=_table(structured))
+    return given_parts(parts, value, _table(structured))
+
+
+def given_parts(parts: tuple[Text | Image, ...], value: Any = None, display: Table | None = None) -> ToolOutcome:
+    """Return what a server gave as the outcome of a call, whose value is its text by default."""
+    return ToolOutcome(True, parts or (Text("(no content)"),), text_of(parts) if value is None else value, display=display)
+
+
+def text_of(parts: Iterable[Text | Image]) -> str:
+    """Return the texts among parts, joined by newlines."""
+    return "\n".join(part.text for part in parts if isinstance(part, Text))
 
 
 def _misfit(content: Any, schema: dict[str, Any] | None) -> str:
@@ -80,25 +94,41 @@ def parts_of(content: Iterable[Any]) -> tuple[Text | Image, ...]:
 
 
 def _part(block: Any) -> Text | Image:
-    if block.type == "text":
-        return _text(block.text)
-    if block.type == "image":
-        return _image(block.data) or Text(f"(a picture that cannot be shown, {one_line(block.mime_type)})")
-    if block.type == "audio":
-        return Text(f"(audio, {one_line(block.mime_type)})")
-    if block.type == "resource_link":
-        return Text(f"(the resource {one_line(block.uri)}: {one_line(block.name)})")
-    if block.type == "resource":
-        return resource_part(block.resource)
-    return Text(f"(content of the type {one_line(block.type)})")
+    """Return a block of content; one that is not of the protocol as JSON."""
+    read: Any = {"text": block} if isinstance(block, str) else block
+    match read:
+        case {"text": str(text), **others} if (others.get("type") or "text") == "text":
+            return _text(text)
+        case {"type": "image", "data": str()}:
+            return _image(block["data"]) or Text(f"(a picture that cannot be shown, {_word(block, 'mimeType')})")
+        case {"type": "audio", "data": str()}:
+            return Text(f"(audio, {_word(block, 'mimeType')})")
+        case {"type": "resource_link", "uri": str()}:
+            return Text(f"(the resource {_word(block, 'uri')}: {_word(block, 'name')})")
+        case {"type": "resource", "resource": ({"text": str()} | {"blob": str()}) as resource}:
+            return resource_part(resource)
+    return _text(f"{NOT_OF_THE_PROTOCOL}\n{msgspec.json.encode(_shortened(block)).decode()}")
 
 
-def resource_part(resource: Any) -> Text | Image:
+def resource_part(resource: Mapping[str, Any]) -> Text | Image:
     """Return the contents of a resource as the model gets them."""
-    text = getattr(resource, "text", None)
-    if text is not None:
-        return _text(text)
-    return _image(resource.blob) or Text(f"(the resource {one_line(resource.uri)}, {one_line(resource.mime_type or 'bytes')})")
+    if isinstance(resource.get("text"), str):
+        return _text(resource["text"])
+    told = f"(the resource {_word(resource, 'uri')}, {_word(resource, 'mimeType') or 'bytes'})"
+    return _image(resource["blob"]) or Text(told)
+
+
+def _word(block: Mapping[str, Any], key: str) -> str:
+    return one_line(block.get(key) or "")
+
+
+def _shortened(value: Any) -> Any:
+    """Return plain data with the beginnings of long texts, such as the bytes of a film."""
+    if isinstance(value, str) and len(value) > MAX_ODD_CHARACTERS:
+        return f"{value[:MAX_ODD_CHARACTERS]} … ({len(value):,} characters)"
+    if isinstance(value, dict):
+        return {key: _shortened(one) for key, one in value.items()}
+    return [_shortened(one) for one in value] if isinstance(value, list) else value
 
 
 def _text(text: str) -> Text:

@@ -18,7 +18,8 @@ from agentnb.core.schema.json_schema import UnusableSchema, schema_errors, usabl
 from agentnb.core.schema.nesting import MAX_DEPTH, is_too_deep
 from agentnb.core.schema.whole_numbers import with_leaves
 from agentnb.errors import NotAnswered, ServerFailed, SettingsError
-from agentnb.tools.mcp.connections.catalogue import CONNECTION_CLOSED, REFUSED
+from agentnb.tools.mcp.connections.catalogue import CONNECTION_CLOSED, Catalogue
+from agentnb.tools.mcp.connections.lenient_results import unwrapped
 from agentnb.tools.mcp.connections.live_server import LiveServer, leaves
 from agentnb.tools.mcp.questions import CallQuestions
 from agentnb.tools.mcp.results import outcome_of
@@ -36,24 +37,11 @@ MAX_SCHEMA_BYTES = 50_000
 DIED = "The server ended during the call. It is not known whether it did its work: look before you call again."
 
 
-Answer: TypeAlias = Callable[["Client", dict[str, Any]], Awaitable[ToolOutcome]]
+Answer: TypeAlias = Callable[["Client", Mapping[str, Any], Catalogue], Awaitable[ToolOutcome]]
+"""Answers a call in place of a tool of the server, by the arguments and what the server listed when it started."""
 Changed: TypeAlias = Literal["server", "tool"]
-
-
-class ToolChange(NamedTuple):
-    """What has changed of a tool and its server since they were first seen, as `ToolOrigin` has it."""
-
-    changed: tuple[Changed, ...] = ()
-    target_before: str = ""
-    diff: str = ""
-
-    def and_of(self, other: ToolChange) -> ToolChange:
-        """Return both changes as one."""
-        changed = tuple(dict.fromkeys([*self.changed, *other.changed]))
-        return ToolChange(changed, self.target_before or other.target_before, self.diff or other.diff)
-
-
-NO_CHANGE = ToolChange()
+Changes: TypeAlias = dict[Changed, str]
+"""What has changed since it was first seen: the server, with its target before; the tool, with its change as a diff."""
 
 
 class MCPTool:
@@ -84,7 +72,7 @@ class MCPTool:
         """Whether the server says that the same call may be made twice."""
         self.identity: str = digest([self.tool_name, description, self.spec.input_schema])
         """The digest of the tool as the server describes it, to which permissions belong."""
-        self.change_since_seen: Callable[[], ToolChange] = lambda: NO_CHANGE
+        self.changes: Callable[[], Changes] = dict
         """Returns what has changed of it and its server since they were first seen."""
 
     @property
@@ -92,9 +80,10 @@ class MCPTool:
         """The server and the tool, with what has changed."""
         server, name = self.live.server, visible(self.tool_name)
         name = name if name == self.tool_name else f"{name} ({self.spec.name})"  # rules must not take it for another tool
-        about = self.spec.description
+        changed, identities = self.changes(), (server.identity, self.identity)
+        before = changed.get("server", ""), changed.get("tool", "")
         return ToolOrigin(
-            server.name, visible(server.target), name, server.identity, self.identity, about, *self.change_since_seen()
+            server.name, visible(server.target), name, *identities, self.spec.description, tuple(changed), *before
         )
 
     def is_of(self, item: ServerTools) -> bool:
@@ -105,6 +94,8 @@ class MCPTool:
         """Call the tool at its server, which is told when the call is given up."""
         if not isinstance(arguments, Mapping):
             return refused_arguments(self.spec.name, arguments, self.spec.input_schema)
+        if self._answer is not None and (refused := self.refusal(arguments)) is not None:
+            return refused
         arguments = with_real_names(self.spec.input_schema, arguments)
         questions = CallQuestions(context, self.live.server)
 
@@ -113,13 +104,13 @@ class MCPTool:
 
         async def call(client: Client) -> ToolOutcome:
             if self._answer is not None:
-                return await self._answer(client, dict(arguments))
+                return await self._answer(client, arguments, self.live.catalogue)
             result = await questions.completed(client, self.tool_name, dict(arguments), progress)
-            return _noted(outcome_of(result, self._output_schema), questions)
+            return _noted(outcome_of(unwrapped(result.structured_content), self._output_schema), questions)
 
         for attempt in range(2):
             try:
-                return await self.live.request(call, questions)
+                return await self.live.request(call, questions.elicit)
             except Exception as error:
                 raised = next(iter(leaves(error)), error)
                 if questions.unanswered is not None:
@@ -148,8 +139,8 @@ class MCPTool:
 
     async def _logged_in(self, error: BaseException, context: ToolContext) -> bool:
         """Return whether the person has logged in after the server refused a call; nobody is asked who may not be there."""
-        refusal = self.live.refusal
-        if getattr(error, "code", 0) != REFUSED or refusal is None or not refusal.takes_login or context.asker is None:
+        refusal = self.live.refusal(error)
+        if refusal is None or not refusal.takes_login or context.asker is None:
             return False
         try:
             context.asker.check_person()
@@ -161,7 +152,7 @@ class MCPTool:
     def _failed(self, error: BaseException) -> ToolOutcome:
         if self._is_end(error):
             return failure("server_ended", DIED)
-        name, refusal = self.live.server.name, self.live.refusal
+        name, refusal = self.live.server.name, self.live.refusal(error)
         advice = "" if refusal is None else f"Only the user can do that. {in_words(refusal.advice(name), PYTHON)}"
         return failure("tool_error", f"The MCP server {name} failed: {self.live.why(error)}", advice)
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 from asserted_sentences import Snapshot
+from loopback_thread import Handler, LoopbackThread
 
 from agentnb.errors import AgentnbError, BrokenReply, KeyRefused, MissingKey, ProviderTrouble, SettingsError, UnknownModel
 from agentnb.models.registry import REMOTE, make_model
@@ -26,24 +25,12 @@ def listing(status: int, body: Any) -> Iterator[str]:
     """A server that answers each GET with this; gives its URL."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Listing(Handler):
         def do_GET(self) -> None:
-            self.send_response(status)
-            self.send_header("content-length", str(len(content)))
-            self.send_header("content-type", "application/json")
-            self.end_headers()
-            self.wfile.write(content)
+            self.reply(status, content, Content_Type="application/json")
 
-        def log_message(self, *_: Any) -> None: ...
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/v1"
-        finally:
-            server.shutdown()
-            thread.join()
+    with LoopbackThread(Listing) as server:
+        yield f"http://127.0.0.1:{server.port}/v1"
 
 
 def test_without_a_provider_there_is_a_line_for_each_kind(snapshot: Snapshot) -> None:

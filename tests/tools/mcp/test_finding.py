@@ -11,16 +11,23 @@ import pytest
 from asserted_sentences import Snapshot
 from hypothesis import given
 from hypothesis import strategies as st
+from mcp import types as t
 from mcp_test_server import generated_tools
 from property_settings import examples
-from tool_searches import GENERATED, REAL, real_tools
+from tool_searches import GENERATED, REAL, real_tools, tool_of
 
-from agentnb.core.request import ToolSpec
-from agentnb.tools.mcp.finding import MAX_OFFERED, MAX_QUERY_CHARACTERS, Findable, Offer, ToolFinder, next_offer, ranked
+from agentnb.tools.mcp.finding import MAX_OFFERED, MAX_QUERY_CHARACTERS, Offer, ToolFinder, next_offer, ranked
+from agentnb.tools.mcp.server_tool import MCPTool
 from agentnb.tools.mcp.wire_names import FIND_TOOLS, wire_name
 from agentnb.tools.tool import ToolContext, ToolOutcome
 
-MANY = [Findable(ToolSpec(wire_name("bench", name), about), name) for name, about in generated_tools(200).items()]
+
+def described(name: str, about: str, **properties: Any) -> t.Tool:
+    """Return a tool as a server lists it."""
+    return t.Tool(name=name, description=about, input_schema={"type": "object", "properties": properties})
+
+
+MANY = [tool_of("bench", described(name, about)) for name, about in generated_tools(200).items()]
 
 
 def words(*counts: int) -> list[str]:
@@ -83,7 +90,7 @@ def test_order_before_stays_and_every_tool_is_offered_or_hidden(own: int, turns:
         shown = offer.shown
 
 
-def place_of(query: str, tools: Sequence[Findable], *wanted: str) -> int:
+def place_of(query: str, tools: Sequence[MCPTool], *wanted: str) -> int:
     """Return the place of the first of these tools in what a query finds, counted from 1."""
     return next((place for place, tool in enumerate(ranked(query, tools), 1) if tool.spec.name in wanted), 1_000)
 
@@ -106,7 +113,7 @@ def test_searches_without_words_and_very_long_ones() -> None:
     long = ranked("delete vessel " + "count crew " * 100_000, MANY)
     assert long[0].spec.name in ("mcp_bench_delete_vessel", "mcp_bench_count_crew")
     assert ranked(f"{'zzqqy ' * MAX_QUERY_CHARACTERS} vessel", MANY) == [], "only its beginning counts"
-    odd = Findable(ToolSpec("x", "", {"properties": {"a": True, "b": {"description": ["no text"]}}}), "x")
+    odd = tool_of("odd", described("x", "", a=True, b={"description": ["no text"]}))
     assert ranked("vessel", [odd]) == []
 
 
@@ -124,10 +131,7 @@ def test_what_the_search_tells_the_model(snapshot: Snapshot) -> None:
 
     finder = ToolFinder(lambda: MANY, offer, {"bench": 200, "clock": 2})
     many = ToolFinder(lambda: MANY, offer, {f"server{number}": 10 for number in range(30)})
-    bare = [
-        Findable(ToolSpec("mcp_a_vessel", "Vessels.\nMore lines."), "vessel"),
-        Findable(ToolSpec("mcp_a_go", ""), "vessel go"),
-    ]
+    bare = [tool_of("a", described("vessel", "Vessels.\nMore lines.")), tool_of("a", described("go", "", vessel={}))]
     told = {
         "its description": finder.spec.description,
         "with many servers": many.spec.description,

@@ -34,11 +34,11 @@ class Hostile:
 
     server = MCPServer("bench", "program")
     work_dir = Path()
-    refusal = None
+    refusal = staticmethod(lambda error: None)
     why = staticmethod(reason)
     set_aside: dict[str, str] = {}
 
-    async def request(self, make: Any, questions: Any) -> Any:
+    async def request(self, make: Any, asker: Any) -> Any:
         return await make(SimpleNamespace(session=self))
 
     async def call_tool(self, *_: Any, progress_callback: Any, input_responses: Any, **__: Any) -> Any:
@@ -160,6 +160,6 @@ def test_schemas_that_no_model_takes_are_a_problem(subtests: pytest.Subtests) ->
 
 
 def test_question_outside_any_call_is_cancelled(tmp_path: Path) -> None:
-    elsewhere: Any = None
-    live = LiveServer(Hostile.server, lambda server: server, elsewhere, tmp_path)
-    assert asyncio.run(live._elicit(FORM)).action == "cancel"
+    book: Any = None
+    live = LiveServer(Hostile.server, book, tmp_path)
+    assert asyncio.run(live._elicit(None, FORM)).action == "cancel"

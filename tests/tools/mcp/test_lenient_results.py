@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 from mcp import types as t
 
-from agentnb.tools.mcp.connections.lenient_results import mend_response, readable_list, readable_result, readable_start
+from agentnb.tools.mcp.connections.lenient_results import LISTS, mend_response, readable_list, readable_start
 
 OBJECT = {"type": "object"}
 HEADER = {"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": "no header"}}}
-TEXT = {"type": "text", "text": "three"}
 
 
 def test_bad_tools_are_set_aside_alone_with_the_reason(subtests: pytest.Subtests) -> None:
@@ -39,46 +38,18 @@ def test_bad_tools_are_set_aside_alone_with_the_reason(subtests: pytest.Subtests
     for name, (tool, reason) in cases.items():
         with subtests.test(name):
             aside: dict[str, str] = {}
-            page = readable_list({"tools": [good, tool]}, aside)
+            page = readable_list({"tools": [good, tool]}, *LISTS["tools/list"], aside)
             names = [each["name"] for each in page["tools"]]
             if reason is None:
                 assert (names, aside) == (["good", "odd"], {})
             else:
                 assert names == ["good"] and reason in aside["odd"]
     aside = {}
-    page = readable_list({"tools": [3, {"name": ""}, {"inputSchema": OBJECT}, good], "nextCursor": 5}, aside)
+    page = readable_list(
+        {"tools": [3, {"name": ""}, {"inputSchema": OBJECT}, good], "nextCursor": 5}, *LISTS["tools/list"], aside
+    )
     assert [tool["name"] for tool in page["tools"]] == ["good"] and "nextCursor" not in page
     assert list(aside) == ["number 1", "number 2", "number 3"]
-
-
-def test_results_that_are_not_of_the_protocol_are_read_with_a_note(subtests: pytest.Subtests) -> None:
-    cases: dict[str, tuple[Any, list[str]]] = {
-        "usual": ({"content": [TEXT]}, ["three"]),
-        "a text": ("three", ["three"]),
-        "content is a text": ({"content": "three"}, ["three"]),
-        "content is one block": ({"content": TEXT}, ["three"]),
-        "no content": ({"structuredContent": {"n": 3}}, []),
-        "unknown block": ({"content": [TEXT, {"type": "video", "data": "x"}]}, ["three", '"video"']),
-        "block without a type": ({"content": [{"text": "three"}]}, ["three"]),
-        "block without its data": ({"content": [{"type": "image"}]}, ['"image"']),
-        "structured list": ({"content": [TEXT], "structuredContent": [1]}, ["three"]),
-        "a list": ([TEXT, "four"], ["three", "four"]),
-        "nothing": (None, []),
-        "of an early version": ({"toolResult": {"sum": 3}}, ['"sum"']),
-        "resource without an address": ({"content": [{"type": "resource", "resource": {"text": "three"}}]}, [""]),
-        "a film": ({"content": [{"type": "video", "data": "A" * 9_999}]}, ["(9,999 characters)"]),
-    }
-    for name, (raw, expected) in cases.items():
-        with subtests.test(name):
-            content = readable_result(raw)["content"]
-            assert len(content) == len(expected)
-            assert all(words in block.get("text", "") for words, block in zip(expected, content, strict=True))
-    assert readable_result({"content": [{"type": "image", "data": "AAAA"}]})["content"][0]["type"] == "image"
-    errors = {told: readable_result({"content": [TEXT], "isError": told})["isError"] for told in (True, "true", False, None)}
-    assert errors == {True: True, "true": True, False: False, None: False}
-    for task in ({"task": {"taskId": "1"}}, {"resultType": "task", "taskId": "1"}):
-        with pytest.raises(RuntimeError, match="as a task"):
-            readable_result(task)
 
 
 def test_beginnings_that_are_not_of_the_protocol_are_read(subtests: pytest.Subtests) -> None:

@@ -2,51 +2,80 @@
 
 from __future__ import annotations
 
-import base64
+from base64 import b64decode, b64encode
 from typing import Any
 
+import pytest
 from mcp import types as t
 
 from agentnb.core.messages import Image, Text
-from agentnb.tools.mcp.results import MAX_IMAGE_BYTES, MAX_TEXT_CHARACTERS, outcome_of
+from agentnb.tools.mcp.connections.lenient_results import readable_result, unwrapped
+from agentnb.tools.mcp.results import (
+    MAX_IMAGE_BYTES,
+    MAX_ODD_CHARACTERS,
+    MAX_TEXT_CHARACTERS,
+    NOT_OF_THE_PROTOCOL,
+    outcome_of,
+)
 
-PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+PNG = b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
 
 
-def image(data: bytes | str, kind: str = "image/png") -> t.ImageContent:
+def image(data: bytes | str, kind: str = "image/png") -> dict[str, str]:
     """Return a picture as a server sends it."""
-    return t.ImageContent(type="image", data=data if isinstance(data, str) else base64.b64encode(data).decode(), mime_type=kind)
+    return {"type": "image", "data": data if isinstance(data, str) else b64encode(data).decode(), "mimeType": kind}
 
 
-def text(words: str) -> t.TextContent:
+def text(words: str) -> dict[str, str]:
     """Return a text as a server sends it."""
-    return t.TextContent(type="text", text=words)
+    return {"type": "text", "text": words}
 
 
-def test_content_becomes_texts_and_pictures_in_their_order() -> None:
-    blob = t.BlobResourceContents(uri="file:///x.bin", mime_type="application/x", blob=base64.b64encode(b"\0\1").decode())
+def test_content_becomes_texts_and_pictures_in_their_order(subtests: pytest.Subtests) -> None:
+    blob = {"uri": "file:///x.bin", "mimeType": "application/x", "blob": b64encode(b"\0\1").decode()}
     half = MAX_TEXT_CHARACTERS // 2
-    cases: list[tuple[list[Any], list[str]]] = [
+    cases: list[tuple[Any, list[str]]] = [
         ([text("a"), text("b")], ["a\nb"]),
         ([text("before"), image(PNG), text("after")], ["before", "(picture)", "after"]),
         ([image("no base64 !")], ["(a picture that cannot be shown, image/png)"]),
         ([image(b"<svg onload=alert(1)>", "image/svg+xml")], ["(a picture that cannot be shown, image/svg+xml)"]),
         ([image(PNG + b"\0" * MAX_IMAGE_BYTES)], ["(a picture that cannot be shown, image/png)"]),
-        ([t.AudioContent(type="audio", data="", mime_type="audio/wav")], ["(audio, audio/wav)"]),
-        ([t.ResourceLink(type="resource_link", uri="file:///a\nb", name="A")], ["(the resource file:///a b: A)"]),
-        ([t.EmbeddedResource(type="resource", resource=blob)], ["(the resource file:///x.bin, application/x)"]),
+        ([{"type": "audio", "data": "", "mimeType": "audio/wav"}], ["(audio, audio/wav)"]),
+        ([{"type": "resource_link", "uri": "file:///a\nb", "name": "A"}], ["(the resource file:///a b: A)"]),
+        ([{"type": "resource", "resource": blob}], ["(the resource file:///x.bin, application/x)"]),
         ([text("a\x1b[31m\U000e0041\ud800b")], ["a[31m?b"]),
         ([], ["(no content)"]),
         (
             [text("a" * MAX_TEXT_CHARACTERS + "b" * 1000)],
             [f"{'a' * half}\n[... 1,000 characters left out ...]\n{'a' * (half - 1000)}{'b' * 1000}"],
         ),
+        # not of the protocol
+        ("three", ["three"]),
+        (text("three"), ["three"]),
+        (None, ["(no content)"]),
+        ([{"text": "three"}, "four"], ["three\nfour"]),
+        ([{"type": "resource", "resource": {"text": "three"}}], ["three"]),
+        ([text("three"), {"type": "video", "data": "x"}], [f'three\n{NOT_OF_THE_PROTOCOL}\n{{"type":"video","data":"x"}}']),
+        ([{"type": "image"}], [f'{NOT_OF_THE_PROTOCOL}\n{{"type":"image"}}']),
+        ([{"a": "A" * 9_999}], [f'{NOT_OF_THE_PROTOCOL}\n{{"a":"{"A" * MAX_ODD_CHARACTERS} … (9,999 characters)"}}']),
     ]
     for content, expected in cases:
-        outcome = outcome_of(t.CallToolResult.model_construct(content=content, structured_content=None, is_error=False))
-        shown = ["(picture)" if isinstance(part, Image) else part.text for part in outcome.parts]
-        assert [words.replace("\N{REPLACEMENT CHARACTER}", "?") for words in shown] == expected
-        assert outcome.ok
+        for given in (content, {"content": content}) if not isinstance(content, dict) else ({"content": content},):
+            with subtests.test(str(given)[:80]):
+                outcome = outcome_of(given)
+                shown = ["(picture)" if isinstance(part, Image) else part.text for part in outcome.parts]
+                assert [words.replace("\N{REPLACEMENT CHARACTER}", "?") for words in shown] == expected
+                assert outcome.ok
+    assert outcome_of({"toolResult": {"sum": 3}}).text == f'{NOT_OF_THE_PROTOCOL}\n{{"toolResult":{{"sum":3}}}}'
+
+
+def test_result_goes_through_the_client_whatever_it_is() -> None:
+    for raw in ("three", None, [1], {"content": [text("three")], "structuredContent": [1]}):
+        read = t.CallToolResult.model_validate(readable_result(raw), by_name=False)
+        assert unwrapped(read.structured_content) == raw
+    for task in ({"task": {"taskId": "1"}}, {"resultType": "task", "taskId": "1"}):
+        with pytest.raises(RuntimeError, match="as a task"):
+            readable_result(task)
 
 
 def test_structured_content_is_the_value_and_records_are_a_table() -> None:
@@ -58,11 +87,11 @@ def test_structured_content_is_the_value_and_records_are_a_table() -> None:
         ({"ports": [{"port": {"nested": 1}}]}, False),
         ({"n": 2}, False),
     ):
-        outcome = outcome_of(t.CallToolResult(content=[], structured_content=content))
+        outcome = outcome_of({"structuredContent": content})
         assert outcome.value == content
         assert (outcome.display is not None) == has_table, content
         assert isinstance(outcome.parts[0], Text)
-    told = outcome_of(t.CallToolResult(content=[text("two ports")], structured_content={"ports": records}))
+    told = outcome_of({"content": [text("two ports")], "structuredContent": {"ports": records}})
     assert told.text == "two ports", "the server's own words go to the model"
     assert told.display is not None
     assert told.display.columns == ("port", "height")
@@ -78,11 +107,13 @@ def test_content_that_does_not_fit_the_declared_schema_is_marked() -> None:
         ({"n": 1}, {"$ref": "#/nowhere"}, False),
     ]
     for content, declared, is_marked in cases:
-        outcome = outcome_of(t.CallToolResult(content=[text("told")], structured_content=content), declared)
+        outcome = outcome_of({"content": [text("told")], "structuredContent": content}, declared)
         assert (outcome.ok, len(outcome.text.splitlines()) > 1) == (True, is_marked), content
 
 
 def test_error_results_stay_errors_with_the_words_of_the_server() -> None:
     for content, problem in (([text("no such port")], "no such port"), ([], "The server gave no reason.")):
-        outcome = outcome_of(t.CallToolResult(content=content, is_error=True))
-        assert (outcome.ok, outcome.error_code, outcome.problem) == (False, "tool_error", problem)
+        for told in (True, "true"):
+            outcome = outcome_of({"content": content, "isError": told})
+            assert (outcome.ok, outcome.error_code, outcome.problem) == (False, "tool_error", problem)
+    assert all(outcome_of({"content": content, "isError": told}).ok for told in (False, None))

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
-from agentnb.core.request import ToolSpec
-from agentnb.tools.mcp.finding import Findable
+from mcp import types as t
+
+from agentnb.tools.mcp.server import MCPServer
+from agentnb.tools.mcp.server_tool import MCPTool
 from agentnb.tools.mcp.wire_names import wire_name
 
 REAL: Mapping[str, str] = {
@@ -80,15 +84,13 @@ GENERATED: Mapping[str, str] = {
 """The first version of each tool; the second one is as good."""
 
 
-def real_tools() -> list[Findable]:
+def tool_of(server: str, tool: t.Tool) -> MCPTool:
+    """Return a tool that a server lists."""
+    live: Any = SimpleNamespace(server=MCPServer(server, "program"))
+    return MCPTool(live, tool, wire_name(server, tool.name))
+
+
+def real_tools() -> list[MCPTool]:
     """Return the tools of four servers that people run, as they listed them in November 2026."""
     listed = json.loads(Path(__file__).with_name("real_tools.json").read_text(encoding="utf-8"))
-    return [
-        Findable(
-            ToolSpec(wire_name(server, tool["name"]), tool["description"], tool["input_schema"]),
-            tool["name"],
-            tool.get("title", ""),
-        )
-        for server, tools in listed.items()
-        for tool in tools
-    ]
+    return [tool_of(server, t.Tool(**tool)) for server, tools in listed.items() for tool in tools]

@@ -18,5 +18,4 @@ def accept_command(session: Session, shell: Any, rest: str) -> None:
     name = rest.removeprefix(PREFIX)
     if not name:
         raise SettingsError("Which server?", "Name one: %agent mcp accept NAME; %agent mcp lists them")
-    _, live = running(session, name)
-    print(clean(accept_as_now(session.servers, live, asker(shell))))
+    print(clean(accept_as_now(session.servers, running(session, name).live, asker(shell))))

@@ -13,10 +13,9 @@ from agentnb.display.texts.labels import clean
 from agentnb.errors import SettingsError, near
 from agentnb.notebook.commands.mcp.look import find_row
 from agentnb.notebook.frontend import asker, masked
-from agentnb.runtime.host.run_options import folder_of
 from agentnb.session.server_login import forget, in_lines, log_in
 from agentnb.session.session import Session
-from agentnb.tools.mcp.server import PREFIX, ServerTools
+from agentnb.tools.mcp.server import PREFIX
 
 CLIENT, FORGET = "--client", "--forget"
 USAGE = "Write: %agent mcp login NAME [--client=ID] [SCOPE ...], or %agent mcp login NAME --forget"
@@ -32,8 +31,7 @@ def login_command(session: Session, shell: Any, rest: str) -> None:
         raise SettingsError(f"%agent mcp login has no option {wrong[0]}", near(wrong[0], (CLIENT, FORGET)) or USAGE)
     if not name or options.get(CLIENT) == "":
         raise SettingsError("Which client?" if name else "Which server?", USAGE)
-    row = find_row(session, name)
-    live = row.live or session.servers.live(ServerTools(name, server=row.server), folder_of(None))
+    live = find_row(session, name).live
     if FORGET in options:
         print(clean(forget(session.servers, live)))
         return

@@ -14,7 +14,7 @@ from agentnb.display.lists.server_words import MAX_NAME, MAX_TARGET, told
 from agentnb.display.markup import Html
 from agentnb.errors import SettingsError, nearest
 from agentnb.runtime.host.run_options import folder_of
-from agentnb.runtime.servers.listed_servers import ListedServer, listed_servers
+from agentnb.runtime.servers.servers import ListedServer
 from agentnb.session.session import Session
 from agentnb.tools.mcp.connections.catalogue import Catalogue, catalogue_of
 from agentnb.tools.mcp.connections.live_server import LiveServer
@@ -26,7 +26,7 @@ HINT = "What one has: %agent mcp NAME. To use its tools: %%agent -t mcp:NAME"
 
 def list_servers(session: Session, shell: Any) -> None:
     """Show the servers that are configured or connected; then raise `SettingsError` if ``MCP_SERVERS`` cannot be read."""
-    rows = listed_servers(session.servers)
+    rows = session.servers.listed(folder_of(None))
     hint = HINT if rows else NO_SERVERS
     _show(shell, server_list_text(rows, hint) if rows else hint, server_list_html(rows, hint) if rows else None)
     session.servers.configuration.check()
@@ -37,9 +37,9 @@ def show_server(session: Session, shell: Any, name: str, others: Iterable[str] =
 
     ``others``: words that the person may have meant instead of a name. Raises `SettingsError`, `ServerFailed`.
     """
-    row, live = running(session, name.removeprefix(PREFIX), others)
-    catalogue = session.servers.ask(live, catalogue_of)
-    row, hints = row._replace(live=live), _hints(live, catalogue)
+    row = running(session, name.removeprefix(PREFIX), others)
+    catalogue = session.servers.ask(row.live, catalogue_of)
+    hints = _hints(row.live, catalogue)
     _show(shell, server_text(row, catalogue, hints), server_html(row, catalogue, hints))
 
 
@@ -55,33 +55,34 @@ def stop_command(session: Session, shell: Any, rest: str) -> None:
     print(f"{name} is not running")
 
 
-def running(session: Session, name: str, others: Iterable[str] = ()) -> tuple[ListedServer, LiveServer]:
-    """Return the server of this name with its connection, which the first request begins; say so if it must be started.
+def running(session: Session, name: str, others: Iterable[str] = ()) -> ListedServer:
+    """Return the server of this name, whose connection the first request begins; say so if it must be started.
 
     Raises `SettingsError` if there is no such server.
     """
     row = find_row(session, name, others)
-    live = row.live or session.servers.live(ServerTools(name, server=row.server), folder_of(None))
-    if live.state != "ready":
-        verb = "Connecting to" if row.server.is_remote else "Starting"
-        print(f"{verb} {told(name, MAX_NAME)}: {told(row.server.target, MAX_TARGET)}")
-    return row, live
+    if row.live.state != "ready":
+        server = row.live.server
+        verb = "Connecting to" if server.is_remote else "Starting"
+        print(f"{verb} {told(name, MAX_NAME)}: {told(server.target, MAX_TARGET)}")
+    return row
 
 
 def find_row(session: Session, name: str, others: Iterable[str] = ()) -> ListedServer:
     """Return the server of this name, preferably one that runs. Raises `SettingsError` if there is none."""
-    rows = listed_servers(session.servers)
-    found = sorted((row for row in rows if row.server.name == name), key=lambda row: row.state != "ready")
+    rows = session.servers.listed(folder_of(None))
+    found = sorted((row for row in rows if row.live.server.name == name), key=lambda row: row.live.state != "ready")
     if not found:
-        known = [*others, *dict.fromkeys(row.server.name for row in rows)]
+        known = [*others, *dict.fromkeys(row.live.server.name for row in rows)]
         what = f"There is no MCP server {told(name, MAX_NAME)}"
         raise SettingsError(what, (*nearest(name, known), AddServer("NAME", lead="Add one")))
-    return found[0]
+    live = found[0].live
+    return found[0]._replace(live=session.servers.live(ServerTools(name, server=live.server), live.work_dir))
 
 
 def names_of(session: Session) -> list[str]:
     """Return the names of the servers, for tab completion."""
-    return list(dict.fromkeys(row.server.name for row in listed_servers(session.servers)))
+    return list(dict.fromkeys(row.live.server.name for row in session.servers.listed(folder_of(None))))
 
 
 def listed_words(session: Session, name: str, words: Callable[[Catalogue], list[str]]) -> list[str]:

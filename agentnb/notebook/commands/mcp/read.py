@@ -42,7 +42,7 @@ def read_command(session: Session, shell: Any, rest: str) -> None:
     if len(line.words) != 2:
         raise SettingsError("Which resource?", READ)
     name, uri = line.words
-    live = running(session, name.removeprefix(PREFIX))[1]
+    live = running(session, name.removeprefix(PREFIX)).live
 
     async def read(client: Client) -> list[Contents]:
         return contents_of((await client.read_resource(uri, cache_mode="refresh")).contents)
@@ -65,7 +65,7 @@ def prompt_command(session: Session, shell: Any, rest: str) -> None:
         raise SettingsError("Which prompt?", PROMPT)
     name, prompt, *given = line.words
     arguments = dict(_argument(word) for word in given)
-    live = running(session, name.removeprefix(PREFIX))[1]
+    live = running(session, name.removeprefix(PREFIX)).live
 
     async def get(client: Client) -> str:
         if missing := missing_arguments(live.catalogue, prompt, arguments):

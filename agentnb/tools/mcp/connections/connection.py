@@ -6,15 +6,15 @@ import asyncio
 import logging
 import os
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Any, TextIO
 
 from agentnb.core.messages import visible
 from agentnb.core.redaction import redact
 from agentnb.settings import known_secrets
-from agentnb.tools.mcp.connections.catalogue import REFUSED, Catalogue, ServerFacts, catalogue_of, facts_of, tools_of
+from agentnb.tools.mcp.connections.catalogue import REFUSED
 from agentnb.tools.mcp.connections.kept_logins import kept_login
 from agentnb.tools.mcp.connections.lenient_results import (
     MAX_LINE_BYTES,
@@ -38,6 +38,7 @@ from agentnb.tools.mcp.server import MCPServer
 if TYPE_CHECKING:
     from mcp import Client
     from mcp import types as t
+    from mcp.client.session import ElicitationFnT
 
 MAX_LINES = 40
 MAX_LINE_CHARACTERS = 500
@@ -101,36 +102,32 @@ REFUSED_BODY = f'{{"jsonrpc":"2.0","id":null,"error":{{"code":{REFUSED},"message
 FORM = "application/x-www-form-urlencoded"
 SSE_SECONDS = 86_400.0
 """Seconds that the stream of a server of the older transport may be silent."""
-Elicit: TypeAlias = Callable[[Any], Awaitable[Any]]
-"""Answers a question that the server sends during a call: from the parameters of the protocol to its result."""
 
 
 class Connection:
     """A connection to a server. Used on one event loop."""
 
-    def __init__(self, server: MCPServer, work_dir: Path, elicit: Elicit, changed: Callable[[], None]) -> None:
-        """``server``: with the values of its variables. ``changed`` is called when the server says that its tools changed."""
+    def __init__(
+        self, server: MCPServer, work_dir: Path, set_aside: SetAside, elicit: ElicitationFnT, changed: Callable[[], None]
+    ) -> None:
+        """``server``: with the values of its variables. ``work_dir``: where a program without a folder of its own starts.
+
+        ``set_aside`` gets the tools that cannot be used; ``changed`` is called when the server says that its tools changed.
+        """
         self.server = server
-        self.work_dir = work_dir
-        """The folder that a program starts in, unless it has one of its own."""
-        self.tools: tuple[t.Tool, ...] = ()
-        self.set_aside: SetAside = {}
-        """The tools of its last list that cannot be used, with the reason of each."""
-        self.catalogue = Catalogue()
-        """The first page of its resources and prompts, as of when its tools were listed."""
-        self.facts: ServerFacts | None = None
         self.is_open = False
         """Whether calls can be made: false before it is ready, and after the server has died or the connection was closed."""
         self.is_forgotten = False
         """Whether the server no longer knows this connection, as after it was started anew: it reads no request of it."""
         self.refusal: Refusal | None = None
-        """The last response, if it gave no leave to use the server."""
+        """The last response that gave no leave to use the server."""
         self._login: LoggedIn | None = None
         self._status = 0
+        self._work_dir = work_dir
+        self._set_aside = set_aside
         self._elicit = elicit
         self._changed = changed
         self._tail: StderrTail | None = None
-        self._last_lines: tuple[str, ...] = ()
         self._over = asyncio.Event()
         self._is_cancelled = False
         self._ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
@@ -143,7 +140,7 @@ class Connection:
     @property
     def stderr(self) -> tuple[str, ...]:
         """The last lines of the server's standard error."""
-        return self._last_lines if self._tail is None else self._tail.lines
+        return () if self._tail is None else self._tail.lines
 
     async def close(self) -> None:
         """End the connection, and the program if agentnb started it."""
@@ -156,19 +153,12 @@ class Connection:
             self._task.cancel()
             await asyncio.wait([self._task], timeout=CLOSE_SECONDS)
 
-    async def list_tools(self) -> tuple[t.Tool, ...]:
-        """Ask for the tools, and whether there are resources and prompts, and keep the answers."""
-        client = await self.ready()
-        self.tools, self.catalogue = await asyncio.gather(tools_of(client), catalogue_of(client, most_pages=1))
-        return self.tools
-
     async def _own(self) -> None:
         try:
             async with AsyncExitStack() as stack:
                 client = await self._connected(stack)
                 watching = asyncio.create_task(self._watch(client))
                 stack.callback(watching.cancel)
-                self.facts = facts_of(client)
                 self._ready.set_result(client)
                 self.is_open = True
                 await self._over.wait()
@@ -182,7 +172,6 @@ class Connection:
             self.is_open = False
             if self._tail is not None:
                 self._tail.close()
-                self._last_lines, self._tail = self._tail.lines, None
 
     async def _connected(self, stack: AsyncExitStack) -> Client:
         logging.getLogger("mcp").addHandler(SILENT)  # else also lines that are no messages of the protocol
@@ -211,11 +200,11 @@ class Connection:
             transport,
             mode="auto",
             cache=None,
-            elicitation_callback=self._on_elicit,
+            elicitation_callback=self._elicit,
             list_roots_callback=self._on_roots if self.server.roots else None,
             message_handler=self._on_message,
         )
-        read_leniently(client, self.set_aside)
+        read_leniently(client, self._set_aside)
         return client
 
     @asynccontextmanager
@@ -225,7 +214,7 @@ class Connection:
 
         server, tail = self.server, StderrTail()
         self._tail = tail
-        cwd = self.work_dir if server.cwd is None else server.cwd
+        cwd = self._work_dir if server.cwd is None else server.cwd
         started = StdioServerParameters(
             command=server.command_or_url,
             args=list(server.args),
@@ -288,7 +277,6 @@ class Connection:
         if self._status in NOT_ALLOWED:
             replace_body(response, REFUSED_BODY)
             response.headers["content-type"] = "application/json"
-        if self._status in NOT_ALLOWED or self._status < 400:
             self.refusal = refusal_of(response, self.server)
 
     def _ended(self) -> None:
@@ -314,9 +302,6 @@ class Connection:
 
         if isinstance(message, ToolListChangedNotification):
             self._changed()
-
-    async def _on_elicit(self, context: Any, params: Any) -> Any:
-        return await self._elicit(params)
 
     async def _on_roots(self, context: Any) -> Any:
         return listed_roots(self.server)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,7 +17,6 @@ from agentnb.core.schema.references import list_of
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
-NOT_OF_THE_PROTOCOL = "(The server sent content that is not of the protocol; here it is as JSON:)"
 BARE = "agentnb/bare"
 """The key under which data goes through the client that its models would refuse."""
 INTERNAL_ERROR = -32603
@@ -26,23 +26,7 @@ MAX_LINE_BYTES = 64_000_000
 """Bytes of a message over HTTP: pictures are far above the client's own limit of 1 MB for an event."""
 MAX_DIGITS = 400
 """Digits of a number that are read as one."""
-MAX_TEXT_CHARACTERS = 2_000
-"""Characters of a text within content that is not of the protocol."""
-_FIELDS = frozenset({"content", "structuredContent", "isError", "_meta", "resultType"})
-_PARTS = {
-    "text": ("text",),
-    "image": ("data", "mimeType"),
-    "audio": ("data", "mimeType"),
-    "resource_link": ("uri", "name"),
-}
-"""The texts of a block of content by its type: that without which it is none, and others."""
 _PAGE = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
-_LISTS = {
-    "resources/list": ("resources", "Resource"),
-    "resources/templates/list": ("resourceTemplates", "ResourceTemplate"),
-    "prompts/list": ("prompts", "Prompt"),
-}
-"""The lists besides that of tools: the key of each, and the client's model of its items."""
 _HINTS = ("readOnlyHint", "idempotentHint")
 SetAside = dict[str, str]
 """Reasons why tools are not offered, by their names."""
@@ -66,12 +50,11 @@ def read_leniently(client: Any, set_aside: SetAside) -> None:
         raw = await send(method, params, *rest, **options)
         if method == "initialize":
             return readable_start(raw)
-        if method in _LISTS:
-            return readable_items(raw, *_LISTS[method])
-        if method == "tools/list":
-            if not (params or {}).get("cursor"):
+        if method in LISTS:
+            is_of_tools = method == "tools/list"
+            if is_of_tools and not (params or {}).get("cursor"):
                 set_aside.clear()
-            return readable_list(raw, set_aside)
+            return readable_list(raw, *LISTS[method], set_aside if is_of_tools else {})
         return readable_result(unwrapped(raw)) if method == "tools/call" else raw
 
     client._connect = connect_leniently
@@ -150,7 +133,7 @@ def readable_message(error: ValidationError) -> dict[str, Any] | None:
         code, why = told.get("code"), told.get("message", told)
         known = {
             "code": code if type(code) is int else INTERNAL_ERROR,
-            "message": why if isinstance(why, str) else _as_json(why),
+            "message": why if isinstance(why, str) else msgspec.json.encode(why).decode(),
         }
         return {"jsonrpc": "2.0", "id": read["id"], "error": known}
     return {**read, "result": {BARE: read["result"]}} if not isinstance(read.get("result", {}), dict) else read
@@ -182,34 +165,24 @@ def _object(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def readable_list(raw: Mapping[str, Any], set_aside: SetAside) -> dict[str, Any]:
-    """Return a page of tools with those that the client can model; the others are set aside, each with its reason."""
-    tools = list[Any]()
-    for place, tool in enumerate(list_of(raw.get("tools", raw.get(BARE)))):
+def readable_list(raw: Mapping[str, Any], key: str, read: Callable[[Any], Any], set_aside: SetAside) -> dict[str, Any]:
+    """Return a page of a list with the items that the client can model; the others are set aside, each with its reason."""
+    items, cursor = list[Any](), raw.get("nextCursor")
+    for place, item in enumerate(list_of(raw.get(key, raw.get(BARE)))):
         try:
-            tools.append(_readable_tool(tool))
+            items.append(read(item))
         except ValueError as error:
-            name = tool.get("name") if isinstance(tool, dict) else None
+            name = item.get("name") if isinstance(item, dict) else None
             set_aside[name if isinstance(name, str) and name else f"number {place + 1}"] = str(error)
-    return _page(raw, "tools", tools)
-
-
-def readable_items(raw: Mapping[str, Any], key: str, model: str) -> dict[str, Any]:
-    """Return a page of a list with the items that the client can model."""
-    from mcp import types
-    from pydantic import ValidationError
-
-    items = list[Any]()
-    for item in list_of(raw.get(key, raw.get(BARE))):
-        with suppress(ValidationError):
-            getattr(types, model).model_validate(item, by_name=False)
-            items.append(item)
-    return _page(raw, key, items)
-
-
-def _page(raw: Mapping[str, Any], key: str, items: list[Any]) -> dict[str, Any]:
-    cursor = raw.get("nextCursor")
     return {**_PAGE, key: items, **({"nextCursor": cursor} if isinstance(cursor, str) else {})}
+
+
+def _modelled(model: str, item: Any) -> Any:
+    """Return an item of a list that the client can model. Raises `ValueError` for another."""
+    from mcp import types
+
+    getattr(types, model).model_validate(item, by_name=False)
+    return item
 
 
 def _readable_tool(tool: Any) -> dict[str, Any]:
@@ -242,47 +215,20 @@ def _readable_tool(tool: Any) -> dict[str, Any]:
     }
 
 
+LISTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "tools/list": ("tools", _readable_tool),
+    "resources/list": ("resources", partial(_modelled, "Resource")),
+    "resources/templates/list": ("resourceTemplates", partial(_modelled, "ResourceTemplate")),
+    "prompts/list": ("prompts", partial(_modelled, "Prompt")),
+}
+"""The requests for lists: the key of each list, and what reads its items."""
+
+
 def readable_result(raw: Any) -> dict[str, Any]:
-    """Return what agentnb needs of the result of a call; content that the client cannot model as JSON."""
-    if not isinstance(raw, Mapping):
-        raw = {"content": raw}
-    if "content" not in raw and ("task" in raw or raw.get("resultType") == "task"):
-        raise RuntimeError("it does the call as a task, whose result agentnb cannot get")
-    if raw.get("resultType") == "input_required" or ("content" not in raw and "inputRequests" in raw):
-        return dict(raw)
-    unknown = {key: value for key, value in raw.items() if key not in _FIELDS}
-    structured = raw.get("structuredContent")
-    content = raw.get("content", unknown if structured is None else None) or []
-    blocks = [_block(block) for block in (content if isinstance(content, list) else [content])]
-    is_error = str(raw.get("isError")).casefold() in ("true", "1", "yes")
-    read = {"resultType": "complete", "content": blocks, "isError": is_error}
-    return read if structured is None else {**read, "structuredContent": {BARE: structured}}
-
-
-def _block(value: Any) -> dict[str, Any]:
-    """Return a block of content with what agentnb needs of it; one that is not of the protocol as JSON."""
-    if isinstance(value, str):
-        return {"type": "text", "text": value}
-    block = value if isinstance(value, dict) else {}
-    kind, within = block.get("type") or "text", block.get("resource")
-    if kind == "resource" and isinstance(within, dict):
-        texts = {key: within[key] for key in ("uri", "text", "blob", "mimeType") if isinstance(within.get(key), str)}
-        if "text" in texts or "blob" in texts:
-            return {"type": kind, "resource": {"uri": "", **texts}}
-    needed, *others = _PARTS.get(kind, ("",)) if isinstance(kind, str) else ("",)
-    if isinstance(block.get(needed), str):
-        return {"type": kind, needed: block[needed], **{key: str(block.get(key) or "") for key in others}}
-    return {"type": "text", "text": f"{NOT_OF_THE_PROTOCOL}\n{_as_json(_shortened(value))}"}
-
-
-def _as_json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
-
-
-def _shortened(value: Any) -> Any:
-    """Return plain data with the beginnings of long texts, such as the bytes of a film."""
-    if isinstance(value, str) and len(value) > MAX_TEXT_CHARACTERS:
-        return f"{value[:MAX_TEXT_CHARACTERS]} … ({len(value):,} characters)"
-    if isinstance(value, dict):
-        return {key: _shortened(one) for key, one in value.items()}
-    return [_shortened(one) for one in value] if isinstance(value, list) else value
+    """Return the result of a call as one that the client can model: below `BARE`, whatever it is."""
+    if isinstance(raw, Mapping):
+        if "content" not in raw and ("task" in raw or raw.get("resultType") == "task"):
+            raise RuntimeError("it does the call as a task, whose result agentnb cannot get")
+        if raw.get("resultType") == "input_required" or ("content" not in raw and "inputRequests" in raw):
+            return dict(raw)
+    return {"resultType": "complete", "content": [], "structuredContent": {BARE: raw}}

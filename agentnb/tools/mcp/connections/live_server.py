@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 from agentnb.advice import Advised, Plain
 from agentnb.core.messages import visible
 from agentnb.errors import AgentnbError, ServerFailed
-from agentnb.tools.mcp.connections.catalogue import SESSION_TERMINATED, Catalogue, ServerFacts
+from agentnb.tools.mcp.connections.catalogue import (
+    REFUSED,
+    SESSION_TERMINATED,
+    Catalogue,
+    ServerFacts,
+    catalogue_of,
+    facts_of,
+    tools_of,
+)
 from agentnb.tools.mcp.connections.connection import Connection
 from agentnb.tools.mcp.connections.lenient_results import SetAside
 from agentnb.tools.mcp.connections.login import Login
@@ -32,40 +40,43 @@ MAX_REASON_CHARACTERS = 2_000
 """Characters of an error, which may be the server's own words."""
 
 
-class Elsewhere(Protocol):
-    """The event loop of the connections."""
+class Book(Protocol):
+    """The book of servers that this one is in."""
 
     async def run(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run a coroutine there, from any loop; a cancellation here cancels it there."""
+        """Run a coroutine on the event loop of the connections."""
 
-
-class CallQuestions(Protocol):
-    """Answers the questions that a server sends while one of its calls runs."""
-
-    async def elicit(self, params: Any) -> Any:
-        """Return the protocol's result for a question."""
+    def filled(self, server: MCPServer) -> MCPServer:
+        """Return the server with the values of its variables."""
 
 
 class LiveServer:
-    """A server and its current connection, if it has one. Its public methods may be called on any event loop."""
+    """A server as configured, its connection, and what it has listed. Public methods may be called on any event loop."""
 
-    def __init__(self, server: MCPServer, fill: Callable[[MCPServer], MCPServer], elsewhere: Elsewhere, work_dir: Path) -> None:
-        """``fill`` returns the server with the values of its variables; ``work_dir``: the folder of the first run."""
+    def __init__(self, server: MCPServer, book: Book, work_dir: Path) -> None:
+        """``work_dir``: the folder of the first run."""
         self.server = server
         self._state: State = "configured"
         self.problem = ""
         """Why it could not be started."""
         self.version = 0
         """Counts the changes of its tools."""
-        self.open_calls: list[CallQuestions] = []
-        """The calls that run and can ask the person, the newest last."""
+        self.facts: ServerFacts | None = None
+        """The facts of its last connection; None if none began."""
+        self.tools: tuple[t.Tool, ...] = ()
+        """Its tools as last listed."""
+        self.set_aside: SetAside = {}
+        """The tools of its last list that cannot be used, with the reason of each."""
+        self.catalogue = Catalogue()
+        """The first page of its resources and prompts, as last listed."""
+        self._askers: list[Callable[[Any], Awaitable[Any]]] = []
+        """Answer its questions during calls; that of the newest call last."""
         self.work_dir = work_dir
         self.is_retired = False
         """Whether it is never started again: nothing would end it."""
-        self._fill = fill
-        self._elsewhere = elsewhere
+        self._book = book
         self._connection: Connection | None = None
-        self._starting: asyncio.Lock | None = None
+        self._starting = asyncio.Lock()
         self._logging_in = asyncio.Lock()
         self._logins = 0
 
@@ -74,31 +85,6 @@ class LiveServer:
         """Its state; ``dead`` after it ended by itself."""
         is_gone = self._connection is None or not self._connection.is_open
         return "dead" if self._state == "ready" and is_gone else self._state
-
-    @property
-    def tools(self) -> tuple[t.Tool, ...]:
-        """Its tools as last listed."""
-        return () if self._connection is None else self._connection.tools
-
-    @property
-    def refusal(self) -> Refusal | None:
-        """Why it does not let the connection use it, if its last answer said so."""
-        return None if self._connection is None else self._connection.refusal
-
-    @property
-    def set_aside(self) -> SetAside:
-        """The tools of its last list that cannot be used, with the reason of each."""
-        return {} if self._connection is None else self._connection.set_aside
-
-    @property
-    def catalogue(self) -> Catalogue:
-        """The first page of its resources and prompts, as last listed."""
-        return Catalogue() if self._connection is None else self._connection.catalogue
-
-    @property
-    def facts(self) -> ServerFacts | None:
-        """What is known of it since the last connection began; None if none did."""
-        return None if self._connection is None else self._connection.facts
 
     @property
     def stderr(self) -> tuple[str, ...]:
@@ -115,25 +101,24 @@ class LiveServer:
         async def list_again() -> None:
             connection = await self._opened()
             try:
-                async with asyncio.timeout(self._seconds):
-                    await connection.list_tools()
+                await self._list(connection)
             except Exception as error:
-                self.problem = self.why(error)
                 raise self._failed(error) from error
 
         await self._there(list_again)
 
-    async def request(self, make: Callable[[Client], Awaitable[T]], questions: CallQuestions | None = None) -> T:
+    async def request(self, make: Callable[[Client], Awaitable[T]], asker: Callable[[Any], Awaitable[Any]] | None = None) -> T:
         """Make a request; a server that is found dead is started again first.
 
+        ``asker``: from the parameters of a question that the server sends meanwhile to the protocol's result.
         Raises `ServerFailed`, the client's errors, and `ConnectionError` if the server ended meanwhile.
         """
 
         async def send(*, is_again: bool = False) -> T:
             connection = await self._opened()
             client = await connection.ready()
-            if questions is not None:
-                self.open_calls.append(questions)
+            if asker is not None:
+                self._askers.append(asker)
             try:
                 return await make(client)
             except Exception as error:
@@ -142,8 +127,8 @@ class LiveServer:
                 if is_again or not (connection.is_forgotten and getattr(error, "code", None) == SESSION_TERMINATED):
                     raise ConnectionResetError("the server ended") from error  # whatever the client says of that
             finally:
-                if questions is not None:
-                    self.open_calls.remove(questions)
+                if asker is not None:
+                    self._askers.remove(asker)
             return await send(is_again=True)  # the server has refused the request unread
 
         return await self._there(send)
@@ -157,109 +142,110 @@ class LiveServer:
 
     async def _there(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine on the event loop of the connections, which has ended with a server that is retired."""
-        self._check_retired()
-        return await self._elsewhere.run(make)
+        self.check_retired()
+        return await self._book.run(make)
 
-    def _check_retired(self) -> None:
+    def check_retired(self) -> None:
+        """Raise `ServerFailed` if it is never started again."""
         if self.is_retired:
             raise ServerFailed(f"The MCP server {self.server.name} was replaced, or the run that started it is over")
 
     # On the event loop of the connections
 
-    @property
-    def _seconds(self) -> float:
-        """Seconds that the server has to start, and to list its tools."""
-        return max(START_SECONDS, self.server.timeout or 0)
-
     async def _opened(self) -> Connection:
-        if self._starting is None:
-            self._starting = asyncio.Lock()
         async with self._starting:
-            current = self._connection
-            if current is not None and current.is_open:
-                return current
-            self._check_retired()
-            if current is not None:
-                await current.close()
+            if self._connection is not None and self._connection.is_open:
+                return self._connection
+            self.check_retired()
+            await self.stopped()
             self._state, self.problem = "starting", ""
+            self.facts, self.tools, self.set_aside, self.catalogue = None, (), {}, Catalogue()
+            given = self.work_dir, self.set_aside, self._elicit, self._note_change
             try:
-                return await self._connected()
+                connection = self._connection = Connection(self._book.filled(self.server), *given)
+                await self._list(connection)
             except BaseException as error:
-                self._state = "failed"
-                self.problem = self.why(error)
+                await self.stopped()
+                self._state, failed = "failed", self._failed(error)
                 if isinstance(error, Exception) and not isinstance(error, AgentnbError):
-                    raise self._failed(error) from error
+                    raise failed from error
                 raise
+            self._state = "ready"
+            self._note_change()
+            return connection
 
-    async def _connected(self) -> Connection:
-        connection = self._connection = Connection(self._fill(self.server), self.work_dir, self._elicit, self._note_change)
-        try:
-            async with asyncio.timeout(self._seconds):
-                await connection.ready()
-                await connection.list_tools()
-        except BaseException:
-            await connection.close()
-            raise
-        self._state = "ready"
-        self.version += 1
-        return connection
+    async def _list(self, connection: Connection) -> None:
+        """Ask for the tools, and whether there are resources and prompts."""
+        async with asyncio.timeout(max(START_SECONDS, self.server.timeout or 0)):
+            client = await connection.ready()
+            self.facts = self.facts or facts_of(client)
+            self.tools, self.catalogue = await asyncio.gather(tools_of(client), catalogue_of(client, most_pages=1))
 
     async def _log_in(self, scope: str, ask: Callable[[str, str], Awaitable[None]]) -> None:
         before = self._logins
         async with self._logging_in:
             if self._logins == before:
-                await self._bring(Login(self._fill(self.server), scope), ask)
+                await self._bring(Login(self._book.filled(self.server), scope), ask)
                 self._logins += 1
         if self._connection is not None:
             await self._connection.take_login()
 
     async def _bring(self, login: Login, ask: Callable[[str, str], Awaitable[None]]) -> None:
         """Bring a login to the person until it has its answer, or they have closed the question."""
-        tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(login.run())]
-        address: asyncio.Future[Any] = asyncio.wrap_future(login.address)
-        try:
-            await asyncio.wait([*tasks, address], return_when=asyncio.FIRST_COMPLETED)
-            if login.address.done():
-                message = f"Log in to {self.server.target}: it refuses this call until you do{login.note}"
-                tasks.append(asyncio.ensure_future(ask(message, login.address.result().opened)))
-            for task in (await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED))[0]:
-                await task
+
+        async def show() -> None:
+            address = await asyncio.wrap_future(login.address)
+            await ask(f"Log in to {self.server.target}: it refuses this call until you do{login.note}", address.opened)
             login.give_up()  # where the person is done, and no answer has come here
-            await tasks[0]
+
+        tasks = running, shown = asyncio.ensure_future(login.run()), asyncio.ensure_future(show())
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if running not in done:
+                await shown
+            await running
         finally:
             for task in tasks:
                 task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)  # one may have failed beside the other
 
     async def stopped(self) -> None:
         """End the connection; the next use begins another. On the event loop of the connections."""
-        connection = self._connection
-        if connection is not None:
-            await connection.close()
+        if self._connection is not None:
+            await self._connection.close()
         self._state = "stopped"
 
-    async def _elicit(self, params: Any) -> Any:
-        if not self.open_calls:
+    async def _elicit(self, context: Any, params: Any) -> Any:
+        if not self._askers:
             from mcp.types import ElicitResult
 
             return ElicitResult(action="cancel")  # no call is running that a person waits for
-        return await self.open_calls[-1].elicit(params)
+        return await self._askers[-1](params)
 
     def _note_change(self) -> None:
         self.version += 1
 
+    def refusal(self, error: BaseException) -> Refusal | None:
+        """Return how the server refused a request that failed; None if it failed otherwise."""
+        is_refused = any(getattr(cause, "code", None) == REFUSED for cause in leaves(error))
+        return self._connection.refusal if is_refused and self._connection is not None else None
+
     def why(self, error: BaseException) -> str:
         """Return why a request failed: that the server gave no leave, or else the error."""
-        return reason(error) if self.refusal is None else self.refusal.text
+        refusal = self.refusal(error)
+        return reason(error) if refusal is None else refusal.text
 
-    def _failed(self, error: Exception) -> ServerFailed:
+    def _failed(self, error: BaseException) -> ServerFailed:
+        """Note why the server could not be used, and return that as an error."""
+        self.problem = self.why(error)
         done = "reached" if self.server.is_remote else "started"
         what = f"The MCP server {self.server.name} ({self.server.target}) could not be {done}: {self.problem}"
         lines = "\n".join(self.stderr)
         return ServerFailed(f"{what}\nIt wrote:\n{lines}" if lines else what, self._advice(error))
 
-    def _advice(self, error: Exception) -> Advised:
-        if self.refusal is not None:
-            return self.refusal.advice(self.server.name)
+    def _advice(self, error: BaseException) -> Advised:
+        if (refusal := self.refusal(error)) is not None:
+            return refusal.advice(self.server.name)
         if self.server.is_remote:
             return Plain("Is it running, and is the address right?")
         if any(is_no_program(cause) for cause in leaves(error)):

@@ -60,10 +60,8 @@ class Refusal(NamedTuple):
         return (LogInToServer(name=name, scope=self.scope, lead="Log in", rest="" if is_sure else f". Or {HEADER}"),)
 
 
-def refusal_of(response: Any, server: MCPServer) -> Refusal | None:
-    """Return what a response refuses; None if it does not."""
-    if response.status_code not in NOT_ALLOWED:
-        return None
+def refusal_of(response: Any, server: MCPServer) -> Refusal:
+    """Return what a response with a status of `NOT_ALLOWED` refuses."""
     from mcp.client.auth.utils import extract_field_from_www_auth
 
     challenge = redact(visible(response.headers.get("www-authenticate", ""))[:MAX_CHALLENGE], known_secrets())
