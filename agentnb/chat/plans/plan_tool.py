@@ -56,7 +56,7 @@ def stored_plan(run: Run, plan_id: str) -> dict[str, Any]:
     if found is None:
         known = [plan.id for plan in history.plans]
         raise SettingsError(f"Run {run.id} has no plan {plan_id!r}", near(plan_id, known))
-    plan = found.plan
+    plan = found.record.plan
     return {
         "id": plan_id,
         "run_id": run.id,
@@ -71,7 +71,7 @@ def stored_plan(run: Run, plan_id: str) -> dict[str, Any]:
         "priority_entities": plan.get("priority_entities", []),
         "steps": [_step(data, found.steps[place]) for place, data in enumerate(_written(plan))],
         "review": _review(run, plan_id),
-        "edits": found.edits,
+        "edits": found.record.edits,
         "created_at": _iso(found.made_at),
         "started_at": _iso(found.began_at),
         "completed_at": _iso(found.ended_at),

@@ -10,7 +10,6 @@ from agentnb.chat.plans.drafts.known_drafts import spec_of
 from agentnb.chat.plans.drafts.step_forms import step_form
 from agentnb.chat.plans.plan_execution import specs_of_plans
 from agentnb.chat.plans.plan_reach import PlanReach, reach_of, way_among
-from agentnb.core.log.work_events import PlanEdited
 from agentnb.core.plans.plan_steps import PlanStep
 from agentnb.core.questions import AskedQuestion
 from agentnb.core.request import ToolSpec
@@ -52,7 +51,7 @@ def draft_html(asked: AskedQuestion, run: Run, form: Form) -> Html:
     is_open = asked.outcome == "open"
     is_asked = is_open and form.live and not form.over
     title = (HAD_ASKED if form.over else ASKS) if is_open else ASKED
-    head = tag("div", "asked" if is_open else "quiet", title["plan_review"], *_edits(run, plan))
+    head = tag("div", "asked" if is_open else "quiet", title["plan_review"], *_edits(record))
     table = _table(plan, specs, editable=is_asked)
     if not is_open:
         told = tag("div", "said", words(_by_words(record) or _told(asked)))
@@ -83,9 +82,8 @@ def _by_words(plan: PlanRecord) -> str:
     return f"{WORDS[plan.status]}“{plan.words}”" if plan.words and plan.status in WORDS else ""
 
 
-def _edits(run: Run, plan: PlanSpec) -> list[Html]:
-    edits = sum(isinstance(event, PlanEdited) and event.plan_id == plan.id for event in run.events)
-    return [tag("span", "quiet", f" · you changed it {counted(edits, 'time')}")] if edits else []
+def _edits(record: PlanRecord) -> list[Html]:
+    return [tag("span", "quiet", f" · you changed it {counted(record.edits, 'time')}")] if record.edits else []
 
 
 def _problem(asked: AskedQuestion) -> Html:
