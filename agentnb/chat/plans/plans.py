@@ -7,12 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from agentnb.agent.extension import Extension, logged_extensions
-from agentnb.chat.plans.drafts.draft_turn import DraftTurn, kept_plans
-from agentnb.chat.plans.drafts.known_drafts import CARRIED, EXTENSION, carried_drafts
+from agentnb.chat.plans.draft_turn import DraftTurn, kept_plans
+from agentnb.chat.plans.known_drafts import CARRIED, EXTENSION, carried_drafts
 from agentnb.chat.plans.plan_execution import PlanExecution
-from agentnb.chat.plans.plan_request import NAME
-from agentnb.chat.plans.plan_review import Verdict
 from agentnb.chat.plans.plan_tool import PlanTool
+from agentnb.chat.plans.planning import NAME, Verdict
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, near
 from agentnb.models.model import Model

@@ -13,7 +13,7 @@ from plan_turns import TWO, agent, call, plan, result_of, step, tables_compare
 from waiting import PATIENCE, wait_until
 
 from agentnb import Run, RunOptions, Store, recover, tool
-from agentnb.chat.plans.drafts.draft_turn import kept_plans
+from agentnb.chat.plans.draft_turn import kept_plans
 from agentnb.core.log.work_events import GrantGiven, PlanApproved, PlanEdited, PlanRejected
 from agentnb.runtime.runs.interludes import MAX_ANSWERS
 

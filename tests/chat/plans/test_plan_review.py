@@ -6,9 +6,9 @@ import pytest
 from plan_turns import APPROVED, TWO, agent, call, result_of
 
 from agentnb import Plan
-from agentnb.chat.plans.plan_request import PlanRequest
-from agentnb.chat.plans.plan_review import read_review, review_request
+from agentnb.chat.plans.planning import PlanRequest, read_review, review_request
 from agentnb.core.log.work_events import PlanApproved
+from agentnb.core.request import ToolSpec
 
 
 def test_words_for_a_verdict_are_read_in_any_case(subtests: pytest.Subtests) -> None:
@@ -16,13 +16,17 @@ def test_words_for_a_verdict_are_read_in_any_case(subtests: pytest.Subtests) -> 
     for word, verdict in {**cases, "needs_changes": "needs_changes", "approved": "approved"}.items():
         with subtests.test(word):
             found = read_review(f'So: {{"verdict": "{word}", "notes": " Mind the day. "}}')
-            assert found is not None and (found.verdict, found.notes) == (verdict, "Mind the day.")
+            assert found == (verdict, "Mind the day.")
     assert read_review('{"verdict": "perhaps"}') is None is read_review("Approved")
 
 
 def test_a_reviewer_reads_the_plan_what_is_wanted_and_the_tools() -> None:
     asked = PlanRequest("Compare the tides", requested_outputs=("the hours",))
-    text = review_request(asked, Plan.read(TWO), ["tides_fetch", "tables_compare"]).messages[0].text
+    text = (
+        review_request(asked, Plan.read(TWO), [ToolSpec("tides_fetch", "", {}), ToolSpec("tables_compare", "", {})])
+        .messages[0]
+        .text
+    )
     assert all(one in text for one in ("Compare the tides", "the hours", "tables_compare", '"station":"brest"'))
 
 

@@ -13,7 +13,7 @@ from virtual_time import VirtualTimeLoop
 from waiting import PATIENCE, wait_until
 
 from agentnb import Agent, Plans, Run, ToolCall, tables, tool
-from agentnb.chat.plans.plan_request import SPEC
+from agentnb.chat.plans.planning import SPEC
 from agentnb.core.log.work_events import PlanApproved, PlanProposed
 from agentnb.errors import ProviderTrouble, SettingsError, UnknownModel
 from agentnb.models.scripted import ScriptedModel

@@ -13,7 +13,7 @@ from plan_turns import APPROVED, agent, call, plan, result_of, step
 from waiting import wait_until
 
 from agentnb import Plan, RunOptions, Store, validate_plan
-from agentnb.chat.plans.plan_tool import stored_plan
+from agentnb.chat.plans.plan_outcome import stored_plan
 from agentnb.errors import SettingsError
 
 DOCUMENTED = loaded("draft.json")
