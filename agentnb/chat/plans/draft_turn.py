@@ -47,49 +47,42 @@ class DraftTurn:
 
     async def _settle(self, plan_id: str, inside: Inside, ask: AskBetween) -> None:
         """Ask about a draft until it is approved or declined, or has changed; run what was approved."""
-        run: Run = inside.run
-        draft, problem = drafts_of(run)[plan_id], ""
-        if _is_closed_by_words(plan_id, inside):
-            return
-        plan = spec_of(draft)
-        while draft.is_open:
-            specs = plan_specs(inside)
+        run, problem = inside.run, ""
+        while (draft := drafts_of(run)[plan_id]).is_open:
+            plan, specs = spec_of(draft), plan_specs(inside)
             answer = await ask(draft_question(plan, specs, problem))
             if answer is None:  # what the person has written decides
-                _is_closed_by_words(plan_id, inside)
-                return
-            made = decision(answer)
+                if drafts_of(run)[plan_id].is_open:
+                    return
+                continue
+            made, by = decision(answer), _who_answered(run)
             if made.arguments is not None:  # other steps, which are not approved by that
                 try:
                     edited = checked_edit(plan, made.arguments[STEPS], specs, rules_of_run(run)).chat_data
                 except SettingsError as error:
                     problem = error.what
                     continue
-                inside.record(PlanEdited, plan_id=plan_id, plan={**run.plans[plan_id].plan, **edited}, by=_who_answered(run))
+                inside.record(PlanEdited, plan_id=plan_id, plan={**run.plans[plan_id].plan, **edited}, by=by)
                 return
-            if made.approved:
-                break
-            inside.record(PlanRejected, plan_id=plan_id, by=_who_answered(run), reason=made.reason)
-            return
-        by = run.plans[plan_id].by or _who_answered(run)
-        with inside.held(), shown_calls_allowed(plan, inside, by):
+            if not made.approved:
+                inside.record(PlanRejected, plan_id=plan_id, by=by, reason=made.reason)
+                return
+            break
+        if draft.status == "rejected":
+            inside.record(PlanRejected, plan_id=plan_id, words=draft.words)
+        else:
+            await self._execute(draft, inside, run.plans[plan_id].by or _who_answered(run))
+
+    async def _execute(self, draft: PlanRecord, inside: Inside, by: str) -> None:
+        with inside.held(), shown_calls_allowed(draft, inside, by):
             try:
                 await self._execution.run(draft, inside, by=by)
             except (StoreError, Suspended):
                 raise
             except (AgentnbError, TimeoutError) as error:  # the step has it; the model is told
-                if inside.run.step_records.get(plan_id) is None:
+                if inside.run.step_records.get(draft.id) is None:
                     reason = error.what if isinstance(error, AgentnbError) else str(error)
-                    inside.record(PlanRejected, plan_id=plan_id, by="agentnb", reason=reason)
-
-
-def _is_closed_by_words(plan_id: str, inside: Inside) -> bool:
-    """Return whether a clear no of the person has closed a draft, and log that."""
-    draft = drafts_of(inside.run)[plan_id]
-    is_closed = draft.status == "rejected" and inside.run.plans[plan_id].is_open
-    if is_closed:
-        inside.record(PlanRejected, plan_id=plan_id, words=draft.words)
-    return is_closed
+                    inside.record(PlanRejected, plan_id=draft.id, by="agentnb", reason=reason)
 
 
 def kept_plans(run: RunSoFar) -> str:

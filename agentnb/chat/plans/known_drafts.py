@@ -19,7 +19,6 @@ from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError
 from agentnb.workflow.plan import Plan
 from agentnb.workflow.plans.plan_reader import OF_CHAT_PLANS
-from agentnb.workflow.plans.plan_spec import PlanSpec
 
 EXTENSION = "plans"
 """The name of the extension, whose settings carry the drafts of a conversation from run to run."""
@@ -80,7 +79,7 @@ def is_draft(record: PlanRecord) -> bool:
     return record.plan.get("execution_mode") == DRAFT
 
 
-def spec_of(record: PlanRecord) -> PlanSpec:
+def spec_of(record: PlanRecord) -> Plan:
     """Return a plan of the log as a chat's plan."""
     return Plan.read({key: one for key, one in {**record.plan, "id": record.id}.items() if key in OF_CHAT_PLANS})
 

@@ -29,8 +29,6 @@ from agentnb.policies.gates.calls import too_many
 from agentnb.runtime.host.consent import since_refusal
 from agentnb.runtime.run_end import Suspended
 from agentnb.tools.tool import Inside
-from agentnb.workflow.plan import Plan
-from agentnb.workflow.plans.plan_spec import PlanSpec
 
 CALLS = "calls"
 """The number of tool calls in the output of the step, which models do not see."""
@@ -54,7 +52,7 @@ class PlanExecution(NamedTuple):
         if before is not None and before.status != "running":  # in the process that died
             return without_calls(before.output or {"status": FAILED, "plan_id": record.id, "summary": before.error})
         about = Extension(name=EXECUTOR, settings=_about(inside.run, record.id, call_id))
-        what = Plan.of(spec_of(record)).orchestration(
+        what = spec_of(record).orchestration(
             tools=[tool for tool in inside.tools if tool.spec.name not in _NOT_OF_PLANS],
             model=model_of(self.model) or inside.model,
             agent_settings={"todos": False, "extensions": [about]},
@@ -130,27 +128,28 @@ def is_approved(run: Run, plan_id: str, call_id: str | None = None) -> bool:
 
 
 @contextmanager
-def shown_calls_allowed(plan: PlanSpec, inside: Inside, by: str) -> Iterator[None]:
+def shown_calls_allowed(record: PlanRecord, inside: Inside, by: str) -> Iterator[None]:
     """Allow the calls that the plan shows with all arguments while it runs; a run that is suspended keeps them allowed."""
-    given = [one.grant_id for one in inside.run.grants]
-    names = []
-    for place, (step, reach) in enumerate(zip(plan.steps, reach_of(plan, plan_specs(inside)), strict=True)):
-        if reach != "shown":
-            continue
-        name = f"{plan.id}/{place}"
-        names.append(name)
+    plan = spec_of(record)
+    reach = reach_of(plan, plan_specs(inside))
+    shown = {f"{plan.id}/{place}": step for place, step in enumerate(plan.steps) if reach[place] == "shown"}
+    given = _granted(inside)
+    for name, step in shown.items():
         if name not in given:
             inside.record(GrantGiven, grant_id=name, tool=step.tools[0], arguments=arguments_text(step.args), by=by)
     try:
         yield
     except Suspended:
-        names = []
+        shown = {}
         raise
     finally:
-        known = {one.grant_id for one in inside.run.grants}
-        for name in names:
-            if name in known:
-                inside.record(GrantWithdrawn, grant_id=name, by=BY_PLAN)
+        given = _granted(inside)
+        for name in [name for name in shown if name in given]:
+            inside.record(GrantWithdrawn, grant_id=name, by=BY_PLAN)
+
+
+def _granted(inside: Inside) -> set[str]:
+    return {one.grant_id for one in inside.run.grants}
 
 
 def plan_specs(inside: Inside) -> list[ToolSpec]:
