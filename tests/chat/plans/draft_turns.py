@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from marked_logs import cut_log
 from plan_turns import TWO, agent, call
 from waiting import PATIENCE, wait_until
 
-from agentnb import Agent, Run, RunOptions, tool
+from agentnb import Agent, Run, RunOptions, Store, ToolCall, tool
 from agentnb.core.log.work_events import PlanApproved, PlanEdited, PlanProposed, PlanRejected
 from agentnb.runtime.host.live import LiveRun
 
@@ -52,6 +53,22 @@ def named(request: Any) -> str:
     texts = [part.text for message in request.messages for part in message.parts if hasattr(part, "text")]
     found = [text.split('"plan_id":"')[1].split('"')[0] for text in texts if '"plan_id":"' in text]
     return found[-1]
+
+
+def run_it(request: Any) -> ToolCall:
+    """The call of a model that runs the last draft of its conversation."""
+    return call("call_2", plan_id=named(request))
+
+
+def left_after(whole: Store, run: Run, store: Store, end: int | str, inside: int | str | None = "whole") -> None:
+    """Leave of a run what a process leaves that died after this event; of its plan's run all, as much as this, or nothing."""
+    store.prepare()
+    nested = [one.nested for one in run.step_records.values()]
+    for name in (run.id, *(nested if inside is not None else ())):
+        (store.folder / whole.path(name).name).write_bytes(whole.path(name).read_bytes())
+    cut_log(store.path(run.id), end)
+    if inside not in ("whole", None):
+        cut_log(store.path(nested[0]), inside)
 
 
 class Fetched:

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from draft_turns import DRAFT, Fetched, answered, drafting, kinds, named, steps_of, waiting
-from marked_logs import cut_log
+from draft_turns import DRAFT, Fetched, answered, drafting, kinds, left_after, run_it, steps_of, waiting
 from plan_turns import TWO, agent, call, plan, result_of, step, tables_compare
 from waiting import PATIENCE, wait_until
 
@@ -131,7 +130,6 @@ def test_the_question_shows_what_does_each_step() -> None:
 
 
 def test_words_run_a_draft_as_it_was_changed_and_no_result_has_what_models_do_not_see() -> None:
-    run_it: Any = lambda request: call("call_2", plan_id=named(request))  # noqa: E731
     live = waiting(drafting(run_it, "High."))
     live.answer(steps_of(step(1, "cork")))
     wait_until(lambda: len(live.run.questions) == 2)
@@ -142,17 +140,8 @@ def test_words_run_a_draft_as_it_was_changed_and_no_result_has_what_models_do_no
     assert '"calls":' not in clicked.messages[-2].text and '"objective"' not in clicked.messages[-2].text
 
 
-def left_after(store: Store, run: Run, end: str, whole: Store) -> None:
-    """Leave of a run, and of its plan's, what a process leaves that died after an event of this kind."""
-    store.prepare()
-    for name in (run.id, *[one.nested for one in run.step_records.values()]):
-        (store.folder / whole.path(name).name).write_bytes(whole.path(name).read_bytes())
-    cut_log(store.path(run.id), end)
-
-
 def test_a_call_whose_process_died_gives_the_result_that_it_had(tmp_path: Path, subtests: pytest.Subtests) -> None:
     review = call(execution_mode="agent_review")
-    run_it: Any = lambda request: call("call_2", plan_id=named(request))  # noqa: E731
     late = plan(step(1, tools=["wait_for_tide"], args={}))
     cases: dict[str, tuple[list[Any], dict[str, Any], str, str, str]] = {
         "reviewed": ([review, TWO, CHANGES, "So."], {}, "plan_reviewed", "needs_changes", "reviewer asks"),
@@ -170,7 +159,7 @@ def test_a_call_whose_process_died_gives_the_result_that_it_had(tmp_path: Path, 
             if not live.done:
                 live.say("Go ahead")
             run = live.result(PATIENCE)
-            left_after(store, run, end, whole)
+            left_after(whole, run, store, end)
             made = agent("So.", **tools)
             done = asyncio.run(recover(run.id, agent=made, store=store, trust_log=True))
             found = result_of(done)

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from draft_turns import DRAFT, Fetched, answered, drafting, kinds, steps_of, waiting
-from marked_logs import cut_log
+from draft_turns import DRAFT, Fetched, answered, drafting, kinds, left_after, steps_of, waiting
 from plan_turns import TWO, agent, call, error_of, plan, result_of, step
 from virtual_time import VirtualTimeLoop
 from waiting import PATIENCE
@@ -113,22 +112,15 @@ def test_a_process_that_dies_at_any_event_of_a_draft_leaves_what_runs_once(tmp_p
     assert run.text == "High." and fetched.stations == ["brest", "cork"]
     nested = next(iter(run.step_records.values())).nested
     first = next(place for place, event in enumerate(run.events) if isinstance(event, e.QuestionAsked))
-    logs = {name: (whole.path(name)).read_bytes() for name in (run.id, nested)}
     begun = next(place for place, event in enumerate(run.events) if type(event).__name__ == "StepStarted") + 1
     ended = next(place for place, event in enumerate(run.events) if type(event).__name__ == "StepFinished") + 1
-    inner = range(1, len(logs[nested].splitlines()), 2)
+    inner = range(1, len(whole.path(nested).read_bytes().splitlines()), 2)
     cuts = [(end, None if end <= begun else "whole") for end in range(first + 1, len(run.events)) if not begun < end < ended]
     cuts += [(begun, cut) for cut in inner]  # type: ignore[list-item]
     for number, (end, nested_end) in enumerate(cuts):
         with subtests.test(f"{end} {nested_end}"):
             store = Store(tmp_path / str(number))
-            store.prepare()
-            for name, data in logs.items():
-                if name == run.id or nested_end is not None:
-                    (store.folder / whole.path(name).name).write_bytes(data)
-            cut_log(store.path(run.id), end)
-            if isinstance(nested_end, int):
-                cut_log(store.path(nested), nested_end)
+            left_after(whole, run, store, end, nested_end)
             fetched.stations.clear()
             left = store.load(run.id)
             done = _go_on(left, store, agent("High.", tools=fetched.tools(), approve="auto"))
@@ -178,28 +170,21 @@ def test_a_plan_that_ran_in_a_call_when_its_process_died_goes_on_where_it_was(
     reply = plan(step(1, "brest"), step(2, "cork", 1))
     made = agent(call(), reply, "High.", tools=fetched.tools(), approve="auto")
     run = asyncio.run(made.run("Compare them", RunOptions(store=whole)))
-    (nested,) = [one.nested for one in run.step_records.values()]
-    logs = {name: whole.path(name).read_bytes() for name in (run.id, nested)}
     names = [type(event).__name__ for event in run.events]
-    places = {"before it was approved": names.index("PlanApproved"), "as it ran": names.index("StepStarted") + 1}
-    places["when it had ended"] = names.index("StepFinished") + 1
-    for name, end in places.items():
+    cases: dict[str, tuple[int, str | None, list[str]]] = {
+        "before it was approved": (names.index("PlanApproved"), None, ["brest", "cork"]),
+        "as it ran": (names.index("StepStarted") + 1, "tool_finished", ["cork"]),
+        "when it had ended": (names.index("StepFinished") + 1, "whole", []),
+    }
+    for name, (end, inside, stations) in cases.items():
         with subtests.test(name):
             store = Store(tmp_path / name.replace(" ", "-"))
-            store.prepare()
-            for log, data in logs.items():
-                (store.folder / whole.path(log).name).write_bytes(data)
-            cut_log(store.path(run.id), end)
-            if name == "as it ran":
-                cut_log(store.path(nested), "tool_finished")
-            elif name == "before it was approved":
-                store.path(nested).unlink()
+            left_after(whole, run, store, end, inside)
             fetched.stations.clear()
             done = recovered(run.id, store, agent("High.", tools=fetched.tools(), approve="auto"))
             assert done.text == "High." and result_of(done)["status"] == "executed"
             assert kinds(done) == ["PlanProposed", "PlanApproved"]
-            expected = {"before it was approved": ["brest", "cork"], "as it ran": ["cork"], "when it had ended": []}
-            assert fetched.stations == expected[name]
+            assert fetched.stations == stations
 
 
 def test_a_run_that_waits_is_resumed_from_its_log_alone_unless_its_plans_had_models_of_their_own(tmp_path: Path) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from draft_turns import Fetched, drafting, kinds, named, waiting
+from draft_turns import Fetched, drafting, kinds, run_it, waiting
 from plan_turns import APPROVED, agent, call, plan, result_of, step
 from virtual_time import VirtualTimeLoop
 from waiting import PATIENCE, wait_until
@@ -74,7 +73,6 @@ def test_what_the_draft_does_not_show_whole_is_asked_about_as_ever(subtests: pyt
 
 
 def test_words_a_reviewer_and_a_model_permit_no_call(subtests: pytest.Subtests) -> None:
-    run_it: Callable[[Any], Any] = lambda request: call("call_2", plan_id=named(request))  # noqa: E731
     words = waiting(drafting(run_it, "High.", reply=TWO, tools=Fetched().tools(), approve="ask"))
     words.say("Go ahead")
     wait_until(lambda: words.run.questions[0].outcome == "withdrawn")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from chat_examples import loaded, plan_events, sequence
-from draft_turns import DRAFT, answered, drafting, named, waiting
+from draft_turns import DRAFT, answered, drafting, run_it, waiting
 from plan_turns import APPROVED, agent, call, plan, step
 
 from agentnb import Agent, ContextType, Plans, Run, RunOptions, Store, tables, tool
@@ -69,13 +69,12 @@ def at_once(*replies: Any) -> Callable[[Store], Run]:
     return lambda store: asyncio.run(agent(*replies, max_seconds=None).run("Compare them", RunOptions(store=store)))
 
 
-OWN: Callable[[Any], Any] = lambda request: call("call_2", plan_id=named(request))  # noqa: E731
 TURNS: dict[str, Callable[[Store], Run]] = {
     "auto_execute": at_once(call(), THREE, "Compared.", "They are high."),
     "auto_execute, step 2 fails": at_once(call(), FAILING, "Vigo is unknown."),
     "draft_only": at_once(DRAFT, THREE, "Shall it run?"),
     "draft approved in words": in_words,
-    "model tries to approve its own draft": at_once(DRAFT, THREE, OWN, "It waits for you."),
+    "model tries to approve its own draft": at_once(DRAFT, THREE, run_it, "It waits for you."),
     "agent_review, approved": at_once(call(execution_mode="agent_review"), ONE, APPROVED, "They are high."),
     "agent_review, needs changes": at_once(
         *(call(execution_mode="agent_review"), ONE, CHANGES),

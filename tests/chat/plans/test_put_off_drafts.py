@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from draft_turns import DRAFT, Fetched, answered, drafting, kinds, named, steps_of, waiting
+from draft_turns import DRAFT, Fetched, answered, drafting, kinds, run_it, steps_of, waiting
 from plan_turns import TWO, agent, call, error_of, plan, result_of, step
 from waiting import PATIENCE, wait_until
 
@@ -79,9 +79,6 @@ def test_words_that_were_written_before_the_draft_could_be_seen_approve_nothing(
         wait_until(lambda: lives)
         lives[0].say("Also look at Vigo")
         return TWO
-
-    def run_it(request: Any) -> Any:
-        return call("call_2", plan_id=named(request))
 
     fetched = Fetched()
     lives.append(agent(DRAFT, planner, run_it, "Shall it run?", tools=fetched.tools(), approve="auto").start("Draft it"))
@@ -168,7 +165,6 @@ def test_a_log_from_elsewhere_approves_no_draft_unless_it_is_trusted(tmp_path: P
     whole, fetched = Store(tmp_path / "whole"), Fetched()
     tools: dict[str, Any] = {"tools": fetched.tools(), "approve": "ask"}
     clicked = answered(waiting(drafting("High.", **tools), store=whole), "approve")
-    run_it: Any = lambda request: call("call_2", plan_id=named(request))  # noqa: E731
     live = waiting(drafting(run_it, "High.", tools=fetched.tools(), approve="auto"), store=whole)
     live.say("Go ahead")
     said = live.result(PATIENCE)
