@@ -71,13 +71,13 @@ def _ordered(plan: PlanSpec, places: Sequence[int]) -> PlanSpec:
         if late := [other for other in before if other >= number]:
             raise SettingsError(f"Step {old[place]} depends on step {old[places[late[0] - 1]]}, which must stay before it")
 
-        def moved(reference: str, place: int = place, at: int = number - 1) -> str:
+        def counted_anew(reference: str, place: int = place, at: int = number - 1) -> str:
             index = target_of(reference)[0]
             if new_places.get(index, at) >= at:
                 raise SettingsError(f"Step {old[place]} reads the output of step {index + 1}, which must stay before it")
             return reference.replace(f"$step[{index}]", f"$step[{new_places[index]}]", 1)
 
-        steps.append(structs.replace(step, number=number, depends_on=before, args=replaced(step.args, moved)))
+        steps.append(structs.replace(step, number=number, depends_on=before, args=replaced(step.args, counted_anew)))
     return structs.replace(plan, steps=tuple(steps))
 
 

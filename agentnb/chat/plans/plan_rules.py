@@ -14,7 +14,6 @@ from agentnb.workflow.plans.plan_spec import PlanSpec
 
 INVALID, RULES = "invalid_plan", "plan_rules"
 """The codes of errors: a plan that is not valid, and one that breaks the rules of its context."""
-MAX_PROBLEMS = 10
 
 
 class CheckedPlan(NamedTuple):
@@ -29,7 +28,7 @@ def checked_plan(data: Mapping[str, Any], specs: Iterable[ToolSpec], rules: Iter
     """Return a chat's plan from plain data, if its steps call these tools only, and as the rules of the context ask for."""
     read, problems = read_for_tools(data, specs)
     if read is None or problems.found:
-        return CheckedPlan(None, INVALID, tuple([str(one) for one in problems.found[:MAX_PROBLEMS]]))
+        return CheckedPlan(None, INVALID, tuple(map(str, problems.found)))
     if not read.plan.steps:
         return CheckedPlan(None, INVALID, ("It has no step",))
     if broken := broken_rules(read.plan, rules):

@@ -27,6 +27,8 @@ AUTO, DRAFT, REVIEW = MODES = ("auto_execute", OF_DRAFTS, "agent_review")
 PLANNER = "planner"
 """Who closes a draft that another of the same turn replaces."""
 UNKNOWN_MODE = "unknown_mode"
+MAX_PROBLEMS = 10
+"""Problems of a plan that the planner, or the model, is told."""
 _TEXTS = {"type": "array", "items": {"type": "string"}}
 SPEC = ToolSpec(
     NAME,
@@ -145,7 +147,8 @@ def read_plan(reply: Message, tools: Sequence[ToolSpec], rules: Sequence[Mapping
         return CheckedPlan(None, INVALID, (error.what,))
     if read is None or not read.plan.steps:
         return CheckedPlan(None, INVALID, ("the reply holds no plan with steps",))
-    return checked_plan(read.plan.chat_data, tools, rules)
+    made = checked_plan(read.plan.chat_data, tools, rules)
+    return made._replace(problems=made.problems[:MAX_PROBLEMS])
 
 
 def review_request(asked: PlanRequest, plan: PlanSpec, tools: Sequence[ToolSpec]) -> Request:
