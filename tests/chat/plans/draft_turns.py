@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from marked_logs import cut_log
 from plan_turns import TWO, agent, call
 from waiting import PATIENCE, wait_until
 
-from agentnb import Agent, Run, RunOptions, Store, ToolCall, tool
+from agentnb import Agent, Run, RunOptions, Store, ToolCall, recover, tool
 from agentnb.core.log.work_events import PlanApproved, PlanEdited, PlanProposed, PlanRejected
 from agentnb.runtime.host.live import LiveRun
 
@@ -38,9 +39,24 @@ def answered(live: LiveRun, *answers: Any) -> Run:
     return live.result(PATIENCE)
 
 
+def recovered(run_id: str, store: Store, made: Agent, **options: Any) -> Run:
+    """The run, resumed until it ends or waits."""
+    return asyncio.run(recover(run_id, agent=made, store=store, trust_log=True, **options))
+
+
+def events_of(run: Run, kind: Any) -> list[Any]:
+    """The events of a run of this kind."""
+    return [event for event in run.events if isinstance(event, kind)]
+
+
 def kinds(run: Run) -> list[str]:
     """What happened to the plans of a run."""
-    return [type(event).__name__ for event in run.events if isinstance(event, PLAN_EVENTS)]
+    return [type(event).__name__ for event in events_of(run, PLAN_EVENTS)]
+
+
+def who(run: Run, kind: Any) -> list[str]:
+    """Who did what these events say."""
+    return [event.by for event in events_of(run, kind)]
 
 
 def steps_of(*steps: dict[str, Any]) -> dict[str, Any]:

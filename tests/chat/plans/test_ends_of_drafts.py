@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from draft_turns import DRAFT, Fetched, answered, drafting, kinds, left_after, run_it, steps_of, waiting
+from draft_turns import DRAFT, Fetched, answered, drafting, kinds, left_after, recovered, run_it, steps_of, waiting, who
 from plan_turns import TWO, agent, call, plan, result_of, step, tables_compare
 from waiting import PATIENCE, wait_until
 
-from agentnb import Run, RunOptions, Store, recover, tool
+from agentnb import Run, RunOptions, Store, tool
 from agentnb.chat.plans.draft_turn import kept_plans
 from agentnb.core.log.work_events import GrantGiven, PlanApproved, PlanEdited, PlanRejected
 from agentnb.runtime.runs.interludes import MAX_ANSWERS
@@ -25,11 +25,6 @@ async def wait_for_tide() -> str:
     """Wait."""
     await asyncio.Event().wait()
     return ""
-
-
-def who(run: Run, kind: Any) -> list[str]:
-    """Who did what these events say."""
-    return [event.by for event in run.events if isinstance(event, kind)]
 
 
 def again(number: int) -> Any:
@@ -86,22 +81,22 @@ def test_a_plan_out_of_time_and_one_that_cannot_begin_are_told_to_the_model(tmp_
     assert '"status":"failed"' in told and "longer than 0.05 s" in told and run.text == "It took too long."
     assert kinds(run) == ["PlanProposed", "PlanApproved"] and not run.grants
     store = Store(tmp_path)
-    left = asyncio.run(drafting().run("Draft it", RunOptions(store=store)))
+    left = drafting().run_sync("Draft it", store=store)
     keyless = agent("It cannot begin.", plans={"model": "openai:gpt-5"})
     answers = {left.waiting[0].id: "approve"}
-    done = asyncio.run(recover(left.id, agent=keyless, store=store, trust_log=True, answers=answers))
+    done = recovered(left.id, store, keyless, answers=answers)
     assert who(done, PlanRejected) == ["agentnb"] and "OPENAI_API_KEY" in done.messages[-2].text
     assert (done.text, done.status) == ("It cannot begin.", "completed") and not done.grants
 
 
 def test_a_question_in_other_words_is_asked_anew_and_its_own_answer_counts(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    left = asyncio.run(drafting().run("Draft it", RunOptions(store=store)))
+    left = drafting().run_sync("Draft it", store=store)
     bare = agent("That tool is gone.", tools=[tables_compare])
     asked: Run = left
     for _ in range(2):  # without the tool it is another question
         answers = {asked.waiting[0].id: "approve"}
-        asked = asyncio.run(recover(left.id, agent=bare, store=store, trust_log=True, answers=answers))
+        asked = recovered(left.id, store, bare, answers=answers)
     assert asked.text == "That tool is gone." and [one.outcome for one in asked.questions] == ["withdrawn", "answered"]
     assert "tides_fetch" in asked.messages[-2].text and kinds(asked)[-1] == "PlanApproved"
 
@@ -161,7 +156,7 @@ def test_a_call_whose_process_died_gives_the_result_that_it_had(tmp_path: Path, 
             run = live.result(PATIENCE)
             left_after(whole, run, store, end)
             made = agent("So.", **tools)
-            done = asyncio.run(recover(run.id, agent=made, store=store, trust_log=True))
+            done = recovered(run.id, store, made)
             found = result_of(done)
             assert (found["status"], done.text) == (status, "So.") and summary in found["summary"] and "calls" not in found
             assert len(who(done, PlanApproved)) == (status != "needs_changes")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from draft_turns import DRAFT, Fetched, answered, drafting, kinds, left_after, steps_of, waiting
+from draft_turns import DRAFT, Fetched, answered, drafting, events_of, kinds, left_after, recovered, steps_of, waiting
 from plan_turns import TWO, agent, call, error_of, plan, result_of, step
 from virtual_time import VirtualTimeLoop
 from waiting import PATIENCE
@@ -21,15 +21,10 @@ from agentnb.errors import SettingsError, StoreError
 from agentnb.models.scripted import ScriptedModel
 
 
-def recovered(run_id: str, store: Store, made: Any, **options: Any) -> Run:
-    """The run, resumed to its end."""
-    return asyncio.run(recover(run_id, agent=made, store=store, trust_log=True, **options))
-
-
 @pytest.mark.req("KX.5")
 def test_where_nobody_can_answer_the_run_is_suspended_and_an_answer_resumes_it(tmp_path: Path) -> None:
     store, fetched = Store(tmp_path), Fetched()
-    run = asyncio.run(drafting(tools=fetched.tools()).run("Draft it", RunOptions(store=store)))
+    run = drafting(tools=fetched.tools()).run_sync("Draft it", store=store)
     assert run.is_suspended and run.status == "waiting_on_user" and run.text == "Shall it run?"
     (question,) = run.waiting
     with pytest.raises(SettingsError, match="waits for your answer"):
@@ -59,12 +54,12 @@ def test_a_draft_that_is_put_aside_is_suspended_and_answered_later(tmp_path: Pat
 
 
 def test_without_a_store_the_run_waits_in_memory_and_a_message_continues_it() -> None:
-    run = asyncio.run(drafting().run("Draft it"))
+    run = drafting().run_sync("Draft it")
     assert run.status == "waiting_on_user" and run.waiting
     plan_id = run.waiting[0].call_id
     again = replace(agent(), model=ScriptedModel([call(plan_id=plan_id), "High."])).run_sync("Go ahead", continue_from=run)
     assert result_of(again)["status"] == "executed" and again.text == "High."
-    (approved,) = [event for event in again.events if isinstance(event, PlanApproved)]
+    (approved,) = events_of(again, PlanApproved)
     assert approved.words == "Go ahead" and (run.status, run.stop_reason, run.waiting) == ("completed", "continued", ())
     assert [event.withdrawn for event in run.events if isinstance(event, e.QuestionAnswered)] == [True]
     twice = replace(agent(), model=ScriptedModel([call(plan_id=plan_id), "No."])).run_sync("Go", continue_from=run)
@@ -74,7 +69,7 @@ def test_without_a_store_the_run_waits_in_memory_and_a_message_continues_it() ->
 def test_of_two_places_that_go_on_with_a_draft_one_gets_it(tmp_path: Path) -> None:
     store, fetched = Store(tmp_path), Fetched()
     tools: dict[str, Any] = {"tools": fetched.tools(), "approve": "auto"}
-    run = asyncio.run(drafting(**tools).run("Draft it", RunOptions(store=store)))
+    run = drafting(**tools).run_sync("Draft it", store=store)
     (question,) = run.waiting
     start = threading.Barrier(3)
     ended: list[str] = []
@@ -84,7 +79,7 @@ def test_of_two_places_that_go_on_with_a_draft_one_gets_it(tmp_path: Path) -> No
         try:
             if place:
                 made = replace(agent(**tools), model=ScriptedModel([call(plan_id=question.call_id), "High."]))
-                asyncio.run(made.run("Go ahead", RunOptions(store=store, continue_from=store.load(run.id))))
+                made.run_sync("Go ahead", store=store, continue_from=store.load(run.id))
             else:
                 recovered(run.id, store, agent("High.", **tools), answers={question.id: "approve"})
         except (StoreError, SettingsError) as error:
@@ -169,7 +164,7 @@ def test_a_plan_that_ran_in_a_call_when_its_process_died_goes_on_where_it_was(
     fetched, whole = Fetched(), Store(tmp_path / "whole")
     reply = plan(step(1, "brest"), step(2, "cork", 1))
     made = agent(call(), reply, "High.", tools=fetched.tools(), approve="auto")
-    run = asyncio.run(made.run("Compare them", RunOptions(store=whole)))
+    run = made.run_sync("Compare them", store=whole)
     names = [type(event).__name__ for event in run.events]
     cases: dict[str, tuple[int, str | None, list[str]]] = {
         "before it was approved": (names.index("PlanApproved"), None, ["brest", "cork"]),
@@ -191,7 +186,7 @@ def test_a_run_that_waits_is_resumed_from_its_log_alone_unless_its_plans_had_mod
     store, fetched = Store(tmp_path), Fetched()
     for plans in ({}, {"reviewer": ScriptedModel([], name="scripted:reviewer")}):
         made = drafting(tools=fetched.tools(), plans={"max_tool_calls": 7, **plans})
-        run = asyncio.run(made.run("Draft it", RunOptions(store=store)))
+        run = made.run_sync("Draft it", store=store)
         answers = {run.waiting[0].id: "approve"}
         again = recover(run.id, store=store, tools=fetched.tools(), model=ScriptedModel(["High."]), answers=answers)
         if plans:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -118,7 +117,7 @@ def test_of_a_run_that_another_continues_the_open_drafts_are_closed() -> None:
 
 def test_the_extension_is_made_again_with_the_settings_of_its_log_but_without_its_drafts() -> None:
     given = {"max_tool_calls": 7, "max_seconds": 60, "review_failed": "reject"}
-    drafted = asyncio.run(drafting(plans=given).run("Draft it"))
+    drafted = drafting(plans=given).run_sync("Draft it")
     continued = drafting(plans=given).run_sync("And now?", continue_from=drafted)
     assert CARRIED in logged_extensions(continued)["plans"]["settings"]
     for run in (drafted, continued):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from draft_turns import who
 from plan_turns import APPROVED, TWO, agent, call, result_of
 
 from agentnb import Plan
@@ -32,7 +33,7 @@ def test_a_reviewer_reads_the_plan_what_is_wanted_and_the_tools() -> None:
 
 def test_an_approval_says_who_gave_it_and_a_failed_review_may_count_as_rejected() -> None:
     run = agent(call(execution_mode="agent_review"), TWO, APPROVED, "High.").run_sync("Compare them")
-    assert [event.by for event in run.events if isinstance(event, PlanApproved)] == ["reviewer"]
+    assert who(run, PlanApproved) == ["reviewer"]
     replies = [call(execution_mode="agent_review"), TWO, "It looks fine to me.", "So."]
     rejected = agent(*replies, plans={"review_failed": "reject"}).run_sync("Compare them")
     assert result_of(rejected)["status"] == "rejected"

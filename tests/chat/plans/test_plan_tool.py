@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from chat_examples import loaded
-from draft_turns import DRAFT, run_it
+from draft_turns import DRAFT, run_it, who
 from plan_turns import APPROVED, TWO, agent, call, error_of, plan, result_of, step, tides_fetch
 from virtual_time import VirtualTimeLoop
 from waiting import PATIENCE, wait_until
@@ -84,7 +84,7 @@ def test_a_draft_runs_nothing_and_runs_once_when_the_person_has_answered() -> No
     ran = again.run_sync("Yes, run it", continue_from=drafted)
     assert result_of(ran)["status"] == "executed" and result_of(ran)["plan_id"] == name
     assert not [one for one in ran.model_calls if one.operation == "plan_generation"]  # no other planning
-    assert [event.by for event in ran.events if isinstance(event, PlanApproved)] == ["person"]
+    assert who(ran, PlanApproved) == ["person"]
     twice = again.run_sync("Again", continue_from=ran)
     assert error_of(twice)[0] == "already_executed" and name in error_of(twice)[1]
 

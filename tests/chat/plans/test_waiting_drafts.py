@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from draft_turns import DRAFT, answered, drafting, kinds, named, run_it, steps_of, waiting
+from draft_turns import DRAFT, answered, drafting, events_of, kinds, named, run_it, steps_of, waiting
 from plan_turns import TWO, agent, call, error_of, result_of, step
 from waiting import PATIENCE, wait_until
 
@@ -47,7 +47,7 @@ def test_a_declined_draft_stays_closed_and_only_words_go_on_to_the_model(subtest
             run = answered(waiting(drafting(run_it, "Then one station only.")), answer)
             assert not reason or (error_of(run)[0] == "declined" and reason in error_of(run)[1])
             assert kinds(run) == ["PlanProposed", "PlanRejected"] and not run.step_records
-            (declined,) = [event for event in run.events if isinstance(event, PlanRejected)]
+            (declined,) = events_of(run, PlanRejected)
             assert (declined.reason, declined.by, run.status) == (reason, "person", "completed")
             assert run.text == ("Then one station only." if reason else "Shall it run?")
             assert not reason or any(
@@ -99,7 +99,7 @@ def test_words_in_place_of_an_answer_go_to_the_model_which_may_then_run_the_draf
     live.say("Yes, go ahead")
     run = live.result(PATIENCE)
     assert result_of(run)["status"] == "executed" and run.text == "They are high together."
-    (approved,) = [event for event in run.events if isinstance(event, PlanApproved)]
+    (approved,) = events_of(run, PlanApproved)
     assert (approved.by, approved.words, approved.call_id) == ("person", "Yes, go ahead", "call_2")
     assert [one.outcome for one in run.questions] == ["withdrawn"]
     asked_again = waiting(drafting("What do you mean?"))
@@ -119,7 +119,7 @@ def test_words_that_are_no_clear_yes_approve_no_draft_and_are_asked_about_once(s
             wait_until(lambda: len(live.run.questions) == 2)  # noqa: B023  # called at once
             assert error_of(live.run)[0] == "not_approved" and kinds(live.run) == ["PlanProposed"]
             run = answered(live, "approve")
-            (approved,) = [event for event in run.events if isinstance(event, PlanApproved)]
+            (approved,) = events_of(run, PlanApproved)
             assert (approved.words, approved.by, len(run.questions), run.text) == ("", "person", 2, "High together.")
         with subtests.test("in the next run", words=words):
             drafted = agent(DRAFT, TWO, "Shall it run?").run_sync("Draft it")
@@ -137,7 +137,7 @@ def test_a_clear_no_closes_a_draft_and_the_model_cannot_run_it(subtests: pytest.
         live = waiting(drafting(run_it, "It stays closed."))
         live.say(no)
         run = live.result(PATIENCE)
-        (rejected,) = [event for event in run.events if isinstance(event, PlanRejected)]
+        (rejected,) = events_of(run, PlanRejected)
         assert (rejected.by, rejected.words, rejected.reason) == ("person", no, "")
         assert error_of(run)[0] == "declined" and no in error_of(run)[1]
         assert (run.text, run.status, len(run.questions)) == ("It stays closed.", "completed", 1)
