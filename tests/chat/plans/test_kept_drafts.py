@@ -214,6 +214,7 @@ def test_a_plan_whose_time_is_up_says_what_ran_and_takes_its_permissions_back(tm
             run = runner.run(made.run("Go", RunOptions(store=store, answer=lambda question: "approve")))
         (record,) = run.step_records.values()
         assert (record.status, run.status, run.text) == ("failed", "completed", "It took too long.") and not run.grants
+        assert kinds(run) == ["PlanProposed", "PlanApproved"] and '"status":"failed"' in run.messages[-2].text
         assert "3 s" in record.error and (record.error in run.messages[-2].text) is (store is None)
         if store is not None:
             assert [one["status"] for one in record.output["steps"]] == ["completed", "failed", "not_run"]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 from draft_turns import Fetched, drafting, events_of, kinds, recovered, run_it, waiting
 from plan_turns import APPROVED, agent, call, plan, result_of, step
-from virtual_time import VirtualTimeLoop
 from waiting import PATIENCE, wait_until
 
-from agentnb import RunOptions, Store, ToolCall, tool
+from agentnb import Store, ToolCall
 from agentnb.core.log.work_events import GrantGiven, GrantWithdrawn
 from agentnb.policies.gates import Ask
 from agentnb.runtime.host.live import LiveRun
@@ -125,16 +123,3 @@ def test_a_call_is_permitted_whatever_the_order_of_its_arguments() -> None:
     live = waiting(drafting("Compared.", reply=plan(compared), tools=fetched.tools(), approve="ask"))
     assert asked_about(live) == [] and fetched.stations == ["a and b"]
     live.result(PATIENCE)
-
-
-def test_the_time_of_a_plan_that_was_approved_is_its_own() -> None:
-    @tool(effects={"read"})
-    async def tides_fetch(station: str) -> str:
-        """Fetch the tide table of a station, slowly."""
-        await asyncio.sleep(20)
-        return station
-
-    made = drafting("High.", reply=TWO, tools=[tides_fetch], max_seconds=30)
-    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        run = runner.run(made.run("Draft it", RunOptions(answer=lambda question: "approve")))
-    assert (run.status, run.text) == ("completed", "High.")

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from draft_turns import who
-from plan_turns import APPROVED, TWO, agent, call, result_of
+from plan_turns import TWO
 
 from agentnb import Plan
 from agentnb.chat.plans.planning import PlanRequest, read_review, review_request
-from agentnb.core.log.work_events import PlanApproved
 from agentnb.core.request import ToolSpec
 
 
@@ -29,11 +27,3 @@ def test_a_reviewer_reads_the_plan_what_is_wanted_and_the_tools() -> None:
         .text
     )
     assert all(one in text for one in ("Compare the tides", "the hours", "tables_compare", '"station":"brest"'))
-
-
-def test_an_approval_says_who_gave_it_and_a_failed_review_may_count_as_rejected() -> None:
-    run = agent(call(execution_mode="agent_review"), TWO, APPROVED, "High.").run_sync("Compare them")
-    assert who(run, PlanApproved) == ["reviewer"]
-    replies = [call(execution_mode="agent_review"), TWO, "It looks fine to me.", "So."]
-    rejected = agent(*replies, plans={"review_failed": "reject"}).run_sync("Compare them")
-    assert result_of(rejected)["status"] == "rejected"

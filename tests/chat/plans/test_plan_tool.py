@@ -13,7 +13,7 @@ from plan_turns import APPROVED, TWO, agent, call, error_of, plan, result_of, st
 from virtual_time import VirtualTimeLoop
 from waiting import PATIENCE, wait_until
 
-from agentnb import Agent, Plans, ToolCall, tables, tool
+from agentnb import Agent, Plans, RunOptions, ToolCall, tables, tool
 from agentnb.chat.plans.planning import SPEC
 from agentnb.core.log.work_events import PlanApproved, PlanProposed
 from agentnb.errors import ProviderTrouble, SettingsError, UnknownModel
@@ -109,6 +109,7 @@ def test_a_reviewer_decides_and_one_that_fails_approves_nothing(subtests: pytest
         "unreadable": ("It looks fine to me.", {}, "needs_changes", "reviewer down or unreadable"),
         "down": (ProviderTrouble("down", "Try later"), {}, "needs_changes", "reviewer down or unreadable"),
         "down, and let through": (ProviderTrouble("down", "Try later"), {"review_failed": "approve"}, "executed", ""),
+        "unreadable, and rejected": ("It looks fine to me.", {"review_failed": "reject"}, "rejected", ""),
     }
     for name, (review, plans, status, example) in cases.items():
         with subtests.test(name):
@@ -128,7 +129,7 @@ def test_a_reviewer_decides_and_one_that_fails_approves_nothing(subtests: pytest
                 ("plan_generation", "balanced", "agent_review"),
                 ("plan_review", "quality", "agent_review"),
             ]
-            assert any(isinstance(event, PlanApproved) for event in run.events) is (status == "executed")
+            assert who(run, PlanApproved) == ["reviewer"] * (status == "executed")
 
 
 @pytest.mark.req("R3.16", "R3.22")
@@ -154,9 +155,9 @@ def test_what_cannot_be_planned_is_an_error_result_and_never_a_failed_run(subtes
     assert "tides_compare" in requests[2].messages[0].text and "wrong" not in requests[1].messages[0].text
 
 
-def scripted(*replies: Any) -> ScriptedModel:
+def scripted(*replies: Any, **settings: Any) -> ScriptedModel:
     """The model of a run that has ended."""
-    made = agent(*replies)
+    made = agent(*replies, **settings)
     made.run_sync("Compare them")
     assert isinstance(made.model, ScriptedModel)
     return made.model
@@ -296,19 +297,20 @@ def test_the_planner_is_told_what_is_wanted_where_and_the_rules_of_the_context()
     blank = scripted(call(objective=" "), TWO, "Done.").requests[1].messages[0].text
     assert '"objective":"Compare them"' in blank  # the message of the person
     assert all(one in intent for one in (*wanted, '"priorityEntities":["brest-7"]', '"executionMode":"draft_only"'))
-    made = agent(call(), TWO, TWO, "Well.", context="project_create")
-    made.run_sync("Create one")
-    assert isinstance(made.model, ScriptedModel) and "create_onto_project" in made.model.requests[1].system
+    assert "create_onto_project" in scripted(call(), TWO, TWO, "Well.", context="project_create").requests[1].system
 
 
-def test_the_time_of_a_plan_does_not_count_for_the_turn() -> None:
+def test_the_time_of_a_plan_does_not_count_for_the_turn(subtests: pytest.Subtests) -> None:
     @tool(timeout=600)
     async def wait_for_tide() -> str:
         """Wait."""
         await asyncio.sleep(300)
         return "It is high."
 
-    made = agent(call(), plan(step(1, tools=["wait_for_tide"], args={})), "High.", tools=[wait_for_tide], max_seconds=60)
-    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        run = runner.run(made.run("Wait for it", show=False))
-    assert (run.status, run.text, result_of(run)["status"]) == ("completed", "High.", "executed")
+    late = plan(step(1, tools=["wait_for_tide"], args={}))
+    for name, replies in {"in a call": [call(), late], "that was approved": [DRAFT, late, "Shall it run?"]}.items():
+        with subtests.test(name), asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+            made = agent(*replies, "High.", tools=[wait_for_tide], max_seconds=60)
+            run = runner.run(made.run("Wait for it", RunOptions(answer=lambda question: "approve")))
+            (record,) = run.step_records.values()
+            assert (run.status, run.text, record.output["status"]) == ("completed", "High.", "executed")
