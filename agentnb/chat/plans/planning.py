@@ -58,7 +58,7 @@ SPEC = ToolSpec(
     },
 )
 Verdict: TypeAlias = Literal["approved", "rejected", "needs_changes"]
-_VERDICTS: dict[str, Verdict] = {
+VERDICTS: dict[str, Verdict] = {
     "approved": "approved",
     "approve": "approved",
     "rejected": "rejected",
@@ -162,7 +162,7 @@ def review_request(asked: PlanRequest, plan: PlanSpec, tools: Sequence[ToolSpec]
 def read_review(text: str) -> tuple[Verdict, str] | None:
     """Return the verdict in a reply, and its notes; None if there is none."""
     for value in json_values(text):
-        verdict = _VERDICTS.get(str(value.get("verdict", "")).strip().lower()) if isinstance(value, dict) else None
+        verdict = VERDICTS.get(str(value.get("verdict", "")).strip().lower()) if isinstance(value, dict) else None
         if verdict is not None:
             return verdict, str(value.get("notes") or "").strip()
     return None

@@ -41,8 +41,6 @@ GENERATION = "plan_generation"
 """The operation of a model call that makes a plan."""
 DRAFT, REVIEWED = "draft_only", "pending_review"
 """How a plan is executed that waits for the person, and what it is until they have decided."""
-REVIEW = "plan_review"
-"""The kind of question that asks whether a plan may run."""
 
 handles = Handlers()
 
@@ -60,8 +58,6 @@ class PlanProgress:
         self.mode = ""
         self.questions: tuple[str, ...] = ()
         """Ids of the questions that the plan itself asked."""
-        self.review = ""
-        """Id of the open question whether it may run; empty without one."""
         self.status = ""
         """Of its execution: running, completed, failed or cancelled; empty while it has not begun."""
         self.made_at: datetime | None = None
@@ -109,7 +105,7 @@ class PlanProgress:
             return "declined"
         if self.status:
             return "executing" if self.status == "running" else self.status
-        if self.review or self.record.plan.get("execution_mode") == DRAFT:
+        if self.record.plan.get("execution_mode") == DRAFT:
             return REVIEWED
         has_steps = not isinstance(self.record.plan.get("steps"), list | tuple) or bool(self.steps)
         return PENDING if has_steps or self.asks else "completed"
@@ -205,9 +201,8 @@ class PlanHistory:
         """The plan that each task executes, or has made last."""
         self._places: dict[str, tuple[PlanProgress, int]] = {}
         """The plan and step that each path stands for now; -1 for the plan itself."""
-        self.questions: set[str] = set()
-        """Ids of the questions that plans and their steps asked."""
-        self._asked: dict[str, PlanProgress] = {}
+        self.questions: dict[str, PlanProgress] = {}
+        """The plans that asked a question, or whose steps did, by the question's id."""
         self._usages: list[Usage] = []
         self._mode = self._context = ""
         for event in events:
@@ -354,28 +349,21 @@ class PlanHistory:
     @handles
     def asked(self, event: e.QuestionAsked) -> PlanProgress | None:
         """Note which plan, or step of a plan, asked a question."""
-        question = event.question
-        if question.kind == REVIEW and self.plans:
-            self.plans[-1].review = question.id
-            self._asked[question.id] = self.plans[-1]
-        plan, number, record = self._at(question.call_id)
+        question_id = event.question.id
+        plan, number, record = self._at(event.question.call_id)
         if plan is None:
             return None
-        self.questions.add(question.id)
-        self._asked[question.id] = plan
+        self.questions[question_id] = plan
         if record is None:
-            plan.questions = (*dict.fromkeys((*plan.questions, question.id)),)
+            plan.questions = (*dict.fromkeys((*plan.questions, question_id)),)
         else:
-            plan.change(number, questions=(*dict.fromkeys((*plan.steps[number].questions, question.id)),))
+            plan.change(number, questions=(*dict.fromkeys((*plan.steps[number].questions, question_id)),))
         return plan
 
     @handles
     def answered(self, event: e.QuestionAnswered) -> PlanProgress | None:
         """Note that a question of a plan is closed."""
-        plan = self._asked.pop(event.question_id, None)
-        if plan is not None and plan.review == event.question_id:
-            plan.review = ""
-        return plan
+        return self.questions.get(event.question_id)
 
 
 def _results(value: Any) -> dict[str, Mapping[str, Any]]:

@@ -83,7 +83,12 @@ def test_question_of_a_plan_is_asked_before_any_step() -> None:
         if isinstance(event, QuestionAsked):
             assert (history.plans[0].status, states(history.plans[0])) == ("running", ["pending"])
     (asking, _) = history.plans
-    assert (asking.questions, history.questions, states(asking), asking.status) == (("q1",), {"q1"}, ["not_run"], "completed")
+    assert (asking.questions, [*history.questions], states(asking), asking.status) == (
+        ("q1",),
+        ["q1"],
+        ["not_run"],
+        "completed",
+    )
 
 
 def test_plan_that_a_person_runs_is_one_too() -> None:
