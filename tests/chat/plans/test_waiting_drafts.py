@@ -12,6 +12,7 @@ from plan_turns import TWO, agent, call, error_of, result_of, step
 from waiting import PATIENCE, wait_until
 
 from agentnb import RunOptions, ToolCall, tool
+from agentnb.core.log.events import RoundStarted
 from agentnb.core.log.work_events import PlanApproved, PlanRejected
 from agentnb.core.questions import NoAnswer
 from agentnb.errors import SettingsError
@@ -138,6 +139,7 @@ def test_a_clear_no_closes_a_draft_and_the_model_cannot_run_it(subtests: pytest.
         live.say(no)
         run = live.result(PATIENCE)
         (rejected,) = events_of(run, PlanRejected)
+        assert rejected.seq < events_of(run, RoundStarted)[2].seq, "it is closed before the model reads the words"
         assert (rejected.by, rejected.words, rejected.reason) == ("person", no, "")
         assert error_of(run)[0] == "declined" and no in error_of(run)[1]
         assert (run.text, run.status, len(run.questions)) == ("It stays closed.", "completed", 1)
