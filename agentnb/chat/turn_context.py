@@ -26,17 +26,6 @@ MAX_CHARACTERS = 20_000
 _TAG = re.compile(r"<(\s*/?\s*entity)", re.IGNORECASE)
 
 
-def context_section(context: ContextSpec, entity: str, text: str, first: Iterable[str]) -> str:
-    """Return the section of the system prompt. ``text``: about the entity; ``first``: the tools that are listed first."""
-    names = ", ".join(first)
-    about = _filled("context", context, entity, first=f"Use these tools first where they fit: {names}." if names else "")
-    if not text:
-        return about
-    shown = text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}\n[cut: {len(text):,} characters in all]"
-    data = _TAG.sub(r"&lt;\1", shown)
-    return f"{about}\n\n{filled(prompt('entity'), {'text': data})}"
-
-
 def _filled(name: str, context: ContextSpec, entity: str, first: str = "") -> str:
     about = f"{context.name}, {msgspec.json.encode(entity).decode()}" if entity else context.name
     confirmed = ", ".join(context.tools.get(CONFIRM, ()))
@@ -103,7 +92,14 @@ class TurnContext:
 
     def prompt(self, tools: Sequence[str]) -> str:
         """Return the part of the system prompt; ``tools``: those that are listed first."""
-        return context_section(self.type, self.entity, self.type.load_text(self.entity), tools)
+        text, names = self.type.load_text(self.entity), ", ".join(tools)
+        first = f"Use these tools first where they fit: {names}." if names else ""
+        about = _filled("context", self.type, self.entity, first)
+        if not text:
+            return about
+        shown = text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}\n[cut: {len(text):,} characters in all]"
+        data = _TAG.sub(r"&lt;\1", shown)
+        return f"{about}\n\n{filled(prompt('entity'), {'text': data})}"
 
     def confirms(self, contexts: Sequence[str]) -> Iterable[Rule]:
         """Return the calls about which the person is asked each time in any of these contexts."""

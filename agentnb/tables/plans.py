@@ -28,7 +28,7 @@ class Row(NamedTuple):
     @property
     def steps(self) -> int | None:
         """How many steps it has; None if it has no list of them."""
-        return len(self.plan.steps) if isinstance(self.plan.plan.get("steps"), list | tuple) else None
+        return len(self.plan.steps) if isinstance(self.plan.record.plan.get("steps"), list | tuple) else None
 
     @property
     def cost(self) -> float | None:

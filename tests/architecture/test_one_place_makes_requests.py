@@ -11,7 +11,7 @@ from parsed import PACKAGE, calls, trees
 
 ITS_OWN = PACKAGE / "core" / "request.py"
 ALLOWED = {
-    "chat/plans/plan_tool.py": ["plan_request"],
+    "chat/plans/planning.py": ["plan_request"],
     "context/compaction.py": ["summary_request"],
     "context/request_builder.py": ["RequestBuilder.request"],
     "context/side_question.py": ["side_question"],

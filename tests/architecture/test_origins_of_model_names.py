@@ -21,8 +21,7 @@ ALLOWED = {
     "cli/resumed_runs.py": ["_started_with: is_trusted"],  # of modules with tools, not of a model
     "agent/start.py": ["AgentParts.prepare: make_model"],  # of the agent's
     "experiments/form/names.py": ["Names.model: FileModelName"],
-    "chat/plans/plan_execution.py": ["PlanExecution.model: make_model"],  # of plans, as the person names it in Plans(...)
-    "chat/plans/plan_tool.py": ["PlanTool._review: make_model"],  # of the reviewer, as the person names it in Plans(...)
+    "chat/plans/plan_execution.py": ["model_of: make_model"],  # of plans and reviewer, as the person names them in Plans(...)
     "experiments/planning/problems.py": ["_price_problems: make_model"],  # of the experiment's
     "experiments/planning/variants.py": ["_variant: Agent"],  # of what was written in Python, or marked by who read a file
     "models/registry.py": ["check_key: endpoint_of", "make_model: endpoint_of", "seed_in: FileModelName"],  # as it was

@@ -27,12 +27,6 @@ def tides_fetch(station: int = 0) -> str:
     return f"The tide of {station} is at 04:12"
 
 
-async def tides_fetched_late(station: int = 0) -> str:
-    """Fetch the tide table of a station, very slowly."""
-    await asyncio.sleep(3_600)
-    return "too late"
-
-
 def turn(*replies: Line, tools: Any = (tides_fetch,), **settings: Any) -> Run:
     """The run of an agent that does only what its model says; time passes when nothing is to be done."""
     agent = Agent(ScriptedModel([*replies]), tools=[*tools], **{"policy": "chat", **settings})
@@ -54,7 +48,8 @@ def out_of_time() -> Run:
     @tool(timeout=7_200)
     async def tides_fetch(station: int = 0) -> str:
         """Fetch the tide table of a station, very slowly."""
-        return await tides_fetched_late(station)
+        await asyncio.sleep(3_600)
+        return "too late"
 
     return turn(call(), "It takes long.", tools=[tides_fetch])
 

@@ -8,9 +8,8 @@ from msgspec.structs import replace
 from run_builder import RunBuilder, answered, begun, called
 
 from agentnb import Run
-from agentnb.chat.plans.drafts.draft_question import draft_question
-from agentnb.chat.plans.drafts.known_drafts import spec_of
-from agentnb.chat.plans.plan_reach import reach_of
+from agentnb.chat.plans.draft_question import draft_question
+from agentnb.chat.plans.known_drafts import spec_of
 from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
 from agentnb.core.messages import Message, Text
@@ -44,8 +43,7 @@ def drafted(*facts: Any, plan: list[dict[str, Any]] | None = None, problem: str 
         built.extend(*begun(index), (e.ModelReplied, {"message": Message("assistant", (part,)), "usage": usage}))
         built.extend(*(answered(call) if part is call else []), (e.RoundFinished, {"index": index, "status": "success"}))
     built.add(w.PlanProposed, plan_id="p-1", plan=data, call_id="c1")
-    spec = spec_of({**data, "id": "p-1"})
-    question = draft_question(spec, reach_of(spec, (FETCH, LOOK)), problem)
+    question = draft_question(spec_of(built.run.plans["p-1"]), (FETCH, LOOK), problem)
     built.add(e.QuestionAsked, question=replace(question, id="q1"))
     return built.extend(*facts).run
 

@@ -10,8 +10,7 @@ from run_builder import RunBuilder
 
 from agentnb import Run, save_trace, tables
 from agentnb.core.log import work_events as w
-from agentnb.core.log.events import ExtraUsage, QuestionAnswered, QuestionAsked
-from agentnb.core.questions import WaitingOnUser
+from agentnb.core.log.events import ExtraUsage
 from agentnb.core.usage import Usage
 
 EXECUTION = {"step": "exec", "step_kind": "task", "agent": "llm/exec:run_plan"}
@@ -41,6 +40,9 @@ def test_planning_calls_are_in_the_table_of_usage() -> None:
     assert list(tables.usage(run)["operation"]) == ["plan_generation"] * 2
 
 
+DRAFT = {"execution_mode": "draft_only"}
+
+
 def test_plan_that_aborts_has_failed() -> None:
     assert [status for (status,) in rows(blocked_run(), "status")] == ["completed", "completed", "completed", "failed"]
 
@@ -49,14 +51,9 @@ def test_facts_of_a_plan_that_is_reviewed_and_edited(subtests: pytest.Subtests) 
     built = RunBuilder().add(w.ContextShifted, context_type="project", entity="p-1")
     call = w.ModelCalled, {"operation": "plan_generation", "usage": Usage(cost=0.25), "execution_mode": "agent_review"}
     built.extend(call).add(w.PlanProposed, plan_id="a", plan={"steps": [fetch("brest")]})
-    question = WaitingOnUser("plan_review", "Run it?", {"type": "boolean"}, "q1", "")
     for name, (facts, expected) in {
         "proposed": ([], ("pending", None, 0)),
-        "asked": ([(QuestionAsked, {"question": question})], ("pending_review", None, 0)),
-        "reviewed": (
-            [(QuestionAnswered, {"question_id": "q1", "answer": True}), (w.PlanReviewed, {"plan_id": "a", "verdict": "fine"})],
-            ("pending", "fine", 0),
-        ),
+        "reviewed": ([(w.PlanReviewed, {"plan_id": "a", "verdict": "fine"})], ("pending", "fine", 0)),
         "edited": ([(w.PlanEdited, {"plan_id": "a", "plan": {"steps": []}})], ("completed", "fine", 1)),
         "rejected": ([(w.PlanRejected, {"plan_id": "a"})], ("declined", "fine", 1)),
     }.items():

@@ -2,52 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from agentnb.agent.extension import Extension
 from agentnb.chat.logged_context import contexts_of_log
+from agentnb.chat.plans.known_drafts import spec_of
 from agentnb.chat.plans.plan_outcome import FAILED, executed
 from agentnb.chat.plans.plan_reach import arguments_text, reach_of
-from agentnb.chat.plans.plan_request import NAME
-from agentnb.chat.plans.plan_review import Review
+from agentnb.chat.plans.planning import NAME
 from agentnb.core.log.work_events import BY_PLAN, ContextShifted, GrantGiven, GrantWithdrawn, PlanApproved
 from agentnb.core.messages import ToolCall
 from agentnb.core.plans.plan_steps import EXECUTOR
 from agentnb.core.request import ToolSpec
 from agentnb.core.run.agent_state import EXECUTION
 from agentnb.core.run.rounds import MAX_TOOL_CALLS
+from agentnb.core.run.work_records import PlanRecord
 from agentnb.core.todos import TODO_TOOL
 from agentnb.detect.run import Run
 from agentnb.detect.so_far import RunSoFar
 from agentnb.models.model import Model
 from agentnb.models.registry import make_model
-from agentnb.policies.gates import Block
+from agentnb.policies.gates import Block, Gate
 from agentnb.policies.gates.calls import too_many
 from agentnb.runtime.host.consent import since_refusal
 from agentnb.runtime.run_end import Suspended
 from agentnb.tools.tool import Inside
-from agentnb.workflow.plan import Plan
-from agentnb.workflow.plans.plan_spec import PlanSpec
-
-
-class PlanCalls:
-    """Blocks each call beyond so many in all runs of one execution together. A gate."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._made: dict[str, int] = {}
-        """The calls by run, the last one that passed included."""
-
-    def __call__(self, call: ToolCall, run: RunSoFar) -> Block | None:
-        """Block the call, or let it pass."""
-        others = sum(made for run_id, made in self._made.items() if run_id != run.id)
-        if others + run.calls_made >= self._most:
-            return too_many(call, MAX_TOOL_CALLS, self._most)
-        self._made[run.id] = run.calls_made + 1  # with this one, if it runs
-        return None
-
 
 CALLS = "calls"
 """The number of tool calls in the output of the step, which models do not see."""
@@ -55,59 +36,68 @@ _NOT_OF_PLANS = frozenset({NAME, TODO_TOOL})
 """Tools that no step of a plan calls."""
 
 
-class PlanExecution:
-    """How the plans of a chat are run."""
+class PlanExecution(NamedTuple):
+    """How the plans of a chat are run; the fields as for `Plans`."""
 
-    def __init__(self, model: str | Model | None, max_tool_calls: int, max_seconds: float | None) -> None:
-        """As for `Plans`."""
-        self._model = model
-        self._max_tool_calls = max_tool_calls
-        self.max_seconds = max_seconds
+    model: str | Model | None
+    max_tool_calls: int
+    max_seconds: float | None
 
-    @property
-    def model(self) -> Model | None:
-        """The model of plans; None for that of the run."""
-        return None if self._model is None else make_model(self._model)
-
-    async def run(
-        self,
-        plan: PlanSpec,
-        inside: Inside,
-        *,
-        by: str,
-        call_id: str = "",
-        words: str = "",
-        review: Review | None = None,
-        is_edited: bool = False,
-    ) -> dict[str, Any]:
+    async def run(self, record: PlanRecord, inside: Inside, *, by: str, call_id: str = "") -> dict[str, Any]:
         """Run a plan, or resume it if a process that died had begun it, and return its result.
 
         ``call_id``: the call of the tool that runs it; empty if it runs between rounds.
         """
-        path = plan.id or ""
-        before = inside.run.step_records.get(path)
+        before = inside.run.step_records.get(record.id)
         if before is not None and before.status != "running":  # in the process that died
-            given = before.output or {"status": FAILED, "plan_id": path, "summary": before.error}
-            return {key: value for key, value in given.items() if key != CALLS}
-        about = Extension(name=EXECUTOR, settings=_about(inside.run, path, call_id))
-        settings = {"todos": False, "extensions": [about]}
-        gates = (*inside.own_gates, PlanCalls(self._max_tool_calls))
-        tools = [tool for tool in inside.tools if tool.spec.name not in _NOT_OF_PLANS]
-        model, logged = self.model or inside.model, {"extensions": [about.as_logged]}
-        what = Plan.of(plan).orchestration(tools=tools, model=model, agent_settings=settings, gates=gates, settings=logged)
-        if not is_approved(inside.run, path):  # else a process that died had begun it
-            inside.record(PlanApproved, plan_id=path, by=by, call_id=call_id, words=words)
-        seconds = None if call_id else self.max_seconds  # a call has its own limit
-        result: dict[str, Any] = {}
+            return without_calls(before.output or {"status": FAILED, "plan_id": record.id, "summary": before.error})
+        about = Extension(name=EXECUTOR, settings=_about(inside.run, record.id, call_id))
+        what = spec_of(record).orchestration(
+            tools=[tool for tool in inside.tools if tool.spec.name not in _NOT_OF_PLANS],
+            model=model_of(self.model) or inside.model,
+            agent_settings={"todos": False, "extensions": [about]},
+            gates=(*inside.own_gates, limit_of_calls(self.max_tool_calls)),
+            settings={"extensions": [about.as_logged]},
+        )
+        if not is_approved(inside.run, record.id):  # else a process that died had begun it
+            words = record.words if call_id else ""  # between rounds the person was asked
+            inside.record(PlanApproved, plan_id=record.id, by=by, call_id=call_id, words=words)
+        step: dict[str, Any] = {
+            "agent": EXECUTION,
+            "inputs": {"plan": {"id": record.id}},
+            "seconds": None if call_id else self.max_seconds,  # a call has its own limit
+            "in_call": bool(call_id),
+        }
 
         def output(run: Any) -> dict[str, Any]:
-            result.update(executed(plan, run, review, is_edited=is_edited))
-            return {**result, CALLS: run.calls_made}
+            return {**executed(record, run), CALLS: run.calls_made}
 
-        inputs = {"plan": {"id": path}}
-        step: dict[str, Any] = {"agent": EXECUTION, "inputs": inputs, "seconds": seconds, "in_call": bool(call_id)}
-        _shift(inside, await inside.start_step(path, what, output, **step), call_id)
-        return result
+        ended = await inside.start_step(record.id, what, output, **step)
+        _shift(inside, ended, call_id)
+        return without_calls(output(ended))
+
+
+def without_calls(output: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the output of the step as models see it."""
+    return {key: value for key, value in output.items() if key != CALLS}
+
+
+def limit_of_calls(most: int) -> Gate:
+    """Return a gate that blocks each call beyond so many in all runs of one execution together."""
+    made: dict[str, int] = {}  # the calls by run, the last one that passed included
+
+    def limit(call: ToolCall, run: RunSoFar) -> Block | None:
+        if run.calls_made + sum(count for run_id, count in made.items() if run_id != run.id) >= most:
+            return too_many(call, MAX_TOOL_CALLS, most)
+        made[run.id] = run.calls_made + 1  # with this one, if it runs
+        return None
+
+    return limit
+
+
+def model_of(given: str | Model | None) -> Model | None:
+    """Return a model of `Plans`; None for that of the run."""
+    return None if given is None else make_model(given)
 
 
 def _about(run: Run, plan_id: str, call_id: str) -> dict[str, Any]:
@@ -138,25 +128,28 @@ def is_approved(run: Run, plan_id: str, call_id: str | None = None) -> bool:
 
 
 @contextmanager
-def shown_calls_allowed(plan: PlanSpec, inside: Inside, by: str) -> Iterator[None]:
+def shown_calls_allowed(record: PlanRecord, inside: Inside, by: str) -> Iterator[None]:
     """Allow the calls that the plan shows with all arguments while it runs; a run that is suspended keeps them allowed."""
-    given = [one.grant_id for one in inside.run.grants]
-    names = []
-    for place in reach_of(plan, plan_specs(inside)).shown:
-        name, step = f"{plan.id}/{place}", plan.steps[place]
-        names.append(name)
+    plan = spec_of(record)
+    reach = reach_of(plan, plan_specs(inside))
+    shown = {f"{plan.id}/{place}": step for place, step in enumerate(plan.steps) if reach[place] == "shown"}
+    given = _granted(inside)
+    for name, step in shown.items():
         if name not in given:
             inside.record(GrantGiven, grant_id=name, tool=step.tools[0], arguments=arguments_text(step.args), by=by)
     try:
         yield
     except Suspended:
-        names = []
+        shown = {}
         raise
     finally:
-        known = {one.grant_id for one in inside.run.grants}
-        for name in names:
-            if name in known:
-                inside.record(GrantWithdrawn, grant_id=name, by=BY_PLAN)
+        given = _granted(inside)
+        for name in [name for name in shown if name in given]:
+            inside.record(GrantWithdrawn, grant_id=name, by=BY_PLAN)
+
+
+def _granted(inside: Inside) -> set[str]:
+    return {one.grant_id for one in inside.run.grants}
 
 
 def plan_specs(inside: Inside) -> list[ToolSpec]:

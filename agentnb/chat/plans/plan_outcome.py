@@ -1,15 +1,23 @@
-"""The results of ``agent_create_plan``, as a model reads them: what became of a plan, and what follows."""
+"""The outcome of a plan: the results of ``agent_create_plan``, as models read them, and the plan as the documents store it."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
-from agentnb.chat.plans.plan_review import Review
+from agentnb.chat.plans.known_drafts import spec_of
+from agentnb.core.plans.plan_history import PlanHistory
+from agentnb.core.plans.plan_steps import PENDING as NOT_BEGUN
 from agentnb.core.plans.plan_steps import PlanStep
+from agentnb.core.run.work_records import PlanRecord
 from agentnb.detect.run import Run
+from agentnb.errors import SettingsError, near
+from agentnb.workflow.plans.plan_reader import OF_CHAT_STEPS
 from agentnb.workflow.plans.plan_spec import PlanSpec
 
+REVIEWER = "plan_reviewer"
 MAX_SUMMARY = 4_000
 """Characters of a summary."""
 MAX_INSIGHT, MAX_ERROR = 1_000, 500
@@ -27,61 +35,58 @@ def pending(plan: PlanSpec, stored: Mapping[str, Any]) -> dict[str, Any]:
         for place, step in enumerate(plan.steps, 1)
     ]
     reasoning = [plan.reasoning] if plan.reasoning else []
-    return {**_result(PENDING, plan, "\n".join(lines), insights=reasoning), "plan": dict(stored)}
+    return {**_result(PENDING, plan.id, "\n".join(lines), insights=reasoning), "plan": dict(stored)}
 
 
-def not_run(plan: PlanSpec, review: Review, *, failed: bool = False) -> dict[str, Any]:
-    """Return the result for a plan that its review keeps from running; ``failed``: the review itself failed."""
-    return _result(review.verdict, plan, REVIEW_FAILED if failed else _NOT_RUN[review.verdict], review=review)
+def not_run(record: PlanRecord) -> dict[str, Any]:
+    """Return the result for a plan that its review keeps from running."""
+    review = record.reviews[-1]
+    summary = REVIEW_FAILED if review.failed else _NOT_RUN[review.verdict]
+    return _result(review.verdict, record.id, summary, review=_review(record))
 
 
-def executed(plan: PlanSpec, run: Run, review: Review | None, *, is_edited: bool = False) -> dict[str, Any]:
+def executed(record: PlanRecord, run: Run) -> dict[str, Any]:
     """Return the result for a plan that ran as this nested run; with the plan if the person has edited it."""
+    plan = spec_of(record)
     steps = [_step(run, step, place) for place, step in enumerate(plan.steps)]
-    counts = {word: sum(one["status"] == word for one in steps) for word in ("completed", "failed", "skipped")}
+    counts = Counter([one["status"] for one in steps])
+    has_done_all = counts["completed"] == len(steps)
     told = [f"{counts['completed']} of {len(steps)} steps done"]
     told += [f"{counts[word]} {word}" for word in ("failed", "skipped") if counts[word]]
-    if run.status != "completed" and counts["completed"] == len(steps):
-        told.append(f"ended as {run.status}")
-    done = counts["completed"] == len(steps) and run.status == "completed"
-    references = [
-        f"step {one['stepNumber']}: {_by(run, step, place)}"
-        for place, (one, step) in enumerate(zip(steps, plan.steps, strict=True))
-        if one["status"] in ("completed", "failed")
-    ]
-    insights = _insights(run) if done else []
-    status = EXECUTED if done else FAILED
-    found = _result(status, plan, f"{', '.join(told)}.", insights=insights, references=references, steps=steps, review=review)
-    return {**found, "plan": plan.chat_data} if is_edited else found
-
-
-def _result(status: str, plan: PlanSpec, summary: str, review: Review | None = None, **more: Any) -> dict[str, Any]:
-    about: dict[str, Any] = {
-        "status": status,
-        "plan_id": plan.id,
-        "summary": summary[:MAX_SUMMARY],
-        "insights": [],
-        "references": [],
+    told += [f"ended as {run.status}"] if has_done_all and run.status != "completed" else []
+    done = has_done_all and run.status == "completed"
+    more: dict[str, Any] = {
+        "insights": _insights(run) if done else [],
+        "references": [
+            f"step {one['stepNumber']}: {_by(run, step, place)}"
+            for place, (one, step) in enumerate(zip(steps, plan.steps, strict=True))
+            if one["status"] in ("completed", "failed")
+        ],
+        "steps": steps,
+        "review": _review(record),
     }
-    return {**about, **more, "review": None if review is None else review.data}
+    found = _result(EXECUTED if done else FAILED, plan.id, f"{', '.join(told)}.", **more)
+    return {**found, "plan": plan.chat_data} if record.edits else found
+
+
+def _result(status: str, plan_id: str | None, summary: str, review: Any = None, **more: Any) -> dict[str, Any]:
+    usual: dict[str, Any] = {"insights": [], "references": []}
+    return {"status": status, "plan_id": plan_id, "summary": summary[:MAX_SUMMARY], **usual, **more, "review": review}
 
 
 def _step(run: Run, step: PlanStep, place: int) -> dict[str, Any]:
-    number, record = step.number or place + 1, run.step_records.get(f"plan/{place}")
-    if record is None:
-        return {"stepNumber": number, "status": "not_run"}
-    if record.status == "skipped":
-        return {"stepNumber": number, "status": "skipped", "reason": record.reason[:MAX_ERROR]}
-    if record.status == "completed":
-        return {"stepNumber": number, "status": "completed"}
-    return {"stepNumber": number, "status": "failed", "error": (record.error or record.status)[:MAX_ERROR]}
+    record = run.step_records.get(f"plan/{place}")
+    told = {"status": "not_run"}
+    if record is not None and record.status in ("completed", "skipped"):
+        told = {"status": record.status, **({"reason": record.reason[:MAX_ERROR]} if record.status == "skipped" else {})}
+    elif record is not None:
+        told = {"status": "failed", "error": (record.error or record.status)[:MAX_ERROR]}
+    return {"stepNumber": step.number or place + 1, **told}
 
 
 def _by(run: Run, step: PlanStep, place: int) -> str:
     """Return what did the step: a nested run by its id, a tool by its name."""
-    record = run.step_records.get(f"plan/{place}")
-    nested = getattr(record, "nested", None)
-    return str(nested) if nested else ", ".join(step.tools) or step.type
+    return run.step_records[f"plan/{place}"].nested or ", ".join(step.tools) or step.type
 
 
 def _insights(run: Run) -> list[str]:
@@ -89,3 +94,51 @@ def _insights(run: Run) -> list[str]:
     results = run.variables.get("results")
     last = results[-1].get("result") if isinstance(results, list) and results and isinstance(results[-1], dict) else None
     return [] if last in (None, "") else [str(last)[:MAX_INSIGHT]]
+
+
+def _review(record: PlanRecord) -> dict[str, str] | None:
+    """Return the last review of a plan as plain data."""
+    last = record.reviews[-1:]
+    return {"verdict": last[0].verdict, "notes": last[0].notes, "reviewer": REVIEWER} if last else None
+
+
+def stored_plan(run: Run, plan_id: str) -> dict[str, Any]:
+    """Return a plan of a run as plain data, as the documents store it. Raises `SettingsError` if the run has no such plan.
+
+    Times are ISO 8601, UTC. ``intent_label`` is None: plans have no labels.
+    """
+    plans = {plan.id: plan for plan in PlanHistory(run.events).plans}
+    if plan_id not in plans:
+        raise SettingsError(f"Run {run.id} has no plan {plan_id!r}", near(plan_id, plans))
+    found = plans[plan_id]
+    plan, written = found.record.plan, found.record.plan.get("steps")
+    steps = [
+        {
+            **{name: data.get(name) if isinstance(data, Mapping) else None for name in OF_CHAT_STEPS},
+            **{"status": step.status or NOT_BEGUN, "result": step.result, "error": step.error or None},
+        }
+        for data, step in zip(written if isinstance(written, list | tuple) else (), found.steps, strict=True)
+    ]
+    return {
+        "id": plan_id,
+        "run_id": run.id,
+        "conversation": run.conversation,
+        "objective": plan.get("objective", ""),
+        "mode": plan.get("mode") or found.context,
+        "intent_label": None,
+        "execution_mode": found.mode,
+        "status": found.outcome,
+        "reasoning": plan.get("reasoning"),
+        "requested_outputs": plan.get("requested_outputs", []),
+        "priority_entities": plan.get("priority_entities", []),
+        "steps": steps,
+        "review": _review(found.record),
+        "edits": found.record.edits,
+        "created_at": _iso(found.made_at),
+        "started_at": _iso(found.began_at),
+        "completed_at": _iso(found.ended_at),
+    }
+
+
+def _iso(at: datetime | None) -> str | None:
+    return None if at is None else at.isoformat().replace("+00:00", "Z")

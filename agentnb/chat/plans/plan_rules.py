@@ -1,12 +1,40 @@
-"""The rules of a context about plans: which tools the steps must call, in which order, and how often."""
+"""Checks of a chat's plan: against the tools on offer, and the rules of its context about which of them it calls."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, NamedTuple
 
+from msgspec import structs
+
+from agentnb.core.request import ToolSpec
+from agentnb.workflow.plans.plan_checks import read_for_tools
 from agentnb.workflow.plans.plan_spec import PlanSpec
+
+INVALID, RULES = "invalid_plan", "plan_rules"
+"""The codes of errors: a plan that is not valid, and one that breaks the rules of its context."""
+
+
+class CheckedPlan(NamedTuple):
+    """A plan, or what is wrong with it."""
+
+    plan: PlanSpec | None
+    code: str = ""
+    problems: tuple[str, ...] = ()
+
+
+def checked_plan(data: Mapping[str, Any], specs: Iterable[ToolSpec], rules: Iterable[Mapping[str, Any]]) -> CheckedPlan:
+    """Return a chat's plan from plain data, if its steps call these tools only, and as the rules of the context ask for."""
+    read, problems = read_for_tools(data, specs)
+    if read is None or problems.found:
+        return CheckedPlan(None, INVALID, tuple(map(str, problems.found)))
+    if not read.plan.steps:
+        return CheckedPlan(None, INVALID, ("It has no step",))
+    if broken := broken_rules(read.plan, rules):
+        told = [f"The rules of the context ask for {name}: once, in the given order" for name in broken]
+        return CheckedPlan(None, RULES, tuple(told))
+    return CheckedPlan(structs.replace(read.plan, form="chat"))
 
 
 def broken_rules(plan: PlanSpec, rules: Iterable[Mapping[str, Any]]) -> list[str]:

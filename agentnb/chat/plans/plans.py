@@ -7,20 +7,19 @@ from dataclasses import replace
 from typing import Any
 
 from agentnb.agent.extension import Extension, logged_extensions
-from agentnb.chat.plans.drafts.draft_turn import DraftTurn, kept_plans
-from agentnb.chat.plans.drafts.known_drafts import CARRIED, EXTENSION, carried_drafts
+from agentnb.chat.plans.draft_turn import DraftTurn, kept_plans
+from agentnb.chat.plans.known_drafts import CARRIED, EXTENSION, carried_drafts
 from agentnb.chat.plans.plan_execution import PlanExecution
-from agentnb.chat.plans.plan_request import NAME
-from agentnb.chat.plans.plan_review import Verdict
 from agentnb.chat.plans.plan_tool import PlanTool
+from agentnb.chat.plans.planning import NAME, VERDICTS
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, near
 from agentnb.models.model import Model
 from agentnb.models.registry import check_model
 
 MODELS = ("model", "reviewer")
-FAILED_REVIEWS: dict[str, Verdict] = {"needs_changes": "needs_changes", "reject": "rejected", "approve": "approved"}
-"""What a review that failed counts as, by the words for it."""
+FAILED_REVIEWS = ("needs_changes", "reject", "approve")
+"""The words for what a review that failed may count as."""
 
 
 def Plans(  # noqa: N802  # an extension, made as other extensions are
@@ -58,7 +57,7 @@ def Plans(  # noqa: N802  # an extension, made as other extensions are
     made = Extension(
         name=EXTENSION,
         settings=settings,
-        tools=[PlanTool(execution, reviewer, FAILED_REVIEWS[review_failed])],
+        tools=[PlanTool(execution, reviewer, VERDICTS[review_failed])],
         endings=(DraftTurn(execution),),
         keeps=(kept_plans,),
         continuing=continuing,

@@ -7,10 +7,10 @@ from typing import Any, TypeVar, get_args, get_type_hints
 
 from agentnb.core.log.event import Event
 
-F = TypeVar("F", bound=Callable[..., None])
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Handlers(dict[type[Event], Callable[[Any, Any], None]]):
+class Handlers(dict[type[Event], Callable[[Any, Any], Any]]):
     """Functions by kind of event. As a decorator, it adds a function for the kinds in the annotation of its ``event``."""
 
     def __call__(self, function: F) -> F:

@@ -14,7 +14,7 @@ from agentnb.core.log.handlers import Handlers
 from agentnb.core.request import role_of
 from agentnb.core.run.agent_state import EXECUTION
 from agentnb.core.run.facts import RunFacts
-from agentnb.core.run.work_records import PlanRecord, StepRecord
+from agentnb.core.run.work_records import PlanEvent, StepRecord, begun, ended, plan_after
 from agentnb.core.usage import counts
 
 handles = Handlers()
@@ -22,19 +22,7 @@ handles = Handlers()
 
 @handles
 def _step_started(run: RunFacts, event: w.StepStarted) -> None:
-    before = run._steps.get(event.step)
-    times = (0 if before is None else before.times) + (event.attempt == 1)
-    run._steps[event.step] = StepRecord(
-        event.step,
-        event.step_kind,
-        event.title,
-        event.parent,
-        inputs=event.inputs,
-        nested=event.nested,
-        times=times,
-        agent=event.agent,
-        attempt=event.attempt,
-    )
+    run._steps[event.step] = begun(event, run._steps.get(event.step))
     run._outputs.start(event)
     if event.agent == EXECUTION:
         run._agent_states.begin_plan(event.step, _plan_size(run, event.inputs))
@@ -75,24 +63,7 @@ def _step_skipped(run: RunFacts, event: w.StepSkipped) -> None:
 @handles
 def _step_finished(run: RunFacts, event: w.StepFinished) -> None:
     before = _step(run, event.step)
-    run._steps[event.step] = StepRecord(
-        before.id,
-        before.kind,
-        before.title,
-        before.parent,
-        event.status,
-        before.inputs,
-        before.nested,
-        event.output,
-        event.error,
-        event.reason or before.reason,
-        event.attempts,
-        before.times,
-        event.seconds,
-        before.agent,
-        before.attempt,
-        "" if event.reason else before.goes_to,
-    )
+    run._steps[event.step] = ended(event, before)
     run._outputs.finish(event, before.kind, before.parent, before.agent)
     run._agent_states.end_step(event.step)
     if event.sets:
@@ -115,36 +86,8 @@ def _result_given(run: RunFacts, event: w.ResultGiven) -> None:
 
 
 @handles
-def _plan_proposed(run: RunFacts, event: w.PlanProposed) -> None:
-    run._plans[event.plan_id] = PlanRecord(event.plan_id, event.plan, call_id=event.call_id)
-
-
-def _plan(run: RunFacts, plan_id: str) -> PlanRecord:
-    return run._plans.get(plan_id) or PlanRecord(plan_id, {})
-
-
-def _change_plan(run: RunFacts, plan_id: str, **changes: Any) -> None:
-    run._plans[plan_id] = replace(_plan(run, plan_id), **changes)
-
-
-@handles
-def _plan_edited(run: RunFacts, event: w.PlanEdited) -> None:
-    _change_plan(run, event.plan_id, plan=event.plan, status="edited", by=event.by)
-
-
-@handles
-def _plan_approved(run: RunFacts, event: w.PlanApproved) -> None:
-    _change_plan(run, event.plan_id, status="approved", by=event.by, words=event.words)
-
-
-@handles
-def _plan_rejected(run: RunFacts, event: w.PlanRejected) -> None:
-    _change_plan(run, event.plan_id, status="rejected", by=event.by, words=event.words)
-
-
-@handles
-def _plan_reviewed(run: RunFacts, event: w.PlanReviewed) -> None:
-    _change_plan(run, event.plan_id, reviews=(*_plan(run, event.plan_id).reviews, event))
+def _plan_changed(run: RunFacts, event: PlanEvent) -> None:
+    run._plans[event.plan_id] = plan_after(event, run._plans.get(event.plan_id))
 
 
 @handles

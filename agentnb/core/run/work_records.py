@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
+from agentnb.core.log import work_events as w
 from agentnb.core.log.events import Progress
-from agentnb.core.log.work_events import PlanReviewed
 from agentnb.core.run.rounds import CallRecord
 
 
@@ -46,6 +47,43 @@ class StepRecord(msgspec.Struct, frozen=True, gc=False):
         return is_substituted(self.status, self.error)
 
 
+def begun(event: w.StepStarted, before: StepRecord | None) -> StepRecord:
+    """Return a step that begins, perhaps again."""
+    return StepRecord(
+        event.step,
+        event.step_kind,
+        event.title,
+        event.parent,
+        inputs=event.inputs,
+        nested=event.nested,
+        times=(0 if before is None else before.times) + (event.attempt == 1),
+        agent=event.agent,
+        attempt=event.attempt,
+    )
+
+
+def ended(event: w.StepFinished, before: StepRecord) -> StepRecord:
+    """Return a step that ends."""
+    return StepRecord(
+        before.id,
+        before.kind,
+        before.title,
+        before.parent,
+        event.status,
+        before.inputs,
+        before.nested,
+        event.output,
+        event.error,
+        event.reason or before.reason,
+        event.attempts,
+        before.times,
+        event.seconds,
+        before.agent,
+        before.attempt,
+        "" if event.reason else before.goes_to,
+    )
+
+
 def is_substituted(status: str, error: str) -> bool:
     """Return whether a step with this status and error failed, and completed with the substitute of ``on_error``."""
     return status == "completed" and bool(error)
@@ -75,12 +113,34 @@ class PlanRecord(msgspec.Struct, frozen=True, gc=False):
     """The words of the person that approved or rejected it, if words did."""
     call_id: str = ""
     """The tool call that asked for it, if one did."""
-    reviews: tuple[PlanReviewed, ...] = ()
+    reviews: tuple[w.PlanReviewed, ...] = ()
+    reason: str = ""
+    """Why it was rejected."""
+    edits: int = 0
+    """How often it was changed."""
 
     @property
     def is_open(self) -> bool:
         """Whether it was neither approved nor rejected."""
         return self.status in ("proposed", "edited")
+
+
+PlanEvent: TypeAlias = w.PlanProposed | w.PlanEdited | w.PlanApproved | w.PlanRejected | w.PlanReviewed
+"""The events of a plan before it runs."""
+
+
+def plan_after(event: PlanEvent, before: PlanRecord | None) -> PlanRecord:
+    """Return a plan as it stands after an event."""
+    if isinstance(event, w.PlanProposed):
+        return PlanRecord(event.plan_id, event.plan, call_id=event.call_id)
+    known = before or PlanRecord(event.plan_id, {})
+    if isinstance(event, w.PlanEdited):
+        return replace(known, plan=event.plan, status="edited", by=event.by, edits=known.edits + 1)
+    if isinstance(event, w.PlanApproved):
+        return replace(known, status="approved", by=event.by, words=event.words)
+    if isinstance(event, w.PlanRejected):
+        return replace(known, status="rejected", by=event.by, words=event.words, reason=event.reason)
+    return replace(known, reviews=(*known.reviews, event))
 
 
 def progress_of(steps: Iterable[StepRecord]) -> Progress | None:

@@ -127,8 +127,8 @@ def _figures(found: ListedPlan) -> str:
         told.append("no steps left")
     elif not found.rows and plan.asks:
         told.append("asks you")
-    if plan.edits:
-        told.append(f"edited {counted(plan.edits, 'time')}")
+    if plan.record.edits:
+        told.append(f"edited {counted(plan.record.edits, 'time')}")
     if plan.verdict:
         told.append(f"review: {first_line(clean(plan.verdict), 40)}")
     told += used(sum(plan.usages, NOTHING_USED))

@@ -14,10 +14,9 @@ from typing import Any
 import msgspec
 
 from agentnb.chat.logged_context import rules_of_run
-from agentnb.chat.plans.drafts.draft_edits import added, checked_edit, moved, removed
-from agentnb.chat.plans.drafts.draft_question import edit_answer
-from agentnb.chat.plans.drafts.known_drafts import drafts_of
-from agentnb.chat.plans.drafts.step_forms import filled_step
+from agentnb.chat.plans.draft_edits import added, checked_edit, filled_step, moved, removed
+from agentnb.chat.plans.draft_question import edit_answer
+from agentnb.chat.plans.known_drafts import drafts_of, spec_of
 from agentnb.chat.plans.plan_execution import specs_of_plans
 from agentnb.context.request_history import sent_request
 from agentnb.core.questions import WaitingOnUser
@@ -124,7 +123,7 @@ def _answer_with(live: LiveRun, message: Message, change: Callable[[PlanSpec, li
     if question is None:
         raise SettingsError("The draft does not wait for you any more")
     specs = specs_of_plans(run.tools)
-    plan = drafts_of(run)[plan_id].plan
+    plan = spec_of(drafts_of(run)[plan_id])
     edited = checked_edit(plan, change(plan, specs).chat_data["steps"], specs, rules_of_run(run))
     live.answer(edit_answer(edited), question.id)
 

@@ -53,16 +53,24 @@ def target_of(reference: str) -> tuple[int, tuple[str, ...]]:
     return int(index), tuple(path["rest"].split(".")[1:])
 
 
+def replaced(value: Any, change: Callable[[str], Any]) -> Any:
+    """Return arguments with each reference in them replaced by what ``change`` returns for it."""
+    if isinstance(value, dict):
+        return {key: replaced(item, change) if type(item) in _MAY_REFER else item for key, item in value.items()}
+    if isinstance(value, list):
+        return [replaced(item, change) if type(item) in _MAY_REFER else item for item in value]
+    reference = as_reference(value)
+    return value if reference is None else change(reference)
+
+
 def filled(value: Any, output_of: Callable[[int], Any]) -> Any:
     """Return arguments with their references replaced, once: a reference within an output stays text.
 
     ``output_of`` returns the output of a step, or raises `SettingsError`, as this does for a path that the output lacks.
     """
-    if isinstance(value, dict):
-        return {key: filled(item, output_of) if type(item) in _MAY_REFER else item for key, item in value.items()}
-    if isinstance(value, list):
-        return [filled(item, output_of) if type(item) in _MAY_REFER else item for item in value]
-    if (reference := as_reference(value)) is None:
-        return value
-    index, path = target_of(reference)
-    return below_output(output_of(index), Reference("$step", (index, "output", *path)), 2)
+
+    def output(reference: str) -> Any:
+        index, path = target_of(reference)
+        return below_output(output_of(index), Reference("$step", (index, "output", *path)), 2)
+
+    return replaced(value, output)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentnb.chat.plans.drafts.clear_words import LANGUAGES, MAX_OF_A_MESSAGE, clear_word
+from agentnb.chat.plans.clear_words import LANGUAGES, MAX_OF_A_MESSAGE, clear_word
 
 SAID = {
     "yes": (

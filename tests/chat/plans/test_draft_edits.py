@@ -8,8 +8,7 @@ import pytest
 from plan_turns import step
 
 from agentnb import Plan
-from agentnb.chat.plans.drafts.draft_edits import added, checked_edit, moved, removed
-from agentnb.chat.plans.drafts.step_forms import filled_step, step_form
+from agentnb.chat.plans.draft_edits import added, checked_edit, filled_step, moved, removed, step_form
 from agentnb.core.request import ToolSpec
 from agentnb.errors import SettingsError
 from agentnb.runtime.questions.question_forms import FieldsRefused

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from draft_turns import DRAFT, Fetched, answered, drafting, kinds, named, steps_of, waiting
-from marked_logs import cut_log
+from draft_turns import DRAFT, Fetched, answered, drafting, kinds, left_after, recovered, run_it, steps_of, waiting, who
 from plan_turns import TWO, agent, call, plan, result_of, step, tables_compare
 from waiting import PATIENCE, wait_until
 
-from agentnb import Run, RunOptions, Store, recover, tool
-from agentnb.chat.plans.drafts.draft_turn import kept_plans
+from agentnb import Run, RunOptions, Store, tool
+from agentnb.chat.plans.draft_turn import kept_plans
 from agentnb.core.log.work_events import GrantGiven, PlanApproved, PlanEdited, PlanRejected
 from agentnb.runtime.runs.interludes import MAX_ANSWERS
 
@@ -26,11 +25,6 @@ async def wait_for_tide() -> str:
     """Wait."""
     await asyncio.Event().wait()
     return ""
-
-
-def who(run: Run, kind: Any) -> list[str]:
-    """Who did what these events say."""
-    return [event.by for event in run.events if isinstance(event, kind)]
 
 
 def again(number: int) -> Any:
@@ -79,30 +73,24 @@ def test_words_after_a_refused_change_leave_nothing_of_it_in_the_next_question()
     live.result(PATIENCE)
 
 
-def test_a_plan_out_of_time_and_one_that_cannot_begin_are_told_to_the_model(tmp_path: Path) -> None:
-    late = plan(step(1, tools=["wait_for_tide"], args={}))
-    live = waiting(drafting("It took too long.", reply=late, tools=[wait_for_tide], plans={"max_seconds": 0.05}))
-    run = answered(live, "approve")
-    told = run.messages[-2].text
-    assert '"status":"failed"' in told and "longer than 0.05 s" in told and run.text == "It took too long."
-    assert kinds(run) == ["PlanProposed", "PlanApproved"] and not run.grants
+def test_a_plan_that_cannot_begin_is_told_to_the_model(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    left = asyncio.run(drafting().run("Draft it", RunOptions(store=store)))
+    left = drafting().run_sync("Draft it", store=store)
     keyless = agent("It cannot begin.", plans={"model": "openai:gpt-5"})
     answers = {left.waiting[0].id: "approve"}
-    done = asyncio.run(recover(left.id, agent=keyless, store=store, trust_log=True, answers=answers))
+    done = recovered(left.id, store, keyless, answers=answers)
     assert who(done, PlanRejected) == ["agentnb"] and "OPENAI_API_KEY" in done.messages[-2].text
     assert (done.text, done.status) == ("It cannot begin.", "completed") and not done.grants
 
 
 def test_a_question_in_other_words_is_asked_anew_and_its_own_answer_counts(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    left = asyncio.run(drafting().run("Draft it", RunOptions(store=store)))
+    left = drafting().run_sync("Draft it", store=store)
     bare = agent("That tool is gone.", tools=[tables_compare])
     asked: Run = left
     for _ in range(2):  # without the tool it is another question
         answers = {asked.waiting[0].id: "approve"}
-        asked = asyncio.run(recover(left.id, agent=bare, store=store, trust_log=True, answers=answers))
+        asked = recovered(left.id, store, bare, answers=answers)
     assert asked.text == "That tool is gone." and [one.outcome for one in asked.questions] == ["withdrawn", "answered"]
     assert "tides_fetch" in asked.messages[-2].text and kinds(asked)[-1] == "PlanApproved"
 
@@ -131,7 +119,6 @@ def test_the_question_shows_what_does_each_step() -> None:
 
 
 def test_words_run_a_draft_as_it_was_changed_and_no_result_has_what_models_do_not_see() -> None:
-    run_it: Any = lambda request: call("call_2", plan_id=named(request))  # noqa: E731
     live = waiting(drafting(run_it, "High."))
     live.answer(steps_of(step(1, "cork")))
     wait_until(lambda: len(live.run.questions) == 2)
@@ -142,17 +129,8 @@ def test_words_run_a_draft_as_it_was_changed_and_no_result_has_what_models_do_no
     assert '"calls":' not in clicked.messages[-2].text and '"objective"' not in clicked.messages[-2].text
 
 
-def left_after(store: Store, run: Run, end: str, whole: Store) -> None:
-    """Leave of a run, and of its plan's, what a process leaves that died after an event of this kind."""
-    store.prepare()
-    for name in (run.id, *[one.nested for one in run.step_records.values()]):
-        (store.folder / whole.path(name).name).write_bytes(whole.path(name).read_bytes())
-    cut_log(store.path(run.id), end)
-
-
 def test_a_call_whose_process_died_gives_the_result_that_it_had(tmp_path: Path, subtests: pytest.Subtests) -> None:
     review = call(execution_mode="agent_review")
-    run_it: Any = lambda request: call("call_2", plan_id=named(request))  # noqa: E731
     late = plan(step(1, tools=["wait_for_tide"], args={}))
     cases: dict[str, tuple[list[Any], dict[str, Any], str, str, str]] = {
         "reviewed": ([review, TWO, CHANGES, "So."], {}, "plan_reviewed", "needs_changes", "reviewer asks"),
@@ -170,9 +148,9 @@ def test_a_call_whose_process_died_gives_the_result_that_it_had(tmp_path: Path, 
             if not live.done:
                 live.say("Go ahead")
             run = live.result(PATIENCE)
-            left_after(store, run, end, whole)
+            left_after(whole, run, store, end)
             made = agent("So.", **tools)
-            done = asyncio.run(recover(run.id, agent=made, store=store, trust_log=True))
+            done = recovered(run.id, store, made)
             found = result_of(done)
             assert (found["status"], done.text) == (status, "So.") and summary in found["summary"] and "calls" not in found
             assert len(who(done, PlanApproved)) == (status != "needs_changes")

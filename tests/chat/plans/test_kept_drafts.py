@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from draft_turns import DRAFT, Fetched, answered, drafting, kinds, steps_of, waiting
-from marked_logs import cut_log
+from draft_turns import DRAFT, Fetched, answered, drafting, events_of, kinds, left_after, recovered, steps_of, waiting
 from plan_turns import TWO, agent, call, error_of, plan, result_of, step
 from virtual_time import VirtualTimeLoop
 from waiting import PATIENCE
@@ -22,15 +21,10 @@ from agentnb.errors import SettingsError, StoreError
 from agentnb.models.scripted import ScriptedModel
 
 
-def recovered(run_id: str, store: Store, made: Any, **options: Any) -> Run:
-    """The run, resumed to its end."""
-    return asyncio.run(recover(run_id, agent=made, store=store, trust_log=True, **options))
-
-
 @pytest.mark.req("KX.5")
 def test_where_nobody_can_answer_the_run_is_suspended_and_an_answer_resumes_it(tmp_path: Path) -> None:
     store, fetched = Store(tmp_path), Fetched()
-    run = asyncio.run(drafting(tools=fetched.tools()).run("Draft it", RunOptions(store=store)))
+    run = drafting(tools=fetched.tools()).run_sync("Draft it", store=store)
     assert run.is_suspended and run.status == "waiting_on_user" and run.text == "Shall it run?"
     (question,) = run.waiting
     with pytest.raises(SettingsError, match="waits for your answer"):
@@ -60,12 +54,12 @@ def test_a_draft_that_is_put_aside_is_suspended_and_answered_later(tmp_path: Pat
 
 
 def test_without_a_store_the_run_waits_in_memory_and_a_message_continues_it() -> None:
-    run = asyncio.run(drafting().run("Draft it"))
+    run = drafting().run_sync("Draft it")
     assert run.status == "waiting_on_user" and run.waiting
     plan_id = run.waiting[0].call_id
     again = replace(agent(), model=ScriptedModel([call(plan_id=plan_id), "High."])).run_sync("Go ahead", continue_from=run)
     assert result_of(again)["status"] == "executed" and again.text == "High."
-    (approved,) = [event for event in again.events if isinstance(event, PlanApproved)]
+    (approved,) = events_of(again, PlanApproved)
     assert approved.words == "Go ahead" and (run.status, run.stop_reason, run.waiting) == ("completed", "continued", ())
     assert [event.withdrawn for event in run.events if isinstance(event, e.QuestionAnswered)] == [True]
     twice = replace(agent(), model=ScriptedModel([call(plan_id=plan_id), "No."])).run_sync("Go", continue_from=run)
@@ -75,7 +69,7 @@ def test_without_a_store_the_run_waits_in_memory_and_a_message_continues_it() ->
 def test_of_two_places_that_go_on_with_a_draft_one_gets_it(tmp_path: Path) -> None:
     store, fetched = Store(tmp_path), Fetched()
     tools: dict[str, Any] = {"tools": fetched.tools(), "approve": "auto"}
-    run = asyncio.run(drafting(**tools).run("Draft it", RunOptions(store=store)))
+    run = drafting(**tools).run_sync("Draft it", store=store)
     (question,) = run.waiting
     start = threading.Barrier(3)
     ended: list[str] = []
@@ -85,7 +79,7 @@ def test_of_two_places_that_go_on_with_a_draft_one_gets_it(tmp_path: Path) -> No
         try:
             if place:
                 made = replace(agent(**tools), model=ScriptedModel([call(plan_id=question.call_id), "High."]))
-                asyncio.run(made.run("Go ahead", RunOptions(store=store, continue_from=store.load(run.id))))
+                made.run_sync("Go ahead", store=store, continue_from=store.load(run.id))
             else:
                 recovered(run.id, store, agent("High.", **tools), answers={question.id: "approve"})
         except (StoreError, SettingsError) as error:
@@ -113,22 +107,15 @@ def test_a_process_that_dies_at_any_event_of_a_draft_leaves_what_runs_once(tmp_p
     assert run.text == "High." and fetched.stations == ["brest", "cork"]
     nested = next(iter(run.step_records.values())).nested
     first = next(place for place, event in enumerate(run.events) if isinstance(event, e.QuestionAsked))
-    logs = {name: (whole.path(name)).read_bytes() for name in (run.id, nested)}
     begun = next(place for place, event in enumerate(run.events) if type(event).__name__ == "StepStarted") + 1
     ended = next(place for place, event in enumerate(run.events) if type(event).__name__ == "StepFinished") + 1
-    inner = range(1, len(logs[nested].splitlines()), 2)
+    inner = range(1, len(whole.path(nested).read_bytes().splitlines()), 2)
     cuts = [(end, None if end <= begun else "whole") for end in range(first + 1, len(run.events)) if not begun < end < ended]
     cuts += [(begun, cut) for cut in inner]  # type: ignore[list-item]
     for number, (end, nested_end) in enumerate(cuts):
         with subtests.test(f"{end} {nested_end}"):
             store = Store(tmp_path / str(number))
-            store.prepare()
-            for name, data in logs.items():
-                if name == run.id or nested_end is not None:
-                    (store.folder / whole.path(name).name).write_bytes(data)
-            cut_log(store.path(run.id), end)
-            if isinstance(nested_end, int):
-                cut_log(store.path(nested), nested_end)
+            left_after(whole, run, store, end, nested_end)
             fetched.stations.clear()
             left = store.load(run.id)
             done = _go_on(left, store, agent("High.", tools=fetched.tools(), approve="auto"))
@@ -177,36 +164,29 @@ def test_a_plan_that_ran_in_a_call_when_its_process_died_goes_on_where_it_was(
     fetched, whole = Fetched(), Store(tmp_path / "whole")
     reply = plan(step(1, "brest"), step(2, "cork", 1))
     made = agent(call(), reply, "High.", tools=fetched.tools(), approve="auto")
-    run = asyncio.run(made.run("Compare them", RunOptions(store=whole)))
-    (nested,) = [one.nested for one in run.step_records.values()]
-    logs = {name: whole.path(name).read_bytes() for name in (run.id, nested)}
+    run = made.run_sync("Compare them", store=whole)
     names = [type(event).__name__ for event in run.events]
-    places = {"before it was approved": names.index("PlanApproved"), "as it ran": names.index("StepStarted") + 1}
-    places["when it had ended"] = names.index("StepFinished") + 1
-    for name, end in places.items():
+    cases: dict[str, tuple[int, str | None, list[str]]] = {
+        "before it was approved": (names.index("PlanApproved"), None, ["brest", "cork"]),
+        "as it ran": (names.index("StepStarted") + 1, "tool_finished", ["cork"]),
+        "when it had ended": (names.index("StepFinished") + 1, "whole", []),
+    }
+    for name, (end, inside, stations) in cases.items():
         with subtests.test(name):
             store = Store(tmp_path / name.replace(" ", "-"))
-            store.prepare()
-            for log, data in logs.items():
-                (store.folder / whole.path(log).name).write_bytes(data)
-            cut_log(store.path(run.id), end)
-            if name == "as it ran":
-                cut_log(store.path(nested), "tool_finished")
-            elif name == "before it was approved":
-                store.path(nested).unlink()
+            left_after(whole, run, store, end, inside)
             fetched.stations.clear()
             done = recovered(run.id, store, agent("High.", tools=fetched.tools(), approve="auto"))
             assert done.text == "High." and result_of(done)["status"] == "executed"
             assert kinds(done) == ["PlanProposed", "PlanApproved"]
-            expected = {"before it was approved": ["brest", "cork"], "as it ran": ["cork"], "when it had ended": []}
-            assert fetched.stations == expected[name]
+            assert fetched.stations == stations
 
 
 def test_a_run_that_waits_is_resumed_from_its_log_alone_unless_its_plans_had_models_of_their_own(tmp_path: Path) -> None:
     store, fetched = Store(tmp_path), Fetched()
     for plans in ({}, {"reviewer": ScriptedModel([], name="scripted:reviewer")}):
         made = drafting(tools=fetched.tools(), plans={"max_tool_calls": 7, **plans})
-        run = asyncio.run(made.run("Draft it", RunOptions(store=store)))
+        run = made.run_sync("Draft it", store=store)
         answers = {run.waiting[0].id: "approve"}
         again = recover(run.id, store=store, tools=fetched.tools(), model=ScriptedModel(["High."]), answers=answers)
         if plans:
@@ -234,6 +214,7 @@ def test_a_plan_whose_time_is_up_says_what_ran_and_takes_its_permissions_back(tm
             run = runner.run(made.run("Go", RunOptions(store=store, answer=lambda question: "approve")))
         (record,) = run.step_records.values()
         assert (record.status, run.status, run.text) == ("failed", "completed", "It took too long.") and not run.grants
+        assert kinds(run) == ["PlanProposed", "PlanApproved"] and '"status":"failed"' in run.messages[-2].text
         assert "3 s" in record.error and (record.error in run.messages[-2].text) is (store is None)
         if store is not None:
             assert [one["status"] for one in record.output["steps"]] == ["completed", "failed", "not_run"]

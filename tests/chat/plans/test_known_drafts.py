@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-from datetime import UTC, datetime
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from draft_turns import drafting
 from plan_turns import step
+from run_builder import Fact, run_of
 
-from agentnb import Agent, Plans
+from agentnb import Agent, Plan, Plans, Run
 from agentnb.agent.extension import logged_extensions
-from agentnb.chat.plans.drafts.draft_question import draft_question
-from agentnb.chat.plans.drafts.known_drafts import CARRIED, ELSEWHERE, EXTENSION, carried_drafts, drafts_of, spec_of
+from agentnb.chat.plans.draft_question import draft_question
+from agentnb.chat.plans.known_drafts import CARRIED, ELSEWHERE, EXTENSION, carried_drafts, drafts_of, reason_of
 from agentnb.chat.plans.plan_execution import is_approved
-from agentnb.chat.plans.plan_reach import PlanReach, arguments_text
 from agentnb.chat.plans.plans import plans_again, plans_of
-from agentnb.core.log.events import CommandReceived, QuestionAsked, RoundStarted, RunRecovered
-from agentnb.core.log.work_events import PlanApproved, PlanEdited, PlanProposed, PlanRejected
+from agentnb.core.log.events import CommandReceived, QuestionAsked, RoundStarted, RunFinished, RunRecovered
+from agentnb.core.log.work_events import PlanApproved, PlanEdited, PlanProposed, PlanRejected, StepFinished, StepStarted
 from agentnb.core.run.approvals import CONTINUED
 from agentnb.errors import SettingsError
 from agentnb.models.scripted import ScriptedModel
@@ -28,35 +25,30 @@ PLAN = {"id": "plan-1", "steps": [step(1, "brest")], "reasoning": "It needs both
 OTHER = {**PLAN, "id": "plan-2", "steps": [step(1, "cork")]}
 
 
-def event(kind: Any, **fields: Any) -> Any:
-    return kind(0, datetime(2026, 3, 1, tzinfo=UTC), "run-1", None, **fields)
+def proposed(plan: dict[str, Any] = PLAN, mode: str = "draft_only") -> Fact:
+    return PlanProposed, {"plan_id": plan["id"], "plan": {**plan, "execution_mode": mode}}
 
 
-def proposed(plan: dict[str, Any] = PLAN, mode: str = "draft_only") -> Any:
-    return event(PlanProposed, plan_id=plan["id"], plan={**plan, "execution_mode": mode})
+def said(text: str = "Go ahead", command: str = "say") -> Fact:
+    return CommandReceived, {"command": command, "text": text}
 
 
-def said(text: str = "Go ahead", command: str = "say") -> Any:
-    return event(CommandReceived, command=command, text=text)
+def approved(plan_id: str = "plan-1", words: str = "") -> Fact:
+    return PlanApproved, {"plan_id": plan_id, "words": words}
 
 
-def approved(plan_id: str = "plan-1", words: str = "") -> Any:
-    return event(PlanApproved, plan_id=plan_id, words=words)
+SHOWN: Fact = RoundStarted, {"index": 1, "reason": "tool_results"}
+ASKED: Fact = QuestionAsked, {"question": draft_question(Plan.read(PLAN), ())}
+EDITED: Fact = PlanEdited, {"plan_id": "plan-1", "plan": {**PLAN, "steps": [step(1, "galway")]}}
+DENIED: Fact = PlanRejected, {"plan_id": "plan-1", "reason": "too many"}
+REFUSED: Fact = RunRecovered, {"schema": 1, "consent": "refused"}
+BEGUN: Fact = StepStarted, {"step": "plan-1"}
 
 
-SHOWN = event(RoundStarted, index=1, reason="tool_results")
-ASKED = event(QuestionAsked, question=draft_question(spec_of(PLAN), PlanReach((0,), (), (), ())))
-EDITED = event(PlanEdited, plan_id="plan-1", plan={**PLAN, "steps": [step(1, "galway")]})
-DENIED = event(PlanRejected, plan_id="plan-1", reason="too many")
-
-
-def past(*events: Any, carried: Any = (), stop_reason: str = "natural", steps: Any = ()) -> Any:
+def past(*facts: Fact, carried: Any = ()) -> Run:
     """A run of these events, which continues one with these drafts."""
-    extensions = [{"name": EXTENSION, "settings": {CARRIED: carried}}]
-    records = {name: SimpleNamespace(status=status) for name, status in dict(steps).items()}
-    settings, prompt = {"extensions": extensions}, "Yes, run it"
-    about = {"settings": settings, "prompt": prompt, "stop_reason": stop_reason, "step_records": records}
-    return cast("Any", SimpleNamespace(events=events, **about))
+    settings = {"extensions": [{"name": EXTENSION, "settings": {CARRIED: carried}}]}
+    return run_of(*facts, prompt="Yes, run it", settings=settings)
 
 
 def test_words_count_for_drafts_that_could_be_seen_when_they_were_written(subtests: pytest.Subtests) -> None:
@@ -79,28 +71,28 @@ def test_words_count_for_drafts_that_could_be_seen_when_they_were_written(subtes
 def test_a_draft_is_as_its_last_event_says() -> None:
     assert drafts_of(past(proposed(mode="auto_execute"))) == {}
     edited = drafts_of(past(proposed(), EDITED))["plan-1"]
-    assert (edited.status, edited.is_edited, edited.plan.steps[0].args) == ("open", True, {"station": "galway"})
+    assert (edited.is_open, edited.edits, edited.plan["steps"][0]["args"]) == (True, 1, {"station": "galway"})
     denied = drafts_of(past(proposed(), DENIED))["plan-1"]
-    assert (denied.status, denied.reason) == ("declined", "too many")
+    assert (denied.status, reason_of(denied)) == ("rejected", "too many")
     ran = drafts_of(past(proposed(), SHOWN, said("Wait"), approved(words="Go ahead")))["plan-1"]
-    assert (ran.status, ran.words) == ("approved", "Go ahead")
-    kept = past(proposed(), carried=[{"plan": EDITED.plan, "status": "open", "is_edited": True}])
-    assert drafts_of(kept)["plan-1"].is_edited
+    assert (ran.status, ran.words, reason_of(ran)) == ("approved", "Go ahead", "")
+    kept = past(proposed(), carried=[{"plan": EDITED[1]["plan"], "status": "open", "is_edited": True}])
+    assert drafts_of(kept)["plan-1"].edits == 1
 
 
 def test_without_consent_no_approval_counts_but_what_has_run_does_not_run_again(subtests: pytest.Subtests) -> None:
-    refused = event(RunRecovered, schema=1, consent="refused")
-    cases: dict[str, tuple[list[Any], dict[str, str], str]] = {
-        "approved": ([approved(words="Go")], {}, "open"),
-        "it ran when its process died": ([approved(words="Go")], {"plan-1": "running"}, "open"),
-        "it has run": ([approved(words="Go")], {"plan-1": "completed"}, "approved"),
-        "declined": ([DENIED], {}, "declined"),
-        "in words": ([SHOWN, said()], {}, "open"),
+    cases: dict[str, tuple[list[Fact], str]] = {
+        "approved": ([approved(words="Go")], "proposed"),
+        "it ran when its process died": ([approved(words="Go"), BEGUN], "proposed"),
+        "it has run": ([approved(words="Go"), BEGUN, (StepFinished, {"step": "plan-1"})], "approved"),
+        "declined": ([DENIED], "rejected"),
+        "in words": ([SHOWN, said()], "proposed"),
+        "edited": ([EDITED, approved()], "edited"),
     }
-    for name, (events, steps, status) in cases.items():
+    for name, (events, status) in cases.items():
         with subtests.test(name):
-            draft = drafts_of(past(proposed(), *events, refused, steps=steps))["plan-1"]
-            assert (draft.status, draft.words) == (status, "")
+            draft = drafts_of(past(proposed(), *events, REFUSED))["plan-1"]
+            assert (draft.status, draft.is_open and draft.words) == (status, "" if draft.is_open else False)
 
 
 def test_a_run_carries_its_open_drafts_the_plan_that_was_approved_last_and_of_others_the_ids() -> None:
@@ -111,26 +103,21 @@ def test_a_run_carries_its_open_drafts_the_plan_that_was_approved_last_and_of_ot
     assert (second["plan"]["id"], second["status"], len(second["plan"]["steps"])) == ("plan-2", "approved", 1)
     assert (last["plan"]["id"], last["status"], len(last["plan"]["steps"])) == ("plan-3", "open", 1)
     again = drafts_of(past(carried=[first, second, last]))
-    assert [one.status for one in again.values()] == ["approved", "approved", "open"]
+    assert [one.status for one in again.values()] == ["approved", "approved", "proposed"]
     (denied,) = carried_drafts(past(proposed(), EDITED, DENIED))
     assert denied == {"plan": {"id": "plan-1"}, "status": "declined", "is_edited": True, "reason": "too many"}
-    assert drafts_of(past(carried=[denied]))["plan-1"][1:] == ("declined", "Yes, run it", True, "too many")
+    assert carried_drafts(past(carried=[denied])) == [denied]
 
 
 def test_of_a_run_that_another_continues_the_open_drafts_are_closed() -> None:
-    run = past(proposed(), approved(), proposed(OTHER), stop_reason=CONTINUED)
+    run = past(proposed(), approved(), proposed(OTHER), (RunFinished, {"status": "completed", "stop_reason": CONTINUED}))
     found = [(one["status"], one.get("reason", "")) for one in carried_drafts(run)]
     assert found == [("approved", ""), ("declined", ELSEWHERE)]
 
 
-def test_calls_that_a_plan_makes_are_counted_and_compared_whatever_the_order_of_their_arguments() -> None:
-    assert PlanReach((0, 2), (1,), (3,), (4,)).calls == 3
-    assert arguments_text({"b": 1, "a": {"d": 2, "c": 3}}) == '{"a":{"c":3,"d":2},"b":1}' and arguments_text(None) == "{}"
-
-
 def test_the_extension_is_made_again_with_the_settings_of_its_log_but_without_its_drafts() -> None:
     given = {"max_tool_calls": 7, "max_seconds": 60, "review_failed": "reject"}
-    drafted = asyncio.run(drafting(plans=given).run("Draft it"))
+    drafted = drafting(plans=given).run_sync("Draft it")
     continued = drafting(plans=given).run_sync("And now?", continue_from=drafted)
     assert CARRIED in logged_extensions(continued)["plans"]["settings"]
     for run in (drafted, continued):
@@ -144,16 +131,17 @@ def test_the_extension_is_made_again_with_the_settings_of_its_log_but_without_it
 
 
 def test_an_approval_counts_for_its_plan_and_its_call_and_not_in_a_log_that_was_refused() -> None:
-    approved = event(PlanApproved, plan_id="plan-1", call_id="c1")
-    refused, trusted = (event(RunRecovered, schema=1, consent=consent) for consent in ("refused", "taken"))
-    for events, plan_id, call_id, counts in [
-        ([approved], "plan-1", None, True),
-        ([approved], "plan-1", "c1", True),
-        ([approved], "plan-1", "c2", False),
-        ([approved], "plan-2", None, False),
-        ([approved, trusted], "plan-1", "c1", True),
-        ([approved, refused], "plan-1", "c1", False),
-        ([refused, approved], "plan-1", None, True),
+    approval: Fact = PlanApproved, {"plan_id": "plan-1", "call_id": "c1"}
+    trusted: Fact = RunRecovered, {"schema": 1, "consent": "taken"}
+    cases: list[tuple[list[Fact], str, str | None, bool]] = [
+        ([approval], "plan-1", None, True),
+        ([approval], "plan-1", "c1", True),
+        ([approval], "plan-1", "c2", False),
+        ([approval], "plan-2", None, False),
+        ([approval, trusted], "plan-1", "c1", True),
+        ([approval, REFUSED], "plan-1", "c1", False),
+        ([REFUSED, approval], "plan-1", None, True),
         ([], "plan-1", None, False),
-    ]:
-        assert is_approved(cast("Any", SimpleNamespace(events=events)), plan_id, call_id) is counts
+    ]
+    for events, plan_id, call_id, counts in cases:
+        assert is_approved(past(*events), plan_id, call_id) is counts

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from draft_turns import Fetched, drafting, kinds, named, waiting
+from draft_turns import Fetched, drafting, events_of, kinds, recovered, run_it, waiting
 from plan_turns import APPROVED, agent, call, plan, result_of, step
-from virtual_time import VirtualTimeLoop
 from waiting import PATIENCE, wait_until
 
-from agentnb import Agent, Run, RunOptions, Store, ToolCall, recover, tool
+from agentnb import Store, ToolCall
 from agentnb.core.log.work_events import GrantGiven, GrantWithdrawn
 from agentnb.policies.gates import Ask
 from agentnb.runtime.host.live import LiveRun
@@ -42,11 +39,11 @@ def test_a_click_permits_the_calls_that_the_draft_shows_whole_and_takes_them_bac
     assert asked_about(live) == [("tides_fetch", '{"station":"brest"}')]  # of the model's own call, when the plan is over
     run = live.result(PATIENCE)
     assert fetched.stations == ["brest", "cork"] and run.text == "High." and not run.grants
-    given = [event for event in run.events if isinstance(event, GrantGiven)]
+    given = events_of(run, GrantGiven)
     assert [(one.tool, one.arguments) for one in given] == [
         ("tides_fetch", f'{{"station":"{name}"}}') for name in ("brest", "cork")
     ]
-    assert len([event for event in run.events if isinstance(event, GrantWithdrawn)]) == 2
+    assert len(events_of(run, GrantWithdrawn)) == 2
 
 
 @pytest.mark.req("R3.19")
@@ -74,7 +71,6 @@ def test_what_the_draft_does_not_show_whole_is_asked_about_as_ever(subtests: pyt
 
 
 def test_words_a_reviewer_and_a_model_permit_no_call(subtests: pytest.Subtests) -> None:
-    run_it: Callable[[Any], Any] = lambda request: call("call_2", plan_id=named(request))  # noqa: E731
     words = waiting(drafting(run_it, "High.", reply=TWO, tools=Fetched().tools(), approve="ask"))
     words.say("Go ahead")
     wait_until(lambda: words.run.questions[0].outcome == "withdrawn")
@@ -108,22 +104,17 @@ def test_denies_rules_confirmations_and_gates_of_ones_own_keep_their_say(subtest
 def test_a_plan_that_waits_in_the_middle_keeps_its_permissions_and_gives_them_once(tmp_path: Path) -> None:
     fetched, store = Fetched(), Store(tmp_path)
     three = plan(step(1, "brest"), step(2, "$step[0].output", 1), step(3, "cork", 2))
-    drafted = asyncio.run(drafting(reply=three, tools=fetched.tools(), approve="ask").run("Draft it", RunOptions(store=store)))
+    drafted = drafting(reply=three, tools=fetched.tools(), approve="ask").run_sync("Draft it", store=store)
     again = agent("High.", tools=fetched.tools(), approve="ask")
-    left = _resumed(drafted, "approve", store, again)
+    left = recovered(drafted.id, store, again, answers={drafted.waiting[0].id: "approve"}, suspend=True)
     assert left.is_suspended and left.waiting[0].about is not None and fetched.stations == ["brest"]
     assert [(one.tool, one.arguments) for one in left.grants] == [
         ("tides_fetch", '{"station":"brest"}'),
         ("tides_fetch", '{"station":"cork"}'),
     ]
-    done = _resumed(left, "approve", store, again)
+    done = recovered(left.id, store, again, answers={left.waiting[0].id: "approve"}, suspend=True)
     assert fetched.stations == ["brest", "brest: 05:10", "cork"] and done.text == "High." and not done.grants
-    assert len([event for event in done.events if isinstance(event, GrantGiven)]) == 2
-
-
-def _resumed(run: Run, answer: str, store: Store, made: Agent) -> Run:
-    """The run that waits, resumed with this answer to its question."""
-    return asyncio.run(recover(run.id, store=store, agent=made, answers={run.waiting[0].id: answer}, suspend=True))
+    assert len(events_of(done, GrantGiven)) == 2
 
 
 def test_a_call_is_permitted_whatever_the_order_of_its_arguments() -> None:
@@ -132,16 +123,3 @@ def test_a_call_is_permitted_whatever_the_order_of_its_arguments() -> None:
     live = waiting(drafting("Compared.", reply=plan(compared), tools=fetched.tools(), approve="ask"))
     assert asked_about(live) == [] and fetched.stations == ["a and b"]
     live.result(PATIENCE)
-
-
-def test_the_time_of_a_plan_that_was_approved_is_its_own() -> None:
-    @tool(effects={"read"})
-    async def tides_fetch(station: str) -> str:
-        """Fetch the tide table of a station, slowly."""
-        await asyncio.sleep(20)
-        return station
-
-    made = drafting("High.", reply=TWO, tools=[tides_fetch], max_seconds=30)
-    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        run = runner.run(made.run("Draft it", RunOptions(answer=lambda question: "approve")))
-    assert (run.status, run.text) == ("completed", "High.")

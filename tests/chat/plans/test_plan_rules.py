@@ -8,8 +8,8 @@ import pytest
 from chat_examples import loaded
 
 from agentnb import ContextType
-from agentnb.chat.plans.plan_request import PlanRequest, read_request
 from agentnb.chat.plans.plan_rules import broken_rules, hints
+from agentnb.chat.plans.planning import PlanRequest, read_request
 from agentnb.workflow.plan import Plan
 
 CREATE = ContextType.named("project_create").plan_rules

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +9,10 @@ from typing import Any
 
 import pytest
 from chat_examples import loaded, plan_events, sequence
-from draft_turns import DRAFT, answered, drafting, named, waiting
+from draft_turns import DRAFT, answered, drafting, run_it, waiting
 from plan_turns import APPROVED, agent, call, plan, step
 
-from agentnb import Agent, ContextType, Plans, Run, RunOptions, Store, tables, tool
+from agentnb import Agent, ContextType, Plans, Run, Store, tables, tool
 from agentnb.core.plans.plan_history import PlanHistory
 from agentnb.models.scripted import ScriptedModel
 
@@ -57,31 +56,30 @@ def project_creation() -> Agent:
 
 def in_words(store: Store) -> Run:
     """The turn in which a message approves the draft of the one before."""
-    drafted = asyncio.run(drafting(reply=THREE).run("Draft it", RunOptions(store=store)))
+    drafted = drafting(reply=THREE).run_sync("Draft it", store=store)
     (question,) = drafted.waiting
     model = ScriptedModel([call(plan_id=question.call_id), "Compared.", "They are high."])
     made = replace(agent(), model=model)
-    return asyncio.run(made.run("Go ahead", RunOptions(store=store, continue_from=store.load(drafted.id))))
+    return made.run_sync("Go ahead", store=store, continue_from=store.load(drafted.id))
 
 
 def at_once(*replies: Any) -> Callable[[Store], Run]:
     """A turn of one run to its end."""
-    return lambda store: asyncio.run(agent(*replies, max_seconds=None).run("Compare them", RunOptions(store=store)))
+    return lambda store: agent(*replies, max_seconds=None).run_sync("Compare them", store=store)
 
 
-OWN: Callable[[Any], Any] = lambda request: call("call_2", plan_id=named(request))  # noqa: E731
 TURNS: dict[str, Callable[[Store], Run]] = {
     "auto_execute": at_once(call(), THREE, "Compared.", "They are high."),
     "auto_execute, step 2 fails": at_once(call(), FAILING, "Vigo is unknown."),
     "draft_only": at_once(DRAFT, THREE, "Shall it run?"),
     "draft approved in words": in_words,
-    "model tries to approve its own draft": at_once(DRAFT, THREE, OWN, "It waits for you."),
+    "model tries to approve its own draft": at_once(DRAFT, THREE, run_it, "It waits for you."),
     "agent_review, approved": at_once(call(execution_mode="agent_review"), ONE, APPROVED, "They are high."),
     "agent_review, needs changes": at_once(
         *(call(execution_mode="agent_review"), ONE, CHANGES),
         *(call("call_2", execution_mode="agent_review"), ONE, APPROVED, "They are high."),
     ),
-    "project creation": lambda store: asyncio.run(project_creation().run("A project for harbours", RunOptions(store=store))),
+    "project creation": lambda store: project_creation().run_sync("A project for harbours", store=store),
 }
 
 
@@ -106,9 +104,9 @@ def test_the_model_calls_of_a_turn_with_a_plan_have_the_rows_of_the_documents(tm
     store, columns = Store(tmp_path), loaded("usage.json")["columns"]
     executing = plan(step(1, "brest", executorRequired=True))
     replies = [call(execution_mode="agent_review"), executing, APPROVED, "Fetched.", "High."]
-    first = asyncio.run(agent("Hello.").run("Hello", RunOptions(store=store)))
+    first = agent("Hello.").run_sync("Hello", store=store)
     made = replace(agent(), model=ScriptedModel(replies, name="scripted:planner"))
-    run = asyncio.run(made.run("Compare them", RunOptions(store=store, continue_from=first)))
+    run = made.run_sync("Compare them", store=store, continue_from=first)
     inside = store.load(next(iter(run.step_records.values())).nested)
     executor = store.load(inside.step_records["plan/0"].nested)
     table = tables.usage([run, inside, executor])
@@ -124,7 +122,7 @@ def test_the_model_calls_of_a_turn_with_a_plan_have_the_rows_of_the_documents(tm
 def test_a_plan_of_a_chat_has_one_row_with_the_calls_of_its_own_run(tmp_path: Path) -> None:
     store = Store(tmp_path)
     failing = plan(step(1, "brest"), step(2, "vigo", 1), step(3, "cork", 2))
-    run = asyncio.run(agent(call(), failing, "Vigo is unknown.").run("Compare them", RunOptions(store=store)))
+    run = agent(call(), failing, "Vigo is unknown.").run_sync("Compare them", store=store)
     table = tables.plans([run, store.load(next(iter(run.step_records.values())).nested)])
     assert table[["run_id", "mode", "status", "steps", "calls"]].to_numpy().tolist() == [
         [run.id, "auto_execute", "failed", 3, 2]

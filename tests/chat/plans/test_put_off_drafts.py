@@ -9,21 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from draft_turns import DRAFT, Fetched, answered, drafting, kinds, named, steps_of, waiting
+from draft_turns import DRAFT, Fetched, answered, drafting, kinds, recovered, run_it, steps_of, waiting
 from plan_turns import TWO, agent, call, error_of, plan, result_of, step
 from waiting import PATIENCE, wait_until
 
-from agentnb import Extension, Run, RunOptions, Stop, Store, fork_sync, recover, tool
+from agentnb import Extension, Stop, Store, fork_sync, recover, tool
 from agentnb.core.log.events import CommandReceived
 from agentnb.core.questions import NoAnswer
 from agentnb.errors import QuestionCancelled
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.runs.interludes import MAX_ANSWERS
-
-
-def resumed(run: Run, store: Store, made: Any, **options: Any) -> Run:
-    """The run, resumed until it ends or waits."""
-    return asyncio.run(recover(run.id, agent=made, store=store, trust_log=True, **options))
 
 
 def failing(question: Any) -> Any:
@@ -43,12 +38,12 @@ def test_a_question_without_a_decision_stays_open_and_is_answered_later(tmp_path
                 live.answer(NoAnswer.CANCEL)
                 run = live.result(PATIENCE)
             else:
-                run = asyncio.run(drafting().run("Draft it", RunOptions(store=store, answer=answer)))
+                run = drafting().run_sync("Draft it", store=store, answer=answer)
             assert run.status == "waiting_on_user" and [one.kind for one in run.waiting] == ["plan_review"]
-            again = resumed(run, store, agent(), answers={run.waiting[0].id: NoAnswer.CANCEL})
+            again = recovered(run.id, store, agent(), answers={run.waiting[0].id: NoAnswer.CANCEL})
             assert again.status == "waiting_on_user" and len(again.waiting) == 1
             made = agent("High.", tools=fetched.tools(), approve="ask")
-            done = resumed(again, store, made, answers={again.waiting[0].id: "approve"})
+            done = recovered(again.id, store, made, answers={again.waiting[0].id: "approve"})
             assert done.text == "High." and sorted(fetched.stations) == ["brest", "cork"]
             assert kinds(done) == ["PlanProposed", "PlanApproved"]
 
@@ -62,13 +57,13 @@ def test_a_function_that_changes_a_draft_for_ever_leaves_it_to_the_person(tmp_pa
                 asked.append(question.id)  # noqa: B023  # called within the subtest
                 return steps_of(steps)  # noqa: B023  # as above
 
-            run = asyncio.run(drafting().run("Draft it", RunOptions(store=store, answer=change)))
+            run = drafting().run_sync("Draft it", store=store, answer=change)
             assert run.status == "waiting_on_user" and len(asked) == MAX_ANSWERS and len(run.waiting) == 1
             assert run.warned
-            left = resumed(run, store, agent(), answer=change)
+            left = recovered(run.id, store, agent(), answer=change)
             assert len(asked) == MAX_ANSWERS and [one.id for one in left.waiting] == [one.id for one in run.waiting]
             made = agent("High.", tools=fetched.tools(), approve="ask")
-            done = resumed(left, store, made, answers={left.waiting[0].id: "approve"})
+            done = recovered(left.id, store, made, answers={left.waiting[0].id: "approve"})
             assert done.text == "High." and bool(fetched.stations) and len(run.waiting) == 1
 
 
@@ -79,9 +74,6 @@ def test_words_that_were_written_before_the_draft_could_be_seen_approve_nothing(
         wait_until(lambda: lives)
         lives[0].say("Also look at Vigo")
         return TWO
-
-    def run_it(request: Any) -> Any:
-        return call("call_2", plan_id=named(request))
 
     fetched = Fetched()
     lives.append(agent(DRAFT, planner, run_it, "Shall it run?", tools=fetched.tools(), approve="auto").start("Draft it"))
@@ -168,7 +160,6 @@ def test_a_log_from_elsewhere_approves_no_draft_unless_it_is_trusted(tmp_path: P
     whole, fetched = Store(tmp_path / "whole"), Fetched()
     tools: dict[str, Any] = {"tools": fetched.tools(), "approve": "ask"}
     clicked = answered(waiting(drafting("High.", **tools), store=whole), "approve")
-    run_it: Any = lambda request: call("call_2", plan_id=named(request))  # noqa: E731
     live = waiting(drafting(run_it, "High.", tools=fetched.tools(), approve="auto"), store=whole)
     live.say("Go ahead")
     said = live.result(PATIENCE)
@@ -184,7 +175,7 @@ def test_a_log_from_elsewhere_approves_no_draft_unless_it_is_trusted(tmp_path: P
             replies = [run_it, "Shall it run?"] if name == "words" else []
             left = asyncio.run(recover(run.id, agent=agent(*replies, **tools), store=store, trust_log=False, suspend=True))
             assert left.status == "waiting_on_user" and left.waiting[0].kind == "plan_review" and not fetched.stations
-            done = resumed(left, store, agent("High.", **tools), answers={left.waiting[0].id: "approve"})
+            done = recovered(left.id, store, agent("High.", **tools), answers={left.waiting[0].id: "approve"})
             assert done.text == "High." and sorted(fetched.stations) == ["brest", "cork"]
 
 

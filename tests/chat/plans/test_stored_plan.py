@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,8 @@ from draft_turns import answered, drafting, steps_of, waiting
 from plan_turns import APPROVED, agent, call, plan, result_of, step
 from waiting import wait_until
 
-from agentnb import Plan, RunOptions, Store, validate_plan
-from agentnb.chat.plans.plan_tool import stored_plan
+from agentnb import Plan, Store, validate_plan
+from agentnb.chat.plans.plan_outcome import stored_plan
 from agentnb.errors import SettingsError
 
 DOCUMENTED = loaded("draft.json")
@@ -52,7 +51,7 @@ def test_a_draft_is_stored_as_documented_and_so_the_model_gets_it() -> None:
 def test_what_became_of_a_plan_and_its_steps_is_stored(tmp_path: Path) -> None:
     failing = plan(step(1, "brest"), step(2, "vigo", 1), step(3, "cork", 2))
     replies = [call(execution_mode="agent_review"), failing, APPROVED, "Vigo is unknown."]
-    run = asyncio.run(agent(*replies).run("Go", RunOptions(store=Store(tmp_path))))
+    run = agent(*replies).run_sync("Go", store=Store(tmp_path))
     stored = stored_plan(run, next(iter(run.plans)))
     assert (stored["status"], stored["execution_mode"], stored["review"]["verdict"]) == ("failed", "agent_review", "approved")
     assert [one["status"] for one in stored["steps"]] == ["completed", "failed", "skipped"]

@@ -83,7 +83,12 @@ def test_question_of_a_plan_is_asked_before_any_step() -> None:
         if isinstance(event, QuestionAsked):
             assert (history.plans[0].status, states(history.plans[0])) == ("running", ["pending"])
     (asking, _) = history.plans
-    assert (asking.questions, history.questions, states(asking), asking.status) == (("q1",), {"q1"}, ["not_run"], "completed")
+    assert (asking.questions, [*history.questions], states(asking), asking.status) == (
+        ("q1",),
+        ["q1"],
+        ["not_run"],
+        "completed",
+    )
 
 
 def test_plan_that_a_person_runs_is_one_too() -> None:
@@ -141,7 +146,7 @@ def test_plan_that_is_edited_or_rejected() -> None:
     built = RunBuilder().add(w.PlanProposed, plan_id="p", plan={"steps": [fetch("brest")]})
     built.add(w.PlanEdited, plan_id="p", plan={"steps": [fetch("cork"), fetch("brest")]})
     (plan,) = plans_of(built.run)
-    assert (plan.edits, [(step.written.args or {})["station"] for step in plan.steps]) == (1, ["cork", "brest"])
+    assert (plan.record.edits, [(step.written.args or {})["station"] for step in plan.steps]) == (1, ["cork", "brest"])
     (plan,) = plans_of(built.add(w.PlanRejected, plan_id="p").run)
     assert (plan.is_rejected, states(plan)) == (True, ["not_run", "not_run"])
     (again,) = plans_of(built.add(w.PlanProposed, plan_id="p", plan={"steps": []}).run)

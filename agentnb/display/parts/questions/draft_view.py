@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from agentnb.chat.plans.drafts.known_drafts import spec_of
-from agentnb.chat.plans.drafts.step_forms import step_form
+from agentnb.chat.plans.draft_edits import step_form
+from agentnb.chat.plans.known_drafts import spec_of
 from agentnb.chat.plans.plan_execution import specs_of_plans
-from agentnb.chat.plans.plan_reach import PlanReach, reach_of, way_among
-from agentnb.core.log.work_events import PlanEdited
+from agentnb.chat.plans.plan_reach import Reach, reach_of
 from agentnb.core.plans.plan_steps import PlanStep
 from agentnb.core.questions import AskedQuestion
 from agentnb.core.request import ToolSpec
@@ -45,20 +44,20 @@ def draft_html(asked: AskedQuestion, run: Run, form: Form) -> Html:
     if about[-1].question.id != asked.question.id or (asked.outcome == "answered" and is_edit(asked.answer)):
         return NOTHING  # the last question has the draft as it is now
     try:
-        plan = spec_of({**record.plan, "id": record.id})
+        plan = spec_of(record)
     except SettingsError:  # of a log from elsewhere
         return NOTHING
     specs = specs_of_plans(run.tools)
     is_open = asked.outcome == "open"
     is_asked = is_open and form.live and not form.over
     title = (HAD_ASKED if form.over else ASKS) if is_open else ASKED
-    head = tag("div", "asked" if is_open else "quiet", title["plan_review"], *_edits(run, plan))
-    table = _table(plan, specs, editable=is_asked)
+    head = tag("div", "asked" if is_open else "quiet", title["plan_review"], *_edits(record))
+    reach = reach_of(plan, specs)
+    table = _table(plan, specs, reach, editable=is_asked)
     if not is_open:
         told = tag("div", "said", words(_by_words(record) or _told(asked)))
         nested = form.nested(asked.question.call_id, form.folds)
         return tag("div", "question-closed", head, table, told, nested, role="group", aria_label="A draft of a plan")
-    reach = reach_of(plan, specs)
     parts = [head, _problem(asked), _reasoning(plan), table]
     parts += [_add(plan)] if is_asked else []
     parts.append(_reach(run, plan, reach))
@@ -83,9 +82,8 @@ def _by_words(plan: PlanRecord) -> str:
     return f"{WORDS[plan.status]}“{plan.words}”" if plan.words and plan.status in WORDS else ""
 
 
-def _edits(run: Run, plan: PlanSpec) -> list[Html]:
-    edits = sum(isinstance(event, PlanEdited) and event.plan_id == plan.id for event in run.events)
-    return [tag("span", "quiet", f" · you changed it {counted(edits, 'time')}")] if edits else []
+def _edits(record: PlanRecord) -> list[Html]:
+    return [tag("span", "quiet", f" · you changed it {counted(record.edits, 'time')}")] if record.edits else []
 
 
 def _problem(asked: AskedQuestion) -> Html:
@@ -98,34 +96,33 @@ def _reasoning(plan: PlanSpec) -> Html:
     return tag("div", "question-text", words(visible(plan.reasoning), MAX_OF_REASONING)) if plan.reasoning else NOTHING
 
 
-def _table(plan: PlanSpec, specs: Sequence[ToolSpec], *, editable: bool) -> Html:
+def _table(plan: PlanSpec, specs: Sequence[ToolSpec], reach: Sequence[Reach], *, editable: bool) -> Html:
     """Return the steps as a table; where it is edited, with the controls of each step."""
     names = ["", "Step", "After step", *([""] if editable else [])]
     head = tag("tr", "draft-row", *[tag("th", "draft-head", name, scope="col") for name in names])
-    rows = [_row(plan, place, specs, editable=editable) for place in range(len(plan.steps))]
+    rows = [_row(plan, place, specs, one, editable=editable) for place, one in enumerate(reach)]
     return tag("table", "draft", tag("thead", "", head), tag("tbody", "", *rows))
 
 
-def _row(plan: PlanSpec, place: int, specs: Sequence[ToolSpec], *, editable: bool) -> Html:
+def _row(plan: PlanSpec, place: int, specs: Sequence[ToolSpec], reach: Reach, *, editable: bool) -> Html:
     step = plan.steps[place]
     number = str(step.number or place + 1)
     what = tag("div", "", words(visible(step.description or step.type)))
     form = _form(plan, place, specs) if editable and place < MAX_FORMS else NOTHING
-    cells = [tag("td", "draft-cell draft-side", number), tag("td", "draft-cell", what, _how(step, specs), form)]
+    cells = [tag("td", "draft-cell draft-side", number), tag("td", "draft-cell", what, _how(step, reach), form)]
     cells.append(tag("td", "draft-cell draft-side", ", ".join(map(str, step.depends_on))))
     if editable:
         cells.append(tag("td", "draft-cell draft-moves", *_moves(plan, place)))
     return tag("tr", "draft-row", *cells)
 
 
-def _how(step: PlanStep, specs: Sequence[ToolSpec]) -> Html:
+def _how(step: PlanStep, reach: Reach) -> Html:
     """Return what does the step: the call with all arguments, an agent with tools, or the model."""
     tools = ", ".join(step.tools)
-    way = way_among(step, specs)
-    if way == "executor":
+    if reach == "executor":
         return tag("div", "draft-how", "An agent with ", tag("code", "draft-code", words(tools)))
-    if way != "call":
-        return tag("div", "draft-how", "A reply of the model" if way == "reply" else f"There is no tool {tools}")
+    if reach in ("reply", ""):
+        return tag("div", "draft-how", "A reply of the model" if reach == "reply" else f"There is no tool {tools}")
     pairs = [f"{name}={msgspec.json.encode(value).decode()}" for name, value in (step.args or {}).items()]
     arguments = words(visible(", ".join(pairs)))
     return tag("div", "draft-how", tag("code", "draft-code", words(step.tools[0]), "(", arguments, ")"))
@@ -165,26 +162,26 @@ def _button(plan: PlanSpec, op: str, place: int, label: str, title: str) -> Html
     )
 
 
-def _reach(run: Run, plan: PlanSpec, reach: PlanReach) -> Html:
+_ASKED_ABOUT: dict[Reach, str] = {
+    "shown": "You are not asked again about {}, unless a rule of yours asks or denies.",
+    "filled": "You are asked as usual about {}: what to call is known only on the way.",
+    "executor": "You are asked as usual about the calls that agents choose in {}.",
+}
+"""The questions that follow an approval, by what steps may take."""
+
+
+def _reach(run: Run, plan: PlanSpec, reach: Sequence[Reach]) -> Html:
     """Return what the plan may take if it is approved now."""
     lines = ["Approve runs the plan as it stands here, once."]
-    if reach.shown:
-        lines.append(f"You are not asked again about {_steps(plan, reach.shown)}, unless a rule of yours asks or denies.")
-    if reach.filled:
-        lines.append(f"You are asked as usual about {_steps(plan, reach.filled)}: what to call is known only on the way.")
-    if reach.executors:
-        lines.append(f"You are asked as usual about the calls that agents choose in {_steps(plan, reach.executors)}.")
-    models = len(reach.executors) + len(reach.replies)
+    for kind, told in _ASKED_ABOUT.items():
+        numbers = [str(step.number or place) for place, step in enumerate(plan.steps, 1) if reach[place - 1] == kind]
+        if numbers:
+            lines.append(told.format(f"step{'s' * (len(numbers) > 1)} {', '.join(numbers)}"))
+    models = sum(kind in ("executor", "reply") for kind in reach)
     cost = (
         f"A model works on {counted(models, 'step')}; what that costs is not known before." if models else "It calls no model."
     )
     return tag("div", "draft-reach", *[tag("div", "", line) for line in (*lines, f"{cost} {_left(run)}")])
-
-
-def _steps(plan: PlanSpec, places: Sequence[int]) -> str:
-    """Return ``step 2``, ``steps 1, 2``."""
-    numbers = ", ".join(str(plan.steps[place].number or place + 1) for place in places)
-    return f"step {numbers}" if len(places) == 1 else f"steps {numbers}"
 
 
 def _left(run: Run) -> str:

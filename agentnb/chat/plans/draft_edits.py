@@ -1,0 +1,124 @@
+"""Edits of a draft by the person: its steps checked, added, moved and numbered anew, or changed in a form, one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec import structs
+
+from agentnb.chat.plans.plan_rules import checked_plan
+from agentnb.core.plans.plan_steps import PlanStep
+from agentnb.core.request import ToolSpec
+from agentnb.core.schema.filled_form import filled_form
+from agentnb.errors import SettingsError
+from agentnb.runtime.questions.question_forms import FieldsRefused, QuestionForm
+from agentnb.workflow.plans.plan_spec import PlanSpec
+from agentnb.workflow.plans.step_references import references_in, replaced, target_of
+
+NEW_STEP = "New step"
+"""The description of a step that was added, until it is written."""
+WHAT, TOOLS, ARGUMENTS, EXECUTOR, AFTER = "What it does", "Tools", "Arguments", "Done by an agent", "After the steps"
+"""The fields of the form of a step, by the names that the person reads."""
+
+
+def checked_edit(plan: PlanSpec, steps: Any, specs: Iterable[ToolSpec], rules: Sequence[Mapping[str, Any]]) -> PlanSpec:
+    """Return the plan with these steps, as plain data. Raises `SettingsError`, which says all that is wrong with them."""
+    data: dict[str, Any] = {"steps": [_whole(step, number) for number, step in enumerate(steps, 1)]}
+    if plan.reasoning is not None:
+        data["reasoning"] = plan.reasoning
+    made = checked_plan(data, specs, rules)
+    if made.plan is None:
+        raise SettingsError(
+            f"The plan cannot be changed so: {'; '.join(made.problems) or 'there are no steps'}", "It is as it was"
+        )
+    return structs.replace(made.plan, id=plan.id)
+
+
+def _whole(step: Any, number: int) -> Any:
+    """Return a step with what it leaves out, as a step is read that no model wrote."""
+    usual = {"stepNumber": number, "type": "action", "tools": [], "executorRequired": False, "dependsOn": []}
+    return {**usual, **step} if isinstance(step, Mapping) else step
+
+
+def added(plan: PlanSpec) -> PlanSpec:
+    """Return the plan with one more step at its end, which is one reply of a model until it gets a tool."""
+    step = PlanStep(type="action", number=len(plan.steps) + 1, description=NEW_STEP)
+    return structs.replace(plan, steps=(*plan.steps, step))
+
+
+def removed(plan: PlanSpec, place: int) -> PlanSpec:
+    """Return the plan without a step. Raises `SettingsError` if another reads its output."""
+    return _ordered(plan, [other for other in range(len(plan.steps)) if other != place])
+
+
+def moved(plan: PlanSpec, place: int, to: int) -> PlanSpec:
+    """Return the plan with a step at another place. Raises `SettingsError` if it would stand before what it depends on."""
+    places = [other for other in range(len(plan.steps)) if other != place]
+    places.insert(to, place)
+    return _ordered(plan, places)
+
+
+def _ordered(plan: PlanSpec, places: Sequence[int]) -> PlanSpec:
+    """Return the plan with the steps at these places in this order, numbered anew, as are dependencies and references."""
+    old = [step.number or number for number, step in enumerate(plan.steps, 1)]
+    new = {old[place]: number for number, place in enumerate(places, 1)}
+    new_places = {place: at for at, place in enumerate(places)}
+    steps = []
+    for number, place in enumerate(places, 1):
+        step = plan.steps[place]
+        before = tuple(sorted([new[other] for other in step.depends_on if other in new]))
+        if late := [other for other in before if other >= number]:
+            raise SettingsError(f"Step {old[place]} depends on step {old[places[late[0] - 1]]}, which must stay before it")
+
+        def counted_anew(reference: str, place: int = place, at: int = number - 1) -> str:
+            index = target_of(reference)[0]
+            if new_places.get(index, at) >= at:
+                raise SettingsError(f"Step {old[place]} reads the output of step {index + 1}, which must stay before it")
+            return reference.replace(f"$step[{index}]", f"$step[{new_places[index]}]", 1)
+
+        steps.append(structs.replace(step, number=number, depends_on=before, args=replaced(step.args, counted_anew)))
+    return structs.replace(plan, steps=tuple(steps))
+
+
+def step_form(plan: PlanSpec, place: int, specs: Sequence[ToolSpec]) -> QuestionForm:
+    """Return the form of a step. ``specs``: the tools that it may call, whose arguments have fields of their own."""
+    step = plan.steps[place]
+    names = [*dict.fromkeys((*[spec.name for spec in specs], *step.tools))]
+    before = [other.number or at for at, other in enumerate(plan.steps[:place], 1)]
+    fields: dict[str, tuple[dict[str, Any], Any]] = {
+        WHAT: ({"type": "string", "minLength": 1}, step.description or ""),
+        TOOLS: ({"type": "array", "items": {"enum": names}, "uniqueItems": True}, list(step.tools)),
+        ARGUMENTS: (_arguments(step, specs), step.args),
+        EXECUTOR: ({"type": "boolean", "description": "It chooses calls and arguments itself"}, step.executor_required),
+        AFTER: ({"type": "array", "items": {"enum": before}, "uniqueItems": True}, list(step.depends_on)),
+    }
+    left_out = {name for name, offered in ((TOOLS, names), (AFTER, before)) if not offered}
+    used = {name: one for name, one in fields.items() if name not in left_out}
+    required = [name for name in (WHAT, TOOLS, AFTER) if name in used]
+    schema = {"type": "object", "properties": {name: one for name, (one, _) in used.items()}, "required": required}
+    return QuestionForm(schema, {name: value for name, (_, value) in used.items() if value is not None})
+
+
+def filled_step(plan: PlanSpec, place: int, specs: Sequence[ToolSpec], texts: Mapping[str, str]) -> PlanSpec:
+    """Return the draft with a step as its form was filled. Raises `FieldsRefused` if a field does not fit."""
+    form, step = step_form(plan, place, specs), plan.steps[place]
+    value, problems = filled_form(form.schema, form.initial, texts)
+    if problems:
+        raise FieldsRefused(problems)
+    filled = structs.replace(
+        step,
+        description=value[WHAT],
+        tools=tuple(value.get(TOOLS, ())),
+        args=value.get(ARGUMENTS) or (None if step.args is None else {}),
+        executor_required=bool(value.get(EXECUTOR)),
+        depends_on=tuple(sorted(value.get(AFTER, ()))),
+    )
+    return structs.replace(plan, steps=(*plan.steps[:place], filled, *plan.steps[place + 1 :]))
+
+
+def _arguments(step: PlanStep, specs: Sequence[ToolSpec]) -> dict[str, Any]:
+    """Return the schema of the arguments: that of the tool, unless they are filled on the way or chosen by an agent."""
+    called = next((spec for spec in specs if step.tools[:1] == (spec.name,)), None)
+    is_open = step.executor_required or any(references_in(step.args or {}))
+    return {"type": "object"} if called is None or is_open else called.input_schema

@@ -1,0 +1,120 @@
+"""The drafts of a conversation: what became of each, in this run and in those that it continues."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from msgspec.structs import replace
+
+from agentnb.agent.extension import logged_extensions
+from agentnb.chat.plans.clear_words import clear_word
+from agentnb.core.log.events import CommandReceived, QuestionAsked, RoundStarted, RunRecovered
+from agentnb.core.log.work_events import PlanProposed
+from agentnb.core.plans.plan_history import DRAFT
+from agentnb.core.run.approvals import CONTINUED
+from agentnb.core.run.work_records import PlanEvent, PlanRecord, plan_after
+from agentnb.detect.run import Run
+from agentnb.errors import AgentnbError
+from agentnb.workflow.plan import Plan
+from agentnb.workflow.plans.plan_reader import OF_CHAT_PLANS
+
+EXTENSION = "plans"
+"""The name of the extension, whose settings carry the drafts of a conversation from run to run."""
+CARRIED = "drafts"
+UNREADABLE = (AgentnbError, KeyError, TypeError, AttributeError)
+"""Exceptions of drafts in a log that was changed, or that another version wrote: the conversation goes on without them."""
+ELSEWHERE = "Another run continues the one that made it."
+_STATUSES = {"open": "proposed", "approved": "approved", "declined": "rejected"}
+"""The status of a plan, by that of a draft which is carried."""
+_CARRIED_AS = {"edited": "open", **{status: word for word, status in _STATUSES.items()}}
+
+
+def drafts_of(run: Run) -> dict[str, PlanRecord]:
+    """Return the drafts by id, oldest first: of the runs that this one continues, then its own.
+
+    An open one has the last words of the person since it was shown to them that answer no question. A clear no rejects it.
+    """
+    found = {name: _after_words(draft, run.prompt) for name, draft in _carried(run).items()}
+    seen = {*found}
+    for event in run.events:
+        if isinstance(event, RoundStarted | QuestionAsked):  # words that come earlier were written without a look at it
+            seen.update(found)
+        elif isinstance(event, CommandReceived) and event.command == "say":
+            found.update({name: _after_words(found[name], event.text) for name in seen})
+        elif isinstance(event, PlanProposed):
+            made = plan_after(event, None)
+            if made.id not in found and is_draft(made) and _is_readable(made):
+                found[made.id] = made
+        elif isinstance(event, PlanEvent) and event.plan_id in found:
+            found[event.plan_id] = plan_after(event, found[event.plan_id])
+        elif isinstance(event, RunRecovered) and event.consent == "refused":
+            found = {name: _without_consent(draft, run) for name, draft in found.items()}
+    return found
+
+
+def carried_drafts(before: Run) -> list[dict[str, Any]]:
+    """Return the drafts for a run that continues this one: of closed ones the ids, and of the last approved one the plan."""
+    drafts = [*drafts_of(before).values()]
+    if before.stop_reason == CONTINUED:  # by another run, which has them
+        drafts = [replace(one, status="rejected", reason=ELSEWHERE) if one.is_open else one for one in drafts]
+    last = [draft.id for draft in drafts if draft.status == "approved"][-1:]
+    return [_as_carried(draft, whole=draft.is_open or draft.id in last) for draft in drafts]
+
+
+def _as_carried(draft: PlanRecord, *, whole: bool) -> dict[str, Any]:
+    plan = spec_of(draft).chat_data if whole else {"id": draft.id}
+    about = {"is_edited": bool(draft.edits), "reason": reason_of(draft)}
+    return {"plan": plan, "status": _CARRIED_AS[draft.status], **{key: value for key, value in about.items() if value}}
+
+
+def reason_of(draft: PlanRecord) -> str:
+    """Return why a draft was declined: the words of the person; empty for any other."""
+    return (draft.reason or draft.words) if draft.status == "rejected" else ""
+
+
+def is_draft(record: PlanRecord) -> bool:
+    """Return whether a plan waits for the person."""
+    return record.plan.get("execution_mode") == DRAFT
+
+
+def spec_of(record: PlanRecord) -> Plan:
+    """Return a plan of the log as a chat's plan."""
+    return Plan.read({key: one for key, one in {**record.plan, "id": record.id}.items() if key in OF_CHAT_PLANS})
+
+
+def _carried(run: Run) -> dict[str, PlanRecord]:
+    """Return the drafts of earlier runs, from the settings of the extension."""
+    settings = logged_extensions(run).get(EXTENSION, {}).get("settings", {})
+    carried = settings.get(CARRIED, ()) if isinstance(settings, Mapping) else ()
+    found: dict[str, PlanRecord] = {}
+    for one in carried if isinstance(carried, list | tuple) else ():
+        with suppress(*UNREADABLE):
+            plan, status, reason = one["plan"], _STATUSES[one["status"]], str(one.get("reason", ""))
+            draft = PlanRecord(plan["id"], plan, status, reason=reason, edits=int(one.get("is_edited") is True))
+            is_whole = draft.is_open or "steps" in plan
+            if isinstance(draft.id, str) and (not is_whole or _is_readable(draft)):
+                found[draft.id] = draft
+    return found
+
+
+def _is_readable(draft: PlanRecord) -> bool:
+    try:
+        return bool(spec_of(draft))
+    except UNREADABLE:
+        return False
+
+
+def _after_words(draft: PlanRecord, words: str) -> PlanRecord:
+    """Return a draft after words of the person."""
+    is_declined = clear_word(words) == "no"
+    return replace(draft, words=words, status="rejected" if is_declined else draft.status) if draft.is_open else draft
+
+
+def _without_consent(draft: PlanRecord, run: Run) -> PlanRecord:
+    """Return a draft of a log whose approvals and words do not count: it is asked about again unless it has run."""
+    step = run.step_records.get(draft.id)
+    if draft.status == "rejected" or (step is not None and step.status != "running"):
+        return draft
+    return replace(draft, words="", status="edited" if draft.edits else "proposed")

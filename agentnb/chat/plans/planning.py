@@ -1,0 +1,168 @@
+"""How a plan is made and reviewed: the request of a call, those to planner and reviewer, and how their replies are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import msgspec
+from msgspec import structs
+
+from agentnb.chat.plans.plan_rules import INVALID, CheckedPlan, checked_plan, hints
+from agentnb.chat.prompts import prompt
+from agentnb.context.side_question import side_question
+from agentnb.core.messages import Message, encodable, user
+from agentnb.core.plans.plan_history import DRAFT as OF_DRAFTS
+from agentnb.core.redaction import redact
+from agentnb.core.request import Request, ToolSpec
+from agentnb.core.run.agent_state import PLAN_TOOL
+from agentnb.errors import BrokenReply, near
+from agentnb.tools.tool import ToolOutcome, failure
+from agentnb.workflow.plans.plan_spec import PlanSpec
+from agentnb.workflow.plans.reply_plans import plan_in_reply
+from agentnb.workflow.templates.json_in_text import json_values
+
+NAME = PLAN_TOOL
+AUTO, DRAFT, REVIEW = MODES = ("auto_execute", OF_DRAFTS, "agent_review")
+PLANNER = "planner"
+"""Who closes a draft that another of the same turn replaces."""
+UNKNOWN_MODE = "unknown_mode"
+MAX_PROBLEMS = 10
+"""Problems of a plan that the planner, or the model, is told."""
+_TEXTS = {"type": "array", "items": {"type": "string"}}
+SPEC = ToolSpec(
+    NAME,
+    "Make a plan for work with several steps: run it now, leave it as a draft for the person, or have it reviewed first.",
+    {
+        "type": "object",
+        "properties": {
+            "objective": {"type": "string", "description": "The whole goal."},
+            "execution_mode": {
+                "type": "string",
+                "enum": list(MODES),
+                "description": f"{AUTO} (default) runs the plan; {DRAFT} returns it for approval and runs nothing; "
+                f"{REVIEW} runs it if a reviewer approves.",
+            },
+            "auto_execute": {
+                "type": "boolean",
+                "description": f"Former way: false means {DRAFT}. Ignored where execution_mode is given.",
+            },
+            "requested_outputs": {**_TEXTS, "description": "What the person asked to get."},
+            "priority_entities": {**_TEXTS, "description": "Ids of what the plan has to look at first."},
+            "plan_id": {
+                "type": "string",
+                "description": "Run this draft as it stands, without planning again. Only after the person has approved it.",
+            },
+        },
+        "required": ["objective"],
+    },
+)
+Verdict: TypeAlias = Literal["approved", "rejected", "needs_changes"]
+VERDICTS: dict[str, Verdict] = {
+    "approved": "approved",
+    "approve": "approved",
+    "rejected": "rejected",
+    "reject": "rejected",
+    "needs_changes": "needs_changes",
+    "changes_requested": "needs_changes",
+}
+"""The words for each verdict, those of the documents included."""
+
+
+class PlanRequest(NamedTuple):
+    """The arguments of a call, and what follows from the run."""
+
+    objective: str
+    mode: str = AUTO
+    requested_outputs: tuple[str, ...] = ()
+    priority_entities: tuple[str, ...] = ()
+    plan_id: str = ""
+    """The draft that is to be run."""
+    message: str = ""
+    """What the person has written."""
+
+    def intent(self, context: str, entity: str, conversation: str, run_id: str) -> dict[str, Any]:
+        """Return the intent as the documents have it; a field that is empty is left out."""
+        found: dict[str, Any] = {
+            "objective": self.objective,
+            "contextType": context,
+            "sessionId": conversation,
+            "entityId": entity,
+            "plannerAgentId": run_id,
+            "requestedOutputs": list(self.requested_outputs),
+            "priorityEntities": list(self.priority_entities),
+            "executionMode": self.mode,
+        }
+        return {**{key: value for key, value in found.items() if value}, "autoExecute": self.mode == AUTO}
+
+
+def read_request(arguments: Mapping[str, Any], message: str) -> PlanRequest | ToolOutcome:
+    """Return what a call asks for; an error result for an unknown mode. ``message``: the person's, for a blank objective.
+
+    A mode that is given wins over ``auto_execute``.
+    """
+    given = arguments.get("execution_mode")
+    if given is not None and given not in MODES:
+        what = f"{NAME}: there is no execution_mode {given!r}. It is one of {', '.join(MODES)}."
+        return failure(UNKNOWN_MODE, what, "Call it again with one of these." if near(str(given), MODES) else "")
+    return PlanRequest(
+        str(arguments.get("objective") or "").strip() or message.strip(),
+        given or (DRAFT if arguments.get("auto_execute") is False else AUTO),
+        _texts(arguments.get("requested_outputs")),
+        _texts(arguments.get("priority_entities")),
+        str(arguments.get("plan_id") or "").strip(),
+        message.strip(),
+    )
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple([one for one in value if isinstance(one, str)]) if isinstance(value, list | tuple) else ()
+
+
+def plan_request(
+    asked: PlanRequest,
+    intent: Mapping[str, Any],
+    tools: Sequence[ToolSpec],
+    rules: Sequence[Mapping[str, Any]],
+    problems: Sequence[str] = (),
+) -> Request:
+    """Return the request for a plan. ``problems``: those of the attempt before, to be mended."""
+    parts = [prompt("chat_planner")]
+    if told := hints(rules):
+        parts.append("## Rules of this context\n\n" + "\n".join(f"- {one}" for one in told))
+    text = f"## What is wanted\n\n{msgspec.json.encode(dict(intent)).decode()}"
+    if problems:
+        wrong = "\n".join(f"- {one}" for one in problems)
+        text += f"\n\n## What was wrong in the last plan\n\n{wrong}\n\nWrite the whole plan again: the bare JSON object."
+    wanted = dict.fromkeys((asked.objective, asked.message))  # a blank objective is the message
+    planning = {"query": "\n\n".join(wanted), "results": []}
+    return redact(Request(encodable("\n\n".join(parts)), (user(encodable(text)),), tuple(tools), {"planning": planning}))
+
+
+def read_plan(reply: Message, tools: Sequence[ToolSpec], rules: Sequence[Mapping[str, Any]]) -> CheckedPlan:
+    """Return the plan of a planner's reply, checked."""
+    try:
+        read = plan_in_reply(reply.text, reply.calls)
+    except BrokenReply as error:
+        return CheckedPlan(None, INVALID, (error.what,))
+    if read is None or not read.plan.steps:
+        return CheckedPlan(None, INVALID, ("the reply holds no plan with steps",))
+    made = checked_plan(read.plan.chat_data, tools, rules)
+    return made._replace(problems=made.problems[:MAX_PROBLEMS])
+
+
+def review_request(asked: PlanRequest, plan: PlanSpec, tools: Sequence[ToolSpec]) -> Request:
+    """Return the request that asks for a review."""
+    names = [spec.name for spec in tools]
+    about = {"objective": asked.objective, "requested_outputs": list(asked.requested_outputs), "tools": names}
+    text = f"{msgspec.json.encode(about).decode()}\n\nThe plan:\n{msgspec.json.encode(plan.chat_data).decode()}"
+    return structs.replace(side_question(text, prompt("reviewer")), settings={"review": True})
+
+
+def read_review(text: str) -> tuple[Verdict, str] | None:
+    """Return the verdict in a reply, and its notes; None if there is none."""
+    for value in json_values(text):
+        verdict = VERDICTS.get(str(value.get("verdict", "")).strip().lower()) if isinstance(value, dict) else None
+        if verdict is not None:
+            return verdict, str(value.get("notes") or "").strip()
+    return None
