@@ -15,7 +15,7 @@ from agentnb.display.markup import NOTHING, Html, joined, tag
 from agentnb.display.parts.step_list import mark_html, state_html
 from agentnb.display.style import kept
 from agentnb.display.texts.labels import clean, counted, first_line, times
-from agentnb.display.texts.step_labels import SUBSTITUTED, about, figures, state_of_step, words_of
+from agentnb.display.texts.step_labels import SUBSTITUTED, about, figures_of_node, state_of_step, words_of
 from agentnb.workflow.declared import WorkflowDefinition, drawing_of
 from agentnb.workflow.graph.drawing import EXIT, Drawing
 from agentnb.workflow.graph.node_states import NodeState
@@ -90,7 +90,7 @@ def _node(box: Box, state: NodeState) -> Html:
     status = state_of_step(state, state.status)
     mark, state_word = mark_html(status), state_html(status)
     name = tag("span", "graph-block-name" if node.children else "graph-name", first_line(clean(node.id), 60))
-    what, more = words_of(node, state, 60), figures(state)
+    what, more = words_of(node, state, 60), figures_of_node(state)
     counted_as = tag("span", "graph-figures", more) if more else NOTHING
     if node.children:
         inner = tag("div", "graph-line", mark, " ", name, " ", _words(what), " ", counted_as, " ", state_word)

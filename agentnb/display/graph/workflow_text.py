@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from agentnb.display.graph.graph_folding import folded
 from agentnb.display.texts.labels import clean, first_line, times
-from agentnb.display.texts.step_labels import figures, mark_of, state_of_step, word_of, words_of
+from agentnb.display.texts.step_labels import figures_of_node, mark_of, state_of_step, word_of, words_of
 from agentnb.workflow.declared import WorkflowDefinition, drawing_of
 from agentnb.workflow.graph.drawing import EXIT, Drawing, DrawnNode, Edge
 from agentnb.workflow.graph.node_states import NodeState
@@ -47,7 +47,7 @@ def _node(node: DrawnNode, state: NodeState) -> str:
     status = state_of_step(state, state.status)
     word = "" if status == "completed" else word_of(status)
     what = words_of(node, state, 60)
-    told = [first_line(clean(node.id), 60), what, word, figures(state), first_line(clean(state.error[:10_000]), LINE)]
+    told = [first_line(clean(node.id), 60), what, word, figures_of_node(state), first_line(clean(state.error[:10_000]), LINE)]
     return f"{mark_of(status)} {'  '.join(filter(None, told))}"
 
 
