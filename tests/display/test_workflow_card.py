@@ -246,10 +246,10 @@ def test_what_the_agent_of_a_step_is_saying_is_a_line_below_it_and_a_small_messa
     workflow = Workflow(spec_of(text), {"writer": Agent(Saying(), name="writer", todos=False)})
     with hosted(Host(watch=lambda beginning: watching)), asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         runner.run(workflow.run("Go."))
-    lines = [one["html"] for one in sent if "last:write" in one["html"]]
-    assert [words_in(html["last:write"]) for html in lines][-1] == "A &lt;b&gt;second&lt;/b&gt; one" and len(lines) >= 3
-    assert all([*html] == ["last:write"] for html in lines)
-    assert "last:write" in [key for one in sent for key in one["keys"]] and sent[-1]["keys"] == ["step:write"]
+    lines = [one["html"] for one in sent if "last:step:write" in one["html"]]
+    assert [words_in(html["last:step:write"]) for html in lines][-1] == "A &lt;b&gt;second&lt;/b&gt; one" and len(lines) >= 3
+    assert all([*html] == ["last:step:write"] for html in lines)
+    assert "last:step:write" in [key for one in sent for key in one["keys"]] and sent[-1]["keys"] == ["step:write"]
 
 
 def test_ways_of_agents_that_log_steps_are_shown_as_before() -> None:

@@ -53,16 +53,7 @@ from agentnb.workflow.graph.node_states import StepProgress, node_states
 
 MAX_PRINTED = 200
 """Characters of the last line that a step has printed or its agent is saying."""
-Pieces = dict[str, Html]
-LastLine = Callable[[StepRecord, int], Html]
-
-
-def _nothing(record: StepRecord, depth: int) -> Html:
-    return NOTHING
-
-
-def _no_changes(path: str) -> int:
-    return 0
+_NOTHING_PRINTED: Mapping[str, str] = {}
 
 
 class StepPieces:
@@ -75,22 +66,20 @@ class StepPieces:
         # Empty for a run that begins: while it grows, its card shows the runs themselves.
         self._begun, self._tracebacks = begun_by_steps(run), tracebacks_of_steps(run)
         self._asked: Mapping[str, AskedQuestion] = {}
+        self._form, self._printed, self._nested = Form(), _NOTHING_PRINTED, NestedRuns()
 
     def take(self, event: AnyEvent) -> None:
         """Record an event."""
         self._history.take(event)
 
     def pieces(
-        self,
-        form: Form,
-        last_line: LastLine = _nothing,
-        nested_changes: Callable[[str], int] = _no_changes,
-    ) -> Pieces:
+        self, form: Form, printed: Mapping[str, str] = _NOTHING_PRINTED, nested: NestedRuns | None = None
+    ) -> dict[str, Html]:
         """Return the steps and their questions by their keys, and the plans, which follow the tasks that make and run them.
 
-        ``last_line``: returns what a step that runs is printing or saying, indented so deep; ``nested_changes``: a number that
-        grows with each change of the runs that a step began.
+        ``printed``: the end of what steps have printed, shown while they run; ``nested``: the runs nested in them.
         """
+        self._form, self._printed, self._nested = form, printed, nested or self._nested
         run, history = self._run, self._history
         asked = [one for one in run.questions if form.live or is_going_on(run) or one.outcome != "open"]
         self._asked = {one.question.id: one for one in asked}
@@ -98,75 +87,90 @@ class StepPieces:
         for one in asked:
             if one.question.id not in history.questions:
                 of_steps.setdefault(one.question.call_id, []).append(one)
-        found, place = Pieces(), 0
+        found, place = dict[str, Html](), 0
         for row in step_rows(run, history.children):
             if isinstance(row, LeftOut):
                 found["steps:more"] = left_out_html(row)
                 continue
             record, path = row[0], row[0].id
-            key = f"step:{path}"
-            found[key] = self._drawn.get(key, (*row, nested_changes(path)), partial(self._step, *row, form))
             if record.agent in (PLANNING, EXECUTION):
-                place = len(found)
-            if line := last_line(record, path.count("/")):
-                found[f"last:{path}"] = line
-            found |= question_pieces(of_steps.pop(path, ()), form)
+                place = len(found) + 1
+            drawn, depth = partial(self._step, *row), path.count("/")
+            found.update(self._piece(f"step:{path}", row, record, depth, drawn, of_steps.pop(path, ())))
         rest = [one for one in chain.from_iterable(of_steps.values()) if one.outcome == "open"]
         every = [*(found | question_pieces(rest, form)).items()]
         place = place or len(every)
-        found = dict([*every[:place], *self._plans(form, last_line, nested_changes).items(), *every[place:]])
+        found = dict([*every[:place], *self._plans(), *every[place:]])
         self._drawn.keep(found)
         return found
 
-    def _step(self, record: StepRecord, status: str, form: Form) -> Html:
-        begun, traceback = self._begun.get(record.id, ()), self._tracebacks.get(record.id, "")
-        return row_html(row_of(record, status, begun, traceback), form)
+    def _piece(
+        self,
+        key: str,
+        sources: tuple[object, ...],
+        record: StepRecord | None,
+        depth: int,
+        draw: Callable[[], Html],
+        asked: Iterable[AskedQuestion],
+    ) -> Iterator[tuple[str, Html]]:
+        """Yield the piece of a step, drawn again if a source of it was replaced, and those below it."""
+        changes = 0 if record is None else self._nested.changes(record.id)
+        yield key, self._drawn.get(key, (*sources, changes), draw)
+        if record is not None and (line := self._last_line(record)):
+            yield f"last:{key}", indented(depth, line)
+        yield from question_pieces(asked, self._form).items()
 
-    def _plans(self, form: Form, last_line: LastLine, nested_changes: Callable[[str], int]) -> Pieces:
-        plans, found = listed_plans(self._history, self._run), Pieces()
+    def _step(self, record: StepRecord, status: str) -> Html:
+        begun, traceback = self._begun.get(record.id, ()), self._tracebacks.get(record.id, "")
+        return row_html(row_of(record, status, begun, traceback), self._form)
+
+    def _plans(self) -> Iterator[tuple[str, Html]]:
+        plans = listed_plans(self._history, self._run)
         if earlier := len(self._history.plans) - len(plans):
-            found["plans:earlier"] = left_out_html(f"… {counted(earlier, 'earlier plan')}")
+            yield "plans:earlier", left_out_html(f"… {counted(earlier, 'earlier plan')}")
         rest = sum(len(one.rows) for one in plans)
         for one in plans[:-1]:
-            is_open = not form.live and rest <= MAX_OPEN
+            is_open = not self._form.live and rest <= MAX_OPEN
             rest -= len(one.rows)
             made_of = (one.plan, one.plan.changes, one.status, is_open)
-            found[one.key] = self._drawn.get(one.key, made_of, partial(self._folded, one, form, is_open))
+            yield one.key, self._drawn.get(one.key, made_of, partial(self._folded, one, is_open))
         for last in plans[-1:]:
-            found[last.key] = tag("div", "step", opening_html(line_html(plan_row(last)), NOTHING, last.key, False))
-            found |= self._open_questions(last.plan.questions, form)
+            yield last.key, tag("div", "step", opening_html(line_html(plan_row(last)), NOTHING, last.key, False))
+            yield from question_pieces(self._questions(last.plan.questions, is_open=True), self._form).items()
             for row in shown_steps(last):
                 if isinstance(row, LeftOut):
-                    found[f"{last.key}:more"] = left_out_html(row, 1)
+                    yield f"{last.key}:more", left_out_html(row, 1)
                     continue
-                step, key = row[0], f"{last.key}:{row[0].number}"
-                changes = nested_changes(step.record.id) if step.record is not None else 0
-                asked = [self._asked.get(one) for one in step.questions]
-                found[key] = self._drawn.get(key, (*row, changes, *asked), partial(self._step_of_plan, last, row, form))
-                if step.record is not None and (line := last_line(step.record, 1)):
-                    found[f"last:{key}"] = line
-                found |= self._open_questions(step.questions, form)
-        return found
+                step = row[0]
+                sources = (*row, *map(self._asked.get, step.questions))
+                asked = self._questions(step.questions, is_open=True)
+                drawn = partial(self._step_of_plan, last, row)
+                yield from self._piece(f"{last.key}:{step.number}", sources, step.record, 1, drawn, asked)
 
-    def _folded(self, found: ListedPlan, form: Form, is_open: bool) -> Html:
+    def _folded(self, found: ListedPlan, is_open: bool) -> Html:
         steps = [
-            left_out_html(row, 1) if isinstance(row, LeftOut) else self._step_of_plan(found, row, form)
-            for row in shown_steps(found)
+            left_out_html(row, 1) if isinstance(row, LeftOut) else self._step_of_plan(found, row) for row in shown_steps(found)
         ]
-        body = joined(self._closed(found.plan.questions, form), *steps)
-        return tag("div", "step", opening_html(line_html(plan_row(found)), body, found.key, form.is_open(found.key, is_open)))
+        body, opened = joined(self._closed(found.plan.questions), *steps), self._form.is_open(found.key, is_open)
+        return tag("div", "step", opening_html(line_html(plan_row(found)), body, found.key, opened))
 
-    def _step_of_plan(self, found: ListedPlan, row: Row, form: Form) -> Html:
-        return row_html(row_of_step(found.key, *row), form, self._closed(row[0].questions, form))
+    def _step_of_plan(self, found: ListedPlan, row: Row) -> Html:
+        return row_html(row_of_step(found.key, *row), self._form, self._closed(row[0].questions))
 
-    def _closed(self, ids: Iterable[str], form: Form) -> Html:
-        return joined(*question_pieces(self._questions(ids, is_open=False), form).values())
-
-    def _open_questions(self, ids: Iterable[str], form: Form) -> Pieces:
-        return question_pieces(self._questions(ids, is_open=True), form)
+    def _closed(self, ids: Iterable[str]) -> Html:
+        return joined(*question_pieces(self._questions(ids, is_open=False), self._form).values())
 
     def _questions(self, ids: Iterable[str], *, is_open: bool) -> list[AskedQuestion]:
         return [self._asked[one] for one in ids if one in self._asked and (self._asked[one].outcome == "open") == is_open]
+
+    def _last_line(self, record: StepRecord) -> Html:
+        """Return the last line of what a step that runs has printed, or what its agent is saying: small, as it comes often."""
+        if record.status != "running":
+            return NOTHING
+        text, kind = self._printed.get(record.id, "").rstrip().rpartition("\n")[2], "tool-printing"
+        if not text:
+            text, kind = self._nested.saying(record.id), "step-saying"
+        return tag("div", kind, first_line(clean(text), MAX_PRINTED)) if text.strip() else NOTHING
 
 
 def graph_in(run: Run) -> Drawing | None:
@@ -203,17 +207,16 @@ def workflow_lines(run: Run) -> Iterator[str]:
     yield from begun_lines([*chain.from_iterable(begun_by_steps(run).values())], "    ")
 
 
-class LiveSteps:
-    """The steps of a run that grows. Pass it each event."""
+class LiveSteps(StepPieces):
+    """The same of a run that grows, with its graph."""
 
     def __init__(self, run: Run) -> None:
-        self._run = run
+        super().__init__(run)
         graph = graph_in(run)
         self._picture = None if graph is None else GraphPicture(graph)
         self._progress = None if graph is None else StepProgress(graph)
         self._graph = NOTHING
         self._is_stale = True
-        self._steps = StepPieces(run)
 
     @staticmethod
     def of(run: Run, event: RunStarted) -> LiveSteps | None:
@@ -223,7 +226,7 @@ class LiveSteps:
     def take(self, event: AnyEvent) -> None:
         """Record an event."""
         self._is_stale = True
-        self._steps.take(event)
+        super().take(event)
         if self._progress is not None:
             self._progress.take(event)
 
@@ -233,24 +236,3 @@ class LiveSteps:
             self._graph = self._picture.html(self._progress.states(self._run))
         self._is_stale = False
         return self._graph
-
-    def pieces(self, form: Form, printed: Mapping[str, str], nested: NestedRuns) -> dict[str, Html]:
-        """Return the steps and their questions by their keys.
-
-        ``printed``: the end of what steps have printed, shown while they run; ``nested``: the runs nested in them.
-        """
-
-        def last_line(record: StepRecord, depth: int) -> Html:
-            return _last_line(record, printed, nested, depth)
-
-        return self._steps.pieces(form, last_line, nested.changes)
-
-
-def _last_line(record: StepRecord, printed: Mapping[str, str], nested: NestedRuns, depth: int) -> Html:
-    """Return the last line of what a step that runs has printed, or what its agent is saying: small, as it comes often."""
-    if record.status != "running":
-        return NOTHING
-    text, kind = printed.get(record.id, "").rstrip().rpartition("\n")[2], "tool-printing"
-    if not text:
-        text, kind = nested.saying(record.id), "step-saying"
-    return indented(depth, tag("div", kind, first_line(clean(text), MAX_PRINTED))) if text.strip() else NOTHING

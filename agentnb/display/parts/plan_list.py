@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from agentnb.core.plans.plan_history import PlanHistory, PlanProgress
 from agentnb.core.plans.plan_steps import ABORT, DROPPED, NOOP, NOT_RUN, PENDING, TOOL, StepProgress
 from agentnb.core.usage import NOTHING_USED
@@ -118,7 +120,7 @@ def row_of_step(plan: str, step: StepProgress, state: str) -> StepRow:
         outcome=_outcome(step, state),
         reason=short(written.purpose, 400) if is_call else "",
         depth=1,
-        record=record,
+        record=None if record is None else replace(record, error=step.error),
         given=given if is_call else None,
         has_runs=step.is_open,
         begun=step.begun,
