@@ -163,7 +163,7 @@ class TerminalView:
             self._write(f"  {event_line(item, names=self._names)}\n")
         elif isinstance(item, StepFinished | StepSkipped) and has_steps(self._run):
             record = self._run.step_records[item.step]
-            self._write(f"{row_text(row_of(record, record.status))}\n")
+            self._write(f"  {row_text(row_of(record, record.status))}\n")
         elif isinstance(item, RunFinished | RunSuspended):
             self._end_line(clean(shown_answer(self._run)) if has_steps(self._run) else "")
             self._end_line("\n".join(question_lines(self._run)))

@@ -12,10 +12,10 @@ from agentnb.core.step_retry import retries_told
 from agentnb.display.graph.graph_folding import Folded, folded
 from agentnb.display.graph.graph_layout import Box, Plan, Wire, label_of, laid_out
 from agentnb.display.markup import NOTHING, Html, joined, tag
-from agentnb.display.parts.step_list import mark_html, state_html
+from agentnb.display.parts.step_list import mark_html, row_of_node, short, state_html
 from agentnb.display.style import kept
-from agentnb.display.texts.labels import clean, counted, first_line, times
-from agentnb.display.texts.step_labels import SUBSTITUTED, about, figures_of_node, state_of_step, words_of
+from agentnb.display.texts.labels import clean, counted, times
+from agentnb.display.texts.step_labels import SUBSTITUTED, about
 from agentnb.workflow.declared import WorkflowDefinition, drawing_of
 from agentnb.workflow.graph.drawing import EXIT, Drawing
 from agentnb.workflow.graph.node_states import NodeState
@@ -86,30 +86,24 @@ def _node(box: Box, state: NodeState) -> Html:
     node = box.node
     if node.path == EXIT:
         return _placed(box.left, box.top, tag("div", "graph-end", "end"), box.width, box.height)
-    kind = "graph-block" if node.children else f"graph-node {SHAPES.get(node.kind, '')}".strip()
-    status = state_of_step(state, state.status)
+    row, is_block = row_of_node(node, state), bool(node.children)
+    status = row.state or ""
+    kind = "graph-block" if is_block else f"graph-node {SHAPES.get(node.kind, '')}".strip()
     mark, state_word = mark_html(status), state_html(status)
-    name = tag("span", "graph-block-name" if node.children else "graph-name", first_line(clean(node.id), 60))
-    what, more = words_of(node, state, 60), figures_of_node(state)
-    counted_as = tag("span", "graph-figures", more) if more else NOTHING
-    if node.children:
-        inner = tag("div", "graph-line", mark, " ", name, " ", _words(what), " ", counted_as, " ", state_word)
+    name = tag("span", "graph-block-name" if is_block else "graph-name", row.name)
+    what = tag("span", "graph-words", row.words)
+    counted_as = tag("span", "graph-figures", row.figures) if row.figures else NOTHING
+    if is_block:
+        inner = tag("div", "graph-line", mark, " ", name, " ", what, " ", counted_as, " ", state_word)
     else:
-        second = tag("div", "graph-line", _words(what), " ", counted_as)
-        inner = joined(tag("div", "graph-line", mark, " ", name, " ", state_word), second)
-    again, error = (
-        f"up to {retries_told(node.retries)}" if node.retries else "",
-        state.error and first_line(clean(state.error), 300),
-    )
-    title = ": ".join(filter(None, [first_line(clean(node.id), 100), about(node), again, error]))
+        first = tag("div", "graph-line", mark, " ", name, " ", state_word)
+        inner = joined(first, tag("div", "graph-line", what, " ", counted_as))
+    again = f"up to {retries_told(node.retries)}" if node.retries else ""
+    title = ": ".join(filter(None, [short(node.id, 100), about(node), again, short(state.error, 300)]))
     look = f"graph-frame-{LOOK[status]}" if status in LOOK else ""
-    tint = f"graph-{LOOK[status]}" if look and not node.children and status != "skipped" else ""
+    tint = f"graph-{LOOK[status]}" if look and not is_block and status != "skipped" else ""
     kinds = " ".join(filter(None, (kind, look, tint)))
     return _placed(box.left, box.top, tag("div", kinds, inner, title=title), box.width, box.height)
-
-
-def _words(what: str) -> Html:
-    return tag("span", "graph-words", what)
 
 
 def _placed(left: float, top: float, content: Html, width: float | None = None, height: float | None = None) -> Html:

@@ -38,7 +38,7 @@ def plan_html(plan: Plan, variable: str = "plan") -> Html:
 def plan_text(plan: Plan, variable: str = "plan") -> str:
     """Return the same as lines of text."""
     lines = [f"Plan · {_about(plan)}", _purpose(plan), _asked_first(plan)]
-    lines += [f"  {row}" if isinstance(row, LeftOut) else row_text(row) for row in _rows(plan)]
+    lines += [f"  {row if isinstance(row, LeftOut) else row_text(row)}" for row in _rows(plan)]
     return "\n".join(filter(None, [*lines, _how_to_run(plan, variable)]))
 
 

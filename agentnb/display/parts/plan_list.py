@@ -144,9 +144,9 @@ def plan_lines(history: PlanHistory, run: Run) -> Iterator[str]:
     if earlier := len(history.plans) - len(plans):
         yield f"  … {counted(earlier, 'earlier plan')}"
     for found in plans:
-        yield row_text(plan_row(found))
+        yield f"  {row_text(plan_row(found))}"
         for row in shown_steps(found):
-            yield f"    {row}" if isinstance(row, LeftOut) else row_text(row_of_step(found.key, *row))
+            yield f"    {row}" if isinstance(row, LeftOut) else f"  {row_text(row_of_step(found.key, *row))}"
 
 
 def work_lines(run: Run) -> Iterator[str]:

@@ -20,8 +20,19 @@ from agentnb.display.parts.long_text import Way
 from agentnb.display.parts.results import as_text, traceback_html
 from agentnb.display.texts.labels import clean, counted, cut, first_line
 from agentnb.display.texts.notebook_commands import in_notebook
-from agentnb.display.texts.step_labels import KINDS, TONES, counts, figures, mark_of, name_of_step, state_of_step, word_of
-from agentnb.workflow.graph.node_states import status_of, waiting_paths
+from agentnb.display.texts.step_labels import (
+    KINDS,
+    TONES,
+    about,
+    counts,
+    figures,
+    mark_of,
+    name_of_step,
+    state_of_step,
+    word_of,
+)
+from agentnb.workflow.graph.drawing import DrawnNode
+from agentnb.workflow.graph.node_states import NodeState, status_of, waiting_paths
 
 Key = TypeVar("Key", bound=int | str)
 MAX_STEPS = 60
@@ -169,6 +180,18 @@ def row_of(record: StepRecord, status: str, begun: Sequence[NestedStart] = (), t
     )
 
 
+def row_of_node(node: DrawnNode, state: NodeState) -> StepRow:
+    """Return the row of a step of a graph: where it stands for several that have begun, with their number by state."""
+    return StepRow(
+        node.path,
+        state_of_step(state, state.status),
+        short(node.id, 60),
+        words=KINDS.get(node.kind, node.kind) if state.items else about(node, 60),
+        figures=counts(state.items) if state.items else figures(state.times, state.attempts, state.status),
+        outcome=short(state.error, 110),
+    )
+
+
 def about_record(record: StepRecord) -> str:
     """Return what a step is and where it continued: ``agent writer``, ``if → true``, ``goto → draft``."""
     if record.kind == CALL:
@@ -289,10 +312,10 @@ def row_text(row: StepRow) -> str:
     reason = f"({short(row.reason, 80)})" if row.reason else ""
     told = [called, row.title, row.words, row.note or word, row.figures, row.outcome, reason]
     mark = "" if row.state is None else mark_of(row.state)
-    return "  " * (min(row.depth, 6) + 1) + " ".join(filter(None, [mark, row.number, "  ".join(filter(None, told))]))
+    return "  " * min(row.depth, 6) + " ".join(filter(None, [mark, row.number, "  ".join(filter(None, told))]))
 
 
 def step_lines(run: Run, hidden: Collection[str] = ()) -> Iterator[str]:
     """Yield the listed steps as lines of text."""
     for row in step_rows(run, hidden):
-        yield f"  {row}" if isinstance(row, LeftOut) else row_text(row_of(*row))
+        yield f"  {row if isinstance(row, LeftOut) else row_text(row_of(*row))}"

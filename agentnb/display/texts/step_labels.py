@@ -106,11 +106,6 @@ def about(node: DrawnNode, longest: int = LONGEST) -> str:
     return first_line(f"{KINDS.get(node.kind, node.kind)} {words}", longest)
 
 
-def words_of(node: DrawnNode, state: NodeState, longest: int = LONGEST) -> str:
-    """Return what a step is; where it stands for several that have begun, only its kind."""
-    return KINDS.get(node.kind, node.kind) if state.items else about(node, longest)
-
-
 def figures(count: int, attempts: int, status: str, seconds: float | None = None) -> str:
     """Return ``3 times, 2 attempts, 1 retry, 1.2 s``; empty where all is routine. ``count``: how often the step was started."""
     found = [times(count)] if count > 1 else []
@@ -119,11 +114,6 @@ def figures(count: int, attempts: int, status: str, seconds: float | None = None
     elif attempts > 1:
         found.append(f"{counted(attempts, 'attempt')}, {retries_told(attempts - 1)}")
     return ", ".join([*found, *([duration(seconds)] if seconds and seconds >= SHORTEST else [])])
-
-
-def figures_of_node(state: NodeState) -> str:
-    """Return the figures of a step in a graph; where it stands for several, ``9 of 12 done, 1 failed``."""
-    return counts(state.items) if state.items else figures(state.times, state.attempts, state.status)
 
 
 def counts(states: Mapping[str, int], unsaid: Collection[str] = ()) -> str:
