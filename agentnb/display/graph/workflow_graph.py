@@ -15,30 +15,17 @@ from agentnb.display.markup import NOTHING, Html, joined, tag
 from agentnb.display.parts.step_list import mark_html, row_of_node, short, state_html
 from agentnb.display.style import kept
 from agentnb.display.texts.labels import clean, counted, times
-from agentnb.display.texts.step_labels import SUBSTITUTED, about
+from agentnb.display.texts.step_labels import TONES, about
 from agentnb.workflow.declared import WorkflowDefinition, drawing_of
 from agentnb.workflow.graph.drawing import EXIT, Drawing
-from agentnb.workflow.graph.node_states import NodeState
+from agentnb.workflow.graph.node_states import UNKNOWN, NodeState
 
-LOOK = {  # a frame, and a tint unless other nodes are inside
-    "completed": "done",
-    "running": "active",
-    "waiting": "active",
-    "retrying": "ended",
-    "failed": "wrong",
-    "cancelled": "ended",
-    "interrupted": "ended",
-    "skipped": "skipped",
-    SUBSTITUTED: "ended",
-}
-"""The look of a node in each state."""
 SHAPES = {"condition": "graph-condition", "map": "graph-many", "folded": "graph-many"}
 """The shapes of nodes that are not plain boxes, by kind."""
 GREY = "#808080"
 """The colour of lines: three times as bright or dark as light and dark ground alike."""
 WIDE = 480
 """Pixels: a wider graph is drawn smaller in a narrow window."""
-_UNKNOWN = NodeState()
 
 
 class GraphPicture:
@@ -59,7 +46,7 @@ class GraphPicture:
             labels.setdefault(wire.edge.source, []).append(self._label(wire, shown))
         nodes: list[Html] = []
         for box in plan.boxes:
-            nodes += [_node(box, shown.get(box.node.path, _UNKNOWN)), *labels.get(box.node.path, ())]
+            nodes += [_node(box, shown.get(box.node.path, UNKNOWN)), *labels.get(box.node.path, ())]
         size = f"height:{_px(plan.height)};width:{_px(plan.width)}"
         inner = Html(f'<div style="{size};position:relative;margin:0 auto">{joined(*lines, *nodes)}</div>')
         look = "graph-plan graph-wide" if plan.width > WIDE else "graph-plan"
@@ -69,7 +56,7 @@ class GraphPicture:
 
     def _label(self, wire: Wire, states: Mapping[str, NodeState]) -> Html:
         edge = wire.edge
-        count = states.get(edge.source, _UNKNOWN).loops.get(edge.target, 0)
+        count = states.get(edge.source, UNKNOWN).loops.get(edge.target, 0)
         words = label_of(edge, count)
         leads = f" leads to {self._ids.get(edge.target, edge.target)}" + (f", followed {times(count)}" if count else "")
         rest = tag("span", "unseen", clean(leads))
@@ -100,9 +87,10 @@ def _node(box: Box, state: NodeState) -> Html:
         inner = joined(first, tag("div", "graph-line", what, " ", counted_as))
     again = f"up to {retries_told(node.retries)}" if node.retries else ""
     title = ": ".join(filter(None, [short(node.id, 100), about(node), again, short(state.error, 300)]))
-    look = f"graph-frame-{LOOK[status]}" if status in LOOK else ""
-    tint = f"graph-{LOOK[status]}" if look and not is_block and status != "skipped" else ""
-    kinds = " ".join(filter(None, (kind, look, tint)))
+    tone = TONES.get(status, "")
+    frame = f"graph-frame-{tone or status}" if tone or status == "skipped" else ""
+    tint = f"graph-{tone}" if tone and not is_block else ""
+    kinds = " ".join(filter(None, (kind, frame, tint)))
     return _placed(box.left, box.top, tag("div", kinds, inner, title=title), box.width, box.height)
 
 

@@ -9,9 +9,7 @@ from agentnb.display.parts.step_list import row_of_node, row_text
 from agentnb.display.texts.labels import clean, first_line, times
 from agentnb.workflow.declared import WorkflowDefinition, drawing_of
 from agentnb.workflow.graph.drawing import EXIT, Drawing, Edge
-from agentnb.workflow.graph.node_states import NodeState
-
-_UNKNOWN = NodeState()
+from agentnb.workflow.graph.node_states import UNKNOWN, NodeState
 
 
 def graph_text(spec: WorkflowDefinition, states: Mapping[str, NodeState] | None = None) -> str:
@@ -31,7 +29,7 @@ def _lines(graph: Drawing, states: Mapping[str, NodeState], margin: str) -> Iter
         ways.setdefault(edge.source, []).append(edge)
     names = {node.path: first_line(clean(node.id), 60) for node in graph.nodes} | {EXIT: "end"}
     for place, node in enumerate(graph.nodes):
-        state = states.get(node.path, _UNKNOWN)
+        state = states.get(node.path, UNKNOWN)
         yield f"{margin}{row_text(row_of_node(node, state))}"
         following = graph.nodes[place + 1].path if place + 1 < len(graph.nodes) else EXIT
         for edge in ways.get(node.path, ()):
