@@ -25,7 +25,7 @@ from agentnb.display.card.page import page_html
 from agentnb.display.card.text import run_text
 from agentnb.display.card.workflow_card import steps_html
 from agentnb.display.form import Form
-from agentnb.display.parts.step_list import MAX_STEPS, step_rows
+from agentnb.display.parts.step_list import FIRST, MAX_STEPS, step_rows
 from agentnb.errors import WorkflowError
 from agentnb.models import Reply
 from agentnb.runtime.host.host import Beginning, Host, hosted
@@ -115,7 +115,15 @@ def test_of_many_steps_the_first_the_last_and_the_failed_ones_are_listed() -> No
     listed = re.findall(r'data-fold="step:t(\d+)"', html)
     assert len(listed) <= MAX_STEPS and {"0", "4", "900"} <= set(listed) and listed == sorted(listed, key=int)
     assert "… 1,940 steps: 1,940 done" in html and len(html) < 100_000
+    assert html.index(f"step:t{FIRST - 1}") < html.index("… 1,940 steps") < html.index("step:t900")
     assert len(run_text(run).splitlines()) < 80
+
+
+def test_no_text_of_a_step_controls_a_terminal() -> None:
+    hostile = "\x1b[2J\u202ex"
+    facts = [started(hostile, agent=hostile, title=hostile), finished(hostile, "failed", error=hostile)]
+    text = run_text(workflow_run("", facts, "failed"))
+    assert "\x1b" not in text and "\u202e" not in text and "failed" in text
 
 
 def frames(run: Run) -> tuple[LiveCard, list[dict[str, Any]]]:
