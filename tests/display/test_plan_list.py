@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from html import unescape
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from asserted_sentences import Snapshot
 from drawn_workflows import finished, started, workflow_run
 from hostile import SCRIPTS
 from planned_runs import ASKED_DAY, ASKING, FINAL, HARBOURS, LACKING, blocked_run, fetch, plan_of, planner_run, tides_fetch
+from shown_words import words_in
 
 from agentnb import Plan, Run
 from agentnb.cli.terminal.progress import Progress
@@ -31,10 +31,6 @@ from agentnb.display.parts.plan_list import MAX_PLANS
 from agentnb.display.parts.step_list import MAX_STEPS
 from agentnb.models import Reply
 from agentnb.notebook.views import TerminalView
-
-
-def words_in(html: str) -> str:
-    return unescape(" ".join(re.sub(r"<[^>]*>", " ", html).split()))
 
 
 def until(events: Sequence[AnyEvent], kind: type[Any], count: int = 1) -> list[AnyEvent]:

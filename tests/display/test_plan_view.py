@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from html import unescape
 from typing import Any
 
 import pytest
 from asserted_sentences import Snapshot
+from shown_words import words_in
 
 from agentnb import Plan
 from agentnb.display.lists.plan_view import MAX_OF_WORDS, plan_html, plan_text
@@ -33,10 +33,6 @@ CHAT: dict[str, Any] = {
         {"stepNumber": 7, "type": "synthesis", "description": "Say it", "executorRequired": True, "dependsOn": [1]},
     ],
 }
-
-
-def words_in(html: str) -> str:
-    return unescape(" ".join(re.sub(r"<[^>]*>", " ", html).split()))
 
 
 def test_plans_of_both_forms_are_shown_as_text(snapshot: Snapshot, subtests: pytest.Subtests) -> None:

@@ -12,6 +12,7 @@ import pytest
 from asserted_sentences import Snapshot
 from drawn_workflows import BRANCH, LOOP, NESTED, ONCE_AROUND, finished, spec_of, started, taken, workflow_run
 from run_builder import run_of
+from shown_words import words_in
 from virtual_time import VirtualTimeLoop
 
 from agentnb import Agent, Run
@@ -44,10 +45,6 @@ FAILED = (
 )
 
 
-def words_in(html: str) -> str:
-    return " ".join(re.sub(r"<[^>]*>", " ", html).split())
-
-
 def test_a_finished_run_shows_its_graph_its_answer_and_its_steps(snapshot: Snapshot) -> None:
     facts = [*ONCE_AROUND, finished("draft"), started("print", agent="printer"), finished("print", output="The **end**.")]
     run = workflow_run(LOOP, facts, "completed")
@@ -61,7 +58,7 @@ def test_a_finished_run_shows_its_graph_its_answer_and_its_steps(snapshot: Snaps
 def test_a_failed_step_says_why_and_what_shows_its_run() -> None:
     run = workflow_run(NESTED, FAILED, "failed")
     shown = words_in(run_html(run))
-    assert "✗ researcher agent 3 attempts, 2 retries failed &lt;no&gt; model" in shown
+    assert "✗ researcher agent 3 attempts, 2 retries failed <no> model" in shown
     again = NESTED.replace("name: researcher", "name: researcher, retry: {max_attempts: 2}")
     assert 'title="researcher: agent: up to 2 retries: ' in run_html(workflow_run(again, FAILED, "failed"))
     assert "%agent load run-of-generator shows its run, if that was stored" in shown
@@ -255,7 +252,7 @@ def test_what_the_agent_of_a_step_is_saying_is_a_line_below_it_and_a_small_messa
     with hosted(Host(watch=lambda beginning: watching)), asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         runner.run(workflow.run("Go."))
     lines = [one["html"] for one in sent if "last:step:write" in one["html"]]
-    assert [words_in(html["last:step:write"]) for html in lines][-1] == "A &lt;b&gt;second&lt;/b&gt; one" and len(lines) >= 3
+    assert [words_in(html["last:step:write"]) for html in lines][-1] == "A <b>second</b> one" and len(lines) >= 3
     assert all([*html] == ["last:step:write"] for html in lines)
     assert "last:step:write" in [key for one in sent for key in one["keys"]] and sent[-1]["keys"] == ["step:write"]
 

@@ -10,6 +10,7 @@ from drawn_workflows import BRANCH, LOOP, NESTED, ONCE_AROUND, spec_of, workflow
 from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
+from shown_words import words_in
 
 from agentnb.display.graph.workflow_graph import graph_html
 from agentnb.display.graph.workflow_text import graph_text
@@ -18,11 +19,6 @@ from agentnb.display.texts.step_labels import MARKS, SUBSTITUTED, TONES
 from agentnb.workflow.declared import drawing_of
 from agentnb.workflow.form.spec import AgentStep, ConditionStep, ToolStep, WorkflowSpec
 from agentnb.workflow.graph.node_states import NodeState, node_states
-
-
-def words_in(html: str) -> str:
-    """What a page without styles shows."""
-    return " ".join(re.sub(r"<[^>]*>", " ", html).split())
 
 
 def test_every_state_has_a_mark_a_word_and_a_look() -> None:
