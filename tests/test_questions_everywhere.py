@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import html
 import json
-import re
 import shutil
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -13,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from mcp_runs import bench, servers
+from shown_words import words_in
 from waiting import PATIENCE, wait_until
 
 from agentnb import Agent, ContextType, Plan, Plans, Run, RunOptions, Store, ToolCall, Workflow, ask_person, tool
@@ -230,19 +229,14 @@ class Seen:
     def surfaces(self) -> Iterator[tuple[str, str, str]]:
         """Each surface without buttons: its name, its text, and what it says of where to answer."""
         answer, recover = f"%agent answer {self.run.id[-8:]}", f"%agent recover {self.run.id[-8:]}"
-        yield "card without widgets", read(running_html(self.run)), answer
+        yield "card without widgets", words_in(running_html(self.run)), answer
         yield "%agent status", run_text(self.run), answer
         yield "agentnb show, elsewhere", run_text(self.run, commands=SHELL), "Answer it where it runs"
-        yield "saved card", read(run_html(self.died)), recover
-        yield "page", read(page_html(self.died)), recover
+        yield "saved card", words_in(run_html(self.died)), recover
+        yield "page", words_in(page_html(self.died)), recover
         yield "saved text", run_text(self.died), recover
         yield "agentnb show", run_text(self.died, commands=SHELL), f"agentnb recover {self.run.id[-8:]}"
         yield "terminal", next(dialogue(self.question)), ""
-
-
-def read(found: str) -> str:
-    """The text of HTML."""
-    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", found)).split())
 
 
 def check(seen: Seen, wanted: list[str], answers: tuple[str, ...]) -> None:
@@ -250,7 +244,7 @@ def check(seen: Seen, wanted: list[str], answers: tuple[str, ...]) -> None:
     wanted = [*wanted, seen.question.message.split("\n")[0]]
     live = seen.live_question()
     assert not [one for one in answers if one not in live], live
-    assert not [one for one in wanted if one not in read(live)], read(live)
+    assert not [one for one in wanted if one not in words_in(live)], words_in(live)
     for name, text, where in seen.surfaces():
         assert not [one for one in [*wanted, where] if one not in text], f"{name}: {text}"
 
@@ -335,6 +329,6 @@ def test_suspended_run_shows_its_question_and_the_command_that_answers_it(server
             run_id = start()("Go", RunOptions(store=store, suspend=True, can_ask=False)).result(PATIENCE).id
             run = store.load(run_id)
             assert run.is_suspended
-            shown = {"%agent": read(run_html(run)) + run_text(run), "agentnb": run_text(run, commands=SHELL)}
+            shown = {"%agent": words_in(run_html(run)) + run_text(run), "agentnb": run_text(run, commands=SHELL)}
             for program, text in shown.items():
                 assert not [one for one in [*wanted, f"{program} answer {run.id[-8:]}"] if one not in text], text

@@ -33,7 +33,7 @@ from agentnb.display.card.html import run_html, running_html
 from agentnb.display.card.nested import NestedRuns
 from agentnb.display.card.text import head_line, round_lines, run_text
 from agentnb.display.markup import Html
-from agentnb.display.parts.step_list import has_steps, step_line
+from agentnb.display.parts.step_list import has_steps, row_of, row_text
 from agentnb.display.texts.event_lines import WorkNames, event_line
 from agentnb.display.texts.labels import clean
 from agentnb.display.texts.question_labels import question_lines
@@ -163,7 +163,7 @@ class TerminalView:
             self._write(f"  {event_line(item, names=self._names)}\n")
         elif isinstance(item, StepFinished | StepSkipped) and has_steps(self._run):
             record = self._run.step_records[item.step]
-            self._write(f"{step_line(record, record.status)}\n")
+            self._write(f"  {row_text(row_of(record, record.status))}\n")
         elif isinstance(item, RunFinished | RunSuspended):
             self._end_line(clean(shown_answer(self._run)) if has_steps(self._run) else "")
             self._end_line("\n".join(question_lines(self._run)))

@@ -48,7 +48,7 @@ def test_a_workflow_is_a_graph_while_it_runs_and_where_it_is_saved(lab: Any) -> 
     index = opened(lab, "workflow", WORKFLOW, "run = await wf.run('Go.', replies=replies)")
     lab.start(index)
     shown = card(lab, index)
-    node = shown.locator(".agentnb-graph-frame-active .agentnb-step-state", has_text="waiting for you")
+    node = shown.locator(".agentnb-graph-frame-asking .agentnb-step-state", has_text="waiting for you")
     node.wait_for()
     wait_until(lambda: shown.locator(".agentnb-graph-label", has_text="false, once").count() == 1)
     question = shown.locator(".agentnb-question", has_text="Publish it?")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import html
 import re
 from typing import Any
 
 from draft_runs import STEPS, answer, drafted, steps
 from msgspec.structs import replace
 from run_builder import Fact
+from shown_words import words_in
 
 from agentnb import Run
 from agentnb.core.log import events as e
@@ -25,11 +25,6 @@ from agentnb.display.texts.states import chip
 LIVE = Form(live=True)
 
 
-def words(found: str) -> str:
-    """The text of HTML."""
-    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", found)).split())
-
-
 def shown(run: Run, form: Form = LIVE) -> str:
     return draft_html(run.questions[0], run, form)
 
@@ -40,8 +35,8 @@ def test_all_steps_are_shown_with_all_arguments_and_what_they_may_take(snapshot:
     found = shown(run)
     assert text in found and len(re.findall("<tr", found)) == 7
     reach = re.search(r'<div class="agentnb-draft-reach">(.*)', found, re.DOTALL)
-    assert reach is not None and words(reach[1].split("<button")[0]) == snapshot("reach")
-    assert words(re.split("<tbody", shown(drafted(), Form()))[1]) == snapshot("saved table")
+    assert reach is not None and words_in(reach[1].split("<button")[0]) == snapshot("reach")
+    assert words_in(re.split("<tbody", shown(drafted(), Form()))[1]) == snapshot("saved table")
     assert chip(run) == snapshot("chip")
 
 
@@ -52,7 +47,7 @@ def test_what_is_left_of_the_budget_is_told_and_unknown_cost_is_unknown(snapshot
         "a budget, unknown cost": drafted(unpriced, settings={"budget": 0.5}),
         "unknown cost": drafted(unpriced),
     }.items():
-        assert words(shown(run)).partition("not known before. ")[2].partition(" Approve")[0] == snapshot(name)
+        assert words_in(shown(run)).partition("not known before. ")[2].partition(" Approve")[0] == snapshot(name)
 
 
 def test_only_a_live_card_has_the_controls_of_the_table() -> None:
@@ -84,14 +79,14 @@ def test_what_became_of_a_draft_is_told_beside_it(snapshot: Any) -> None:
     for name, facts in cases.items():
         found = shown(drafted(*facts))
         assert "Fetch Brest" in found and "data-op" not in found
-        assert words(found.partition("</table>")[2]) == snapshot(name)
+        assert words_in(found.partition("</table>")[2]) == snapshot(name)
     assert shown(drafted(answer({"edit": {"steps": steps()}}))) == ""
 
 
 def test_a_refused_edit_is_told_and_those_that_counted_are_counted(snapshot: Any) -> None:
-    assert words(shown(drafted(problem="Step 2 is wrong"))).count("Step 2 is wrong") == 1
+    assert words_in(shown(drafted(problem="Step 2 is wrong"))).count("Step 2 is wrong") == 1
     edited = (w.PlanEdited, {"plan_id": "p-1", "plan": {"steps": steps(STEPS[0])}})
-    assert words(shown(drafted(edited))).partition(" Step ")[0] == snapshot("edited")
+    assert words_in(shown(drafted(edited))).partition(" Step ")[0] == snapshot("edited")
 
 
 def test_a_draft_that_words_declined_shows_these(snapshot: Any) -> None:
@@ -108,9 +103,9 @@ def test_a_call_shows_the_review_of_its_plan_and_the_words_that_approved_its_dra
     approved = (w.PlanApproved, {"plan_id": "p-1", "words": "Yes, go ahead", "call_id": "c2"})
     run = drafted(review, approved)
     made = run.rounds[0].records[0]
-    assert words(plan_notes(made, run)) == snapshot("review") and "&lt;the&gt;" in plan_notes(made, run)
+    assert words_in(plan_notes(made, run)) == snapshot("review") and "&lt;the&gt;" in plan_notes(made, run)
     call = type(made.call)("agent_create_plan", {"plan_id": "p-1"}, "c2")
-    assert words(plan_notes(CallRecord(call), run)) == snapshot("words")
+    assert words_in(plan_notes(CallRecord(call), run)) == snapshot("words")
     assert plan_notes(CallRecord(type(made.call)("fetch", {"plan_id": "p-1"}, "c3")), run) == ""
 
 
@@ -126,7 +121,7 @@ def test_only_the_last_question_about_a_draft_shows_it_and_only_its_own_changes_
 def test_a_draft_that_cannot_be_read_is_not_shown_and_no_less_than_nothing_is_left() -> None:
     foreign = (w.PlanEdited, {"plan_id": "p-1", "plan": {"steps": [{"knots": 1}]}})
     assert shown(drafted(foreign)) == ""
-    assert "$0.00 of the budget of $0.01 is left" in words(shown(drafted(settings={"budget": 0.01})))
+    assert "$0.00 of the budget of $0.01 is left" in words_in(shown(drafted(settings={"budget": 0.01})))
 
 
 def test_question_about_a_call_of_an_approved_draft_stands_below_the_draft_with_its_own_call() -> None:
@@ -136,6 +131,8 @@ def test_question_about_a_call_of_an_approved_draft_stands_below_the_draft_with_
     card = LiveCard()
     for event in run.events:
         card.take(event)
-    pieces = {key: words(piece) for one in card.whole()["rounds"] for key, piece in one["html"].items() if "question:" in key}
+    pieces = {
+        key: words_in(piece) for one in card.whole()["rounds"] for key, piece in one["html"].items() if "question:" in key
+    }
     assert "You approved it." in pieces["question:q1"] and "Fetch Brest" in pieces["question:q1"]
     assert "cork" in pieces["question:p-1/q1"] and "Fetch Brest" not in pieces["question:p-1/q1"]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from html import unescape
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 from asserted_sentences import Snapshot
+from drawn_workflows import finished, started, workflow_run
 from hostile import SCRIPTS
 from planned_runs import ASKED_DAY, ASKING, FINAL, HARBOURS, LACKING, blocked_run, fetch, plan_of, planner_run, tides_fetch
+from shown_words import words_in
 
 from agentnb import Plan, Run
 from agentnb.cli.terminal.progress import Progress
@@ -23,14 +24,13 @@ from agentnb.display.card.html import run_html, running_html
 from agentnb.display.card.live_card import LiveCard
 from agentnb.display.card.page import page_html
 from agentnb.display.card.text import run_text
-from agentnb.display.card.workflow_card import workflow_html
-from agentnb.display.parts.plan_list import MAX_PLANS, MAX_STEPS
+from agentnb.display.card.workflow_card import steps_html, workflow_html
+from agentnb.display.form import Form
+from agentnb.display.markup import Html
+from agentnb.display.parts.plan_list import MAX_PLANS
+from agentnb.display.parts.step_list import MAX_STEPS
 from agentnb.models import Reply
 from agentnb.notebook.views import TerminalView
-
-
-def words_in(html: str) -> str:
-    return unescape(" ".join(re.sub(r"<[^>]*>", " ", html).split()))
 
 
 def until(events: Sequence[AnyEvent], kind: type[Any], count: int = 1) -> list[AnyEvent]:
@@ -82,8 +82,28 @@ def test_graph_is_the_loop_and_has_no_steps_of_plans(run: Run) -> None:
 
 def test_page_and_short_forms_show_the_plans_too(run: Run) -> None:
     assert "✗ 2 tides_fetch" in words_in(page_html(run)) and "Plan 2" in words_in(compact_html(run))
-    waiting = Run.from_events(until(run.events, StepAttempted))
-    assert "○ 4 tides_fetch" in words_in(running_html(waiting)) and "waits to retry" in words_in(running_html(waiting))
+    before = until(run.events, StepAttempted)
+    waiting = words_in(running_html(Run.from_events(before)))
+    assert "○ 4 tides_fetch" in waiting and "1 attempt failed waits to retry" in waiting
+    assert "1 of 5 done, 1 dropped running" in waiting, "the mark of a plan says what goes on"
+    again = Run.from_events(run.events[: len(before) + 1])
+    assert "● 2 tides_fetch" in words_in(running_html(again)) and "no such <station>" in words_in(running_html(again))
+
+
+def test_plans_follow_the_task_that_makes_them() -> None:
+    planned = (PlanProposed, {"plan_id": "p", "plan": {"steps": [fetch("brest")]}})
+    facts = [started("plan", "task", agent="llm/core:plan"), planned, finished("plan"), started("after"), finished("after")]
+    shown = words_in(run_html(workflow_run("", facts, "completed")))
+    assert shown.index("✓ plan ") < shown.index("Plan 1") < shown.index("✓ after ")
+
+
+def test_runs_of_a_path_are_those_of_the_step_that_is_open(run: Run) -> None:
+    def nested(path: str, folds: Mapping[str, bool]) -> Html:
+        return Html(f"runs of {path}")
+
+    assert "runs of loop/exec/" not in steps_html(run, Form(nested=nested)), "plans have the same paths"
+    going_on = Run.from_events(until(run.events, StepAttempted))
+    assert steps_html(going_on, Form(nested=nested)).count("runs of loop/exec/") == 1
 
 
 def test_live_card_sends_only_the_steps_that_changed(run: Run) -> None:

@@ -12,6 +12,7 @@ import pytest
 from asserted_sentences import Snapshot
 from drawn_workflows import BRANCH, LOOP, NESTED, ONCE_AROUND, finished, spec_of, started, taken, workflow_run
 from run_builder import run_of
+from shown_words import words_in
 from virtual_time import VirtualTimeLoop
 
 from agentnb import Agent, Run
@@ -25,7 +26,7 @@ from agentnb.display.card.page import page_html
 from agentnb.display.card.text import run_text
 from agentnb.display.card.workflow_card import steps_html
 from agentnb.display.form import Form
-from agentnb.display.parts.step_list import MAX_STEPS, listed
+from agentnb.display.parts.step_list import FIRST, MAX_STEPS, step_rows
 from agentnb.errors import WorkflowError
 from agentnb.models import Reply
 from agentnb.runtime.host.host import Beginning, Host, hosted
@@ -44,10 +45,6 @@ FAILED = (
 )
 
 
-def words_in(html: str) -> str:
-    return " ".join(re.sub(r"<[^>]*>", " ", html).split())
-
-
 def test_a_finished_run_shows_its_graph_its_answer_and_its_steps(snapshot: Snapshot) -> None:
     facts = [*ONCE_AROUND, finished("draft"), started("print", agent="printer"), finished("print", output="The **end**.")]
     run = workflow_run(LOOP, facts, "completed")
@@ -61,7 +58,7 @@ def test_a_finished_run_shows_its_graph_its_answer_and_its_steps(snapshot: Snaps
 def test_a_failed_step_says_why_and_what_shows_its_run() -> None:
     run = workflow_run(NESTED, FAILED, "failed")
     shown = words_in(run_html(run))
-    assert "✗ researcher agent 3 attempts, 2 retries failed &lt;no&gt; model" in shown
+    assert "✗ researcher agent 3 attempts, 2 retries failed <no> model" in shown
     again = NESTED.replace("name: researcher", "name: researcher, retry: {max_attempts: 2}")
     assert 'title="researcher: agent: up to 2 retries: ' in run_html(workflow_run(again, FAILED, "failed"))
     assert "%agent load run-of-generator shows its run, if that was stored" in shown
@@ -102,7 +99,8 @@ def test_a_page_has_the_steps_open_and_a_run_in_progress_shows_them_too() -> Non
 def test_steps_of_a_block_are_listed_below_it_in_whatever_order_they_began() -> None:
     paths = ["outer", "outer/a", "outer/inner", "outer/b", "outer/inner/c", "after"]
     run = workflow_run("", [started(path, parent=path.rpartition("/")[0]) for path in paths], "failed")
-    assert listed(run).paths == ("outer", "outer/a", "outer/inner", "outer/inner/c", "outer/b", "after")
+    found = [row[0].id for row in step_rows(run) if not isinstance(row, str)]
+    assert found == ["outer", "outer/a", "outer/inner", "outer/inner/c", "outer/b", "after"]
 
 
 def test_of_many_steps_the_first_the_last_and_the_failed_ones_are_listed() -> None:
@@ -114,7 +112,15 @@ def test_of_many_steps_the_first_the_last_and_the_failed_ones_are_listed() -> No
     listed = re.findall(r'data-fold="step:t(\d+)"', html)
     assert len(listed) <= MAX_STEPS and {"0", "4", "900"} <= set(listed) and listed == sorted(listed, key=int)
     assert "… 1,940 steps: 1,940 done" in html and len(html) < 100_000
+    assert html.index(f"step:t{FIRST - 1}") < html.index("… 1,940 steps") < html.index("step:t900")
     assert len(run_text(run).splitlines()) < 80
+
+
+def test_no_text_of_a_step_controls_a_terminal() -> None:
+    hostile = "\x1b[2J\u202ex"
+    facts = [started(hostile, agent=hostile, title=hostile), finished(hostile, "failed", error=hostile)]
+    text = run_text(workflow_run("", facts, "failed"))
+    assert "\x1b" not in text and "\u202e" not in text and "failed" in text
 
 
 def frames(run: Run) -> tuple[LiveCard, list[dict[str, Any]]]:
@@ -245,10 +251,10 @@ def test_what_the_agent_of_a_step_is_saying_is_a_line_below_it_and_a_small_messa
     workflow = Workflow(spec_of(text), {"writer": Agent(Saying(), name="writer", todos=False)})
     with hosted(Host(watch=lambda beginning: watching)), asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         runner.run(workflow.run("Go."))
-    lines = [one["html"] for one in sent if "last:write" in one["html"]]
-    assert [words_in(html["last:write"]) for html in lines][-1] == "A &lt;b&gt;second&lt;/b&gt; one" and len(lines) >= 3
-    assert all([*html] == ["last:write"] for html in lines)
-    assert "last:write" in [key for one in sent for key in one["keys"]] and sent[-1]["keys"] == ["step:write"]
+    lines = [one["html"] for one in sent if "last:step:write" in one["html"]]
+    assert [words_in(html["last:step:write"]) for html in lines][-1] == "A <b>second</b> one" and len(lines) >= 3
+    assert all([*html] == ["last:step:write"] for html in lines)
+    assert "last:step:write" in [key for one in sent for key in one["keys"]] and sent[-1]["keys"] == ["step:write"]
 
 
 def test_ways_of_agents_that_log_steps_are_shown_as_before() -> None:

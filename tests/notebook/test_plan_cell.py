@@ -42,7 +42,7 @@ def test_plan_in_either_text_is_shown_kept_and_run(kernel: Kernel, subtests: pyt
             text = cell.result["text/plain"]
             assert "Compare the tides of two harbours" in text and 'tides_fetch(station="brest")' in text
             assert "await tides.run(tools=[tides_fetch, tables_compare])" in text
-            assert "agentnb-plan-steps" in cell.result["text/html"] and "tables_compare(" in cell.result["text/html"]
+            assert "agentnb-step-line" in cell.result["text/html"] and "tables_compare" in cell.result["text/html"]
             ran = kernel.run("ran = await tides.run(tools=[tides_fetch, tables_compare], show=False)")
             assert ran.status == "ok", ran.error
             assert kernel.value("ran.text") == "1 and 1"

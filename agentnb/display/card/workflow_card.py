@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain
 
@@ -22,23 +22,26 @@ from agentnb.display.parts.plan_list import (
     MAX_OPEN,
     ListedPlan,
     Row,
-    left_out_html,
     listed_plans,
-    plan_line_html,
     plan_lines,
-    plan_step_html,
-    shown_rows,
+    plan_row,
+    row_of_step,
+    shown_steps,
     work_lines,
 )
-from agentnb.display.parts.questions.question import question_html, question_pieces
+from agentnb.display.parts.questions.question import question_pieces
 from agentnb.display.parts.step_list import (
+    LeftOut,
     begun_by_steps,
     has_steps,
     indented,
+    left_out_html,
+    line_html,
     opening_html,
+    row_html,
+    row_of,
     shown_records,
-    step_html,
-    step_pieces,
+    step_rows,
     tracebacks_of_steps,
 )
 from agentnb.display.texts.labels import clean, counted, first_line
@@ -48,108 +51,126 @@ from agentnb.workflow.files.logged_workflow import logged_workflow
 from agentnb.workflow.graph.drawing import Drawing
 from agentnb.workflow.graph.node_states import StepProgress, node_states
 
-Pieces = dict[str, Html]
+MAX_PRINTED = 200
+"""Characters of the last line that a step has printed or its agent is saying."""
+_NOTHING_PRINTED: Mapping[str, str] = {}
 
 
-def _nothing(path: str) -> Html:
-    return NOTHING
+class StepPieces:
+    """The steps and plans of a run as pieces of its card. Pass it each event of a run that grows."""
 
-
-def _no_changes(path: str) -> int:
-    return 0
-
-
-class PlanPieces:
-    """The plans of a run that grows. Pass it each event."""
-
-    def __init__(self, events: Iterable[AnyEvent] = ()) -> None:
-        self.history = PlanHistory(events)
+    def __init__(self, run: Run, events: Iterable[AnyEvent] = ()) -> None:
+        self._run = run
+        self._history = PlanHistory(events)
         self._drawn = DrawnPieces()
+        # Empty for a run that begins: while it grows, its card shows the runs themselves.
+        self._begun, self._tracebacks = begun_by_steps(run), tracebacks_of_steps(run)
         self._asked: Mapping[str, AskedQuestion] = {}
+        self._form, self._printed, self._nested = Form(), _NOTHING_PRINTED, NestedRuns()
 
     def take(self, event: AnyEvent) -> None:
         """Record an event."""
-        self.history.take(event)
+        self._history.take(event)
 
-    def add_to(
-        self,
-        pieces: Pieces,
-        run: Run,
-        form: Form,
-        last_line: Callable[[str], Html] = _nothing,
-        nested_changes: Callable[[str], int] = _no_changes,
-    ) -> Pieces:
-        """Return the pieces of steps with the plans, which follow the tasks that make and run them.
+    def pieces(
+        self, form: Form, printed: Mapping[str, str] = _NOTHING_PRINTED, nested: NestedRuns | None = None
+    ) -> dict[str, Html]:
+        """Return the steps and their questions by their keys, and the plans, which follow the tasks that make and run them.
 
-        ``last_line``: returns what a step that runs is printing or saying, by its path; ``nested_changes``: a number that grows
-        with each change of the runs that a step began.
+        ``printed``: the end of what steps have printed, shown while they run; ``nested``: the runs nested in them.
         """
-        if not self.history.plans:
-            return pieces
-        shown = run.questions if form.live or is_going_on(run) else [one for one in run.questions if one.outcome != "open"]
-        self._asked = {one.question.id: one for one in shown if one.question.id in self.history.questions}
-        plans = self._plans(run, form, last_line, nested_changes)
-        records = run.step_records
-        keys = [f"step:{path}" for path, one in records.items() if one.agent in (PLANNING, EXECUTION)]
-        place = max((at for at, key in enumerate(pieces, 1) if key in keys), default=len(pieces))
-        every = [*pieces.items()]
-        return dict([*every[:place], *plans.items(), *every[place:]])
-
-    def _plans(self, run: Run, form: Form, last_line: Callable[[str], Html], nested_changes: Callable[[str], int]) -> Pieces:
-        plans, found = listed_plans(self.history, run), Pieces()
-        if earlier := len(self.history.plans) - len(plans):
-            found["plans:earlier"] = tag("div", "step step-summary quiet", f"… {counted(earlier, 'earlier plan')}")
-        after = [sum(len(one.rows) for one in plans[place + 1 :]) for place in range(len(plans))]
-        for place, one in enumerate(plans[:-1]):
-            is_open = not form.live and after[place] + len(one.rows) <= MAX_OPEN
-            made_of = (one.plan, one.plan.changes, one.status, is_open)
-            found[one.key] = self._drawn.get(one.key, made_of, partial(self._folded, one, form, is_open))
-        last = plans[-1]
-        found[last.key] = tag("div", "step", opening_html(plan_line_html(last), NOTHING, last.key, False))
-        found |= self._open_questions(last.plan.questions, form)
-        for key, row in self._rows(last):
-            if isinstance(row, str):
-                found[key] = row
+        self._form, self._printed, self._nested = form, printed, nested or self._nested
+        run, history = self._run, self._history
+        asked = [one for one in run.questions if form.live or is_going_on(run) or one.outcome != "open"]
+        self._asked = {one.question.id: one for one in asked}
+        of_steps: dict[str, list[AskedQuestion]] = {}
+        for one in asked:
+            if one.question.id not in history.questions:
+                of_steps.setdefault(one.question.call_id, []).append(one)
+        found, place = dict[str, Html](), 0
+        for row in step_rows(run, history.children):
+            if isinstance(row, LeftOut):
+                found["steps:more"] = left_out_html(row)
                 continue
-            step, state = row
-            path = step.record.id if step.record is not None else ""
-            asked = tuple([self._asked.get(one) for one in step.questions])
-            found[key] = self._drawn.get(key, (step, state, nested_changes(path), *asked), partial(self._step, last, row, form))
-            if step.is_open and (line := last_line(path)):
-                found[f"last:{key}"] = tag("div", "plan-step", line)
-            found |= self._open_questions(step.questions, form)
+            record, path = row[0], row[0].id
+            if record.agent in (PLANNING, EXECUTION):
+                place = len(found) + 1
+            drawn, depth = partial(self._step, *row), path.count("/")
+            found.update(self._piece(f"step:{path}", row, record, depth, drawn, of_steps.pop(path, ())))
+        rest = [one for one in chain.from_iterable(of_steps.values()) if one.outcome == "open"]
+        every = [*(found | question_pieces(rest, form)).items()]
+        place = place or len(every)
+        found = dict([*every[:place], *self._plans(), *every[place:]])
         self._drawn.keep(found)
         return found
 
-    def _rows(self, found: ListedPlan) -> list[tuple[str, Row | Html]]:
-        """Return the steps that are listed, with the line for those that are not, each with its key."""
-        rows, after, left_out = shown_rows(found)
-        keyed: list[tuple[str, Row | Html]] = [(f"{found.key}:{row[0].number}", row) for row in rows]
-        if left_out:
-            keyed.insert(after, (f"{found.key}:more", left_out_html(left_out)))
-        return keyed
+    def _piece(
+        self,
+        key: str,
+        sources: tuple[object, ...],
+        record: StepRecord | None,
+        depth: int,
+        draw: Callable[[], Html],
+        asked: Iterable[AskedQuestion],
+    ) -> Iterator[tuple[str, Html]]:
+        """Yield the piece of a step, drawn again if a source of it was replaced, and those below it."""
+        changes = 0 if record is None else self._nested.changes(record.id)
+        yield key, self._drawn.get(key, (*sources, changes), draw)
+        if record is not None and (line := self._last_line(record)):
+            yield f"last:{key}", indented(depth, line)
+        yield from question_pieces(asked, self._form).items()
 
-    def _folded(self, found: ListedPlan, form: Form, is_open: bool) -> Html:
-        rows = [row if isinstance(row, str) else self._step(found, row, form) for _, row in self._rows(found)]
-        line = plan_line_html(found)
-        closed = self._closed(found.plan.questions, form)
-        return tag("div", "step", opening_html(line, joined(closed, *rows), found.key, form.is_open(found.key, is_open)))
+    def _step(self, record: StepRecord, status: str) -> Html:
+        begun, traceback = self._begun.get(record.id, ()), self._tracebacks.get(record.id, "")
+        return row_html(row_of(record, status, begun, traceback), self._form)
 
-    def _step(self, found: ListedPlan, row: Row, form: Form) -> Html:
-        return plan_step_html(found, row, form, self._closed(row[0].questions, form))
+    def _plans(self) -> Iterator[tuple[str, Html]]:
+        plans = listed_plans(self._history, self._run)
+        if earlier := len(self._history.plans) - len(plans):
+            yield "plans:earlier", left_out_html(f"… {counted(earlier, 'earlier plan')}")
+        rest = sum(len(one.rows) for one in plans)
+        for one in plans[:-1]:
+            is_open = not self._form.live and rest <= MAX_OPEN
+            rest -= len(one.rows)
+            made_of = (one.plan, one.plan.changes, one.status, is_open)
+            yield one.key, self._drawn.get(one.key, made_of, partial(self._folded, one, is_open))
+        for last in plans[-1:]:
+            yield last.key, tag("div", "step", opening_html(line_html(plan_row(last)), NOTHING, last.key, False))
+            yield from question_pieces(self._questions(last.plan.questions, is_open=True), self._form).items()
+            for row in shown_steps(last):
+                if isinstance(row, LeftOut):
+                    yield f"{last.key}:more", left_out_html(row, 1)
+                    continue
+                step = row[0]
+                sources = (*row, *map(self._asked.get, step.questions))
+                asked = self._questions(step.questions, is_open=True)
+                drawn = partial(self._step_of_plan, last, row)
+                yield from self._piece(f"{last.key}:{step.number}", sources, step.record, 1, drawn, asked)
 
-    def _closed(self, ids: Iterable[str], form: Form) -> Html:
-        return joined(*[question_html(one, form) for one in self._questions(ids) if one.outcome != "open"])
+    def _folded(self, found: ListedPlan, is_open: bool) -> Html:
+        steps = [
+            left_out_html(row, 1) if isinstance(row, LeftOut) else self._step_of_plan(found, row) for row in shown_steps(found)
+        ]
+        body, opened = joined(self._closed(found.plan.questions), *steps), self._form.is_open(found.key, is_open)
+        return tag("div", "step", opening_html(line_html(plan_row(found)), body, found.key, opened))
 
-    def _open_questions(self, ids: Iterable[str], form: Form) -> Pieces:
-        return question_pieces([one for one in self._questions(ids) if one.outcome == "open"], form)
+    def _step_of_plan(self, found: ListedPlan, row: Row) -> Html:
+        return row_html(row_of_step(found.key, *row), self._form, self._closed(row[0].questions))
 
-    def _questions(self, ids: Iterable[str]) -> list[AskedQuestion]:
-        return [self._asked[one] for one in ids if one in self._asked]
+    def _closed(self, ids: Iterable[str]) -> Html:
+        return joined(*question_pieces(self._questions(ids, is_open=False), self._form).values())
 
+    def _questions(self, ids: Iterable[str], *, is_open: bool) -> list[AskedQuestion]:
+        return [self._asked[one] for one in ids if one in self._asked and (self._asked[one].outcome == "open") == is_open]
 
-MAX_PRINTED = 200
-"""Characters of the last line that a step has printed or its agent is saying."""
+    def _last_line(self, record: StepRecord) -> Html:
+        """Return the last line of what a step that runs has printed, or what its agent is saying: small, as it comes often."""
+        if record.status != "running":
+            return NOTHING
+        text, kind = self._printed.get(record.id, "").rstrip().rpartition("\n")[2], "tool-printing"
+        if not text:
+            text, kind = self._nested.saying(record.id), "step-saying"
+        return tag("div", kind, first_line(clean(text), MAX_PRINTED)) if text.strip() else NOTHING
 
 
 def graph_in(run: Run) -> Drawing | None:
@@ -166,17 +187,7 @@ def workflow_html(run: Run) -> Html:
 
 def steps_html(run: Run, form: Form) -> Html:
     """Return the steps of a run, each with what it did and asked; nothing if it has rounds instead."""
-    if not has_steps(run):
-        return NOTHING
-    begun, tracebacks = begun_by_steps(run), tracebacks_of_steps(run)
-
-    def draw(record: StepRecord, status: str) -> Html:
-        return step_html(record, status, form, begun.get(record.id, ()), tracebacks.get(record.id, ""))
-
-    plans = PlanPieces(run.events)
-    drawn = step_pieces(run, draw, plans.history.children)
-    pieces = with_questions(run, drawn, form, closed_only=not is_going_on(run), others=plans.history.questions)
-    return tag("div", "steps", *plans.add_to(pieces, run, form).values())
+    return tag("div", "steps", *StepPieces(run, run.events).pieces(form).values()) if has_steps(run) else NOTHING
 
 
 def steps_title(run: Run) -> str:
@@ -196,39 +207,16 @@ def workflow_lines(run: Run) -> Iterator[str]:
     yield from begun_lines([*chain.from_iterable(begun_by_steps(run).values())], "    ")
 
 
-def with_questions(
-    run: Run, pieces: dict[str, Html], form: Form, *, closed_only: bool = False, others: Collection[str] = ()
-) -> dict[str, Html]:
-    """Return the pieces of steps, each followed by what it asked; open questions of steps that are not listed come last.
-
-    ``others``: ids of questions that are shown elsewhere.
-    """
-    asked: dict[str, list[AskedQuestion]] = {}
-    for one in run.questions:
-        if one.question.id in others:
-            continue
-        if one.outcome != "open" or not closed_only:
-            asked.setdefault(f"step:{one.question.call_id}", []).append(one)
-    found: dict[str, Html] = {}
-    for key, piece in pieces.items():
-        found[key] = piece
-        found |= question_pieces(asked.pop(key, ()), form)
-    rest = [one for questions in asked.values() for one in questions if one.outcome == "open"]
-    return found | question_pieces(rest, form)
-
-
-class LiveSteps:
-    """The steps of a run that grows. Pass it each event."""
+class LiveSteps(StepPieces):
+    """The same of a run that grows, with its graph."""
 
     def __init__(self, run: Run) -> None:
-        self._run = run
+        super().__init__(run)
         graph = graph_in(run)
         self._picture = None if graph is None else GraphPicture(graph)
         self._progress = None if graph is None else StepProgress(graph)
         self._graph = NOTHING
         self._is_stale = True
-        self._plans = PlanPieces()
-        self._drawn = DrawnPieces()
 
     @staticmethod
     def of(run: Run, event: RunStarted) -> LiveSteps | None:
@@ -238,7 +226,7 @@ class LiveSteps:
     def take(self, event: AnyEvent) -> None:
         """Record an event."""
         self._is_stale = True
-        self._plans.take(event)
+        super().take(event)
         if self._progress is not None:
             self._progress.take(event)
 
@@ -248,40 +236,3 @@ class LiveSteps:
             self._graph = self._picture.html(self._progress.states(self._run))
         self._is_stale = False
         return self._graph
-
-    def pieces(self, form: Form, printed: Mapping[str, str], nested: NestedRuns) -> dict[str, Html]:
-        """Return the steps and their questions by their keys.
-
-        ``printed``: the end of what steps have printed, shown while they run; ``nested``: the runs nested in them.
-        """
-
-        def draw(record: StepRecord, status: str) -> Html:
-            sources = (record, status, nested.changes(record.id))
-            return self._drawn.get(f"step:{record.id}", sources, partial(step_html, record, status, form))
-
-        history = self._plans.history
-        drawn = step_pieces(self._run, draw, history.children)
-        self._drawn.keep(drawn)
-        found: dict[str, Html] = {}
-        for key, piece in drawn.items():
-            path = key.partition(":")[2]
-            found[key] = piece
-            if last := self._last_line(path, printed, nested):
-                found[f"last:{path}"] = last
-        found = with_questions(self._run, found, form, others=history.questions)
-
-        def last_line(path: str) -> Html:
-            return self._last_line(path, printed, nested, indent=False)
-
-        return self._plans.add_to(found, self._run, form, last_line, nested.changes)
-
-    def _last_line(self, path: str, printed: Mapping[str, str], nested: NestedRuns, *, indent: bool = True) -> Html:
-        """Return the last line of what a step that runs has printed, or what its agent is saying: small, as it comes often."""
-        record = self._run.step_records.get(path)
-        if record is None or record.status != "running":
-            return NOTHING
-        text, kind = printed.get(path, "").rstrip().rpartition("\n")[2], "tool-printing"
-        if not text:
-            text, kind = nested.saying(path), "step-saying"
-        line = tag("div", kind, first_line(clean(text), MAX_PRINTED)) if text.strip() else NOTHING
-        return indented(path, line) if line and indent else line

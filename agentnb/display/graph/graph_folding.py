@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
 from typing import NamedTuple
 
-from agentnb.workflow.graph.drawing import EXIT, Drawing, DrawnNode, Edge
+from agentnb.workflow.graph.drawing import EXIT, Drawing, DrawnNode
 from agentnb.workflow.graph.node_states import NodeState
 
 MAX_NODES = 24
@@ -54,14 +56,12 @@ def _folded(graph: Drawing, depth: int, members: dict[str, tuple[str, ...]]) -> 
         node = _inner(run[0], depth, members) if len(run) == 1 else _stand_in(run, "step", members)
         nodes.append(node)
         shown_as |= {one.path: node.path for one in run}
-    places = {node.path: place for place, node in enumerate(nodes)}
-    edges: dict[tuple[str, str], Edge] = {}
-    for edge in graph.edges:
-        ends = shown_as[edge.source], shown_as[edge.target]
-        if ends[0] != ends[1] or edge.source == edge.target:
-            is_back = ends[1] != EXIT and places[ends[1]] <= places[ends[0]]
-            edges.setdefault(ends, Edge(*ends, edge.labels, is_back, edge.choices))
-    return Drawing(tuple(nodes), tuple(edges.values()))
+    edges = [
+        replace(edge, source=shown_as[edge.source], target=shown_as[edge.target])
+        for edge in graph.edges
+        if shown_as[edge.source] != shown_as[edge.target] or edge.source == edge.target
+    ]
+    return Drawing.of(nodes, edges)
 
 
 def _kept(graph: Drawing) -> set[str]:
@@ -82,17 +82,9 @@ def _kept(graph: Drawing) -> set[str]:
 
 def _runs(nodes: Sequence[DrawnNode], kept: set[str]) -> Iterator[list[DrawnNode]]:
     """Yield each node that is kept by itself, and those between two of them together."""
-    run: list[DrawnNode] = []
-    for node in nodes:
-        if node.path in kept:
-            if run:
-                yield run
-            yield [node]
-            run = []
-        else:
-            run.append(node)
-    if run:
-        yield run
+    for is_kept, group in groupby(nodes, lambda node: node.path in kept):
+        run = [*group]
+        yield from ([node] for node in run) if is_kept else [run]
 
 
 def _inner(node: DrawnNode, depth: int, members: dict[str, tuple[str, ...]]) -> DrawnNode:
@@ -101,14 +93,13 @@ def _inner(node: DrawnNode, depth: int, members: dict[str, tuple[str, ...]]) -> 
         return node
     if depth >= MAX_DEPTH:
         members[node.path] = tuple(one.path for child in node.children for one in child.all_nodes)
-        words = f"{len(node.children):,} branches"
-        return DrawnNode(node.path, node.id, node.kind, words)
+        return replace(node, words=f"{len(node.children):,} branches", children=())
     few = node.children if len(node.children) <= MAX_BRANCHES else node.children[: MAX_BRANCHES - 1]
     children = [_folded(child, depth + 1, members) for child in few]
     rest = [one for child in node.children[len(few) :] for one in child.nodes]
     if rest:
         children.append(Drawing((_stand_in(rest, "branch", members),)))
-    return DrawnNode(node.path, node.id, node.kind, node.words, tuple(children))
+    return replace(node, children=tuple(children))
 
 
 def _stand_in(nodes: Sequence[DrawnNode], noun: str, members: dict[str, tuple[str, ...]]) -> DrawnNode:

@@ -12,33 +12,20 @@ from agentnb.core.step_retry import retries_told
 from agentnb.display.graph.graph_folding import Folded, folded
 from agentnb.display.graph.graph_layout import Box, Plan, Wire, label_of, laid_out
 from agentnb.display.markup import NOTHING, Html, joined, tag
-from agentnb.display.parts.step_list import mark_html, state_html
+from agentnb.display.parts.step_list import mark_html, row_of_node, short, state_html
 from agentnb.display.style import kept
-from agentnb.display.texts.labels import clean, counted, first_line, times
-from agentnb.display.texts.step_labels import SUBSTITUTED, about, figures, state_of_step, words_of
+from agentnb.display.texts.labels import clean, counted, times
+from agentnb.display.texts.step_labels import TONES, about
 from agentnb.workflow.declared import WorkflowDefinition, drawing_of
 from agentnb.workflow.graph.drawing import EXIT, Drawing
-from agentnb.workflow.graph.node_states import NodeState
+from agentnb.workflow.graph.node_states import UNKNOWN, NodeState
 
-LOOK = {  # a frame, and a tint unless other nodes are inside
-    "completed": "done",
-    "running": "active",
-    "waiting": "active",
-    "retrying": "ended",
-    "failed": "wrong",
-    "cancelled": "ended",
-    "interrupted": "ended",
-    "skipped": "skipped",
-    SUBSTITUTED: "ended",
-}
-"""The look of a node in each state."""
 SHAPES = {"condition": "graph-condition", "map": "graph-many", "folded": "graph-many"}
 """The shapes of nodes that are not plain boxes, by kind."""
 GREY = "#808080"
 """The colour of lines: three times as bright or dark as light and dark ground alike."""
 WIDE = 480
 """Pixels: a wider graph is drawn smaller in a narrow window."""
-_UNKNOWN = NodeState()
 
 
 class GraphPicture:
@@ -59,7 +46,7 @@ class GraphPicture:
             labels.setdefault(wire.edge.source, []).append(self._label(wire, shown))
         nodes: list[Html] = []
         for box in plan.boxes:
-            nodes += [_node(box, shown.get(box.node.path, _UNKNOWN)), *labels.get(box.node.path, ())]
+            nodes += [_node(box, shown.get(box.node.path, UNKNOWN)), *labels.get(box.node.path, ())]
         size = f"height:{_px(plan.height)};width:{_px(plan.width)}"
         inner = Html(f'<div style="{size};position:relative;margin:0 auto">{joined(*lines, *nodes)}</div>')
         look = "graph-plan graph-wide" if plan.width > WIDE else "graph-plan"
@@ -69,7 +56,7 @@ class GraphPicture:
 
     def _label(self, wire: Wire, states: Mapping[str, NodeState]) -> Html:
         edge = wire.edge
-        count = states.get(edge.source, _UNKNOWN).loops.get(edge.target, 0)
+        count = states.get(edge.source, UNKNOWN).loops.get(edge.target, 0)
         words = label_of(edge, count)
         leads = f" leads to {self._ids.get(edge.target, edge.target)}" + (f", followed {times(count)}" if count else "")
         rest = tag("span", "unseen", clean(leads))
@@ -86,30 +73,25 @@ def _node(box: Box, state: NodeState) -> Html:
     node = box.node
     if node.path == EXIT:
         return _placed(box.left, box.top, tag("div", "graph-end", "end"), box.width, box.height)
-    kind = "graph-block" if node.children else f"graph-node {SHAPES.get(node.kind, '')}".strip()
-    status = state_of_step(state, state.status)
+    row, is_block = row_of_node(node, state), bool(node.children)
+    status = row.state or ""
+    kind = "graph-block" if is_block else f"graph-node {SHAPES.get(node.kind, '')}".strip()
     mark, state_word = mark_html(status), state_html(status)
-    name = tag("span", "graph-block-name" if node.children else "graph-name", first_line(clean(node.id), 60))
-    what, more = words_of(node, state, 60), figures(state)
-    counted_as = tag("span", "graph-figures", more) if more else NOTHING
-    if node.children:
-        inner = tag("div", "graph-line", mark, " ", name, " ", _words(what), " ", counted_as, " ", state_word)
+    name = tag("span", "graph-block-name" if is_block else "graph-name", row.name)
+    what = tag("span", "graph-words", row.words)
+    counted_as = tag("span", "graph-figures", row.figures) if row.figures else NOTHING
+    if is_block:
+        inner = tag("div", "graph-line", mark, " ", name, " ", what, " ", counted_as, " ", state_word)
     else:
-        second = tag("div", "graph-line", _words(what), " ", counted_as)
-        inner = joined(tag("div", "graph-line", mark, " ", name, " ", state_word), second)
-    again, error = (
-        f"up to {retries_told(node.retries)}" if node.retries else "",
-        state.error and first_line(clean(state.error), 300),
-    )
-    title = ": ".join(filter(None, [first_line(clean(node.id), 100), about(node), again, error]))
-    look = f"graph-frame-{LOOK[status]}" if status in LOOK else ""
-    tint = f"graph-{LOOK[status]}" if look and not node.children and status != "skipped" else ""
-    kinds = " ".join(filter(None, (kind, look, tint)))
+        first = tag("div", "graph-line", mark, " ", name, " ", state_word)
+        inner = joined(first, tag("div", "graph-line", what, " ", counted_as))
+    again = f"up to {retries_told(node.retries)}" if node.retries else ""
+    title = ": ".join(filter(None, [short(node.id, 100), about(node), again, short(state.error, 300)]))
+    tone = TONES.get(status, "")
+    frame = f"graph-frame-{tone or status}" if tone or status == "skipped" else ""
+    tint = f"graph-{tone}" if tone and not is_block else ""
+    kinds = " ".join(filter(None, (kind, frame, tint)))
     return _placed(box.left, box.top, tag("div", kinds, inner, title=title), box.width, box.height)
-
-
-def _words(what: str) -> Html:
-    return tag("span", "graph-words", what)
 
 
 def _placed(left: float, top: float, content: Html, width: float | None = None, height: float | None = None) -> Html:

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from agentnb.display.graph.graph_folding import folded
+from agentnb.display.parts.step_list import row_of_node, row_text
 from agentnb.display.texts.labels import clean, first_line, times
-from agentnb.display.texts.step_labels import figures, mark_of, state_of_step, word_of, words_of
 from agentnb.workflow.declared import WorkflowDefinition, drawing_of
-from agentnb.workflow.graph.drawing import EXIT, Drawing, DrawnNode, Edge
-from agentnb.workflow.graph.node_states import NodeState
-
-LINE = 110
-"""Characters of a line."""
-_UNKNOWN = NodeState()
+from agentnb.workflow.graph.drawing import EXIT, Drawing, Edge
+from agentnb.workflow.graph.node_states import UNKNOWN, NodeState
 
 
 def graph_text(spec: WorkflowDefinition, states: Mapping[str, NodeState] | None = None) -> str:
@@ -33,22 +29,14 @@ def _lines(graph: Drawing, states: Mapping[str, NodeState], margin: str) -> Iter
         ways.setdefault(edge.source, []).append(edge)
     names = {node.path: first_line(clean(node.id), 60) for node in graph.nodes} | {EXIT: "end"}
     for place, node in enumerate(graph.nodes):
-        state = states.get(node.path, _UNKNOWN)
-        yield f"{margin}{_node(node, state)}"
+        state = states.get(node.path, UNKNOWN)
+        yield f"{margin}{row_text(row_of_node(node, state))}"
         following = graph.nodes[place + 1].path if place + 1 < len(graph.nodes) else EXIT
         for edge in ways.get(node.path, ()):
             if edge.labels or edge.target != following:
                 yield f"{margin}    {_way(edge, names, state)}"
         for child in node.children:
             yield from _lines(child, states, f"{margin}    ")
-
-
-def _node(node: DrawnNode, state: NodeState) -> str:
-    status = state_of_step(state, state.status)
-    word = "" if status == "completed" else word_of(status)
-    what = words_of(node, state, 60)
-    told = [first_line(clean(node.id), 60), what, word, figures(state), first_line(clean(state.error[:10_000]), LINE)]
-    return f"{mark_of(status)} {'  '.join(filter(None, told))}"
 
 
 def _way(edge: Edge, names: Mapping[str, str], state: NodeState) -> str:

@@ -3,52 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-from agentnb.core.plans.plan_steps import ABORT, NOOP, PlanQuestion, PlanStep
+from agentnb.core.plans.plan_steps import ABORT, NOOP, TOOL, PlanQuestion, PlanStep
 from agentnb.core.redaction import redact
 from agentnb.core.step_retry import retries_told
 from agentnb.display.markup import NOTHING, Html, tag
+from agentnb.display.parts.step_list import LeftOut, StepRow, left_out_html, line_html, row_text, shortened
 from agentnb.display.style import kept
 from agentnb.display.texts.call_labels import argument_words
 from agentnb.display.texts.labels import clean, counted, first_line
 from agentnb.workflow.plan import Plan
 
-MAX_STEPS = 200
-"""Steps that are shown; of more, only the count is."""
-MAX_OF_A_CALL = 300
-"""Characters of a call with its arguments."""
 MAX_OF_WORDS = 300
+"""Characters of a text or of the arguments of a call."""
 MAX_TOOLS = 5
 """Tools that the line to type names."""
-
-
-class StepLine(NamedTuple):
-    """A step as it is shown."""
-
-    place: str
-    """The number by which other steps refer to it: from 0 in a planner's plan, as it says itself in a chat's."""
-    what: str
-    about: str
+_NAMES = {NOOP: "does nothing", ABORT: "ends the run"}
 
 
 def plan_html(plan: Plan, variable: str = "plan") -> Html:
     """Return the plan as a list of its steps. ``variable``: the one that holds it, for what to type next."""
-    rows = [
-        tag(
-            "li",
-            "plan-row",
-            tag("span", "plan-place", line.place),
-            tag("span", "plan-told", tag("b", "", line.what), " ", tag("span", "plan-about", line.about)),
-        )
-        for line in _lines(plan)
-    ]
+    rows = [left_out_html(row) if isinstance(row, LeftOut) else tag("div", "", line_html(row)) for row in _rows(plan)]
     parts = (
         tag("div", "plan-head", tag("b", "", "Plan"), " ", tag("span", "meta", _about(plan))),
         tag("div", "plan-words", told) if (told := _purpose(plan)) else NOTHING,
         tag("div", "plan-words", told) if (told := _asked_first(plan)) else NOTHING,
-        tag("ol", "plan-steps", *rows) if rows else NOTHING,
-        tag("div", "plan-words", _rest(plan)) if _rest(plan) else NOTHING,
+        tag("div", "plan-words", *rows) if rows else NOTHING,
         tag("div", "plan-hint", _how_to_run(plan, variable)),
     )
     return kept(tag("div", "plan", *parts))
@@ -57,8 +38,8 @@ def plan_html(plan: Plan, variable: str = "plan") -> Html:
 def plan_text(plan: Plan, variable: str = "plan") -> str:
     """Return the same as lines of text."""
     lines = [f"Plan · {_about(plan)}", _purpose(plan), _asked_first(plan)]
-    lines += [f"  {'  '.join(filter(None, line))}" for line in _lines(plan)]
-    return "\n".join(filter(None, [*lines, _rest(plan), _how_to_run(plan, variable)]))
+    lines += [f"  {row if isinstance(row, LeftOut) else row_text(row)}" for row in _rows(plan)]
+    return "\n".join(filter(None, [*lines, _how_to_run(plan, variable)]))
 
 
 def _about(plan: Plan) -> str:
@@ -66,40 +47,37 @@ def _about(plan: Plan) -> str:
 
 
 def _purpose(plan: Plan) -> str:
-    return _shown(plan.intention or plan.reasoning or "", MAX_OF_WORDS)
+    return _shown(plan.intention or plan.reasoning or "")
 
 
 def _asked_first(plan: Plan) -> str:
     return "" if plan.question is None else f"Asks before any step: {_question(plan.question)}"
 
 
-def _rest(plan: Plan) -> str:
-    more = len(plan.steps) - MAX_STEPS
-    return f"and {counted(more, 'more step')}" if more > 0 else ""
-
-
-def _lines(plan: Plan) -> Iterator[StepLine]:
-    for index, step in enumerate(plan.steps[:MAX_STEPS]):
+def _rows(plan: Plan) -> Iterator[StepRow | LeftOut]:
+    for place in shortened(dict.fromkeys(range(len(plan.steps)), "")):
+        if isinstance(place, LeftOut):
+            yield place
+            continue
+        step = plan.steps[place]
         if plan.form == "chat":
-            yield StepLine(str(step.number or index + 1), _shown(step.description or "", MAX_OF_WORDS), _of_chat(step))
+            number, name, about = step.number or place + 1, step.description or "", _of_chat(step)
         else:
-            yield StepLine(str(index), _what(step), _why(step))
+            number, name, about = place, _name(step), _why(step)
+        arguments = _arguments(step) if plan.form != "chat" and step.kind == TOOL else None
+        yield StepRow("", None, _shown(name), str(number), arguments, words=_shown(about))
 
 
-def _what(step: PlanStep) -> str:
-    if step.type == NOOP:
-        return "does nothing"
-    if step.type == ABORT:
-        return "ends the run"
+def _name(step: PlanStep) -> str:
     if step.question is not None:
         return f"asks: {_question(step.question)}"
-    return _shown(f"{step.name or step.type}({_arguments(step)})", MAX_OF_A_CALL)
+    return _NAMES.get(step.type) or step.name or step.type
 
 
 def _why(step: PlanStep) -> str:
     again = f"up to {retries_told(step.retries)}" if step.retries else ""
     content = step.content or "" if step.question is None else ""
-    return ", ".join(filter(None, [_shown(step.reason or content, MAX_OF_WORDS), again]))
+    return ", ".join(filter(None, [step.reason or content, again]))
 
 
 def _of_chat(step: PlanStep) -> str:
@@ -107,17 +85,17 @@ def _of_chat(step: PlanStep) -> str:
     given = f"given {_arguments(step)}" if step.args else ""
     after = f"after {', '.join(map(str, step.depends_on))}" if step.depends_on else ""
     by = "by an agent" if step.executor_required else ""
-    return _shown(", ".join(filter(None, [step.type, tools, given, after, by])), MAX_OF_WORDS)
+    return ", ".join(filter(None, [step.type, tools, given, after, by]))
 
 
 def _arguments(step: PlanStep) -> str:
-    return argument_words(step.args or {}, MAX_OF_A_CALL)
+    return argument_words(redact(step.args or {}), MAX_OF_WORDS)
 
 
 def _question(question: PlanQuestion) -> str:
     fields: Mapping[str, Any] = question.schema.get("properties") or {}
     names = f" ({', '.join(map(str, fields))})" if fields else ""
-    return _shown(f"{question.data['message']}{names}", MAX_OF_WORDS)
+    return _shown(f"{question.data['message']}{names}")
 
 
 def _how_to_run(plan: Plan, variable: str) -> str:
@@ -126,5 +104,5 @@ def _how_to_run(plan: Plan, variable: str) -> str:
     return f"Run it: await {variable}.run({f'tools=[{tools}]' if tools else ''})"
 
 
-def _shown(text: str, most: int) -> str:
-    return first_line(redact(clean(text)), most)
+def _shown(text: str) -> str:
+    return first_line(redact(clean(text)), MAX_OF_WORDS)

@@ -1,15 +1,14 @@
-"""The steps of a run as a list: what each did, folded, with the runs nested in it."""
+"""Lists of steps: a step of a run, a step of a plan and a plan itself are rows, drawn as HTML and as text."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import islice
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from agentnb.advice import LoadRun
 from agentnb.core.log.events import NestedStart
-from agentnb.core.plans.plan_steps import CALL
+from agentnb.core.plans.plan_steps import CALL, DROPPED, KNOWN, NOT_RUN, PASSED, PENDING
 from agentnb.core.run.inner_calls import with_inner
 from agentnb.core.run.work_records import StepRecord
 from agentnb.detect.run import Run
@@ -19,33 +18,102 @@ from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.parts.begun_runs import begun_html
 from agentnb.display.parts.long_text import Way
 from agentnb.display.parts.results import as_text, traceback_html
-from agentnb.display.texts.labels import clean, counted, cut, duration, first_line, times
+from agentnb.display.texts.labels import clean, counted, cut, first_line
 from agentnb.display.texts.notebook_commands import in_notebook
-from agentnb.display.texts.step_labels import KINDS, TONES, attempts_told, counts, mark_of, name_of_step, state_of_step, word_of
-from agentnb.workflow.graph.node_states import INTERRUPTED, status_of, waiting_paths
+from agentnb.display.texts.step_labels import (
+    KINDS,
+    TONES,
+    about,
+    counts,
+    figures,
+    mark_of,
+    name_of_step,
+    state_of_step,
+    word_of,
+)
+from agentnb.workflow.graph.drawing import DrawnNode
+from agentnb.workflow.graph.node_states import NodeState, status_of, waiting_paths
 
+Key = TypeVar("Key", bound=int | str)
 MAX_STEPS = 60
-"""Steps that are listed; of more, the last, and those that failed or are open."""
-FIRST = 5
+"""Steps that are listed; of more, the first, the last, and those that failed or are open."""
+FIRST = 20
 """Of a long list, the steps from its begin that are listed."""
 MAX_OUTPUT = 4_000
 """Characters of an output in a saved card."""
 MAX_WHOLE = 100_000
 """The same in a page."""
-SHORTEST = 0.1
-"""Shortest time of a step that is shown, in seconds."""
+MAX_READ = 10_000
+"""Characters of a text that are searched for its first words."""
 BLOCKS = ("parallel", "map")
 """Kinds of steps whose errors are those of the steps inside them."""
-_QUIET = ("completed", "skipped")
+UNRUN = ("", PENDING)
+"""The states of steps that have not begun."""
+_QUIET = (*UNRUN, "completed", "skipped", DROPPED, KNOWN, PASSED, NOT_RUN)
+"""The states of the steps that a long list may leave out."""
 
 
-class Listed(NamedTuple):
-    """Which steps are listed, in the order in which blocks hold them, and how many are not, by status."""
+class StepRow(NamedTuple):
+    """A step as it is listed: of a run, or of a plan; or a plan itself."""
 
-    paths: tuple[str, ...]
-    left_out: Mapping[str, int]
-    after: int = 0
-    """How many of the listed steps come before those that are left out."""
+    key: str
+    """The key of its piece and its fold."""
+    state: str | None
+    """The state in which it is shown; None in a list without states."""
+    name: str
+    number: str = ""
+    arguments: str | None = None
+    """Of a call: its arguments in short."""
+    title: str = ""
+    """What it asks, or what a plan is for."""
+    words: str = ""
+    """What it is, and where it continued."""
+    figures: str = ""
+    note: str = ""
+    """What is said in place of the word for its state."""
+    outcome: str = ""
+    """Its result in short, or its error."""
+    reason: str = ""
+    """Why the planner wants it."""
+    depth: int = 0
+    record: StepRecord | None = None
+    """The step of the log; None while it has not begun."""
+    given: Any = None
+    """The arguments that it opens to."""
+    has_runs: bool = True
+    """Whether the runs nested in the path of its step are its own."""
+    begun: Sequence[NestedStart] = ()
+    """The runs that its tool began, as the log lists them."""
+    traceback: str = ""
+
+
+class LeftOut(str):
+    """The words in place of steps that are not listed."""
+
+    __slots__ = ()
+
+
+def shortened(states: dict[Key, str], order: Callable[[list[Key]], Iterable[Key]] = iter) -> Iterator[Key | LeftOut]:
+    """Yield the keys of the steps that are listed, and the words in place of the others. ``order``: puts them in order."""
+    keys = list(states)
+    if len(keys) <= MAX_STEPS:
+        yield from order(keys)
+        return
+    loud = [key for key in keys if states[key] not in _QUIET]
+    chosen = {*keys[:FIRST], *loud[: MAX_STEPS // 3]}
+    rest = [key for key in keys if key not in chosen]
+    chosen.update(rest[len(chosen) - MAX_STEPS :])
+    left_out = Counter(state for key, state in states.items() if key not in chosen)
+    for place, key in enumerate(order([key for key in keys if key in chosen])):
+        if place == FIRST:
+            told = "" if left_out.keys() <= {*UNRUN} else f": {counts(left_out)}"
+            yield LeftOut(f"… {counted(left_out.total(), 'step')}{told}")
+        yield key
+
+
+def short(text: str, most: int) -> str:
+    """Return the first words of a text of any length, on one line."""
+    return first_line(clean(text[:MAX_READ]), most)
 
 
 def has_steps(run: Run) -> bool:
@@ -58,22 +126,15 @@ def shown_records(run: Run, hidden: Collection[str] = ()) -> dict[str, StepRecor
     return {path: one for path, one in run.step_records.items() if one.kind != "goto" and path not in hidden}
 
 
-def listed(run: Run, hidden: Collection[str] = ()) -> Listed:
-    """Return which steps of a run are listed. ``hidden``: the paths of those that plans show."""
-    records = shown_records(run, hidden)
-    if len(records) <= MAX_STEPS:
-        return Listed(tuple(_nested(records, [*records])), {})
-    loud = [path for path, one in records.items() if one.status not in _QUIET][: MAX_STEPS // 2]
-    chosen = {*islice(records, FIRST), *loud}
-    chosen |= {*islice(reversed(records), MAX_STEPS - len(chosen))}
-    left_out = Counter(one.status for one in records.values())
-    left_out.subtract(records[path].status for path in chosen)
-    if not run.should_continue and left_out["running"]:
-        left_out[INTERRUPTED] += left_out.pop("running")
-    return Listed(tuple(_nested(records, [path for path in records if path in chosen])), +left_out, FIRST)
+def step_rows(run: Run, hidden: Collection[str] = ()) -> Iterator[tuple[StepRecord, str] | LeftOut]:
+    """Yield the steps of a run that are listed, each with its status. ``hidden``: the paths of those that plans show."""
+    records, waits = shown_records(run, hidden), waiting_paths(run)
+    states = {path: status_of(one, run, waits) for path, one in records.items()}
+    for path in shortened(states, _nested):
+        yield path if isinstance(path, LeftOut) else (records[path], states[path])
 
 
-def _nested(records: Mapping[str, StepRecord], paths: list[str]) -> Iterator[str]:
+def _nested(paths: list[str]) -> Iterator[str]:
     """Yield paths so that each block is followed by what is inside it."""
     inside: dict[str, list[str]] = {}
     shown = set(paths)
@@ -85,31 +146,6 @@ def _nested(records: Mapping[str, StepRecord], paths: list[str]) -> Iterator[str
         path = waiting.pop()
         yield path
         waiting += inside.get(path, [])[::-1]
-
-
-def step_pieces(run: Run, draw: Callable[[StepRecord, str], Html], hidden: Collection[str] = ()) -> dict[str, Html]:
-    """Return the listed steps by their keys, in order. ``draw`` makes the HTML of a step with its status."""
-    shown: dict[str, Html] = {}
-    for row in _rows(run, hidden):
-        if isinstance(row, str):
-            shown["steps:more"] = tag("div", "step step-summary quiet", row)
-        else:
-            shown[f"step:{row[0].id}"] = draw(*row)
-    return shown
-
-
-def _rows(run: Run, hidden: Collection[str]) -> Iterator[tuple[StepRecord, str] | str]:
-    """Yield the listed steps, each with its status, and the words in place of those left out."""
-    found, records, waits = listed(run, hidden), shown_records(run), waiting_paths(run)
-    for place, path in enumerate(found.paths):
-        if place == found.after and found.left_out:
-            yield left_out_told(found.left_out, counts)
-        yield records[path], status_of(records[path], run, waits)
-
-
-def left_out_told(left_out: Mapping[str, int], told: Callable[[Mapping[str, int]], str]) -> str:
-    """Return the words in place of steps that are not listed. ``told`` words their numbers by state."""
-    return f"… {counted(sum(left_out.values()), 'step')}: {told(left_out)}"
 
 
 def begun_by_steps(run: Run) -> dict[str, list[NestedStart]]:
@@ -127,28 +163,100 @@ def tracebacks_of_steps(run: Run) -> dict[str, str]:
     return {call.step: call.record.traceback for call in run.step_calls if call.record.traceback}
 
 
+def row_of(record: StepRecord, status: str, begun: Sequence[NestedStart] = (), traceback: str = "") -> StepRow:
+    """Return the row of a step of a run. An error is not in it if a substitute mended it, or if it is that of a step inside."""
+    state = state_of_step(record, status)
+    return StepRow(
+        f"step:{record.id}",
+        state,
+        short(name_of_step(record), 80),
+        words=short(about_record(record), 120),
+        figures="" if status == "skipped" else figures_of(record, status),
+        outcome="" if state == "completed" or record.kind in BLOCKS else short(record.error, 160),
+        depth=record.id.count("/"),
+        record=record,
+        begun=begun,
+        traceback=traceback,
+    )
+
+
+def row_of_node(node: DrawnNode, state: NodeState) -> StepRow:
+    """Return the row of a step of a graph: where it stands for several that have begun, with their number by state."""
+    return StepRow(
+        node.path,
+        state_of_step(state, state.status),
+        short(node.id, 60),
+        words=KINDS.get(node.kind, node.kind) if state.items else about(node, 60),
+        figures=counts(state.items) if state.items else figures(state.times, state.attempts, state.status),
+        outcome=short(state.error, 110),
+    )
+
+
+def about_record(record: StepRecord) -> str:
+    """Return what a step is and where it continued: ``agent writer``, ``if → true``, ``goto → draft``."""
+    if record.kind == CALL:
+        return _continues(record)
+    name = record.agent if record.agent != record.id.rpartition("/")[2] else ""
+    kind = KINDS.get(record.kind, record.kind).rstrip(":")
+    return " ".join(filter(None, [kind, name, record.title, _continues(record)]))
+
+
+def _continues(record: StepRecord) -> str:
+    has_ended_loop = record.status == "skipped" and record.times > 0
+    return f"→ {record.goes_to}" if record.goes_to else "" if has_ended_loop else record.reason
+
+
+def figures_of(record: StepRecord, status: str) -> str:
+    """Return the figures of a step. Each plan has calls of its own: their number is none of a step's."""
+    return figures(1 if record.kind == CALL else record.times, record.attempts, status, record.seconds)
+
+
+def row_html(row: StepRow, form: Form, asked: Html = NOTHING) -> Html:
+    """Return a step on one line, below it why the planner wants it; it opens to what it did.
+
+    ``asked``: the questions that it asked, with their answers.
+    """
+    body = [*_body(row, form), *filter(None, [asked])]
+    look = "plan-reason" if body else "plan-reason plan-reason-flat"
+    line = joined(line_html(row), tag("span", look, row.reason)) if row.reason else line_html(row)
+    is_open = form.is_open(row.key, form.whole and row.state == "failed")
+    opened = opening_html(line, tag("div", "step-body", *body) if body else NOTHING, row.key, is_open)
+    return tag("div", "step", indented(row.depth, opened))
+
+
+def line_html(row: StepRow) -> Html:
+    """Return the line of a row; empty texts are left out."""
+    state = row.state or ""
+    pieces = (
+        ("plan-number", row.number),
+        ("step-name", row.name),
+        ("plan-args", row.arguments),
+        ("", row.title),
+        ("step-words", row.words),
+        ("meta", row.figures),
+        ("step-words" if row.note else look_of(state), row.note or word_of(state)),
+        ("step-words", row.outcome),
+    )
+    mark = NOTHING if row.state is None else mark_html(state)
+    return tag("span", "step-line", mark, *[joined(" ", tag("span", look, text)) for look, text in pieces if text])
+
+
 def mark_html(state: str) -> Html:
     """Return the mark of a state, in its tone."""
     return tag("span", f"mark {TONES.get(state, '')}".strip(), mark_of(state), aria_hidden="true")
 
 
-def look_of(state: str, toneless: str = "step-state") -> str:
-    """Return the classes of the word for a state: unseen where the mark says it. ``toneless``: that of a quiet state."""
+def look_of(state: str) -> str:
+    """Return the classes of the word for a state: unseen where the mark says it."""
     if state in ("", "completed"):
         return "unseen"
-    return f"step-state {TONES[state]}" if state in TONES else toneless
+    return f"step-state {TONES[state]}" if state in TONES else "step-words"
 
 
 def state_html(state: str) -> Html:
     """Return the word for a state, in its tone; nothing for a state without a word."""
     word = word_of(state)
     return tag("span", look_of(state), word) if word else NOTHING
-
-
-def line_html(state: str, *pieces: tuple[str, str]) -> Html:
-    """Return a line: the mark of the state, and each text with its classes; empty texts are left out."""
-    shown = [joined(" ", tag("span", look, text)) for look, text in pieces if text]
-    return tag("span", "step-line", mark_html(state), *shown)
 
 
 def opening_html(line: Html, body: Html, key: str, is_open: bool) -> Html:
@@ -158,82 +266,38 @@ def opening_html(line: Html, body: Html, key: str, is_open: bool) -> Html:
     return tag("details", "", tag("summary", "step-summary", line), body, data_fold=key, open=is_open)
 
 
-def step_html(record: StepRecord, status: str, form: Form, begun: Sequence[NestedStart] = (), traceback: str = "") -> Html:
-    """Return a step on one line, which opens to what it did.
-
-    ``begun``: the runs that its tool began, as the log lists them; ``traceback``: of its tool's code.
-    """
-    line = _line(record, status)
-    body = _body(record, form, begun)
-    if traceback and record.error:
-        body.insert(1, traceback_html(traceback, f"step:{record.id}", Way()))
-    key = f"step:{record.id}"
-    opened = form.is_open(key, status == "failed" and form.whole)
-    whole = tag("div", "step-body", *body) if body else NOTHING
-    return tag("div", "step", indented(record.id, opening_html(line, whole, key, opened)))
+def left_out_html(told: str, depth: int = 0) -> Html:
+    """Return the line in place of steps that are not listed."""
+    return tag("div", "step", indented(depth, tag("div", "step-summary step-flat quiet", told)))
 
 
-def indented(path: str, html: Html) -> Html:
-    """Return the HTML as far from the left as the step with this path stands in the list."""
-    margin = min(path.count("/"), 4) * 18
+def indented(depth: int, html: Html) -> Html:
+    """Return the HTML of a step inside so many blocks."""
+    margin = min(depth, 4) * 18
     return Html(f'<div style="margin-left:{margin}px">{html}</div>') if margin else html
 
 
-def _line(record: StepRecord, status: str) -> Html:
-    state = state_of_step(record, status)
-    return line_html(
-        state,
-        ("step-name", first_line(clean(name_of_step(record)), 80)),
-        ("step-words", first_line(about_record(record), 120)),
-        ("meta", figures_of(record)),
-        (look_of(state), word_of(state)),
-        ("step-words", _error_of(record, state, 160)),
-    )
-
-
-def _error_of(record: StepRecord, state: str, most: int) -> str:
-    """Return the error of a step on a line; empty if a substitute mended it, or if it is that of a step inside."""
-    return "" if state == "completed" or record.kind in BLOCKS else first_line(clean(record.error[:10_000]), most)
-
-
-def about_record(record: StepRecord) -> str:
-    """Return what a step is and where it continued: ``agent writer``, ``if → true``, ``goto → draft``."""
-    if record.kind == CALL:
-        return clean(_continues(record))
-    name = record.agent if record.agent != record.id.rpartition("/")[2] else ""
-    kind = KINDS.get(record.kind, record.kind).rstrip(":")
-    return clean(" ".join(filter(None, [kind, name, record.title, _continues(record)])))
-
-
-def _continues(record: StepRecord) -> str:
-    has_ended_loop = record.status == "skipped" and record.times > 0
-    return f"→ {record.goes_to}" if record.goes_to else "" if has_ended_loop else record.reason
-
-
-def figures_of(record: StepRecord) -> str:
-    """Return ``3 times, 2 attempts, 1 retry, 1.2 s``; empty where all is routine. Each plan has calls of its own."""
-    parts = [times(record.times)] if record.times > 1 and record.kind != CALL else []
-    parts += [attempts_told(record.attempts)] if record.attempts > 1 else []
-    parts += [duration(record.seconds)] if record.seconds and record.seconds >= SHORTEST else []
-    return ", ".join(parts)
-
-
-def _body(record: StepRecord, form: Form, begun: Sequence[NestedStart]) -> list[Html]:
-    """Return what a step opens to: why it failed, its output, the runs nested in it, and how to see them whole."""
-    most = MAX_WHOLE if form.whole else MAX_OUTPUT
-    runs = form.nested(record.id, form.folds) or begun_html(begun)
-    found = [tag("div", "why why-bad", words(record.error, most))] if record.error else []
-    found += [_output(record.output, record.kind, most, form)] if record.output not in (None, "", [], {}) else []
+def _body(row: StepRow, form: Form) -> Iterator[Html]:
+    """Yield what a step opens to: what it was given, why it failed, its output, the runs nested in it, and how to see them."""
+    record, most = row.record, MAX_WHOLE if form.whole else MAX_OUTPUT
+    if record is None:
+        return
+    if row.given:
+        yield output_html(row.given, most)
+    if record.error:
+        yield tag("div", "why why-bad", words(record.error, most))
+    if record.error and row.traceback:
+        yield traceback_html(row.traceback, row.key, Way())
+    if record.kind == "agent" and isinstance(record.output, str) and record.output:
+        yield tag("div", "text", markdown_html(record.output.strip(), most))
+    elif record.output not in (None, "", [], {}):
+        yield output_html(record.output, most)
+    runs = (form.nested(record.id, form.folds) if row.has_runs else NOTHING) or begun_html(row.begun)
     if record.nested and not runs:
         command = tag("code", "compact-code", in_notebook((LoadRun(record.nested),)))
-        found.append(tag("div", "quiet", command, " shows its run, if that was stored"))
-    return [*found, runs] if runs else found
-
-
-def _output(output: Any, kind: str, most: int, form: Form) -> Html:
-    if kind == "agent" and isinstance(output, str):
-        return tag("div", "text", markdown_html(output.strip(), most))
-    return output_html(output, most)
+        yield tag("div", "quiet", command, " shows its run, if that was stored")
+    if runs:
+        yield runs
 
 
 def output_html(value: Any, most: int) -> Html:
@@ -241,18 +305,17 @@ def output_html(value: Any, most: int) -> Html:
     return tag("div", "step-output", words(cut(as_text(value), most)))
 
 
+def row_text(row: StepRow) -> str:
+    """Return a row as a line of text, further in if it is inside a block: ``  ✓ draft  agent writer  2 attempts``."""
+    called = row.name if row.arguments is None else f"{row.name}({row.arguments})"
+    word = "" if row.state in (None, "completed") else word_of(row.state) or row.state
+    reason = f"({short(row.reason, 80)})" if row.reason else ""
+    told = [called, row.title, row.words, row.note or word, row.figures, row.outcome, reason]
+    mark = "" if row.state is None else mark_of(row.state)
+    return "  " * min(row.depth, 6) + " ".join(filter(None, [mark, row.number, "  ".join(filter(None, told))]))
+
+
 def step_lines(run: Run, hidden: Collection[str] = ()) -> Iterator[str]:
     """Yield the listed steps as lines of text."""
-    for row in _rows(run, hidden):
-        yield f"  {row}" if isinstance(row, str) else step_line(*row)
-
-
-def step_line(record: StepRecord, status: str) -> str:
-    """Return a step as a line of text, further in if it is inside a block: ``  ✓ draft  agent writer  2 attempts``."""
-    status = state_of_step(record, status)
-    name = first_line(clean(name_of_step(record)), 60)
-    word = "" if status == "completed" else word_of(status) or status
-    figures = "" if status == "skipped" else figures_of(record)
-    told = [first_line(about_record(record), 60), word, figures, _error_of(record, status, 110)]
-    margin = "  " * min(record.id.count("/"), 6)
-    return f"  {margin}{mark_of(status)} {'  '.join([name, *filter(None, told)])}"
+    for row in step_rows(run, hidden):
+        yield f"  {row if isinstance(row, LeftOut) else row_text(row_of(*row))}"

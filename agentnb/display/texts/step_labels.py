@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from agentnb.core.plans.plan_history import GENERATION
 from agentnb.core.plans.plan_steps import ASKING, BLOCKED, CALL, DROPPED, KNOWN, NOT_RUN, PASSED, PENDING
 from agentnb.core.run.work_records import StepRecord
 from agentnb.core.step_retry import retries_told
-from agentnb.display.texts.labels import clean, counted, first_line, times
+from agentnb.display.texts.labels import clean, counted, duration, first_line, times
 from agentnb.display.texts.states import STEP_STATES
 from agentnb.workflow.graph.drawing import DrawnNode
 from agentnb.workflow.graph.node_states import RETRYING, NodeState
@@ -52,6 +52,12 @@ WORDS = {
     PASSED: "nothing to do",
 }
 """The word for each state in which a step is shown, of a workflow or a plan."""
+DONE = ("completed", PASSED, KNOWN)
+"""The states of steps that count as done."""
+COUNTED = {"failed": "failed", BLOCKED: "blocked", DROPPED: "dropped", NOT_RUN: "not run", **STEP_STATES}
+"""The words for the states of steps that are counted, in their order."""
+SHORTEST = 0.1
+"""Shortest time of a step that is shown, in seconds."""
 KINDS = {"condition": "if", "human": "asks you:", "folded": ""}
 """The words for kinds of steps that read better than their own."""
 ASKS = "asks you"
@@ -100,32 +106,21 @@ def about(node: DrawnNode, longest: int = LONGEST) -> str:
     return first_line(f"{KINDS.get(node.kind, node.kind)} {words}", longest)
 
 
-def words_of(node: DrawnNode, state: NodeState, longest: int = LONGEST) -> str:
-    """Return what a step is; where it stands for several that have begun, only its kind."""
-    return KINDS.get(node.kind, node.kind) if state.items else about(node, longest)
+def figures(count: int, attempts: int, status: str, seconds: float | None = None) -> str:
+    """Return ``3 times, 2 attempts, 1 retry, 1.2 s``; empty where all is routine. ``count``: how often the step was started."""
+    found = [times(count)] if count > 1 else []
+    if status == RETRYING:
+        found.append(f"{counted(attempts, 'attempt')} failed")
+    elif attempts > 1:
+        found.append(f"{counted(attempts, 'attempt')}, {retries_told(attempts - 1)}")
+    return ", ".join([*found, *([duration(seconds)] if seconds and seconds >= SHORTEST else [])])
 
 
-def attempts_told(count: int) -> str:
-    """Return ``3 attempts, 2 retries``: the first attempt is none of the retries."""
-    return f"{counted(count, 'attempt')}, {retries_told(count - 1)}"
-
-
-def figures(state: NodeState) -> str:
-    """Return ``3 times, 2 attempts, 1 retry``, ``9 of 12 done, 1 failed``; empty where all is routine."""
-    if state.items:
-        return counts(state.items)
-    found = [times(state.times)] if state.times > 1 else []
-    has_failed = state.status == RETRYING
-    found += [f"{counted(state.attempts, 'attempt')} failed"] if has_failed else []
-    found += [attempts_told(state.attempts)] if state.attempts > 1 and not has_failed else []
-    return ", ".join(found)
-
-
-def counts(items: Mapping[str, int]) -> str:
-    """Return ``12 done``, ``9 of 12 done, 1 failed``."""
-    total, done = sum(items.values()), items.get("completed", 0)
+def counts(states: Mapping[str, int], unsaid: Collection[str] = ()) -> str:
+    """Return ``12 done``, ``9 of 12 done, 1 failed``, ``5 steps``. ``unsaid``: states that are not counted by themselves."""
+    total, done = sum(states.values()), sum(states.get(one, 0) for one in DONE)
     if done == total:
         return f"{total:,} done"
-    rest = [f"{count:,} {STEP_STATES[status]}" for status, count in items.items() if status in STEP_STATES and count]
-    others = [one for one in rest if not one.endswith(f" {STEP_STATES['completed']}")]
-    return ", ".join([f"{done:,} of {total:,} done", *others])
+    beside = COUNTED.keys() - {*DONE, *unsaid}
+    rest = [f"{states[state]:,} {word}" for state, word in COUNTED.items() if states.get(state) and state in beside]
+    return ", ".join([f"{done:,} of {total:,} done" if done or rest else counted(total, "step"), *rest])

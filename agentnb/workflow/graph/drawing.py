@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -28,7 +28,7 @@ class Edge:
     """A way from one step to another; both are paths, `EXIT` is the end of the workflow."""
 
     source: str
-    target: str
+    target: str = EXIT
     labels: tuple[str, ...] = ()
     """``true``, ``false``, `ON_ERROR`; empty where the next step simply follows."""
     is_back: bool = False
@@ -65,27 +65,32 @@ class Drawing:
     idle: tuple[str, ...] = ()
     """The paths of the gotos that no step leads to."""
 
+    @staticmethod
+    def of(nodes: Sequence[DrawnNode], edges: Iterable[Edge]) -> Drawing:
+        """Return the drawing of nodes and edges: edges between the same nodes are one, those to other nodes are left out."""
+        places = {EXIT: len(nodes)} | {node.path: place for place, node in enumerate(nodes)}
+        found: dict[tuple[str, str], Edge] = {}
+        for edge in edges:
+            if edge.target in places:
+                before = found.get((edge.source, edge.target), edge)
+                labels = tuple(dict.fromkeys((*before.labels, *edge.labels)))
+                is_back = places[edge.target] <= places[edge.source]
+                one = Edge(edge.source, edge.target, labels, is_back, before.choices | edge.choices)
+                found[edge.source, edge.target] = one
+        return Drawing(tuple(nodes), tuple(found.values()))
+
     @property
     def all_nodes(self) -> Iterator[DrawnNode]:
         """The nodes, each followed by those inside it."""
-        waiting = list(reversed(self.nodes))
-        while waiting:
-            node = waiting.pop()
+        for node in self.nodes:
             yield node
-            waiting += [each for child in reversed(node.children) for each in reversed(child.nodes)]
+            for child in node.children:
+                yield from child.all_nodes
 
 
 def drawn(graph: Graph) -> Drawing:
     """Return the drawing of a graph. Jumps whose target does not exist are left out."""
     return _Builder(graph).drawing()
-
-
-class _Exit(NamedTuple):
-    """An edge whose target is not known yet: that of the step that comes next."""
-
-    source: str
-    label: str = ""
-    choices: frozenset[Choice] = frozenset()
 
 
 @dataclass(slots=True)
@@ -94,32 +99,12 @@ class _Level:
 
     nodes: list[DrawnNode] = field(default_factory=list)
     edges: list[Edge] = field(default_factory=list)
-    places: dict[str, int] = field(default_factory=dict)
-    """The place of each node among those of this level."""
     idle: list[str] = field(default_factory=list)
     """Gotos that no node continues with; another goto may lead there."""
 
-    def add(self, node: DrawnNode) -> None:
-        self.places[node.path] = len(self.nodes)
-        self.nodes.append(node)
-
-    def connect(self, exits: Sequence[_Exit], target: str) -> None:
-        self.edges += [Edge(one.source, target, (one.label,) if one.label else (), choices=one.choices) for one in exits]
-
-    def drawing(self) -> Drawing:
-        """Return the drawing; edges between the same steps are one edge."""
-        found: dict[tuple[str, str], Edge] = {}
-        for edge in self.edges:
-            if edge.target != EXIT and edge.target not in self.places:
-                continue
-            before = found.get((edge.source, edge.target))
-            is_back = edge.target != EXIT and self.places[edge.target] <= self.places[edge.source]
-            labels, choices = edge.labels, edge.choices
-            if before is not None:
-                labels = tuple(dict.fromkeys((*before.labels, *labels)))
-                choices |= before.choices
-            found[edge.source, edge.target] = Edge(edge.source, edge.target, labels, is_back, choices)
-        return Drawing(tuple(self.nodes), tuple(found.values()))
+    def connect(self, exits: Iterable[Edge], target: str) -> None:
+        """Let exits, which are edges whose target is not known yet, lead to a node."""
+        self.edges += [replace(one, target=target) for one in exits]
 
 
 class _Builder:
@@ -137,16 +122,15 @@ class _Builder:
         first = next(_as_walked(self._nodes), None)
         entry = self._target(self._nodes.index(first)) if first is not None else None
         idle = tuple([path for path in level.idle if path not in self._led_to])
-        return replace(level.drawing(), entry=entry or EXIT, idle=idle)
+        return replace(Drawing.of(level.nodes, level.edges), entry=entry or EXIT, idle=idle)
 
     def _branch(self, node: Node) -> Drawing:
         """Return the drawing of a branch of a block; where it ends, the block waits for the others."""
         level = _Level()
         self._sequence(level, [node], [])
-        level.edges = [edge for edge in level.edges if edge.target != EXIT]
-        return level.drawing()
+        return Drawing.of(level.nodes, [edge for edge in level.edges if edge.target != EXIT])
 
-    def _sequence(self, level: _Level, nodes: Sequence[Node], exits: list[_Exit]) -> list[_Exit]:
+    def _sequence(self, level: _Level, nodes: Sequence[Node], exits: list[Edge]) -> list[Edge]:
         """Add nodes that follow one another; ``exits`` lead to the first. Return those that lead from the last."""
         for node in _as_walked(nodes):
             if not node.kind:
@@ -159,36 +143,36 @@ class _Builder:
             exits = self._node(level, node)
         return exits
 
-    def _node(self, level: _Level, node: Node) -> list[_Exit]:
-        does, exits = node.does, [_Exit(node.path)]
+    def _node(self, level: _Level, node: Node) -> list[Edge]:
+        does, exits = node.does, [Edge(node.path)]
         children = tuple(self._branch(one) for one in does.nodes) if isinstance(does, Together) else ()
         again = max(one.retry.max_attempts for one in (node, does.node if isinstance(does, Each) else node))
-        level.add(DrawnNode(node.path, node.id, node.kind, node.words, children, isinstance(does, Each), again))
+        level.nodes.append(DrawnNode(node.path, node.id, node.kind, node.words, children, isinstance(does, Each), again))
         if node.rescue is not None:
-            self._jump(level, [_Exit(node.path, ON_ERROR)], node.rescue)
+            self._jump(level, [Edge(node.path, labels=(ON_ERROR,))], node.rescue)
         if isinstance(does, Decide):
             exits = []
             for label, branch in does.branches.items():
                 first = {branch[0].id, branch[0].path} if branch else set()
                 choices = frozenset(Choice(node.path, to) for to in (label, f"{node.path}/{label}", *first))
-                exits += self._sequence(level, branch, [_Exit(node.path, label, choices)])
+                exits += self._sequence(level, branch, [Edge(node.path, labels=(label,), choices=choices)])
         for jump in node.jumps:
             if jump.place == self._places.get(node.path, -2) + 1:
                 continue  # the next node
             if jump.when is not None:
-                self._jump(level, [_Exit(node.path, CONDITIONAL)], jump)
+                self._jump(level, [Edge(node.path, labels=(CONDITIONAL,))], jump)
                 continue
             self._jump(level, exits, jump)
-            exits = [_Exit(node.path)] if node.when is not None or node.handler is not None else []
+            exits = [Edge(node.path)] if node.when is not None or node.handler is not None else []
         return exits
 
-    def _jump(self, level: _Level, exits: Sequence[_Exit], jump: Jump, *names: str) -> None:
+    def _jump(self, level: _Level, exits: Iterable[Edge], jump: Jump, *names: str) -> None:
         """Let exits go on at the target of a jump. ``names``: of a node that is only that, which may log it too."""
         target = self._target(jump.place)
         if target is not None:
             for one in exits:
                 logged = frozenset(Choice(path, to) for path in (*names, one.source) for to in (jump.to, target))
-                level.connect([one._replace(choices=one.choices | logged)], target)
+                level.connect([replace(one, choices=one.choices | logged)], target)
 
     def _target(self, place: int) -> str | None:
         """Return the path of the node that a jump leads to, past further jumps; None if there is none."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from agentnb.core.step_retry import retries_told
 from agentnb.workflow.graph.drawing import EXIT, Drawing, DrawnNode, Edge
-from agentnb.workflow.graph.node_states import NodeState
+from agentnb.workflow.graph.node_states import UNKNOWN, NodeState
 
 MAX_WORDS = 60
 """Characters of a condition, a question or a name in a node."""
@@ -42,30 +42,22 @@ class _Flowchart:
         self._graph, self._states = graph, states
         self._names = {node.path: f"n{place}" for place, node in enumerate(graph.all_nodes)}
         self._names[EXIT] = "finish"
+        self._has_end = any(edge.target == EXIT for edge in graph.edges if edge.labels)
 
     def lines(self) -> Iterator[str]:
         yield "flowchart TD"
         yield from self._level(self._graph, "    ")
-        if any(edge.target == EXIT for edge in self._graph.edges if edge.labels):
+        if self._has_end:
             yield "    finish([end])"
-        known = [status for status in CLASSES if any(one.status == status for one in self._states.values())]
-        for status in known:
-            yield f"    classDef {status} {CLASSES[status]}"
-            named = [name for path, name in self._names.items() if self._status(path) == status]
-            if named:
+        for status, look in CLASSES.items():
+            if named := [name for path, name in self._names.items() if self._states.get(path, UNKNOWN).status == status]:
+                yield f"    classDef {status} {look}"
                 yield f"    class {','.join(named)} {status}"
-
-    def _status(self, path: str) -> str:
-        state = self._states.get(path)
-        return state.status if state is not None else ""
 
     def _level(self, graph: Drawing, margin: str) -> Iterator[str]:
         for node in graph.nodes:
             yield from self._node(node, margin)
-        ends = any(edge.target == EXIT for edge in graph.edges if edge.labels)
-        for edge in graph.edges:
-            if edge.target != EXIT or (ends and graph is self._graph):
-                yield f"{margin}{self._edge(edge)}"
+        yield from (f"{margin}{self._edge(edge)}" for edge in graph.edges if edge.target != EXIT or self._has_end)
 
     def _node(self, node: DrawnNode, margin: str) -> Iterator[str]:
         name, words = self._names[node.path], self._words(node)
@@ -83,8 +75,7 @@ class _Flowchart:
         return "<br/>".join(escaped(line) for line in [*lines, *_figures(node, self._states.get(node.path))])
 
     def _edge(self, edge: Edge) -> str:
-        state = self._states.get(edge.source)
-        count = state.loops.get(edge.target, 0) if state is not None and edge.is_back else 0
+        count = self._states.get(edge.source, UNKNOWN).loops.get(edge.target, 0) if edge.is_back else 0
         label = " ".join([*edge.labels, *([f"({count}x)"] if count else [])])
         arrow = "-.->" if edge.is_back else "-->"
         words = f'|"{escaped(label)}"|' if label else ""

@@ -47,6 +47,10 @@ class NodeState(NamedTuple):
         return is_substituted(self.status, self.error)
 
 
+UNKNOWN = NodeState()
+"""The state of a step that has not begun."""
+
+
 class StepProgress:
     """Keeps how the steps of a run stand. Pass it each event; what `states` does then is only for the steps that changed."""
 
