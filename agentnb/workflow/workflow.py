@@ -28,8 +28,15 @@ from agentnb.tools.builtin.named import KnownSchemas, logged_builtins
 from agentnb.tools.mcp.server import ServerTools, with_given
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.checks.checks import check_made_in_python
-from agentnb.workflow.declared import WorkflowDefinition, drawing_of
-from agentnb.workflow.files.declared_files import mark_typed, model_names, tool_names, tool_names_of_files, without_folders
+from agentnb.workflow.files.declared_files import (
+    WorkflowDefinition,
+    drawing_of,
+    mark_typed,
+    model_names,
+    tool_names,
+    tool_names_of_files,
+    without_folders,
+)
 from agentnb.workflow.files.files import file_text, path_beside
 from agentnb.workflow.files.logged_workflow import keep_workflow, logged_files
 from agentnb.workflow.files.workflow_reader import read_workflow

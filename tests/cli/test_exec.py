@@ -17,7 +17,7 @@ from shell_calls import EXAMPLES, HEADING, REPLIES, RUNS, Call, last_run, lines_
 
 from agentnb.cli import main
 from agentnb.cli.terminal.second_interrupt import second_interrupt_kills
-from agentnb.workflow.templates.prior_outputs import WITHOUT_PROMPT
+from agentnb.workflow.templates.templates import WITHOUT_PROMPT
 
 LONG = 60
 PROGRAM = [sys.executable, "-m", "agentnb"]

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from agentnb.workflow.form.spec import Context
-from agentnb.workflow.templates.prior_outputs import with_prior_outputs
-from agentnb.workflow.templates.templates import Scope
+from agentnb.workflow.templates.templates import Scope, with_prior_outputs
 
 
 def entry(output: Any, **named: Any) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from agentnb.display.parts.step_list import mark_html, state_html
 from agentnb.display.style import kept
 from agentnb.display.texts.labels import clean, counted, first_line, times
 from agentnb.display.texts.step_labels import SUBSTITUTED, about, figures, state_of_step, words_of
-from agentnb.workflow.declared import WorkflowDefinition, drawing_of
+from agentnb.workflow.files.declared_files import WorkflowDefinition, drawing_of
 from agentnb.workflow.graph.drawing import EXIT, Drawing
 from agentnb.workflow.graph.node_states import NodeState
 

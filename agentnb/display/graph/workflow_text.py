@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from agentnb.display.graph.graph_folding import folded
 from agentnb.display.texts.labels import clean, first_line, times
 from agentnb.display.texts.step_labels import figures, mark_of, state_of_step, word_of, words_of
-from agentnb.workflow.declared import WorkflowDefinition, drawing_of
+from agentnb.workflow.files.declared_files import WorkflowDefinition, drawing_of
 from agentnb.workflow.graph.drawing import EXIT, Drawing, DrawnNode, Edge
 from agentnb.workflow.graph.node_states import NodeState
 

@@ -14,10 +14,9 @@ from agentnb.tools.mcp.wire_names import is_named
 from agentnb.workflow.checks.argument_checks import check_arguments
 from agentnb.workflow.checks.flow_checks import FlowChecks
 from agentnb.workflow.checks.reference_checks import ReferenceChecks
-from agentnb.workflow.form.agent_reader import SUB_AGENTS, known_tools
-from agentnb.workflow.form.delegation import DelegationCircle, delegation_order
+from agentnb.workflow.form.agent_reader import SUB_AGENTS, DelegationCircle, delegation_order, known_tools
+from agentnb.workflow.form.fields import SourceMap
 from agentnb.workflow.form.problems import Hint, Problems
-from agentnb.workflow.form.source_map import SourceMap
 from agentnb.workflow.form.spec import AgentSpec, AgentStep, GotoStep, ToolStep, WorkflowSpec
 from agentnb.workflow.form.step_tree import Located, StepTree, names_of_tool_steps
 from agentnb.workflow.templates.templates import has_templates

@@ -7,8 +7,8 @@ from functools import partial
 from agentnb.errors import near
 from agentnb.workflow.checks.reference_checks import Read
 from agentnb.workflow.checks.way_checks import ENDLESS, check_ways
+from agentnb.workflow.form.fields import SourceMap
 from agentnb.workflow.form.problems import Hint, Problems
-from agentnb.workflow.form.source_map import SourceMap
 from agentnb.workflow.form.spec import END, ConditionStep, GotoStep, MapStep, Step, WorkflowSpec
 from agentnb.workflow.form.step_tree import Located, StepTree, walk, walk_all
 from agentnb.workflow.graph.of_workflow import compiled

@@ -11,11 +11,11 @@ from agentnb.advice import Advised
 from agentnb.core.expressions import OF_WORKFLOWS
 from agentnb.core.schema.data_paths import Reference
 from agentnb.errors import ExpressionError, near, nearest
+from agentnb.workflow.checks.argument_checks import warn_of_other_form
+from agentnb.workflow.form.fields import OF_WORKFLOW, SourceMap, Use
 from agentnb.workflow.form.problems import Hint, Problems
-from agentnb.workflow.form.source_map import OF_WORKFLOW, SourceMap, Use
 from agentnb.workflow.form.spec import AgentSpec, AgentStep, ConditionStep, GotoStep, ParallelStep, Step
 from agentnb.workflow.form.step_tree import Located, StepTree
-from agentnb.workflow.templates.template_forms import warn_of_other_form
 from agentnb.workflow.templates.templates import BLOCK_OUTPUTS, TRUTHS, has_templates, references
 
 UNDECLARED = "W_UNDECLARED_PATH"

@@ -1,15 +1,24 @@
-"""A workflow with the files that it runs, and the models and tools that they name."""
+"""What was declared, in either form, with the files that it runs, and the models and tools that they name."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
+from typing import TypeAlias
 
 from agentnb.models.destinations.destination import FileModelName
-from agentnb.workflow.declared import WorkflowDefinition
 from agentnb.workflow.form.spec import WorkflowSpec
 from agentnb.workflow.form.step_tree import names_of_tool_steps, walk_all
+from agentnb.workflow.graph.drawing import Drawing, drawn
+from agentnb.workflow.graph.of_workflow import compiled
 from agentnb.workflow.tasks.spec import TaskFile
+
+WorkflowDefinition: TypeAlias = WorkflowSpec | TaskFile
+
+
+def drawing_of(declared: WorkflowDefinition) -> Drawing:
+    """Return the drawing of a workflow or a task file."""
+    return drawn(declared.graph if isinstance(declared, TaskFile) else compiled(declared))
 
 
 def with_files(declared: WorkflowDefinition) -> list[WorkflowDefinition]:

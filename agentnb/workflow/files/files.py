@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from agentnb.errors import SettingsError, nearest
 from agentnb.runtime.runs.launch import MAX_LEVELS
+from agentnb.workflow.form.fields import SourceMap
 from agentnb.workflow.form.problems import Problems
-from agentnb.workflow.form.source_map import SourceMap
 from agentnb.workflow.form.spec import WorkflowSpec, WorkflowStep
 from agentnb.workflow.form.step_tree import walk_all
 from agentnb.workflow.tasks.task_file import top_keys

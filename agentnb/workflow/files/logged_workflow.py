@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentnb.core.run.facts import RunFacts
-from agentnb.workflow.declared import WorkflowDefinition
+from agentnb.workflow.files.declared_files import WorkflowDefinition
 from agentnb.workflow.files.workflow_reader import nested_files, read_with_problems
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.spec import Step, WorkflowSpec

@@ -10,9 +10,8 @@ from agentnb.workflow.checks.checks import check_workflow
 from agentnb.workflow.checks.reference_checks import OUTPUT_HINT
 from agentnb.workflow.files.files import NestedFiles
 from agentnb.workflow.form.agent_reader import OF_WORKFLOWS, read_agents, read_limits
-from agentnb.workflow.form.fields import Fields
+from agentnb.workflow.form.fields import OF_WORKFLOW, Fields, SourceMap
 from agentnb.workflow.form.problems import Problems
-from agentnb.workflow.form.source_map import OF_WORKFLOW, SourceMap
 from agentnb.workflow.form.spec import DEFAULT_LOOPS, WorkflowSpec
 from agentnb.workflow.form.step_ids import named_steps
 from agentnb.workflow.form.step_reader import StepReader

@@ -1,8 +1,9 @@
-"""Reads the ``agents:`` of a workflow, and its limits."""
+"""Reads the ``agents:`` of a workflow, which of them give tasks to others, and its limits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,8 @@ from agentnb.policies.permissions.rules import RuleList
 from agentnb.tools.builtin.named import GROUPS, near_tools, own_tools
 from agentnb.tools.mcp.server import is_word
 from agentnb.tools.mcp.wire_names import is_named, registry_name
-from agentnb.workflow.form.fields import Fields
+from agentnb.workflow.form.fields import Fields, SourceMap
 from agentnb.workflow.form.problems import Problems
-from agentnb.workflow.form.source_map import SourceMap
 from agentnb.workflow.form.spec import AgentSpec, keys_of
 from agentnb.workflow.form.yaml_source import ListNode, MappingNode, ScalarNode, plain
 
@@ -152,3 +152,19 @@ def read_limits(fields: Fields | None, known: tuple[str, ...]) -> dict[str, Any]
             except SettingsError as error:
                 fields.add(node.line, error.what, error.advice)
     return {key: value for key, value in limits.items() if value is not None}
+
+
+class DelegationCircle(SettingsError):
+    """An agent whose sub-agents lead back to it; ``agent`` is its name."""
+
+    def __init__(self, names: list[str]) -> None:
+        super().__init__(f"it gives tasks to itself ({' -> '.join(names)})", "Take one of them out of sub_agents")
+        self.agent = names[0]
+
+
+def delegation_order(agents: Mapping[str, AgentSpec]) -> list[str]:
+    """Return the names of the agents, each after its sub-agents. Raises `DelegationCircle`."""
+    try:
+        return [*TopologicalSorter({name: one.sub_agents for name, one in agents.items()}).static_order()]
+    except CycleError as error:
+        raise DelegationCircle(error.args[1][::-1]) from None

@@ -17,10 +17,12 @@ from typing import Any
 from agentnb.advice import WriteExpression
 from agentnb.core.expressions import OF_WORKFLOWS, Piece, as_text, evaluate, filled, pieces, references_in
 from agentnb.core.run.facts import RunFacts
-from agentnb.core.run.step_outputs import Entry
+from agentnb.core.run.step_outputs import Entry, leaves
+from agentnb.core.run.step_outputs import as_text as output_text
 from agentnb.core.schema.data_paths import PathError, Reference, below, item, shown
 from agentnb.detect.run import Run
 from agentnb.errors import ExpressionError, near
+from agentnb.workflow.form.spec import Context
 from agentnb.workflow.templates.json_in_text import below_output, json_values
 
 ROOTS = ("$steps", "$prompt", "$inputs", "$item", "$index")
@@ -229,3 +231,32 @@ def _quoted(expression: str, error: ExpressionError) -> ExpressionError:
 def _is_true(value: Any) -> bool:
     """Return whether an operand of ``&&``, ``||`` and ``!`` is true: the text ``false`` is not, as in a condition."""
     return TRUTHS.get(value.strip().lower(), True) if isinstance(value, str) and value.strip() else bool(value)
+
+
+WITHOUT_PROMPT = "Please proceed with the workflow step."
+"""What a step is told when the workflow is run without a prompt."""
+
+
+def with_prior_outputs(prompt: str, scope: Scope, context: Context) -> str:
+    """Return the prompt of a step, after the outputs of the steps that have completed; empty ones are left out."""
+    if context == "none":
+        return prompt
+    seen = scope.seen
+    shown = dict(seen.values() if context == "all" else [seen[name] for name in context if name in seen])
+    parts = [
+        f"[{path}{_made_by(entry)}]:\n{text}"
+        for path, entry in leaves(shown)
+        if not _is_condition(entry) and (text := output_text(entry["output"]))
+    ]
+    if not parts:
+        return prompt
+    return "\n\n".join(["--- Prior Step Outputs ---", *parts, "--- End Prior Step Outputs ---", prompt])
+
+
+def _made_by(entry: Entry) -> str:
+    kind = next((one for one in ("agent", "tool", "workflow") if one in entry), None)
+    return "" if kind is None else f" ({kind}: {entry[kind]})"
+
+
+def _is_condition(entry: Entry) -> bool:
+    return isinstance(entry["output"], bool) and "attempts" not in entry["runs"][-1]

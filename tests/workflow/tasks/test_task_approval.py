@@ -20,8 +20,7 @@ from agentnb.session.recovery import recover
 from agentnb.tools.mcp.wire_names import wire_name
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.tasks.actions import ActionTable
-from agentnb.workflow.tasks.calls import ActionCall
-from agentnb.workflow.tasks.file_rules import FileRules
+from agentnb.workflow.tasks.calls import ActionCall, FileRules
 from agentnb.workflow.tasks.task_file import read_task_file
 
 TASKS = """
