@@ -50,13 +50,15 @@ def mark_typed(spec: WorkflowSpec) -> WorkflowSpec:
     return replace(spec, agents=agents, is_typed=True)
 
 
-def without_folders(spec: WorkflowSpec) -> WorkflowSpec:
+def without_folders(declared: WorkflowDefinition) -> WorkflowDefinition:
     """Return a workflow from a log of others, whose files are only said to be where it says: its models have no folder."""
+    if isinstance(declared, TaskFile):
+        return declared
     agents = {
-        name: replace(one, model=None if one.model is None else FileModelName(one.model)) for name, one in spec.agents.items()
+        name: replace(one, model=None if one.model is None else FileModelName(one.model))
+        for name, one in declared.agents.items()
     }
-    nested = {path: without_folders(one) if isinstance(one, WorkflowSpec) else one for path, one in spec.nested.items()}
-    return replace(spec, agents=agents, nested=nested)
+    return replace(declared, agents=agents, nested={path: without_folders(one) for path, one in declared.nested.items()})
 
 
 def tool_names(declared: WorkflowDefinition) -> tuple[str, ...]:
