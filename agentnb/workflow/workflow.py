@@ -270,7 +270,9 @@ class Workflow:
 
         def make(lifecycle: Lifecycle, elicitation: Elicitation) -> GraphRun:
             begins = rerun_of(run) if (run := lifecycle.log.run).events else (rerun_from, earlier)
-            start = GraphStart(self._graph, lambda steps, _: StepHandlers(steps, made, opened), Scope(inputs=values), *begins)
+            start = GraphStart(
+                self._graph, lambda steps, _: StepHandlers(steps, made, opened), Scope.of_workflow(values), *begins
+            )
             return GraphRun(lifecycle, elicitation, start)
 
         logged = self._logged(values, rerun_from, of, len(earlier)) | needed_again(**models) | logged_builtins(made.toolbox)

@@ -37,7 +37,8 @@ from agentnb.workflow.running.walker import Handle, Walker
 from agentnb.workflow.tasks.actions import ActionTable
 from agentnb.workflow.tasks.model_steps import ModelAnswer, ModelSteps
 from agentnb.workflow.tasks.spec import ApprovalRules
-from agentnb.workflow.tasks.variables import parsed
+from agentnb.workflow.templates.json_in_text import parsed
+from agentnb.workflow.templates.templates import rendered
 
 
 class Calls:
@@ -75,7 +76,7 @@ class Calls:
             return _nothing, {}
         if execution.problem is None:
             try:
-                given = execution.place.scope.filled(dict(call.args))
+                given = rendered(dict(call.args), execution.place.scope)
             except ExpressionError as error:
                 execution.problem = error
         return partial(self._act, call, given, execution), {"agent": self.label(execution.node), "inputs": given}
