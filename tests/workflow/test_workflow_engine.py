@@ -177,7 +177,7 @@ def test_tools_are_called_with_values_and_fail_their_step_by_their_code(subtests
             assert failed.step_records["x"].attempts == tries
             assert failed.error is not None and error in failed.error.message
             assert "again" not in failed.error.message, "no model reads it"
-    with pytest.raises(SettingsError, match='no tool nowhere'):
+    with pytest.raises(SettingsError, match="no tool nowhere"):
         with_tools("  - {type: tool, name: nowhere}", table).run_sync()
 
 
