@@ -94,21 +94,21 @@ def read_with_problems(
     file.refuse_unknown(OF_FILES)
     places = SourceMap()
     declared = read_agents(file.fields("agents", "agents"), known.tools, places, problems)
-    steps, settings = _workflow(file, problems)
-    found_inputs, limits = _one_of(file, settings, "inputs"), _one_of(file, settings, "limits")
+    steps, workflow = _workflow(file, problems)
+    settings = _settings(file, workflow)
     spec = replace(
         empty,
         agents=declared,
-        max_loop_iterations=_loops(file, settings),
-        limits=read_limits(limits.fields("limits", "limits of the workflow") if limits else None, OF_WORKFLOWS),
-        inputs=(found_inputs.mapping("inputs") or {}) if found_inputs else {},
-        output=_output(file, settings, places),
+        max_loop_iterations=_loops(settings, workflow),
+        limits=read_limits(settings.fields("limits", "limits of the workflow"), OF_WORKFLOWS),
+        inputs=settings.mapping("inputs") or {},
+        output=_output(settings, places),
     )
     if not steps or (names := named_steps(steps, problems)) is None:
         return spec
     reader = StepReader(names, places, problems)
     spec = replace(spec, steps=reader.steps(steps, "workflow step"))
-    passed = None if known.is_logged and found_inputs is None else spec.inputs
+    passed = None if known.is_logged and "inputs" not in settings else spec.inputs
     check_workflow(spec, places, problems, agents=known.agents, tools=known.tools, inputs=passed)
     return spec if files is None else replace(spec, **files.read(spec, places, problems)._asdict())
 
@@ -132,30 +132,27 @@ def _workflow(file: Fields, problems: Problems) -> tuple[tuple[Node, ...], Field
     return (), settings
 
 
-def _one_of(file: Fields, settings: Fields | None, key: str) -> Fields | None:
-    """Return where a key is given that may stand in the file or in its workflow."""
-    if settings is None or settings.given(key) is None:
-        return file if file.given(key) is not None else None
-    if file.given(key) is not None:
-        file.problems.add(settings.line_of(key), f"workflow: {key} is given for the file already", "Keep one of them")
-    return settings
+def _settings(file: Fields, workflow: Fields | None) -> Fields:
+    """Return the settings of a workflow, each of which stands in its file or beside its steps."""
+    given = {key: file.node.entries[key] for key in SETTINGS if file.given(key) is not None}
+    for key in SETTINGS:
+        if workflow is not None and workflow.given(key) is not None:
+            if key in given:
+                workflow.add(key, f"{key} is given for the file already", "Keep one of them")
+            given[key] = workflow.node.entries[key]
+    return Fields(MappingNode(file.line, given), "workflow", file.problems)
 
 
-def _output(file: Fields, settings: Fields | None, places: SourceMap) -> tuple[str, ...]:
-    found = _one_of(file, settings, "output")
-    if found is None:
-        return ()
-    node, texts = found.given("output"), found.texts("output") or ()
+def _output(settings: Fields, places: SourceMap) -> tuple[str, ...]:
+    node, texts = settings.given("output"), settings.texts("output") or ()
     places.add_use(OF_WORKFLOW, "output", node)
     if (isinstance(node, ListNode) and not node.items) or not all(one.strip() for one in texts):
-        found.problems.add(found.line_of("output"), "workflow: output names nothing", OUTPUT_HINT)
+        settings.add("output", "output names nothing", OUTPUT_HINT)
     return tuple(one if has_templates(one) else one.strip() for one in texts)
 
 
-def _loops(file: Fields, settings: Fields | None) -> int:
-    found = _one_of(file, settings, "max_loop_iterations")
-    own = found.whole("max_loop_iterations", 1) if found else None
-    overrides = settings.fields("overrides") if settings else None
+def _loops(settings: Fields, workflow: Fields | None) -> int:
+    own, overrides = settings.whole("max_loop_iterations", 1), workflow.fields("overrides") if workflow else None
     if overrides is not None:
         overrides.refuse_unknown(("max_loop_iterations",))
         own = overrides.whole("max_loop_iterations", 1) or own
