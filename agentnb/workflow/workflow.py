@@ -152,8 +152,10 @@ class Workflow:
         names, inputs = check_agents_again(run, agents or {}), run.settings.get("inputs") or ()
         known: dict[str, Any] = {"agents": names, "inputs": inputs, "is_logged": True}
         declared = read_workflow(text, source, with_files=files is not None, texts=files, **known)
-        workflow = cls.of_declared(declared if is_trusted(run) else without_folders(declared), agents, tools)
-        return workflow.as_typed() if is_trusted(run) and logged.get("from") == CELL else workflow
+        if not is_trusted(run):
+            return cls.of_declared(without_folders(declared), agents, tools)
+        workflow = cls.of_declared(declared, agents, tools)
+        return workflow.as_typed() if logged.get("from") == CELL else workflow
 
     @classmethod
     def of_declared(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -44,21 +44,22 @@ def model_names(declared: WorkflowDefinition, replaced: Collection[str] = ()) ->
 
 def mark_typed(spec: WorkflowSpec) -> WorkflowSpec:
     """Return the workflow with its agents' models as the person's own word; models in its files stay those of files."""
-    agents = {
-        name: replace(agent, model=None if agent.model is None else str(agent.model)) for name, agent in spec.agents.items()
-    }
-    return replace(spec, agents=agents, is_typed=True)
+    models = {name: str(one.model) for name, one in spec.agents.items() if one.model is not None}
+    return replace(_with_models(spec, models), is_typed=True)
 
 
 def without_folders(declared: WorkflowDefinition) -> WorkflowDefinition:
     """Return a workflow from a log of others, whose files are only said to be where it says: its models have no folder."""
     if isinstance(declared, TaskFile):
         return declared
-    agents = {
-        name: replace(one, model=None if one.model is None else FileModelName(one.model))
-        for name, one in declared.agents.items()
-    }
-    return replace(declared, agents=agents, nested={path: without_folders(one) for path, one in declared.nested.items()})
+    models = {name: FileModelName(one.model) for name, one in declared.agents.items() if one.model is not None}
+    nested = {path: without_folders(one) for path, one in declared.nested.items()}
+    return replace(_with_models(declared, models), nested=nested)
+
+
+def _with_models(spec: WorkflowSpec, models: Mapping[str, str]) -> WorkflowSpec:
+    """Return the workflow with these models of its agents."""
+    return replace(spec, agents={name: replace(one, model=models.get(name)) for name, one in spec.agents.items()})
 
 
 def tool_names(declared: WorkflowDefinition) -> tuple[str, ...]:

@@ -110,7 +110,7 @@ def read_with_problems(
     spec = replace(spec, steps=reader.steps(steps, "workflow step"))
     passed = None if known.is_logged and "inputs" not in settings else spec.inputs
     check_workflow(spec, places, problems, agents=known.agents, tools=known.tools, inputs=passed)
-    return spec if files is None else replace(spec, **files.read(spec, places, problems)._asdict())
+    return spec if files is None else files.read(spec, places, problems)
 
 
 def _workflow(file: Fields, problems: Problems) -> tuple[tuple[Node, ...], Fields | None]:
