@@ -59,8 +59,7 @@ class FlowChecks:
     def _add(self, step: Step, key: str, message: str, hint: Hint = "", code: str = "") -> None:
         """Note a problem; with a code a warning."""
         where = self._places.names.get(step.path, f"step {step.path}")
-        note = partial(self._problems.warn, code=code) if code else self._problems.add
-        note(self._places.line(step.path, key, step.line), f"{where}: {message}", hint)
+        self._problems.add(self._places.line(step.path, key, step.line), f"{where}: {message}", hint, code)
 
     def _add_at(self, path: str, message: str, hint: Hint, code: str = "") -> None:
         self._add(self._tree.by_path[path].step, "", message, hint, code)

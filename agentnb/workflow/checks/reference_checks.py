@@ -100,9 +100,7 @@ class ReferenceChecks:
                 self.reads += [Read(one.step.path, check.step_id, written, line) for one in seen_from]
 
     def _note(self, line: int, where: str, what: str, hint: Hint = "", code: str = "") -> None:
-        """Note a problem; with a code a warning."""
-        note = partial(self.problems.warn, code=code) if code else self.problems.add
-        note(line, f"{where}: {what}", hint)
+        self.problems.add(line, f"{where}: {what}", hint, code)
 
     def _name_of(self, use: Use) -> str:
         if use.is_of_agent:

@@ -57,9 +57,9 @@ class Problems:
     warnings: list[Problem] = field(default_factory=list)
     _noted: set[tuple[int, str]] = field(default_factory=set, repr=False)
 
-    def add(self, line: int, message: str, hint: Hint = "") -> None:
-        """Note a problem: with it the file cannot be used."""
-        self._note(self.found, line, message, hint)
+    def add(self, line: int, message: str, hint: Hint = "", code: str = "") -> None:
+        """Note a problem, with which the file cannot be used; with a code it is a warning."""
+        self._note(self.warnings if code and not self.strict else self.found, line, message, hint, code)
 
     def warn(self, line: int, message: str, hint: Hint = "", *, code: str = "") -> None:
         """Note a warning, which is a problem if ``strict``."""
