@@ -266,15 +266,13 @@ class Workflow:
         known, values = {**(self.agents or {}), **(agents or {})}, self._inputs(inputs)
         made = WorkflowAgents(self.spec, known, all_tools, model=model, replies=replies, settings=models["agent_settings"])
         self._check_names(made, replies, known, model)
-        opened = _NestedWorkflows(self.spec, known, all_tools, {**models, "actions": actions})
-        inner = opened.check(self._steps) if checks_files else []
+        files = _NestedWorkflows(self.spec, known, all_tools, {**models, "actions": actions})
+        inner = files.check(self._steps) if checks_files else []
         check, servers = self._price_check(made, inner), with_given(_all_servers(made.toolbox, inner))
 
         def make(lifecycle: Lifecycle, elicitation: Elicitation) -> GraphRun:
             begins = rerun_of(run) if (run := lifecycle.log.run).events else (rerun_from, earlier)
-            start = GraphStart(
-                self._graph, lambda steps, _: StepHandlers(steps, made, opened), Scope.of_workflow(values), *begins
-            )
+            start = GraphStart(self._graph, lambda steps, _: StepHandlers(steps, made, files), Scope.of_inputs(values), *begins)
             return GraphRun(lifecycle, elicitation, start)
 
         logged = self._logged(values, rerun_from, of, len(earlier)) | needed_again(**models) | logged_builtins(made.toolbox)

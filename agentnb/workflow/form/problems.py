@@ -87,8 +87,8 @@ def note_no_tool(
     ``what``: instead of that; ``actions``: what may be called besides.
     """
     given = GiveTools((name,) if name.isidentifier() else ("NAME",), lead="Give it as a tool")
-    said = f"{where}: {what or f'there is no tool {name}'}"
-    problems.add(line, said, lambda: nearest(name, actions) or near_tools(name, own_tools(own), given))
+    message = f"{where}: {what or f'there is no tool {name}'}"
+    problems.add(line, message, lambda: nearest(name, actions) or near_tools(name, own_tools(own), given))
 
 
 def workflow_problems(found: Iterable[Problem]) -> WorkflowProblems:

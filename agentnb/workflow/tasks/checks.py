@@ -72,8 +72,8 @@ class ExpressionPlaces:
                 what = f"{place.where}: {written[:80]}: there is no {name}"
                 is_task = f"{name} is a task: keep its result with post: {{{name}: ${{result}}}}"
                 hint = is_task if name in ids else partial(near, name, ChainMap(known, extra))
-                said, code = (f"{what}, so it stays as it is written", UNKNOWN_NAME) if bare else (what, "")
-                self._problems.add(place.line, said, hint, code)
+                message, code = (f"{what}, so it stays as it is written", UNKNOWN_NAME) if bare else (what, "")
+                self._problems.add(place.line, message, hint, code)
 
 
 def linked(tasks: Sequence[Node], blocks: Mapping[str, range], problems: Problems) -> Iterator[Node]:

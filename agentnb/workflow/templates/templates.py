@@ -87,7 +87,7 @@ class Scope:
     """The JSON in outputs that were read before."""
 
     @classmethod
-    def of_workflow(cls, inputs: Mapping[str, Any] = MappingProxyType({}), **known: Any) -> Scope:
+    def of_inputs(cls, inputs: Mapping[str, Any] = MappingProxyType({}), **known: Any) -> Scope:
         """Return what a workflow with these inputs reads; ``known``: more fields."""
         return cls(ChainMap({"$prompt": "", "$inputs": inputs}), WORKFLOW, **known)
 
