@@ -14,12 +14,12 @@ from agentnb.detect.run import Run
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.runs.orchestration import Orchestration
+from agentnb.workflow.files.workflow_reader import read_workflow
 from agentnb.workflow.form.problems import Problem, Problems
 from agentnb.workflow.form.yaml_source import as_yaml_text
 from agentnb.workflow.plans.plan_checks import validate_plan
 from agentnb.workflow.plans.plan_reader import read_any_plan
 from agentnb.workflow.plans.plan_spec import PlanForm, PlanSpec
-from agentnb.workflow.tasks.task_file import read_task_file
 from agentnb.workflow.workflow import Workflow, WorkflowKeywords, WorkflowSettings
 
 TASKS = """# One plan, whose steps run until one fails.
@@ -105,4 +105,4 @@ class Plan(PlanSpec, frozen=True, kw_only=True):
 
 @cache
 def _workflow() -> Workflow:
-    return Workflow.of_declared(read_task_file(TASKS, SOURCE, inputs=("plan",)))
+    return Workflow.of_declared(read_workflow(TASKS, SOURCE, inputs=("plan",)))

@@ -15,8 +15,7 @@ from agentnb.guidance import GuidanceSet
 from agentnb.models.model import Model
 from agentnb.models.registry import person_chose_destination
 from agentnb.runtime.runs.gate_names import name_of_gate
-from agentnb.workflow.declared import WorkflowDefinition
-from agentnb.workflow.files.declared_files import with_files
+from agentnb.workflow.files.declared_files import WorkflowDefinition, with_files
 from agentnb.workflow.files.logged_workflow import logged_workflow
 from agentnb.workflow.form.spec import AgentStep, WorkflowSpec
 from agentnb.workflow.form.step_tree import walk_all, with_branches

@@ -28,8 +28,15 @@ from agentnb.tools.builtin.named import KnownSchemas, logged_builtins
 from agentnb.tools.mcp.server import ServerTools, with_given
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.checks.checks import check_made_in_python
-from agentnb.workflow.declared import WorkflowDefinition, drawing_of
-from agentnb.workflow.files.declared_files import mark_typed, model_names, tool_names, tool_names_of_files, without_folders
+from agentnb.workflow.files.declared_files import (
+    WorkflowDefinition,
+    drawing_of,
+    mark_typed,
+    model_names,
+    tool_names,
+    tool_names_of_files,
+    without_folders,
+)
 from agentnb.workflow.files.files import file_text, path_beside
 from agentnb.workflow.files.logged_workflow import keep_workflow, logged_files
 from agentnb.workflow.files.workflow_reader import read_workflow
@@ -50,7 +57,6 @@ from agentnb.workflow.running.step_handlers import StepHandlers
 from agentnb.workflow.tasks.actions import Action, ActionTable
 from agentnb.workflow.tasks.orchestration import task_orchestration
 from agentnb.workflow.tasks.spec import DEFAULT_PLANS, TaskFile
-from agentnb.workflow.tasks.task_file import is_task_file, read_task_file
 from agentnb.workflow.templates.templates import Scope
 
 CELL = "cell"
@@ -117,15 +123,11 @@ class Workflow:
         source = "" if path is None else str(path)
         toolbox = Toolbox(given)
         check = ActionTable(toolbox.with_words(KnownSchemas()), PLAN_ACTIONS).note if checks_actions else None
-        if is_task_file(text):
-            file = read_task_file(text, source, strict=strict, inputs=inputs, check_actions=check)
-            return cls.of_declared(file, agents, given)
         words: dict[str, Any] = {item.word: {} for item in toolbox.servers}
         schemas = KnownSchemas({**{spec.name: spec.input_schema for spec in toolbox.specs}, **words})
         names = None if tools is None else schemas if checks_actions else tuple(schemas)
-        known: dict[str, Any] = {"agents": tuple(agents or ()), "tools": names, "check_actions": check}
-        spec = read_workflow(text, source, strict=strict, with_files=True, **known)
-        return cls(spec, agents, given)
+        known: dict[str, Any] = {"agents": tuple(agents or ()), "tools": names, "inputs": inputs, "check_actions": check}
+        return cls.of_declared(read_workflow(text, source, strict=strict, with_files=True, **known), agents, given)
 
     @classmethod
     def planner(cls, tools: Iterable[Any] = (), *, max_plan_iterations: int = DEFAULT_PLANS) -> Workflow:
@@ -134,7 +136,7 @@ class Workflow:
         ``inputs`` of a run: ``context``, ``promptTemplate``, ``tools`` (names), ``results`` and ``transcript`` of earlier runs.
         ``workflow.tasks.text`` is its task file.
         """
-        return cls.of_declared(read_task_file(planner_text(max_plan_iterations), PLANNER), None, tuple(tools))
+        return cls.of_declared(read_workflow(planner_text(max_plan_iterations), PLANNER), None, tuple(tools))
 
     @classmethod
     def of_run(cls, run: Run, *, agents: Mapping[str, Agent] | None = None, tools: Iterable[Any] = ()) -> Workflow:
@@ -146,13 +148,13 @@ class Workflow:
         if not isinstance(logged, dict) or not isinstance(logged.get("text"), str):
             raise SettingsError(f"Run {run.id} did not run a workflow from YAML", ListRuns(rest=" lists runs"))
         text, source, tools = logged["text"], str(logged.get("source") or ""), with_builtins(run, tools)
-        if is_task_file(text):
-            return cls.of_declared(read_task_file(text, source, inputs=run.settings.get("inputs") or ()), agents, tools)
-        names, files = check_agents_again(run, agents or {}), logged_files(run.settings)
-        spec = read_workflow(text, source, agents=names, inputs=None, with_files=files is not None, texts=files)
+        files = logged_files(run.settings)
+        names, inputs = check_agents_again(run, agents or {}), run.settings.get("inputs") or ()
+        known: dict[str, Any] = {"agents": names, "inputs": inputs, "is_logged": True}
+        declared = read_workflow(text, source, with_files=files is not None, texts=files, **known)
         if not is_trusted(run):
-            return cls(without_folders(spec), agents, tools)
-        workflow = cls(spec, agents, tools)
+            return cls.of_declared(without_folders(declared), agents, tools)
+        workflow = cls.of_declared(declared, agents, tools)
         return workflow.as_typed() if logged.get("from") == CELL else workflow
 
     @classmethod
@@ -264,13 +266,13 @@ class Workflow:
         known, values = {**(self.agents or {}), **(agents or {})}, self._inputs(inputs)
         made = WorkflowAgents(self.spec, known, all_tools, model=model, replies=replies, settings=models["agent_settings"])
         self._check_names(made, replies, known, model)
-        opened = _NestedWorkflows(self.spec, known, all_tools, {**models, "actions": actions})
-        inner = opened.check(self._steps) if checks_files else []
+        files = _NestedWorkflows(self.spec, known, all_tools, {**models, "actions": actions})
+        inner = files.check(self._steps) if checks_files else []
         check, servers = self._price_check(made, inner), with_given(_all_servers(made.toolbox, inner))
 
         def make(lifecycle: Lifecycle, elicitation: Elicitation) -> GraphRun:
             begins = rerun_of(run) if (run := lifecycle.log.run).events else (rerun_from, earlier)
-            start = GraphStart(self._graph, lambda steps, _: StepHandlers(steps, made, opened), Scope(inputs=values), *begins)
+            start = GraphStart(self._graph, lambda steps, _: StepHandlers(steps, made, files), Scope.of_inputs(values), *begins)
             return GraphRun(lifecycle, elicitation, start)
 
         logged = self._logged(values, rerun_from, of, len(earlier)) | needed_again(**models) | logged_builtins(made.toolbox)

@@ -15,7 +15,7 @@ from waiting import wait_until
 from agentnb.display.card.html import run_html
 from agentnb.display.graph.workflow_graph import graph_html
 from agentnb.display.texts.states import STEP_STATES
-from agentnb.workflow.declared import drawing_of
+from agentnb.workflow.files.declared_files import drawing_of
 from agentnb.workflow.graph.node_states import NodeState
 
 pytestmark = pytest.mark.browser

@@ -17,7 +17,7 @@ from shell_calls import EXAMPLES, HEADING, REPLIES, RUNS, Call, last_run, lines_
 
 from agentnb.cli import main
 from agentnb.cli.terminal.second_interrupt import second_interrupt_kills
-from agentnb.workflow.templates.prior_outputs import WITHOUT_PROMPT
+from agentnb.workflow.templates.templates import WITHOUT_PROMPT
 
 LONG = 60
 PROGRAM = [sys.executable, "-m", "agentnb"]
@@ -361,7 +361,7 @@ def test_a_key_that_is_certainly_needed_is_missed_before_anything_runs(cli: Call
 
 def test_problems_of_the_file_are_told_each_with_its_line_and_warnings_before_it_runs(cli: Call) -> None:
     done = cli("exec", written("two.yaml", TWO))
-    assert done.code == 2 and lines_of(done, "two.yaml") == [2, 3] and "its tools: --tools MODULE:NAME" in done.err
+    assert done.code == 2 and lines_of(done, "two.yaml") == [2, 3] and "Give it as a tool: --tools MODULE:look" in done.err
     text = "agents: {a: {replies: ['{\"ok\": true}']}}\nworkflow:\n  - {type: agent, name: a}\n"
     path = written("w.yaml", text + "  - {type: condition, condition: '{{ $steps.a.output.ok }}', true: {goto: end}}\n")
     done = cli("exec", path)

@@ -63,7 +63,7 @@ from agentnb.models import ScriptedModel
 from agentnb.rerun.expect import expectations_extension
 from agentnb.runtime.host.host import Beginning
 from agentnb.store.summaries import RunSummary
-from agentnb.workflow.declared import drawing_of
+from agentnb.workflow.files.declared_files import drawing_of
 from agentnb.workflow.form.spec import GotoStep, ToolStep, WorkflowSpec
 from agentnb.workflow.graph.node_states import NodeState
 

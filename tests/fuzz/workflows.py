@@ -12,7 +12,7 @@ from agentnb import RunOptions, Workflow
 from agentnb.core.questions import WaitingOnUser
 from agentnb.errors import AgentnbError
 from agentnb.models import ScriptedModel
-from agentnb.workflow.declared import drawing_of
+from agentnb.workflow.files.declared_files import drawing_of
 
 EXAMPLES = Path(__file__).parents[1] / "workflow" / "examples"
 NAMES = sorted(path.relative_to(EXAMPLES).as_posix() for path in EXAMPLES.rglob("*.yaml") if ".run." not in path.name)

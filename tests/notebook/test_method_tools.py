@@ -76,11 +76,11 @@ def test_files_and_texts_of_workflows_take_no_dotted_names(kernel: Any, subtests
     for name, (cell, told) in {
         "tool step": (
             "%%workflow -t sales.describe\nworkflow:\n  - {id: a, type: tool, name: sales.describe}",
-            'there is no tool "sales_describe". Did you mean describe?',
+            "there is no tool sales_describe. Did you mean describe?",
         ),
         "agent": (
             "%%workflow -t sales.describe\nagents:\n  a: {tools: [sales.describe]}\nworkflow:\n  - {type: agent, name: a}",
-            'there is no tool "sales_describe". Did you mean describe?',
+            "there is no tool sales_describe. Did you mean describe?",
         ),
         "task file": (
             "%%workflow -t sales.describe\nstage:\n  main:\n    look:\n      action: sales.describe",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from drawn_workflows import BRANCH, LOOP, NESTED, spec_of
 
-from agentnb.workflow.declared import drawing_of
+from agentnb.workflow.files.declared_files import drawing_of
 from agentnb.workflow.form.spec import AgentStep, GotoStep, WorkflowSpec
 from agentnb.workflow.graph.drawing import EXIT
 

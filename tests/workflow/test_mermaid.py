@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property_settings import examples
 
-from agentnb.workflow.declared import drawing_of
+from agentnb.workflow.files.declared_files import drawing_of
 from agentnb.workflow.form.spec import AgentStep, HumanStep, WorkflowSpec
 from agentnb.workflow.graph.mermaid import escaped, mermaid
 from agentnb.workflow.graph.node_states import node_states

@@ -9,7 +9,7 @@ from agentnb.core.log.events import QuestionAsked
 from agentnb.core.log.work_events import StepAttempted
 from agentnb.core.questions import WaitingOnUser
 from agentnb.detect.run import Run
-from agentnb.workflow.declared import drawing_of
+from agentnb.workflow.files.declared_files import drawing_of
 from agentnb.workflow.graph.node_states import StepProgress, node_states
 
 

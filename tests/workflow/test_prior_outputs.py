@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from agentnb.workflow.form.spec import Context
-from agentnb.workflow.templates.prior_outputs import with_prior_outputs
-from agentnb.workflow.templates.templates import Scope
+from agentnb.workflow.templates.templates import Scope, with_prior_outputs
 
 
 def entry(output: Any, **named: Any) -> dict[str, Any]:
@@ -54,4 +53,4 @@ def test_outputs_of_steps_that_did_work_stand_before_the_prompt_and_empty_ones_a
     for context, shown in cases.items():
         with subtests.test(str(context)):
             parts = ["--- Prior Step Outputs ---", *shown, "--- End Prior Step Outputs ---"] if shown else []
-            assert with_prior_outputs("Go on.", Scope(steps=STEPS), context) == "\n\n".join([*parts, "Go on."])
+            assert with_prior_outputs("Go on.", Scope.of_inputs(steps=STEPS), context) == "\n\n".join([*parts, "Go on."])

@@ -9,7 +9,7 @@ from agentnb.core.log.work_events import StepFinished
 from agentnb.display.card.text import run_text
 from agentnb.display.graph.workflow_text import graph_lines
 from agentnb.display.texts.event_lines import event_line
-from agentnb.workflow.declared import drawing_of
+from agentnb.workflow.files.declared_files import drawing_of
 from agentnb.workflow.graph.node_states import node_states
 
 FLOW = """

@@ -38,7 +38,15 @@ STEPS: dict[str, Any] = {
     },
     "odd": {"outputs": {"order": {"agent": "a", "output": "Tea.", "runs": []}}, "order": ["order"], "attempts": 1},
 }
-SCOPE = Scope(steps=STEPS, prompt="Fog", inputs={"lang": {"code": "fr"}, "empty": None}, item={"n": [4, 5], "a-b": 7}, index=1)
+NOTHING = object()
+
+
+def scope_of(prompt: str = "", item: Any = NOTHING, index: int = 0, **known: Any) -> Scope:
+    found = Scope.of_inputs(**known).with_names({"$prompt": prompt})
+    return found if item is NOTHING else found.with_item("", item, index)
+
+
+SCOPE = scope_of("Fog", {"n": [4, 5], "a-b": 7}, 1, steps=STEPS, inputs={"lang": {"code": "fr"}, "empty": None})
 
 
 def example(name: str) -> Any:
@@ -50,10 +58,10 @@ def example(name: str) -> Any:
 @pytest.mark.req("R4.10", "R4.24")
 def test_the_instruction_of_the_example_is_rendered_as_the_run_says() -> None:
     run = example("templates.run.yaml")
-    scope = Scope(steps=run["step_context"]["steps"], prompt="Gulls")
+    scope = scope_of("Gulls", steps=run["step_context"]["steps"])
     assert rendered(example("templates.yaml")["agents"]["editor"]["instruction"], scope) == run["instructions"]["editor"]
     same = {
-        rendered(text, Scope(steps=nested["step_context"]["steps"]))
+        rendered(text, Scope.of_inputs(steps=nested["step_context"]["steps"]))
         for nested in [example("nested-parallel.run.yaml")]
         for text in nested["same"]
     }
@@ -126,7 +134,7 @@ def test_a_text_that_is_one_template_keeps_the_type_and_others_get_text() -> Non
 
 
 def test_what_is_inserted_is_not_searched_for_templates() -> None:
-    scope = Scope(prompt="{{ $steps.secret.output }}")
+    scope = scope_of("{{ $steps.secret.output }}")
     assert rendered("{{ $prompt }} and {{ $prompt }}", scope) == " and ".join(["{{ $steps.secret.output }}"] * 2)
     assert rendered('{{ "{{" }} $prompt }}', scope) == "{{ $prompt }}"
 
@@ -196,7 +204,7 @@ def test_a_template_that_does_not_end_says_so() -> None:
 
 
 def test_paths_within_brackets_are_bounded() -> None:
-    assert rendered("{{ " + "$item[" * 8 + "$index" + "]" * 8 + " }}", Scope(item=[0], index=0)) == 0
+    assert rendered("{{ " + "$item[" * 8 + "$index" + "]" * 8 + " }}", scope_of(item=[0])) == 0
     for levels, says in ((45, "nested deeper than 40 levels"), (5_000, "at most 2,000 characters")):
         with pytest.raises(ExpressionError, match=says):
             rendered("{{ " + "$item[" * levels + "$index" + "]" * levels + " }}", SCOPE)
@@ -205,8 +213,8 @@ def test_paths_within_brackets_are_bounded() -> None:
 def test_item_and_index_are_only_in_a_map() -> None:
     for name in ("$item", "$index"):
         with pytest.raises(ExpressionError, match="Only the step of a map"):
-            rendered(f"{{{{ {name} }}}}", Scope())
-    assert rendered("{{ $item }}", Scope(item=None, index=0)) is None
+            rendered(f"{{{{ {name} }}}}", Scope.of_inputs())
+    assert rendered("{{ $item }}", scope_of(item=None)) is None
 
 
 def test_what_is_not_needed_is_not_looked_up() -> None:
@@ -223,19 +231,19 @@ def test_conditions_are_booleans_or_words_for_them(subtests: pytest.Subtests) ->
     false: list[Any] = ["false", "No", "0", 0, False]
     for value, expected in [*((one, True) for one in true), *((one, False) for one in false)]:
         with subtests.test(repr(value)):
-            scope = Scope(steps={"qa": {"output": value}})
+            scope = Scope.of_inputs(steps={"qa": {"output": value}})
             assert truth("{{ $steps.qa.output }}", scope) is expected
             assert truth("  {{$steps.qa.output}}\n", scope) is expected
             assert truth("{{ !$steps.qa.output }}", scope) is not expected
             assert truth("{{ $steps.qa.output && true }}", scope) is expected
             assert truth("{{ false || $steps.qa.output }}", scope) is expected
-    assert truth("true", Scope()) is True
+    assert truth("true", Scope.of_inputs()) is True
 
 
 @pytest.mark.req("R4.12", "R4.14")
 def test_any_other_condition_is_the_error_of_the_documents() -> None:
     for value in ("maybe", "", "true.", None, 2, 0.5, [], {}, "2"):
-        scope = Scope(steps={"qa": {"output": value}})
+        scope = Scope.of_inputs(steps={"qa": {"output": value}})
         with pytest.raises(ExpressionError) as caught:
             truth("{{ $steps.qa.output }}", scope)
         assert caught.value.what == 'workflow: condition did not resolve to boolean: "{{ $steps.qa.output }}"'
@@ -255,11 +263,11 @@ def test_json_is_found_in_an_answer_however_it_is_wrapped(subtests: pytest.Subte
     }
     for name, text in texts.items():
         with subtests.test(name):
-            assert rendered("{{ $steps.qa.output.ok }}", Scope(steps={"qa": {"output": text}})) == 1
+            assert rendered("{{ $steps.qa.output.ok }}", Scope.of_inputs(steps={"qa": {"output": text}})) == 1
 
 
 def test_json_that_says_two_things_is_not_chosen_from() -> None:
-    scope = Scope(steps={"qa": {"output": 'First {"ok": true}, then {"ok": false}.'}})
+    scope = Scope.of_inputs(steps={"qa": {"output": 'First {"ok": true}, then {"ok": false}.'}})
     with pytest.raises(ExpressionError, match="2 JSON values with different"):
         truth("{{ $steps.qa.output.ok }}", scope)
 
@@ -281,7 +289,7 @@ def test_references_are_found_without_values() -> None:
 
 
 def test_texts_with_their_values_are_bounded() -> None:
-    scope = Scope(prompt="x" * 300_000)
+    scope = scope_of("x" * 300_000)
     assert len(rendered("{{ $prompt }} {{ $prompt }}", scope)) == 600_001
     with pytest.raises(ExpressionError, match="1,000,000"):
         rendered(["{{ $prompt }} {{ $prompt }}"] * 2, scope)
@@ -305,13 +313,13 @@ def _deep(levels: int) -> Any:
 )
 def test_any_value_in_json_comes_back_by_its_path(value: Any, before: str) -> None:
     text = f"{before} {json.dumps({'found': value})}"
-    assert rendered("{{ $steps.qa.output.found }}", Scope(steps={"qa": {"output": text}})) == value
+    assert rendered("{{ $steps.qa.output.found }}", Scope.of_inputs(steps={"qa": {"output": text}})) == value
 
 
 @examples(500)
 @given(text=st.text(st.sampled_from("{}$steps.qa.output[0]'\"&|! 19-()\n") | st.characters(), max_size=60))
 def test_any_text_is_rendered_or_refused(text: str) -> None:
-    scope = Scope(steps={"qa": {"output": "x"}, "s": {"output": 1}}, prompt=text)
+    scope = Scope.of_inputs(steps={"qa": {"output": "x"}, "s": {"output": 1}}).with_names({"$prompt": text})
     for one in (text, f"{{{{ {text} }}}}", f"{{{{ $steps.{text} }}}}"):
         try:
             rendered(one, scope)

@@ -177,7 +177,7 @@ def test_tools_are_called_with_values_and_fail_their_step_by_their_code(subtests
             assert failed.step_records["x"].attempts == tries
             assert failed.error is not None and error in failed.error.message
             assert "again" not in failed.error.message, "no model reads it"
-    with pytest.raises(SettingsError, match='no tool "nowhere"'):
+    with pytest.raises(SettingsError, match="no tool nowhere"):
         with_tools("  - {type: tool, name: nowhere}", table).run_sync()
 
 
@@ -354,27 +354,13 @@ def test_a_map_goes_over_a_list_also_of_json_in_a_text_and_over_nothing_else(sub
                 assert run.error is not None and run.error.message.startswith("step m: map m: over is not a list: {{ $steps.x")
 
 
-def test_a_step_with_end_is_the_last_also_where_others_stand_behind_it() -> None:
-    text = """
-  - {id: x, type: agent, name: a}
-  - {id: c, type: condition, condition: "{{ $steps.x.output == 'go' }}", false: {goto: w}}
-  - {id: z, type: agent, name: b, end: true}
-  - {id: w, type: agent, name: b}
-"""
-    for said, order in (("go", ["x", "c", "z"]), ("no", ["x", "c", "w"])):
-        assert ran(played(steps(text), "Go", {"x": [said], "b": ["B"]})) == order
-
-
 @pytest.mark.req("R4.19", "R4.35", "K4.10")
 def test_the_way_through_is_the_same_each_time_and_end_ends_it() -> None:
-    workflow = steps(
-        """
+    workflow = steps("""
   - {id: x, type: agent, name: a}
   - {id: c, type: condition, condition: "{{ $steps.x.output == 'go' }}", true: [{id: y, type: agent, name: b}]}
   - {id: z, type: agent, name: c, end: true}
-  - {id: never, type: condition, condition: "true", true: {goto: x}}
-""".replace('  - {id: never, type: condition, condition: "true", true: {goto: x}}\n', "")
-    )
+""")
     for said, order in (("go", ["x", "c", "y", "z"]), ("no", ["x", "c", "z"])):
         run = played(workflow, "Go", {"x": [said], "y": ["Y"], "z": ["Z"]})
         assert ran(run) == order

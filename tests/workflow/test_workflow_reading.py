@@ -172,7 +172,7 @@ def test_each_kind_of_step_is_read_with_all_its_keys() -> None:
   - {id: i, type: workflow, file: other.yaml, prompt: "{{ $prompt }}", inputs: {n: "{{ $index }}"}}
   - {id: j, type: parallel, max_concurrency: 2, steps: [{type: agent, name: writer}]}
 """.replace("{{ $index }}", "{{ $inputs.n }}"),
-        inputs=["n"],
+        is_logged=True,
     )
     a, b, c, d, e, f, g, h, i, j = spec.steps
     assert isinstance(a, AgentStep)

@@ -16,7 +16,6 @@ from agentnb.workflow.files.workflow_reader import read_workflow
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import MAX_NODES, ListNode, MappingNode, ScalarNode, plain, read_mapping, read_yaml
 from agentnb.workflow.plan import Plan
-from agentnb.workflow.tasks.task_file import read_task_file
 
 EXAMPLES = Path(__file__).parent / "examples"
 
@@ -165,13 +164,13 @@ def test_every_form_has_merge_keys_and_keys_of_ones_own(subtests: pytest.Subtest
     base = "x-base: &base\n  KEY: 1\n"
     for read_form, key, rest in (
         (read_workflow, "budgett", "agents:\n  a: {instruction: b, <<: *base}\nworkflow: [{type: agent, name: a}]\n"),
-        (read_task_file, "acton", "stage:\n  a: {action: a:b, <<: *base}\n"),
+        (read_workflow, "acton", "stage:\n  a: {action: a:b, <<: *base}\n"),
         (Plan.read, "reazon", "steps:\n  - {name: a, <<: *base}\n"),
     ):
         with subtests.test(key), pytest.raises(WorkflowProblems, match=key) as caught:
             read_form(base.replace("KEY", key) + rest)
         assert caught.value.problems[0].line == 2
-    tasks = read_task_file("x-retry: &retry {retry: {maxRetries: 2}}\nstage:\n  a: {action: a:b, <<: *retry}\n").tasks
+    tasks = read_workflow("x-retry: &retry {retry: {maxRetries: 2}}\nstage:\n  a: {action: a:b, <<: *retry}\n").tasks
     assert tasks[0].retry.max_attempts == 2
 
 

@@ -46,7 +46,7 @@ from agentnb.display.parts.step_list import (
 )
 from agentnb.display.texts.labels import clean, counted, first_line
 from agentnb.display.texts.states import is_going_on
-from agentnb.workflow.declared import drawing_of
+from agentnb.workflow.files.declared_files import drawing_of
 from agentnb.workflow.files.logged_workflow import logged_workflow
 from agentnb.workflow.graph.drawing import Drawing
 from agentnb.workflow.graph.node_states import StepProgress, node_states

@@ -16,7 +16,7 @@ from agentnb.display.parts.step_list import mark_html, row_of_node, short, state
 from agentnb.display.style import kept
 from agentnb.display.texts.labels import clean, counted, times
 from agentnb.display.texts.step_labels import TONES, about
-from agentnb.workflow.declared import WorkflowDefinition, drawing_of
+from agentnb.workflow.files.declared_files import WorkflowDefinition, drawing_of
 from agentnb.workflow.graph.drawing import EXIT, Drawing
 from agentnb.workflow.graph.node_states import UNKNOWN, NodeState
 

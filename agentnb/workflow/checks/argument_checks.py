@@ -1,14 +1,17 @@
-"""Checks of the arguments of calls before anything runs, in every form: what references will put there is left out."""
+"""Checks of calls and texts before anything runs, in every form: what references will put there is left out."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from agentnb.core.expressions import OF_TASKS, OF_WORKFLOWS, Spelling, pieces
 from agentnb.core.schema.data_paths import Place, texts_with_places
 from agentnb.core.schema.json_schema import SchemaError, UnusableSchema, plain_data, schema_errors
 from agentnb.errors import near
 from agentnb.workflow.form.problems import Problems
+from agentnb.workflow.form.yaml_source import ScalarNode
 
 _OF_SEVERAL = frozenset({"required", "additionalProperties", "unevaluatedProperties", "dependentRequired", "minProperties"})
 """Keywords that say what is wrong with an object itself, whatever its values are."""
@@ -55,3 +58,27 @@ def _signature(schema: dict[str, Any]) -> str:
     required = schema.get("required", [])
     names = [name if name in required else f"{name} (optional)" for name in schema.get("properties", {})]
     return f"It takes {', '.join(names)}" if names else "It takes no arguments"
+
+
+OTHER_FORM = "W_OTHER_FORM"
+"""The code of these warnings."""
+_OTHERS = {
+    OF_WORKFLOWS: (
+        re.compile(r"\$\{[^{}\n]+\}"),
+        "A workflow reads {{ $... }}, such as {{ $steps.ID.output }}; ${...} is for task files",
+    ),
+    OF_TASKS: (
+        re.compile(r"\{\{[^{}\n]+\}\}"),
+        "A task file reads ${...}, such as ${result}; {{ ... }} is for workflows",
+    ),
+}
+"""By the spelling of a file: expressions in the other one, and what to say of them."""
+
+
+def warn_of_other_form(node: ScalarNode, where: str, problems: Problems, own: Spelling) -> None:
+    """Warn of expressions in the other spelling, outside of the file's own. Raises `ExpressionError` for one that is none."""
+    pattern, hint = _OTHERS[own]
+    outside = (piece for piece in pieces(node.text, own) if isinstance(piece, str)) if pattern.search(node.text) else ()
+    if (found := next(filter(None, map(pattern.search, outside)), None)) is not None:
+        line = node.line_of(node.text.find(found[0]))
+        problems.warn(line, f"{where}: {found[0][:80]} stays as it is written", hint, code=OTHER_FORM)

@@ -14,10 +14,9 @@ from agentnb.tools.mcp.wire_names import is_named
 from agentnb.workflow.checks.argument_checks import check_arguments
 from agentnb.workflow.checks.flow_checks import FlowChecks
 from agentnb.workflow.checks.reference_checks import ReferenceChecks
-from agentnb.workflow.form.agent_reader import SUB_AGENTS, known_tools
-from agentnb.workflow.form.delegation import DelegationCircle, delegation_order
-from agentnb.workflow.form.problems import Hint, Problems
-from agentnb.workflow.form.source_map import SourceMap
+from agentnb.workflow.form.agent_reader import SUB_AGENTS, DelegationCircle, delegation_order
+from agentnb.workflow.form.fields import SourceMap
+from agentnb.workflow.form.problems import Hint, Problems, note_no_tool
 from agentnb.workflow.form.spec import AgentSpec, AgentStep, GotoStep, ToolStep, WorkflowSpec
 from agentnb.workflow.form.step_tree import Located, StepTree, names_of_tool_steps
 from agentnb.workflow.templates.templates import has_templates
@@ -83,7 +82,7 @@ def _check_names(
                     problems.add(places.line(step.path, "context", step.line), f"{where}: context: {what}", hint)
     elif isinstance(step, ToolStep) and tools is not None and not is_named(step.tool, tools):  # else its server says it
         if step.tool not in tools:
-            problems.add(line, f'{where}: there is no tool "{step.tool}"', partial(known_tools, step.tool, tools))
+            note_no_tool(step.tool, tools, problems, line, where)
         elif isinstance(tools, Mapping):
             line = places.line(step.path, "args", step.line)
             check_arguments(step.tool, tools[step.tool], step.args, has_templates, problems, where, line)

@@ -7,8 +7,8 @@ from functools import partial
 from agentnb.errors import near
 from agentnb.workflow.checks.reference_checks import Read
 from agentnb.workflow.checks.way_checks import ENDLESS, check_ways
+from agentnb.workflow.form.fields import SourceMap
 from agentnb.workflow.form.problems import Hint, Problems
-from agentnb.workflow.form.source_map import SourceMap
 from agentnb.workflow.form.spec import END, ConditionStep, GotoStep, MapStep, Step, WorkflowSpec
 from agentnb.workflow.form.step_tree import Located, StepTree, walk, walk_all
 from agentnb.workflow.graph.of_workflow import compiled
@@ -59,8 +59,7 @@ class FlowChecks:
     def _add(self, step: Step, key: str, message: str, hint: Hint = "", code: str = "") -> None:
         """Note a problem; with a code a warning."""
         where = self._places.names.get(step.path, f"step {step.path}")
-        note = partial(self._problems.warn, code=code) if code else self._problems.add
-        note(self._places.line(step.path, key, step.line), f"{where}: {message}", hint)
+        self._problems.add(self._places.line(step.path, key, step.line), f"{where}: {message}", hint, code)
 
     def _add_at(self, path: str, message: str, hint: Hint, code: str = "") -> None:
         self._add(self._tree.by_path[path].step, "", message, hint, code)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
-from agentnb.advice import Advised
 from agentnb.core.expressions import OF_WORKFLOWS
 from agentnb.core.schema.data_paths import Reference
 from agentnb.errors import ExpressionError, near, nearest
+from agentnb.workflow.checks.argument_checks import warn_of_other_form
+from agentnb.workflow.form.fields import OF_WORKFLOW, SourceMap, Use
 from agentnb.workflow.form.problems import Hint, Problems
-from agentnb.workflow.form.source_map import OF_WORKFLOW, SourceMap, Use
 from agentnb.workflow.form.spec import AgentSpec, AgentStep, ConditionStep, GotoStep, ParallelStep, Step
 from agentnb.workflow.form.step_tree import Located, StepTree
-from agentnb.workflow.templates.template_forms import warn_of_other_form
 from agentnb.workflow.templates.templates import BLOCK_OUTPUTS, TRUTHS, has_templates, references
 
 UNDECLARED = "W_UNDECLARED_PATH"
@@ -90,20 +90,17 @@ class ReferenceChecks:
         if self.left < 0:
             return
         for reference in found:
-            check = _Check(self, seen_from, reference)
+            line, written = use.node.line_of(reference.place), f"{where}: {{{{ {reference.written} }}}}"
+            check = _Check(self, seen_from, reference, partial(self._note, line, written))
             if use.owner == OF_WORKFLOW and reference.root in ("$item", "$index"):
                 self.problems.add(use.node.line, f"{where}: there is no {reference.root} here", ONLY_IN_MAPS)
             if not self.places.unread.intersection(reference.parts[:1]):
                 check.run(self.inputs)
-            line = use.node.line_of(reference.place)
-            for what, hint in check.problems:
-                self.problems.add(line, f"{where}: {{{{ {reference.written} }}}}: {what}", hint)
-            for what, hint in check.warnings:
-                self.problems.warn(line, f"{where}: {{{{ {reference.written} }}}}: {what}", hint, code=UNDECLARED)
             if check.step_id:
-                self.reads += [
-                    Read(one.step.path, check.step_id, f"{where}: {{{{ {reference.written} }}}}", line) for one in seen_from
-                ]
+                self.reads += [Read(one.step.path, check.step_id, written, line) for one in seen_from]
+
+    def _note(self, line: int, where: str, what: str, hint: Hint = "", code: str = "") -> None:
+        self.problems.add(line, f"{where}: {what}", hint, code)
 
     def _name_of(self, use: Use) -> str:
         if use.is_of_agent:
@@ -114,10 +111,9 @@ class ReferenceChecks:
         """Check the id of a step whose output is the result of the workflow."""
         if not step_id or step_id in self.tree.in_no_block or step_id in self.places.unread:
             return
-        check = _Check(self, [], Reference("$steps", (step_id,), step_id))
-        check.run(None)
-        for what, hint in check.problems:
-            self.problems.add(use.node.line, f"{where}: {what}", hint or OUTPUT_HINT)
+        line, reference = use.node.line, Reference("$steps", (step_id,), step_id)
+        note = partial(self._note, line, where)
+        _Check(self, [], reference, lambda what, hint="": note(what, hint or OUTPUT_HINT)).run(None)
 
 
 @dataclass(slots=True)
@@ -127,8 +123,8 @@ class _Check:
     checks: ReferenceChecks
     seen_from: list[Located]
     reference: Reference
-    problems: list[tuple[str, Hint]] = field(default_factory=list)
-    warnings: list[tuple[str, Advised]] = field(default_factory=list)
+    note: Callable[..., None]
+    """Notes what is wrong, with a hint; with a code it is a warning."""
     step_id: str = ""
 
     def run(self, inputs: Collection[str] | None) -> None:
@@ -138,7 +134,7 @@ class _Check:
         elif root == "$inputs" and inputs is not None and self.reference.parts:
             part = self.reference.parts[0]
             if isinstance(part, str) and part not in inputs:
-                self._note(
+                self.note(
                     f"there is no input {part}", lambda: nearest(part, inputs) or f"Declare it: inputs: {{{part}: DEFAULT}}"
                 )
         elif (
@@ -146,16 +142,13 @@ class _Check:
             and self.seen_from
             and not any(around.step.kind == "map" for one in self.seen_from for around in one.around)
         ):
-            self._note(f"there is no {root} here", ONLY_IN_MAPS)
+            self.note(f"there is no {root} here", ONLY_IN_MAPS)
         elif root in ("$prompt", "$index") and self.reference.parts:
-            self._note(f"{root} is {'a text' if root == '$prompt' else 'a number'}, and has no {self.reference.parts[0]}")
-
-    def _note(self, what: str, hint: Hint = "") -> None:
-        self.problems.append((what, hint))
+            self.note(f"{root} is {'a text' if root == '$prompt' else 'a number'}, and has no {self.reference.parts[0]}")
 
     def _check_steps(self) -> None:
         if not self.reference.parts:
-            self._note("$steps names no step", "Write $steps.ID.output")
+            self.note("$steps names no step", "Write $steps.ID.output")
             return
         part = self.reference.parts[0]
         if part is None:
@@ -171,25 +164,25 @@ class _Check:
     def _not_visible(self, part: str, visible: Mapping[str, Step]) -> None:
         other = self.checks.tree.by_id.get(part)
         if other is None:
-            self._note(f"there is no step {part}", lambda: near(part, visible))
+            self.note(f"there is no step {part}", lambda: near(part, visible))
         elif isinstance(other.step, GotoStep):
-            self._note(f"{part} is a goto, and has no output", lambda: near(part, visible))
+            self.note(f"{part} is a goto, and has no output", lambda: near(part, visible))
         elif outer := next((one.step.id for one in other.blocks if one.step.kind == "map"), ""):
-            self._note(f"{part} is in the map {outer}, which has one output for each item", f"Write $steps.{outer}.output[0]")
+            self.note(f"{part} is in the map {outer}, which has one output for each item", f"Write $steps.{outer}.output[0]")
         else:
             path = ".outputs.".join([*(one.step.id for one in other.blocks), part])
             around = {one.step.path for viewer in self.seen_from for one in viewer.blocks}
             if not around.isdisjoint(one.step.path for one in other.blocks):
-                self._note(f"{part} runs at the same time, and its output is not seen here", "Read it after the block")
+                self.note(f"{part} runs at the same time, and its output is not seen here", "Read it after the block")
             else:
-                self._note(f"{part} is in the parallel block {other.blocks[0].step.id}", f"Write $steps.{path}.output")
+                self.note(f"{part} is in the parallel block {other.blocks[0].step.id}", f"Write $steps.{path}.output")
 
     def _check_entry(self, step: Step, done: int) -> None:
         """Check what the parts from ``done`` name of a step."""
         path = self.reference.upto(done)
         if done == len(self.reference.parts):
             name = "outputs" if isinstance(step, ParallelStep) else "output"
-            self._note(f"{path} is a step, not a value", f"Write {path}.{name}")
+            self.note(f"{path} is a step, not a value", f"Write {path}.{name}")
             return
         part = self.reference.parts[done]
         if part is None:
@@ -199,7 +192,7 @@ class _Check:
         elif part == "output":
             self._check_output(step, done + 1)
         elif part not in _OF_STEPS:
-            self._note(f"{path} has no {part}", f"Write {path}.output{'' if isinstance(step, ConditionStep) else f'.{part}'}")
+            self.note(f"{path} has no {part}", f"Write {path}.output{'' if isinstance(step, ConditionStep) else f'.{part}'}")
 
     def _check_block(self, step: ParallelStep, part: Any, done: int) -> None:
         children = self.checks.tree.children(step)
@@ -209,7 +202,7 @@ class _Check:
         elif part in children and part not in _OF_BLOCKS:
             self._check_entry(children[part], done + 1)
         elif part not in _OF_BLOCKS:
-            self._note(
+            self.note(
                 f"{self.reference.upto(done)} has no {part}",
                 lambda: near(str(part), [*_OF_BLOCKS[:1], *_OF_BLOCKS[2:], *children]),
             )
@@ -222,29 +215,29 @@ class _Check:
         if isinstance(part, int):
             count = len(children)
             if not -count <= part < count:
-                self._note(f"{path} has {count} outputs, and none at [{part}]", "Count from 0, from the end with -1")
+                self.note(f"{path} has {count} outputs, and none at [{part}]", "Count from 0, from the end with -1")
             elif count == len(step.steps):  # a branch that is not taken has none, so that places are not known before
                 self._check_entry(list(children.values())[part], at + 1)
         elif part in children:
             self._check_entry(children[part], at + 1)
         else:
-            self._note(f"{path} has no {part}", lambda: near(part, children))
+            self.note(f"{path} has no {part}", lambda: near(part, children))
 
     def _check_output(self, step: Step, done: int) -> None:
         rest = self.reference.parts[done:]
         if not rest:
             return
         if isinstance(step, ConditionStep):
-            self._note(f"{self.reference.upto(done)} is true or false, and has no {rest[0]}")
+            self.note(f"{self.reference.upto(done)} is true or false, and has no {rest[0]}")
         if not isinstance(step, AgentStep) or step.agent in self.checks.given or step.agent not in self.checks.agents:
             return
         schema = self.checks.agents[step.agent].structured_output
         written = ".".join(str(part) for part in rest if part is not None)
         if schema is None:
             hint = f"Give the agent {step.agent} a structured_output that has it"
-            self.warnings.append((f"{written} is read in the output of {step.id}, which is free text", hint))
+            self.note(f"{written} is read in the output of {step.id}, which is free text", hint, UNDECLARED)
         elif lacks := _lacks(schema, rest):
-            self.warnings.append((f"the structured_output of {step.agent} declares no {lacks[0]}", near(*lacks)))
+            self.note(f"the structured_output of {step.agent} declares no {lacks[0]}", near(*lacks), UNDECLARED)
 
 
 def _lacks(schema: Any, parts: Iterable[Any]) -> tuple[str, list[str]] | None:

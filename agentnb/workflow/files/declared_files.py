@@ -1,15 +1,24 @@
-"""A workflow with the files that it runs, and the models and tools that they name."""
+"""What was declared, in either form, with the files that it runs, and the models and tools that they name."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
+from typing import TypeAlias
 
 from agentnb.models.destinations.destination import FileModelName
-from agentnb.workflow.declared import WorkflowDefinition
 from agentnb.workflow.form.spec import WorkflowSpec
 from agentnb.workflow.form.step_tree import names_of_tool_steps, walk_all
+from agentnb.workflow.graph.drawing import Drawing, drawn
+from agentnb.workflow.graph.of_workflow import compiled
 from agentnb.workflow.tasks.spec import TaskFile
+
+WorkflowDefinition: TypeAlias = WorkflowSpec | TaskFile
+
+
+def drawing_of(declared: WorkflowDefinition) -> Drawing:
+    """Return the drawing of a workflow or a task file."""
+    return drawn(declared.graph if isinstance(declared, TaskFile) else compiled(declared))
 
 
 def with_files(declared: WorkflowDefinition) -> list[WorkflowDefinition]:
@@ -35,19 +44,22 @@ def model_names(declared: WorkflowDefinition, replaced: Collection[str] = ()) ->
 
 def mark_typed(spec: WorkflowSpec) -> WorkflowSpec:
     """Return the workflow with its agents' models as the person's own word; models in its files stay those of files."""
-    agents = {
-        name: replace(agent, model=None if agent.model is None else str(agent.model)) for name, agent in spec.agents.items()
-    }
-    return replace(spec, agents=agents, is_typed=True)
+    models = {name: str(one.model) for name, one in spec.agents.items() if one.model is not None}
+    return replace(_with_models(spec, models), is_typed=True)
 
 
-def without_folders(spec: WorkflowSpec) -> WorkflowSpec:
+def without_folders(declared: WorkflowDefinition) -> WorkflowDefinition:
     """Return a workflow from a log of others, whose files are only said to be where it says: its models have no folder."""
-    agents = {
-        name: replace(one, model=None if one.model is None else FileModelName(one.model)) for name, one in spec.agents.items()
-    }
-    nested = {path: without_folders(one) if isinstance(one, WorkflowSpec) else one for path, one in spec.nested.items()}
-    return replace(spec, agents=agents, nested=nested)
+    if isinstance(declared, TaskFile):
+        return declared
+    models = {name: FileModelName(one.model) for name, one in declared.agents.items() if one.model is not None}
+    nested = {path: without_folders(one) for path, one in declared.nested.items()}
+    return replace(_with_models(declared, models), nested=nested)
+
+
+def _with_models(spec: WorkflowSpec, models: Mapping[str, str]) -> WorkflowSpec:
+    """Return the workflow with these models of its agents."""
+    return replace(spec, agents={name: replace(one, model=models.get(name)) for name, one in spec.agents.items()})
 
 
 def tool_names(declared: WorkflowDefinition) -> tuple[str, ...]:

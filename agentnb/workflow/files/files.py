@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from agentnb.errors import SettingsError, nearest
 from agentnb.runtime.runs.launch import MAX_LEVELS
+from agentnb.workflow.form.fields import SourceMap
 from agentnb.workflow.form.problems import Problems
-from agentnb.workflow.form.source_map import SourceMap
 from agentnb.workflow.form.spec import WorkflowSpec, WorkflowStep
 from agentnb.workflow.form.step_tree import walk_all
 from agentnb.workflow.tasks.task_file import top_keys
@@ -27,27 +28,6 @@ MAX_NESTED_CHARACTERS = 2_000_000
 """Maximum characters of all files that a workflow runs, those within others too."""
 MAX_NESTED_RUNS = 1_000
 """Maximum runs of files that a workflow may declare: a file that two steps run counts twice, with all that it runs."""
-
-
-class NestedFile(NamedTuple):
-    """A file that a workflow runs, as it was read."""
-
-    wrong: str
-    """What is wrong with it, in a sentence; empty if nothing is."""
-    declared: Any = None
-    """The `WorkflowSpec` or `TaskFile`, if nothing is wrong with it."""
-    runs: int = 0
-    """Number of runs of files that it declares."""
-
-
-class NestedDeclarations(NamedTuple):
-    """The files that a workflow runs."""
-
-    nested: dict[str, Any]
-    """Their declarations, by the paths of the steps that run them."""
-    files: dict[str, str]
-    """Their texts by path, with those of the files within them."""
-    runs: int
 
 
 def path_of(name: str | Path) -> Path:
@@ -97,74 +77,72 @@ class NestedFiles:
         self._texts = texts
         self._open = [self._identity(Path(source))]
         """The files that lead to the one that is being read, which is the last."""
-        self._known: dict[tuple[Path, tuple[str, ...]], NestedFile] = {}
-        """The files that were read, by path and the inputs that they are passed."""
+        self._known: dict[tuple[Path, tuple[str, ...]], Any] = {}
+        """What the files that were read declare, or what is wrong, by path and the inputs that they are passed."""
         self._left = MAX_NESTED_CHARACTERS
 
-    def read(self, spec: WorkflowSpec, places: SourceMap, problems: Problems) -> NestedDeclarations:
-        """Return the declarations in the files.
+    def read(self, spec: WorkflowSpec, places: SourceMap, problems: Problems) -> WorkflowSpec:
+        """Return the workflow with the declarations in the files that its steps run, and the texts of these and their files.
 
         Notes each step whose file is missing, has problems, or leads back to a file that leads to it.
         """
-        done = NestedDeclarations({}, {}, 0)
+        nested, files, runs = dict[str, Any](), dict[str, str](), 0
         for step in walk_all(spec.steps):
             if not isinstance(step, WorkflowStep):
                 continue
             path = path_beside(spec.source, step.file)
-            file = self._file(path, step.inputs)
-            done = done._replace(runs=done.runs + 1 + file.runs)
-            wrong = file.wrong
-            if not wrong and done.runs > MAX_NESTED_RUNS:
-                wrong = f"file: with this step it runs more than {MAX_NESTED_RUNS:,} files, nested ones included"
-            if wrong:
+            declared = self._file(path, step.inputs)
+            runs += 1 + getattr(declared, "runs", 0)
+            if not isinstance(declared, SettingsError) and runs > MAX_NESTED_RUNS:
+                declared = SettingsError(f"with this step it runs more than {MAX_NESTED_RUNS:,} files, nested ones included")
+            if isinstance(declared, SettingsError):
                 where = places.names.get(step.path, f"step {step.path}")
-                problems.add(places.line(step.path, "file", step.line), f"{where}: {wrong}")
-                if done.runs > MAX_NESTED_RUNS:
+                problems.add(places.line(step.path, "file", step.line), f"{where}: file: {declared.what}")
+                if runs > MAX_NESTED_RUNS:
                     break
                 continue
-            done.nested[step.path] = file.declared
-            done.files[_key(path)] = file.declared.text
-            done.files.update(getattr(file.declared, "files", {}))
-            _check_inputs(step, file.declared, places, problems)
-        return done
+            nested[step.path] = declared
+            files |= {_key(path): declared.text, **getattr(declared, "files", {})}
+            _check_inputs(step, declared, places, problems)
+        return replace(spec, nested=nested, files=files, runs=runs)
 
     def _identity(self, path: Path) -> Path:
         return path.resolve() if self._texts is None else Path(_key(path))
 
-    def _file(self, path: Path, inputs: Collection[str]) -> NestedFile:
+    def _file(self, path: Path, inputs: Collection[str]) -> Any:
+        """Return what a file declares, or the error that says what is wrong with it."""
         try:
             found = self._identity(path)
         except (OSError, RuntimeError, ValueError):  # links in a circle; no name that a file can have
-            return NestedFile(f"file: There is no file {_shown(path)}")
+            return SettingsError(f"There is no file {_shown(path)}")
         if found in self._open:
             names = [one.name for one in (*self._open[self._open.index(found) :], found)]
-            return NestedFile(f"file: {path} runs itself, without end ({' -> '.join(names)})")
+            return SettingsError(f"{path} runs itself, without end ({' -> '.join(names)})")
         if len(self._open) >= MAX_LEVELS:
-            return NestedFile(f"file: {_shown(path)} is nested deeper than {MAX_LEVELS} files")
+            return SettingsError(f"{_shown(path)} is nested deeper than {MAX_LEVELS} files")
         key = (found, tuple(inputs))
         if key not in self._known:
             self._open.append(found)
-            self._known[key] = self._read_file(path, inputs)
+            try:
+                self._known[key] = self._declared(path, inputs)
+            except SettingsError as error:
+                self._known[key] = error
             self._open.pop()
         return self._known[key]
 
-    def _read_file(self, path: Path, inputs: Collection[str]) -> NestedFile:
-        problems = Problems(str(path))
-        try:
-            text = self._text(path)
-            self._left -= len(text)
-            if self._left < 0:
-                return NestedFile(f"file: the files it runs have more than {MAX_NESTED_CHARACTERS:,} characters")
-            if not top_keys(text):  # nothing of it is quoted: it may be any file of this machine
-                return NestedFile(f"file: {_shown(path)} is not a workflow: it has no workflow:, agents: or stage:")
-            declared = self._read(text, problems, self, inputs)
-        except SettingsError as error:
-            return NestedFile(f"file: {error.what}")
-        if not problems.found or self._texts is not None:
-            return NestedFile("", declared, getattr(declared, "runs", 0))
-        first = min(problems.found, key=lambda problem: problem.line)
-        count = f", and {len(problems.found) - 1} more" if len(problems.found) > 1 else ""
-        return NestedFile(f"file: it cannot run: {path}:{first.line}: {first.message}{count}")
+    def _declared(self, path: Path, inputs: Collection[str]) -> Any:
+        problems, text = Problems(str(path)), self._text(path)
+        self._left -= len(text)
+        if self._left < 0:
+            raise SettingsError(f"the files it runs have more than {MAX_NESTED_CHARACTERS:,} characters")
+        if not top_keys(text):  # nothing of it is quoted: it may be any file of this machine
+            raise SettingsError(f"{_shown(path)} is not a workflow: it has no workflow:, agents: or stage:")
+        declared = self._read(text, problems, self, inputs)
+        if problems.found and self._texts is None:
+            first = min(problems.found, key=lambda problem: problem.line)
+            count = f", and {len(problems.found) - 1} more" if len(problems.found) > 1 else ""
+            raise SettingsError(f"it cannot run: {path}:{first.line}: {first.message}{count}")
+        return declared
 
     def _text(self, path: Path) -> str:
         if self._texts is None:

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentnb.core.run.facts import RunFacts
-from agentnb.workflow.declared import WorkflowDefinition
+from agentnb.workflow.files.declared_files import WorkflowDefinition
 from agentnb.workflow.files.workflow_reader import nested_files, read_with_problems
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.spec import Step, WorkflowSpec
 from agentnb.workflow.form.step_tree import with_branches
 from agentnb.workflow.tasks.spec import TaskFile
-from agentnb.workflow.tasks.task_file import is_task_file, read_tasks_with_problems
 
 MAX_KEPT = 16
 """Workflows that are kept, so that a run that is shown, or many runs of one workflow, do not read it again."""
@@ -53,7 +52,8 @@ def logged_workflow(settings: Mapping[str, Any]) -> WorkflowDefinition | None:
     files = logged_files(settings)
     spec = _kept.get(_key(text, files or {}))
     if spec is None:
-        spec = _read(text, str(logged.get("source") or ""), files)
+        source = str(logged.get("source") or "")
+        spec = read_with_problems(text, Problems(source), files=None if files is None else nested_files(source, files))
         keep_workflow(spec)
     has_steps = spec.tasks if isinstance(spec, TaskFile) else spec.steps
     return spec if has_steps else None
@@ -70,10 +70,3 @@ def logged_files(settings: Mapping[str, Any]) -> dict[str, str] | None:
 
 def _key(text: str, files: Mapping[str, str]) -> tuple[str, ...]:
     return (text, *(part for item in sorted(files.items()) for part in item))
-
-
-def _read(text: str, source: str, files: Mapping[str, str] | None) -> WorkflowDefinition:
-    problems = Problems(source)
-    if is_task_file(text):
-        return read_tasks_with_problems(text, problems)
-    return read_with_problems(text, problems, files=None if files is None else nested_files(source, files))

@@ -1,23 +1,24 @@
-"""Reads the YAML form of a workflow, and checks it: what is wrong is found before anything runs, all of it at once."""
+"""Reads workflows in either form, and checks them: what is wrong is found before anything runs, all of it at once."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 from agentnb.workflow.cagent.agent_file import as_workflow_file
 from agentnb.workflow.checks.checks import check_workflow
 from agentnb.workflow.checks.reference_checks import OUTPUT_HINT
+from agentnb.workflow.files.declared_files import WorkflowDefinition
 from agentnb.workflow.files.files import NestedFiles
 from agentnb.workflow.form.agent_reader import OF_WORKFLOWS, read_agents, read_limits
-from agentnb.workflow.form.fields import Fields
+from agentnb.workflow.form.fields import OF_WORKFLOW, Fields, SourceMap
 from agentnb.workflow.form.problems import Problems
-from agentnb.workflow.form.source_map import OF_WORKFLOW, SourceMap
 from agentnb.workflow.form.spec import DEFAULT_LOOPS, WorkflowSpec
 from agentnb.workflow.form.step_ids import named_steps
 from agentnb.workflow.form.step_reader import StepReader
 from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, kind_of, read_mapping
-from agentnb.workflow.tasks.task_file import CheckActions, is_task_file, read_tasks_with_problems
+from agentnb.workflow.tasks.task_file import CheckActions, is_task_file, read_tasks
 from agentnb.workflow.templates.templates import has_templates
 
 SETTINGS = ("inputs", "output", "limits", "max_loop_iterations")
@@ -30,63 +31,61 @@ NO_STEPS = "workflow: no steps configured"
 _EXAMPLE = "Such as: workflow: [{type: agent, name: writer}]"
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What there is for the texts of files to name."""
+
+    agents: Collection[str] = ()
+    """Names of agents that are passed in Python, and replace those of the files."""
+    tools: Collection[str] | None = None
+    """The names of all tools, perhaps with their schemas; None if they are not checked."""
+    inputs: Collection[str] = ()
+    """Names of what a task file is passed besides the variables that it declares."""
+    check_actions: CheckActions | None = None
+    """Notes what tasks call and nobody gave; None if that is not checked."""
+    is_logged: bool = False
+    """Whether the text is of a run, whose inputs were checked when it began."""
+
+
 def read_workflow(
     text: str,
     source: str = "",
     *,
     strict: bool = False,
-    agents: Collection[str] = (),
-    tools: Collection[str] | None = None,
-    inputs: Collection[str] | None = (),
     with_files: bool = False,
     texts: Mapping[str, str] | None = None,
-    check_actions: CheckActions | None = None,
-) -> WorkflowSpec:
-    """Return the workflow that a YAML text declares; raise `WorkflowProblems` with all that is wrong in it.
+    **known: Any,
+) -> WorkflowDefinition:
+    """Return what a YAML text declares, in either form; raise `WorkflowProblems` with all that is wrong in it.
 
-    ``source`` is the file, for messages. ``strict``: what would be a warning is a problem. ``agents``: names of agents that are
-    passed in Python, and replace those of the file. ``tools``: the names of all tools; by default these are not checked.
-    ``inputs``: names of what is passed besides the declared inputs; None if that is not known. ``with_files``: the workflows of
-    other files that it runs are read with it; ``texts``: of these files, as a log has them; ``check_actions``: of task files
-    among them, as for `read_task_file`. Warnings are in ``.warnings`` of what is returned.
+    ``source`` is the file, for messages. ``strict``: what would be a warning is a problem. ``with_files``: the files that it
+    runs are read with it; ``texts``: of these files, as a log has them; ``known``: as for `Known`. Warnings are in
+    ``.warnings`` of what is returned.
     """
-    problems = Problems(source, strict)
-    files = nested_files(source, texts, agents, tools, check_actions) if with_files else None
-    spec = read_with_problems(text, problems, agents=agents, tools=tools, inputs=inputs, files=files)
+    problems, names = Problems(source, strict), Known(**known)
+    declared = read_with_problems(text, problems, names, nested_files(source, texts, names) if with_files else None)
     problems.check()
-    return replace(spec, warnings=tuple(sorted(problems.warnings, key=lambda problem: problem.line)))
+    return replace(declared, warnings=tuple(sorted(problems.warnings, key=lambda problem: problem.line)))
 
 
-def nested_files(
-    source: str,
-    texts: Mapping[str, str] | None,
-    agents: Collection[str] = (),
-    tools: Collection[str] | None = None,
-    check_actions: CheckActions | None = None,
-) -> NestedFiles:
+def nested_files(source: str, texts: Mapping[str, str] | None, known: Known = Known()) -> NestedFiles:
     """Return the reader of the files that a workflow runs; see `read_workflow`."""
 
     def read(text: str, problems: Problems, files: NestedFiles, passed: Collection[str]) -> object:
-        if is_task_file(text):
-            return read_tasks_with_problems(text, problems, passed, check_actions)
-        return read_with_problems(text, problems, agents=agents, tools=tools, files=files)
+        return read_with_problems(text, problems, replace(known, inputs=passed), files)
 
     return NestedFiles(read, source, texts)
 
 
 def read_with_problems(
-    text: str,
-    problems: Problems,
-    *,
-    agents: Collection[str] = (),
-    tools: Collection[str] | None = None,
-    inputs: Collection[str] | None = (),
-    files: NestedFiles | None = None,
-) -> WorkflowSpec:
-    """Return what can be read of a workflow, and note in ``problems`` what is wrong; see `read_workflow`.
+    text: str, problems: Problems, known: Known = Known(), files: NestedFiles | None = None
+) -> WorkflowDefinition:
+    """Return what can be read of a text, in either form, and note in ``problems`` what is wrong; see `read_workflow`.
 
     ``files``: reads the files that it runs; by default they are not looked at.
     """
+    if is_task_file(text):
+        return read_tasks(text, problems, known.inputs, known.check_actions)
     empty = WorkflowSpec(steps=(), source=problems.source, text=text)
     node = read_mapping(text, problems, "A workflow file", _EXAMPLE)
     if node is None:
@@ -94,24 +93,24 @@ def read_with_problems(
     file = Fields(as_workflow_file(node, OF_FILES, problems), "workflow file", problems)
     file.refuse_unknown(OF_FILES)
     places = SourceMap()
-    declared = read_agents(file.fields("agents", "agents"), tools, places, problems)
-    steps, settings = _workflow(file, problems)
-    found_inputs, limits = _one_of(file, settings, "inputs"), _one_of(file, settings, "limits")
+    declared = read_agents(file.fields("agents", "agents"), known.tools, places, problems)
+    steps, workflow = _workflow(file, problems)
+    settings = _settings(file, workflow)
     spec = replace(
         empty,
         agents=declared,
-        max_loop_iterations=_loops(file, settings),
-        limits=read_limits(limits.fields("limits", "limits of the workflow") if limits else None, OF_WORKFLOWS),
-        inputs=(found_inputs.mapping("inputs") or {}) if found_inputs else {},
-        output=_output(file, settings, places),
+        max_loop_iterations=_loops(settings, workflow),
+        limits=read_limits(settings.fields("limits", "limits of the workflow"), OF_WORKFLOWS),
+        inputs=settings.mapping("inputs") or {},
+        output=_output(settings, places),
     )
     if not steps or (names := named_steps(steps, problems)) is None:
         return spec
     reader = StepReader(names, places, problems)
     spec = replace(spec, steps=reader.steps(steps, "workflow step"))
-    known = None if inputs is None and found_inputs is None else {*spec.inputs, *(inputs or ())}
-    check_workflow(spec, places, problems, agents=agents, tools=tools, inputs=known)
-    return spec if files is None else replace(spec, **files.read(spec, places, problems)._asdict())
+    passed = None if known.is_logged and "inputs" not in settings else spec.inputs
+    check_workflow(spec, places, problems, agents=known.agents, tools=known.tools, inputs=passed)
+    return spec if files is None else files.read(spec, places, problems)
 
 
 def _workflow(file: Fields, problems: Problems) -> tuple[tuple[Node, ...], Fields | None]:
@@ -133,30 +132,27 @@ def _workflow(file: Fields, problems: Problems) -> tuple[tuple[Node, ...], Field
     return (), settings
 
 
-def _one_of(file: Fields, settings: Fields | None, key: str) -> Fields | None:
-    """Return where a key is given that may stand in the file or in its workflow."""
-    if settings is None or settings.given(key) is None:
-        return file if file.given(key) is not None else None
-    if file.given(key) is not None:
-        file.problems.add(settings.line_of(key), f"workflow: {key} is given for the file already", "Keep one of them")
-    return settings
+def _settings(file: Fields, workflow: Fields | None) -> Fields:
+    """Return the settings of a workflow, each of which stands in its file or beside its steps."""
+    given = {key: file.node.entries[key] for key in SETTINGS if file.given(key) is not None}
+    for key in SETTINGS:
+        if workflow is not None and workflow.given(key) is not None:
+            if key in given:
+                workflow.add(key, f"{key} is given for the file already", "Keep one of them")
+            given[key] = workflow.node.entries[key]
+    return Fields(MappingNode(file.line, given), "workflow", file.problems)
 
 
-def _output(file: Fields, settings: Fields | None, places: SourceMap) -> tuple[str, ...]:
-    found = _one_of(file, settings, "output")
-    if found is None:
-        return ()
-    node, texts = found.given("output"), found.texts("output") or ()
+def _output(settings: Fields, places: SourceMap) -> tuple[str, ...]:
+    node, texts = settings.given("output"), settings.texts("output") or ()
     places.add_use(OF_WORKFLOW, "output", node)
     if (isinstance(node, ListNode) and not node.items) or not all(one.strip() for one in texts):
-        found.problems.add(found.line_of("output"), "workflow: output names nothing", OUTPUT_HINT)
+        settings.add("output", "output names nothing", OUTPUT_HINT)
     return tuple(one if has_templates(one) else one.strip() for one in texts)
 
 
-def _loops(file: Fields, settings: Fields | None) -> int:
-    found = _one_of(file, settings, "max_loop_iterations")
-    own = found.whole("max_loop_iterations", 1) if found else None
-    overrides = settings.fields("overrides") if settings else None
+def _loops(settings: Fields, workflow: Fields | None) -> int:
+    own, overrides = settings.whole("max_loop_iterations", 1), workflow.fields("overrides") if workflow else None
     if overrides is not None:
         overrides.refuse_unknown(("max_loop_iterations",))
         own = overrides.whole("max_loop_iterations", 1) or own

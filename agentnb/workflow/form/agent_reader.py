@@ -1,12 +1,12 @@
-"""Reads the ``agents:`` of a workflow, and its limits."""
+"""Reads the ``agents:`` of a workflow, which of them give tasks to others, and its limits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
-from agentnb.advice import Advised, GiveTools
 from agentnb.errors import SettingsError
 from agentnb.guidance import find_set
 from agentnb.models.destinations.destination import FileModelName
@@ -14,12 +14,11 @@ from agentnb.models.registry import check_model
 from agentnb.policies.limits import LIMITS, ON_LIMIT
 from agentnb.policies.named import find_policy
 from agentnb.policies.permissions.rules import RuleList
-from agentnb.tools.builtin.named import GROUPS, near_tools, own_tools
+from agentnb.tools.builtin.named import GROUPS
 from agentnb.tools.mcp.server import is_word
 from agentnb.tools.mcp.wire_names import is_named, registry_name
-from agentnb.workflow.form.fields import Fields
-from agentnb.workflow.form.problems import Problems
-from agentnb.workflow.form.source_map import SourceMap
+from agentnb.workflow.form.fields import Fields, SourceMap
+from agentnb.workflow.form.problems import Problems, note_no_tool
 from agentnb.workflow.form.spec import AgentSpec, keys_of
 from agentnb.workflow.form.yaml_source import ListNode, MappingNode, ScalarNode, plain
 
@@ -60,7 +59,7 @@ def _agent(fields: Fields, name: str, line: int, tools: Collection[str] | None, 
     names = tuple(map(registry_name, fields.texts("tools") or ()))
     for tool in names if tools is not None else ():
         if tool not in tools and tool not in GROUPS and not is_named(tool, tools):  # type: ignore[operator,arg-type]  # not None
-            fields.add("tools", f'there is no tool "{tool}"', known_tools(tool, tools))
+            note_no_tool(tool, tools, fields.problems, fields.line_of("tools"), fields.where)  # type: ignore[arg-type]  # not None
     model, source = _checked(fields, "model", check_model), fields.problems.source
     return AgentSpec(
         name=name,
@@ -96,11 +95,6 @@ def _words_in(agents: Fields) -> list[str]:
     nodes = [entries["tools"].value for entries in given if "tools" in entries]
     words = [word for node in nodes for word in (node.items if isinstance(node, ListNode) else (node,))]
     return [word.text for word in words if isinstance(word, ScalarNode) and is_word(word.text)]
-
-
-def known_tools(tool: str, tools: Collection[str] | None) -> Advised:
-    """Return the tools that are most like one that there is not."""
-    return near_tools(tool, own_tools(tools), GiveTools(lead="Give the workflow its tools"))
 
 
 def _checked(fields: Fields, key: str, check: Callable[[str], Any]) -> str | None:
@@ -152,3 +146,19 @@ def read_limits(fields: Fields | None, known: tuple[str, ...]) -> dict[str, Any]
             except SettingsError as error:
                 fields.add(node.line, error.what, error.advice)
     return {key: value for key, value in limits.items() if value is not None}
+
+
+class DelegationCircle(SettingsError):
+    """An agent whose sub-agents lead back to it; ``agent`` is its name."""
+
+    def __init__(self, names: list[str]) -> None:
+        super().__init__(f"it gives tasks to itself ({' -> '.join(names)})", "Take one of them out of sub_agents")
+        self.agent = names[0]
+
+
+def delegation_order(agents: Mapping[str, AgentSpec]) -> list[str]:
+    """Return the names of the agents, each after its sub-agents. Raises `DelegationCircle`."""
+    try:
+        return [*TopologicalSorter({name: one.sub_agents for name, one in agents.items()}).static_order()]
+    except CycleError as error:
+        raise DelegationCircle(error.args[1][::-1]) from None

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from agentnb.advice import PYTHON, Advised, AnyAdvice, Commands, advised, in_python, in_words, sentences
+from agentnb.advice import PYTHON, Advised, AnyAdvice, Commands, GiveTools, advised, in_python, in_words, sentences
 from agentnb.core.key_shapes import mask_keys
 from agentnb.core.redaction import change_texts
-from agentnb.errors import MAX_PROBLEMS, WorkflowProblems, problem_lines
+from agentnb.errors import MAX_PROBLEMS, WorkflowProblems, nearest, problem_lines
+from agentnb.tools.builtin.named import near_tools, own_tools
 
 Hint: TypeAlias = Advised | Callable[[], Advised]
 """What to write instead; a function if that takes a search among all names of a file, which only so many problems get."""
@@ -56,9 +57,9 @@ class Problems:
     warnings: list[Problem] = field(default_factory=list)
     _noted: set[tuple[int, str]] = field(default_factory=set, repr=False)
 
-    def add(self, line: int, message: str, hint: Hint = "") -> None:
-        """Note a problem: with it the file cannot be used."""
-        self._note(self.found, line, message, hint)
+    def add(self, line: int, message: str, hint: Hint = "", code: str = "") -> None:
+        """Note a problem, with which the file cannot be used; with a code it is a warning."""
+        self._note(self.warnings if code and not self.strict else self.found, line, message, hint, code)
 
     def warn(self, line: int, message: str, hint: Hint = "", *, code: str = "") -> None:
         """Note a warning, which is a problem if ``strict``."""
@@ -76,6 +77,18 @@ class Problems:
         if callable(hint):
             hint = hint() if len(noted) < MAX_PROBLEMS else ""
         noted.append(Problem(line, mask_keys(message), change_texts(advised(hint), mask_keys), self.source, code))
+
+
+def note_no_tool(
+    name: str, own: Collection[str], problems: Problems, line: int, where: str, *, what: str = "", actions: Collection[str] = ()
+) -> None:
+    """Note that there is no tool of this name, and what may have been meant. ``own``: the names of all that there are.
+
+    ``what``: instead of that; ``actions``: what may be called besides.
+    """
+    given = GiveTools((name,) if name.isidentifier() else ("NAME",), lead="Give it as a tool")
+    message = f"{where}: {what or f'there is no tool {name}'}"
+    problems.add(line, message, lambda: nearest(name, actions) or near_tools(name, own_tools(own), given))
 
 
 def workflow_problems(found: Iterable[Problem]) -> WorkflowProblems:

@@ -41,15 +41,10 @@ class _Place(NamedTuple):
     node: MappingNode
     in_branch: bool
 
-    @property
-    def is_top(self) -> bool:
-        """Whether it is in the top-level list, where a goto can lead."""
-        return "." not in self.where
-
     def repeats(self, other: _Place) -> bool:
         """Return whether it only repeats another step of the top-level list."""
         same = all(_text(self.node, key) in ("", _text(other.node, key)) for key in ("type", "name"))
-        return other.is_top and same and set(self.node.entries) <= {"id", "type", "name"}
+        return "." not in other.where and same and set(self.node.entries) <= {"id", "type", "name"}
 
 
 def children(node: MappingNode, where: str) -> Iterator[tuple[str, Node, bool]]:
@@ -131,7 +126,7 @@ class _Names:
         elif place.in_branch and (target := self._goes_back_to(found, place)):
             is_new = found != target and found not in self._gotos
             self._gotos.add(found)
-            self.done[place.where] = Named(found if is_new else self._numbered("goto"), target)
+            self.done[place.where] = Named(found if is_new else self._next("goto", 1), target)
             return
         elif (first := self._first.get(found)) is not None:
             hint = f"Give it another, such as {self._next(found)}"
@@ -157,14 +152,11 @@ class _Names:
         name = _text(place.node, "name")
         base = re.sub(r"[^A-Za-z0-9_-]", "_", name) if kind in _NAMED_AFTER_NAME else ""
         if not base:
-            return self._numbered(re.sub(r"[^A-Za-z0-9_-]", "_", kind))
+            return self._next(re.sub(r"[^A-Za-z0-9_-]", "_", kind), 1)
         base = base if _ID.fullmatch(base) and base != END else f"_{base}"
         found = base if base not in self._taken else self._next(base)
         self._taken.add(found)
         return found
-
-    def _numbered(self, base: str) -> str:
-        return self._next(base, 1)
 
     def _next(self, base: str, start: int = 2) -> str:
         """Return the base with the next number that makes a new id."""

@@ -11,9 +11,8 @@ from agentnb.core.schema.json_schema import is_pattern as is_regular_expression
 from agentnb.core.step_retry import KNOWN_WORDS, NEVER_RETRIED, Retry, is_pattern
 from agentnb.errors import near, nearest
 from agentnb.tools.mcp.wire_names import registry_name
-from agentnb.workflow.form.fields import Fields, hint_for_unknown
+from agentnb.workflow.form.fields import Fields, SourceMap, hint_for_unknown
 from agentnb.workflow.form.problems import Problems
-from agentnb.workflow.form.source_map import SourceMap
 from agentnb.workflow.form.spec import (
     AT_ONCE,
     KINDS,
@@ -43,6 +42,11 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
     "human": ("retry",),
 }
 """The keys of all steps that a kind does not have, since they would mean nothing there."""
+
+REQUIRED = {"agent": "name", "condition": "condition", "tool": "name", "human": "ask", "workflow": "file"}
+"""The text without which there is no step, by kind."""
+TEMPLATES = ("prompt", "condition", "args", "ask", "inputs")
+"""The keys of steps whose texts may hold templates, beside ``over``."""
 
 
 def step_keys(kind: str) -> tuple[str, ...]:
@@ -83,7 +87,11 @@ class StepReader:
         step: Step | None = None
         if kind is not None:
             self._refuse_unknown(fields, kind)
-            step = getattr(self, f"_{kind}")(fields, common | self._common(fields, kind))  # the method of its kind
+            text = self._required(fields, REQUIRED[kind], kind) if kind in REQUIRED else ""
+            for key in [key for key in TEMPLATES if key in step_keys(kind)]:
+                self._places.add_use(common["path"], key, fields.given(key))
+            found = getattr(self, f"_{kind}")(fields, common | self._common(fields, kind), text or "")  # the method of its kind
+            step = None if text is None else found
         if step is None:
             self._places.unread.add(named.id)
         return step
@@ -165,11 +173,7 @@ class StepReader:
             return OnError(continue_with=inner.data("continue"), continues=True)
         return OnError(goto=_target(inner))
 
-    def _agent(self, fields: Fields, common: dict[str, Any]) -> Step | None:
-        name = self._required(fields, "name", "agent")
-        self._places.add_use(common["path"], "prompt", fields.given("prompt"))
-        if name is None:
-            return None
+    def _agent(self, fields: Fields, common: dict[str, Any], name: str) -> Step:
         return AgentStep(**common, agent=name, prompt=fields.text("prompt"), context=self._context(fields))
 
     def _context(self, fields: Fields) -> Context:
@@ -186,9 +190,7 @@ class StepReader:
             )
         return "all"
 
-    def _condition(self, fields: Fields, common: dict[str, Any]) -> Step | None:
-        condition = self._required(fields, "condition", "condition")
-        self._places.add_use(common["path"], "condition", fields.given("condition"))
+    def _condition(self, fields: Fields, common: dict[str, Any], condition: str) -> Step:
         true_, false_ = (self._branch(fields, key, common["path"]) for key in BRANCHES)
         on_error = common.get("on_error", OnError())
         if on_error.continues and not isinstance(on_error.continue_with, bool):
@@ -197,8 +199,6 @@ class StepReader:
                 "on_error: a condition can continue only with true or false",
                 "Write {continue: true} or {continue: false}",
             )
-        if condition is None:
-            return None
         return ConditionStep(**common, condition=condition.strip(), true_=true_, false_=false_)
 
     def _branch(self, fields: Fields, key: str, path: str) -> tuple[Step, ...]:
@@ -214,7 +214,7 @@ class StepReader:
             fields.add(node.line, f"{key} must be a step or a list of steps, not {kind_of(node)}", hint)
         return ()
 
-    def _parallel(self, fields: Fields, common: dict[str, Any]) -> Step | None:
+    def _parallel(self, fields: Fields, common: dict[str, Any], _: str) -> Step | None:
         nodes = fields.items("steps")
         at_once = fields.whole("max_concurrency", 1)
         if not nodes:
@@ -224,7 +224,7 @@ class StepReader:
         steps = self.steps(nodes, f"{fields.where}.steps", common["path"])
         return ParallelStep(**common, steps=steps, max_concurrency=at_once)
 
-    def _goto(self, fields: Fields, common: dict[str, Any]) -> Step | None:
+    def _goto(self, fields: Fields, common: dict[str, Any], _: str) -> Step | None:
         target = _target(fields)
         if target is None:
             if "goto" not in fields or fields.given("goto") is None:
@@ -233,14 +233,10 @@ class StepReader:
             return None
         return GotoStep(**common, target=target)
 
-    def _tool(self, fields: Fields, common: dict[str, Any]) -> Step | None:
-        name, args = self._required(fields, "name", "tool"), fields.mapping("args")
-        self._places.add_use(common["path"], "args", fields.given("args"))
-        return None if name is None else ToolStep(**common, tool=registry_name(name), args=args or {})
+    def _tool(self, fields: Fields, common: dict[str, Any], name: str) -> Step:
+        return ToolStep(**common, tool=registry_name(name), args=fields.mapping("args") or {})
 
-    def _human(self, fields: Fields, common: dict[str, Any]) -> Step | None:
-        ask = self._required(fields, "ask", "human")
-        self._places.add_use(common["path"], "ask", fields.given("ask"))
+    def _human(self, fields: Fields, common: dict[str, Any], ask: str) -> Step:
         choices, confirm, form = fields.items("choices"), fields.flag("confirm"), fields.mapping("form")
         ways = [key for key in ("choices", "form", "confirm") if fields.given(key) is not None]
         if len(ways) > 1:
@@ -249,43 +245,32 @@ class StepReader:
             fields.add("choices", "choices is empty", "List what can be chosen")
         if form is not None:
             form = fields.schema("form", form, "Such as {type: object, properties: {name: {type: string}}}")
-        if ask is None:
-            return None
-        return HumanStep(
-            **common, ask=ask, choices=tuple(fields.data("choices") or ()) if choices else (), form=form, confirm=bool(confirm)
-        )
+        chosen = tuple(fields.data("choices")) if choices else ()
+        return HumanStep(**common, ask=ask, choices=chosen, form=form, confirm=bool(confirm))
 
-    def _map(self, fields: Fields, common: dict[str, Any]) -> Step | None:
+    def _map(self, fields: Fields, common: dict[str, Any], _: str) -> Step | None:
         over, at_once = fields.given("over"), fields.whole("max_concurrency", 1)
-        braced = _LIST_IN_BRACES.fullmatch(over.text.strip()) if isinstance(over, ScalarNode) else None
-        if braced is None:
-            self._places.add_use(common["path"], "over", over)
-        if over is not None and braced is not None:
+        example = 'Such as "{{ $steps.plan.output.items }}"'
+        if isinstance(over, ScalarNode) and (braced := _LIST_IN_BRACES.fullmatch(over.text.strip())):
             fields.add(over.line, "over: a list is written without braces", f"Write over: {braced[1]}")
         elif over is None:
-            fields.add("", "map step requires over", 'Such as "{{ $steps.plan.output.items }}"')
-        elif not isinstance(over, ListNode) and not (isinstance(over, ScalarNode) and "{{" in over.text):
-            fields.add(
-                over.line, f"over must be a list or a template, not {kind_of(over)}", 'Such as "{{ $steps.plan.output.items }}"'
-            )
+            fields.add("", "map step requires over", example)
+        else:
+            self._places.add_use(common["path"], "over", over)
+            if not isinstance(over, ListNode) and not (isinstance(over, ScalarNode) and "{{" in over.text):
+                fields.add(over.line, f"over must be a list or a template, not {kind_of(over)}", example)
         node = fields.given("step")
         if node is None:
             fields.add("", "map step requires step")
             return None
-        step = self.step(node, f"{fields.where}.step", common["path"])
-        value = fields.data("over")
+        step, value = self.step(node, f"{fields.where}.step", common["path"]), fields.data("over")
+        value = value.strip() if isinstance(value, str) else value
         if step is None or over is None:
             return None
-        return MapStep(
-            **common, over=value.strip() if isinstance(value, str) else value, step=step, max_concurrency=at_once or AT_ONCE
-        )
+        return MapStep(**common, over=value, step=step, max_concurrency=at_once or AT_ONCE)
 
-    def _workflow(self, fields: Fields, common: dict[str, Any]) -> Step | None:
-        file = self._required(fields, "file", "workflow")
-        for key in ("prompt", "inputs"):
-            self._places.add_use(common["path"], key, fields.given(key))
-        prompt, inputs = fields.text("prompt"), fields.mapping("inputs")
-        return None if file is None else WorkflowStep(**common, file=file, prompt=prompt, inputs=inputs or {})
+    def _workflow(self, fields: Fields, common: dict[str, Any], file: str) -> Step:
+        return WorkflowStep(**common, file=file, prompt=fields.text("prompt"), inputs=fields.mapping("inputs") or {})
 
     def _required(self, fields: Fields, key: str, kind: str) -> str | None:
         if fields.given(key) is None:

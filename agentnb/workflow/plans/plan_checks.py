@@ -7,18 +7,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias, cast
 
-from agentnb.advice import GiveTools
 from agentnb.core.plans.plan_steps import CHAT_TYPES, CLARIFY, TOOL, PlanQuestion, PlanStep
 from agentnb.core.request import ToolSpec
 from agentnb.core.schema.data_paths import Place
 from agentnb.core.schema.json_schema import checked_schema
 from agentnb.errors import SettingsError
-from agentnb.tools.builtin.named import KnownSchemas, near_tools
+from agentnb.tools.builtin.named import KnownSchemas
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.checks.argument_checks import check_arguments
 from agentnb.workflow.checks.way_checks import warn_of_ways
 from agentnb.workflow.form.fields import Fields
-from agentnb.workflow.form.problems import Problem, Problems
+from agentnb.workflow.form.problems import Problem, Problems, note_no_tool
 from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node
 from agentnb.workflow.plans.offered_tools import with_tools_of_groups
 from agentnb.workflow.plans.plan_graph import compiled_plan
@@ -153,9 +152,8 @@ class _Checks:
         if self.schemas is None:
             return True
         if name not in self.schemas:
-            written = (fields.text(key) if key == "name" else "") or name
-            what = f"{fields.where}: there is no tool {written}"
-            self.problems.add(fields.line_of(key), what, near_tools(name, self.schemas, GiveTools((name,))))
+            what = f"there is no tool {(fields.text(key) if key == 'name' else '') or name}"
+            note_no_tool(name, self.schemas, self.problems, fields.line_of(key), fields.where, what=what)
         return name in self.schemas
 
     def _check_arguments(self, name: str, args: dict[str, Any], fields: Fields) -> None:

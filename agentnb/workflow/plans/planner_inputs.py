@@ -13,7 +13,7 @@ from agentnb.errors import ExpressionError
 from agentnb.models.destinations.destination import FileModelName
 from agentnb.models.registry import check_destinations, check_key, check_model
 from agentnb.tools.toolbox import Toolbox
-from agentnb.workflow.declared import WorkflowDefinition
+from agentnb.workflow.files.declared_files import WorkflowDefinition
 from agentnb.workflow.graph.nodes import Call
 from agentnb.workflow.plans.offered_tools import offered
 from agentnb.workflow.plans.plan_results import guard_of

@@ -27,7 +27,7 @@ from agentnb.tools.mcp.server import ServerTools, is_word
 from agentnb.tools.mcp.wire_names import tool_of_word
 from agentnb.tools.tool import Tool
 from agentnb.tools.toolbox import Toolbox
-from agentnb.workflow.form.delegation import delegation_order
+from agentnb.workflow.form.agent_reader import delegation_order
 from agentnb.workflow.form.spec import AgentSpec, AgentStep, WorkflowSpec
 from agentnb.workflow.form.step_tree import names_of_tool_steps, walk_all
 from agentnb.workflow.running.replies_used import replies_used

@@ -16,7 +16,8 @@ from agentnb.workflow.graph.nodes import Graph
 from agentnb.workflow.running.execution import MAX_PLAN_ITERATIONS, Aborted
 from agentnb.workflow.running.loops import LoopLimitReached
 from agentnb.workflow.running.result import log_result
-from agentnb.workflow.running.walker import MakeHands, Values, Walker
+from agentnb.workflow.running.walker import MakeHands, Walker
+from agentnb.workflow.templates.templates import Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class GraphStart:
 
     graph: Graph
     hands: MakeHands
-    values: Values
+    values: Scope
     first: str | None = None
     """The id of the node that it begins at."""
     earlier: tuple[Any, ...] = ()

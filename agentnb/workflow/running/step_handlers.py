@@ -19,8 +19,7 @@ from agentnb.workflow.running.agents import WorkflowAgents
 from agentnb.workflow.running.execution import Execution
 from agentnb.workflow.running.step_questions import StepQuestions
 from agentnb.workflow.running.tool_steps import ToolSteps
-from agentnb.workflow.templates.prior_outputs import WITHOUT_PROMPT, with_prior_outputs
-from agentnb.workflow.templates.templates import rendered, rendered_text
+from agentnb.workflow.templates.templates import WITHOUT_PROMPT, rendered, rendered_text, with_prior_outputs
 
 OpenWorkflow = Callable[[s.WorkflowStep, Mapping[str, Any], Run | None], Runnable]
 """Returns the workflow of another file with these inputs, ready to run; of a run that is resumed, the one in its log."""

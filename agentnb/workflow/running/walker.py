@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from agentnb.core.log import work_events as w
-from agentnb.detect.run import Run
 from agentnb.errors import ExpressionError, StepFailed
 from agentnb.runtime.run_end import Suspended
 from agentnb.runtime.steps.attempt import Attempt, Place
@@ -24,26 +23,7 @@ from agentnb.workflow.form.spec import END
 from agentnb.workflow.graph.nodes import HANDLER, Await, Decide, Each, Graph, Jump, Node, Together
 from agentnb.workflow.running.execution import ABORTED, ENDING, Aborted, Execution
 from agentnb.workflow.running.loops import LoopCounters
-
-
-class Values(Protocol):
-    """Values that the texts of nodes may read, in the spelling of their form.
-
-    Where nodes have a ``post``, also `agentnb.workflow.tasks.variables.Variables.after`, ``set`` and ``with_names``; where they
-    have branches in blocks, `agentnb.workflow.templates.templates.Scope.in_block`.
-    """
-
-    def begun(self, run: Run) -> Values:
-        """Return the values with which a run begins."""
-
-    def holds(self, condition: str) -> bool:
-        """Return whether a condition is true. Raises `ExpressionError`."""
-
-    def items(self, over: Any, node: str) -> Sequence[Any]:
-        """Return the list that the node with this id goes over. Raises `ExpressionError`."""
-
-    def with_item(self, name: str, item: Any, index: int) -> Values:
-        """Return what the node for one item of a list may read."""
+from agentnb.workflow.templates.templates import Scope
 
 
 class Hands(Protocol):
@@ -90,7 +70,7 @@ class Walker:
         self._ended_at: dict[str, int] = {}
         """By path, the number of the event with which a node ended last."""
 
-    async def walk(self, values: Values | None, place: int = 0) -> None:
+    async def walk(self, values: Scope | None, place: int = 0) -> None:
         """Do the nodes from this place on. ``values``: what their texts may read, if they have any."""
         nodes, early = self._graph.nodes, set[int]()
         self._values = values
@@ -111,7 +91,7 @@ class Walker:
 
     # The way through the nodes
 
-    async def _branch(self, nodes: Sequence[Node], parent: str, values: Values) -> _Way | None:
+    async def _branch(self, nodes: Sequence[Node], parent: str, values: Scope) -> _Way | None:
         early = set[int]()
         for place in range(len(nodes)):
             _, way = await self._next_in(nodes, place, early, parent, values)
@@ -120,7 +100,7 @@ class Walker:
         return None
 
     async def _next_in(
-        self, nodes: Sequence[Node], place: int, early: set[int], parent: str, values: Values
+        self, nodes: Sequence[Node], place: int, early: set[int], parent: str, values: Scope
     ) -> tuple[int, _Way | None]:
         """Do the node at this place, unless it was early, and before it what it reads; return where a jump came from."""
         count = nodes[place].early
@@ -134,7 +114,7 @@ class Walker:
                 return one, way
         return place, None
 
-    async def _settle(self, node: Node, parent: str, values: Values) -> _Way | None:
+    async def _settle(self, node: Node, parent: str, values: Scope) -> _Way | None:
         """Do a node, or begin it in the background; return where to continue, if not with the next one."""
         if self._background:
             await self._wait_until_ended((*node.after, node.id))  # a jump may come to one that is still running
@@ -296,7 +276,7 @@ class Walker:
         """Take from the end of a node, new or logged, what it sets; what handles it is over too."""
         self._ended_at[event.step] = event.seq
         if event.sets:
-            self._values.set(event.sets)
+            self._values.variables.update(event.sets)
         if event.status == "completed" and self._steps.journal.left:
             handler = f"{event.step}{HANDLER}"
             self._steps.count_begun(handler, self._steps.journal.pass_over_step(handler, event.seq))
@@ -309,10 +289,10 @@ class Walker:
             [self._settle(node, path, self._in_block(node, path, values)) for node in does.nodes], does.most
         )
 
-    def _in_block(self, node: Node, block: str, values: Any) -> Values:
+    def _in_block(self, node: Node, block: str, values: Any) -> Scope:
         """Return what a node of a block may read: if some follow one another there, also each other."""
         decides = isinstance(node.does, Decide)
-        found: Values = values.in_block(block, node.does.names, self._steps.log.run) if decides else values
+        found: Scope = values.in_block(block, node.does.names, self._steps.log.run) if decides else values
         return found
 
     async def _each(self, node: Node, does: Each, attempt: Attempt) -> Any:

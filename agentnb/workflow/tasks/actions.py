@@ -6,13 +6,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from agentnb.advice import Advised, GiveTools
-from agentnb.errors import nearest
-from agentnb.tools.builtin.named import near_tools
 from agentnb.tools.mcp.wire_names import tool_of_word
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.checks.argument_checks import check_arguments
-from agentnb.workflow.form.problems import Problems
+from agentnb.workflow.form.problems import Problems, note_no_tool
 from agentnb.workflow.graph.nodes import HANDLER
 from agentnb.workflow.tasks.spec import TaskFile
 
@@ -44,22 +41,19 @@ class ActionTable:
 
     def note(self, file: TaskFile, problems: Problems, *, checks_arguments: bool = True) -> None:
         """Note in ``problems`` all actions of a file that are no action and no tool, and arguments that do not fit."""
-        table = replace(self, tools=self.tools.with_words(file.actions))
+        table, own = replace(self, tools=self.tools.with_words(file.actions)), [one.spec.name for one in self.tools]
         for node, call in file.graph.calls():
-            where = f"task {node.path}"
+            where, name = f"task {node.path}", tool_of_word(call.name)
             if not table.may_have(call.name):
-                what = f"there is no action {call.name}, and no tool {tool_of_word(call.name)}"
-                problems.add(node.line, f"{where.removesuffix(HANDLER)}: {what}", self._advice(call.name))
-            elif checks_arguments and (tool := self.tools.get(tool_of_word(call.name))) is not None:
+                what = f"there is no action {call.name}, and no tool {name}"
+                place = node.line, where.removesuffix(HANDLER)
+                note_no_tool(name, own, problems, *place, what=what, actions=self.actions)
+            elif checks_arguments and (tool := self.tools.get(name)) is not None:
                 name, schema = tool.spec.name, tool.spec.input_schema
                 check_arguments(name, schema, call.args, _has_expressions, problems, where, node.line)
         for name in file.approval.tool_names:
             if not table.tools.may_have(name):
-                problems.add(file.approval.line, f"approval: there is no tool {name}", self._advice(name))
-
-    def _advice(self, name: str) -> Advised:
-        own = [one.spec.name for one in self.tools]
-        return nearest(name, self.actions) or near_tools(name, own, GiveTools((tool_of_word(name),), lead="Give it as a tool"))
+                note_no_tool(name, own, problems, file.approval.line, "approval")
 
 
 def _has_expressions(text: str) -> bool:

@@ -15,8 +15,11 @@ from agentnb.core.questions import TEXT, NoAnswer
 from agentnb.core.request import Request
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.detect.run import Run
+from agentnb.detect.so_far import RunSoFar
 from agentnb.errors import Declined, ExpressionError, QuestionCancelled
-from agentnb.policies.gates import Block, Gate
+from agentnb.policies.gates import Ask, Block, Deny, Gate
+from agentnb.policies.permissions.gate import shown
+from agentnb.policies.permissions.rules import Rule
 from agentnb.runtime.host.run_options import folder_of
 from agentnb.runtime.steps.attempt import Attempt, Place
 from agentnb.runtime.steps.nested_runs import Runnable
@@ -32,10 +35,10 @@ from agentnb.workflow.running.step_questions import StepQuestions
 from agentnb.workflow.running.tool_steps import ToolSteps
 from agentnb.workflow.running.walker import Handle, Walker
 from agentnb.workflow.tasks.actions import ActionTable
-from agentnb.workflow.tasks.file_rules import FileRules
 from agentnb.workflow.tasks.model_steps import ModelAnswer, ModelSteps
 from agentnb.workflow.tasks.spec import ApprovalRules
-from agentnb.workflow.tasks.variables import parsed
+from agentnb.workflow.templates.json_in_text import parsed
+from agentnb.workflow.templates.templates import rendered
 
 
 class Calls:
@@ -73,7 +76,7 @@ class Calls:
             return _nothing, {}
         if execution.problem is None:
             try:
-                given = execution.place.scope.filled(dict(call.args))
+                given = rendered(dict(call.args), execution.place.scope)
             except ExpressionError as error:
                 execution.problem = error
         return partial(self._act, call, given, execution), {"agent": self.label(execution.node), "inputs": given}
@@ -216,3 +219,19 @@ def as_returned(text: str) -> Any:
     """Return what a tool returned, by the text that the log has of it: data if that is the text of this data."""
     value = parsed(text)
     return value if not isinstance(value, str) and as_text(value) == text else text
+
+
+@dataclass(frozen=True, slots=True)
+class FileRules:
+    """The gate of a task file's approval rules."""
+
+    rules: tuple[Rule, ...]
+
+    def __call__(self, call: ToolCall, run: RunSoFar) -> Ask | Deny | None:
+        """Return the question about the call, the denial, or None for a call that may run."""
+        verdict = next((rule.verdict for rule in self.rules if rule.is_about(call.name, None)), "allow")
+        if verdict == "deny":
+            return Deny("the approval rules of the task file do not allow it")
+        if verdict == "ask":  # about each call: "always" is no answer
+            return Ask(f"May the task {call.id} call {call.name} with {shown(call.arguments)}?")
+        return None

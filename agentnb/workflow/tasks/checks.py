@@ -13,13 +13,13 @@ from msgspec.structs import replace
 from agentnb.advice import Advised
 from agentnb.core.expressions import OF_TASKS, Piece, names_in, pieces
 from agentnb.errors import ExpressionError, near
+from agentnb.workflow.checks.argument_checks import warn_of_other_form
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.spec import END
 from agentnb.workflow.form.yaml_source import Node as Written
 from agentnb.workflow.form.yaml_source import texts_in
 from agentnb.workflow.graph.nodes import Await, Jump, Node
 from agentnb.workflow.tasks.spec import ALWAYS_KNOWN
-from agentnb.workflow.templates.template_forms import warn_of_other_form
 
 UNKNOWN_NAME = "W_UNKNOWN_NAME"
 """The code of the warning of a ``$name`` among other words that no variable has."""
@@ -72,10 +72,8 @@ class ExpressionPlaces:
                 what = f"{place.where}: {written[:80]}: there is no {name}"
                 is_task = f"{name} is a task: keep its result with post: {{{name}: ${{result}}}}"
                 hint = is_task if name in ids else partial(near, name, ChainMap(known, extra))
-                if bare:
-                    self._problems.warn(place.line, f"{what}, so it stays as it is written", hint, code=UNKNOWN_NAME)
-                else:
-                    self._problems.add(place.line, what, hint)
+                message, code = (f"{what}, so it stays as it is written", UNKNOWN_NAME) if bare else (what, "")
+                self._problems.add(place.line, message, hint, code)
 
 
 def linked(tasks: Sequence[Node], blocks: Mapping[str, range], problems: Problems) -> Iterator[Node]:

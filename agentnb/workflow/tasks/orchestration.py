@@ -26,7 +26,7 @@ from agentnb.workflow.running.walker import Handle
 from agentnb.workflow.tasks.actions import Action, ActionTable
 from agentnb.workflow.tasks.calls import Calls
 from agentnb.workflow.tasks.spec import ALWAYS_KNOWN, TaskFile
-from agentnb.workflow.tasks.variables import Variables
+from agentnb.workflow.templates.templates import Scope
 
 PLAN_TOOLS = "plan_tools"
 """The key under which the settings of a run hold the names of the tools that its plans may call."""
@@ -60,7 +60,8 @@ def task_orchestration(
         def hands(steps: StepRunner, handle: Handle) -> Calls:
             return Calls(steps, table, file.approval, models or {}, file.max_plan_iterations, handle)
 
-        return GraphRun(lifecycle, elicitation, GraphStart(file.graph, hands, Variables(file, values)))
+        names = (*ALWAYS_KNOWN, *(name for task in file.tasks for name in task.sets))
+        return GraphRun(lifecycle, elicitation, GraphStart(file.graph, hands, Scope.of_tasks(values, names)))
 
     plans = any(name in table.actions for name in file.actions)
     name = file.name or (Path(file.source).stem if file.source else "tasks")

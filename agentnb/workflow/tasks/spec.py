@@ -1,6 +1,6 @@
 """What a task file is made of, as it was declared: these classes are the schema of the form.
 
-Texts are as written: `agentnb.workflow.tasks.variables` knows what ``${plan.steps}`` means.
+Texts are as written: `agentnb.workflow.templates.templates` knows what ``${plan.steps}`` means.
 """
 
 from __future__ import annotations

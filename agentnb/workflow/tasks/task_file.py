@@ -43,30 +43,14 @@ def top_keys(text: str) -> frozenset[str]:
     return frozenset(match["key"] for match in _TOP_KEY.finditer(text))
 
 
-def read_task_file(
-    text: str,
-    source: str = "",
-    *,
-    strict: bool = False,
-    inputs: Collection[str] = (),
-    check_actions: CheckActions | None = None,
-) -> TaskFile:
-    """Return the task file that a YAML text declares; raise `WorkflowProblems` with all that is wrong in it.
-
-    ``source`` is the file, for messages. ``strict``: what would be a warning is a problem. ``inputs``: names of what is passed
-    besides the variables that the file declares; ``check_actions``: notes what its tasks call and nobody gave; by default
-    this is not checked. Warnings are in ``.warnings`` of what is returned.
-    """
-    problems = Problems(source, strict)
-    spec = read_tasks_with_problems(text, problems, inputs, check_actions)
-    problems.check()
-    return replace(spec, warnings=tuple(sorted(problems.warnings, key=lambda problem: problem.line)))
-
-
-def read_tasks_with_problems(
+def read_tasks(
     text: str, problems: Problems, inputs: Collection[str] = (), check_actions: CheckActions | None = None
 ) -> TaskFile:
-    """Return what can be read of a task file, and note in ``problems`` what is wrong; see `read_task_file`."""
+    """Return what can be read of a task file, and note in ``problems`` what is wrong.
+
+    ``inputs``: names of what is passed besides the variables that it declares; ``check_actions``: notes what its tasks call and
+    nobody gave; by default this is not checked.
+    """
     empty = TaskFile(source=problems.source, text=text)
     node = read_mapping(text, problems, "A task file", _EXAMPLE)
     if node is None:

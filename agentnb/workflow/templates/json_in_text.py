@@ -26,6 +26,16 @@ def json_values(text: str) -> list[Any]:
     return [whole] if isinstance(whole, dict | list) and not is_too_deep(whole) else []
 
 
+def parsed(result: Any) -> Any:
+    """Return a result as data: a text that is a JSON object or list as a whole is read as that."""
+    text = result.strip() if isinstance(result, str) else ""
+    try:
+        value = _DECODER.decode(text) if text.startswith(("{", "[")) else result
+    except (ValueError, RecursionError):
+        return result
+    return result if is_too_deep(value) else value
+
+
 def below_output(output: Any, path: Reference, done: int, values_of: Callable[[str], list[Any]] = json_values) -> Any:
     """Return what the parts of a path from ``done`` name in an output; in a text, in the one JSON in it that has it.
 

@@ -19,10 +19,9 @@ from agentnb.policies.gates import Deny
 from agentnb.session.recovery import recover
 from agentnb.tools.mcp.wire_names import wire_name
 from agentnb.tools.toolbox import Toolbox
+from agentnb.workflow.files.workflow_reader import read_workflow
 from agentnb.workflow.tasks.actions import ActionTable
-from agentnb.workflow.tasks.calls import ActionCall
-from agentnb.workflow.tasks.file_rules import FileRules
-from agentnb.workflow.tasks.task_file import read_task_file
+from agentnb.workflow.tasks.calls import ActionCall, FileRules
 
 TASKS = """
 stage:
@@ -120,7 +119,7 @@ def test_words_for_tools_of_a_server_block_them_in_each_spelling(subtests: pytes
     names = ("mcp_clock_now", "mcp_clock_get_zone", wire_name("clock", "now", with_digest=True))
     for word, blocked in cases.items():
         with subtests.test(word):
-            file = read_task_file(asked_about(approval=f"{{block: ['{word}']}}"))
+            file = read_workflow(asked_about(approval=f"{{block: ['{word}']}}"))
             ActionTable(Toolbox([*Tools().tools, MCPServer("clock", "clock-server")])).check(file)
             verdicts = [FileRules(file.approval.rules)(ToolCall(name, {}, "a"), Run()) for name in names]
             assert tuple(isinstance(one, Deny) for one in verdicts) == blocked
@@ -129,7 +128,7 @@ def test_words_for_tools_of_a_server_block_them_in_each_spelling(subtests: pytes
 def test_wrong_rules_are_problems() -> None:
     for approval, word in (("always", "deny"), ("{mode: ask, alow: []}", "allow"), ("[ask]", "mapping")):
         with pytest.raises(WorkflowProblems, match=word):
-            read_task_file(asked_about(approval=approval))
+            read_workflow(asked_about(approval=approval))
     with pytest.raises(WorkflowProblems, match="mail_sent"):
         Workflow.from_yaml(asked_about(approval="{block: [mail_sent]}"), tools=Tools().tools).orchestration()
 

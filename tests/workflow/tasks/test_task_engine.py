@@ -344,10 +344,10 @@ stage:
   one:
     action: do:give
     input: {value: '{"number": 10, "name": "n"}'}
-    post: {sum: "${number + other}", whole: "${result.name}", next: "${sum + 1}", number: "${number}"}
+    post: {sum: "${number + other}", whole: "${result.name}", next: "${sum + 1}", number: "${other}", again: "${number}"}
 """
     )
-    assert run.variables == {"number": 10, "other": 5, "sum": 15, "whole": "n", "next": 16}
+    assert run.variables == {"number": 5, "other": 5, "sum": 15, "whole": "n", "next": 16, "again": 10}
     text = "stage:\n  one: {action: do:give, input: {value: VALUE}, post: {whole: '${result}'}}\n"
     for value in ("'{\"a\": NaN}'", "'see {\"a\": 1}'", "'3'"):
         assert isinstance(Bench().played(text.replace("VALUE", value)).variables["whole"], str)

@@ -10,7 +10,7 @@ from task_examples import HERE, ScriptedPlanner, ScriptedTools, played, script
 from agentnb import Store, Workflow
 from agentnb.display.card.workflow_card import workflow_html, workflow_lines
 from agentnb.display.graph.workflow_text import graph_text
-from agentnb.workflow.declared import drawing_of
+from agentnb.workflow.files.declared_files import drawing_of
 
 TEXT = """
 stage:

@@ -12,7 +12,8 @@ from task_examples import HERE, loaded
 
 from agentnb import Workflow
 from agentnb.errors import SettingsError, WorkflowProblems
-from agentnb.workflow.tasks.task_file import is_task_file, read_task_file
+from agentnb.workflow.files.workflow_reader import read_workflow
+from agentnb.workflow.tasks.task_file import is_task_file
 
 TASK = "stage:\n  main:\n    fetch:\n      action: tides:fetch\n"
 REST = "    after:\n      action: tides:report\n"
@@ -20,7 +21,7 @@ REST = "    after:\n      action: tides:report\n"
 
 def problems_of(text: str, **settings: bool) -> list[tuple[int, str]]:
     with pytest.raises(WorkflowProblems) as caught:
-        read_task_file(text, **settings)
+        read_workflow(text, **settings)
     return [(one.line, f"{one.message} {getattr(one, 'hint', '')}") for one in caught.value.problems]
 
 
@@ -136,7 +137,7 @@ def test_durations_are_read_with_their_units(subtests: pytest.Subtests) -> None:
             if seconds is None:
                 assert [line for line, _ in problems_of(text)] == [5]
             else:
-                assert read_task_file(text).tasks[0].retry.initial_delay_seconds == seconds
+                assert read_workflow(text).tasks[0].retry.initial_delay_seconds == seconds
 
 
 def test_all_problems_are_told_at_once() -> None:
@@ -164,15 +165,15 @@ def test_a_file_is_a_task_file_by_its_top_level_keys(subtests: pytest.Subtests) 
 
 @pytest.mark.req("R1.9")
 def test_the_other_way_to_write_a_reference_is_text_in_a_task_file_and_a_warning() -> None:
-    spec = read_task_file(f"{TASK}      input: {{a: '{{{{ $steps.one.output }}}}'}}\n")
+    spec = read_workflow(f"{TASK}      input: {{a: '{{{{ $steps.one.output }}}}'}}\n")
     assert spec.tasks[0].does.args == {"a": "{{ $steps.one.output }}"}
     assert [(one.line, one.code, "reads ${...}" in one.hint) for one in spec.warnings] == [(5, "W_OTHER_FORM", True)]
-    bare = read_task_file(f"{TASK}      input: {{a: 'at $statoin'}}\n")
+    bare = read_workflow(f"{TASK}      input: {{a: 'at $statoin'}}\n")
     assert [(one.line, one.code, "there is no statoin" in one.message) for one in bare.warnings] == [
         (5, "W_UNKNOWN_NAME", True)
     ]
     own = TASK + """      input: {a: '${"{{"} station }}'}\n"""
-    assert read_task_file(own).warnings == ()
+    assert read_workflow(own).warnings == ()
     assert [line for line, _ in problems_of(f"{TASK}      input: {{a: '{{{{ station }}}}'}}\n", strict=True)] == [5]
 
 
@@ -221,7 +222,7 @@ def test_the_other_way_to_write_a_reference_is_text_in_a_task_file_and_a_warning
 def test_whatever_is_written_is_read_or_refused_as_a_problem(data: object) -> None:
     text = json.dumps({"stage": data})
     try:
-        spec = read_task_file(text)
+        spec = read_workflow(text)
     except WorkflowProblems as error:
         assert error.problems
     else:

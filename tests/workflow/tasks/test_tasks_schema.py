@@ -9,7 +9,7 @@ from agentnb.core.schema.json_schema import checked_schema, schema_problems
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import plain, read_yaml
 from agentnb.workflow.tasks.json_schema import tasks_schema
-from agentnb.workflow.tasks.task_file import OF_FILES, read_tasks_with_problems
+from agentnb.workflow.tasks.task_file import OF_FILES, read_tasks
 from agentnb.workflow.tasks.task_reader import ITEM_KEYS, TASK_KEYS
 
 TASKS = {
@@ -66,5 +66,5 @@ def test_what_does_not_fit_it_cannot_be_read_and_the_other_way_round(subtests: p
     for text, fits in texts.items():
         with subtests.test(text):
             found = Problems()
-            read_tasks_with_problems(text, found)
+            read_tasks(text, found)
             assert (not problems_of(text)) == (not found.found) == fits
