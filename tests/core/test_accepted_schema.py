@@ -14,6 +14,7 @@ from agentnb.testing.requests.rules_schemas import of_anthropic, of_openai
 TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
 ODD: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "no type and no properties": ({}, {"type": "object", "properties": {}}),
+    "a text for its properties": ({"properties": "x"}, {"type": "object", "properties": {}}),
     "alternatives": (
         {
             "oneOf": [

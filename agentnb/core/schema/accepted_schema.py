@@ -32,7 +32,7 @@ def accepted_schema(schema: dict[str, Any]) -> dict[str, Any]:
 
 def real_names(schema: Mapping[str, Any]) -> dict[str, str]:
     """Return the names of properties that providers refuse, by those that they get in `accepted_schema`."""
-    names = [*(schema.get("properties") or ())]
+    names = [*_properties(schema)]
     found = dict[str, str]()
     for name in names:
         if not SAFE_PROPERTY.fullmatch(name):
@@ -40,6 +40,12 @@ def real_names(schema: Mapping[str, Any]) -> dict[str, str]:
             is_taken = safe in found or safe in names
             found[f"{safe[:55]}_{zlib.crc32(name.encode()):08x}" if is_taken else safe] = name
     return found
+
+
+def _properties(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the properties of a schema; of one from elsewhere that has something else there, none."""
+    found = schema.get("properties")
+    return found if isinstance(found, dict) else {}
 
 
 def with_real_names(schema: Mapping[str, Any], arguments: Any) -> Any:
@@ -57,7 +63,7 @@ def _accepted(text: bytes) -> dict[str, Any]:
         whole = _merged(schema, schema, MAX_LEVELS)
         kept = {key: value for key, value in schema.items() if key not in _REFUSED_AT_ROOT}
         schema = {**kept, "properties": whole.properties, "required": sorted(whole.required)}
-    properties, safe = schema.get("properties") or {}, {real: name for name, real in real_names(schema).items()}
+    properties, safe = _properties(schema), {real: name for name, real in real_names(schema).items()}
     named = {
         safe.get(name, name): {"title": name, **one} if name in safe and isinstance(one, dict) else one
         for name, one in properties.items()
@@ -77,7 +83,7 @@ def _merged(part: Any, root: dict[str, Any], levels: int) -> _Object:
     """Return all properties that an object may have by a schema and its alternatives, and those that it must have."""
     if not isinstance(part, dict) or not levels:
         return _Object({}, frozenset())
-    properties = dict(part.get("properties") or {})
+    properties = dict(_properties(part))
     required = frozenset(list_of(part.get("required")))
     together = [*list_of(part.get("allOf")), *([resolved(part, root)] if "$ref" in part else [])]
     for one in [_merged(each, root, levels - 1) for each in together]:
