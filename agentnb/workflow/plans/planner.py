@@ -112,6 +112,8 @@ def _begun(transcript: Any, query: str) -> list[dict[str, Any]]:
     return found if last == query or not query else [*found, {"role": "user", "content": query}]
 
 
+for _action in (plan, run_plan):
+    _action.keeps_input = True  # type: ignore[attr-defined]  # it changes nothing in it, so its input is no copy
 PLAN_ACTIONS: Mapping[str, Action] = MappingProxyType({PLANNING: plan, EXECUTION: run_plan})
 ACTION_NAMES = frozenset(map(tool_of_word, PLAN_ACTIONS))
 """The same as if they were names of tools."""

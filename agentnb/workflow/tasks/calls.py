@@ -73,7 +73,8 @@ class Calls:
             return _nothing, {}
         if execution.problem is None:
             try:
-                given = execution.place.scope.filled(dict(call.args))
+                changes = not getattr(self._actions.actions.get(call.name), "keeps_input", False)
+                given = execution.place.scope.filled(dict(call.args), is_copied=changes)
             except ExpressionError as error:
                 execution.problem = error
         return partial(self._act, call, given, execution), {"agent": self.label(execution.node), "inputs": given}
@@ -130,9 +131,9 @@ class ActionCall:
         again, unless its tool is ``repeatable``. The output is plain data, else the text that a model would read.
         """
         work = partial(self._calls.tool_steps.call, tool.spec.name, arguments, block=block, repeats=False, read=as_returned)
-        terms = {"agent": tool.spec.name, "inputs": arguments}
+        run = self._calls.steps.attempts
         try:
-            return await self._calls.steps.attempts(execution.node, execution.place, work, **terms), None
+            return await run(execution.node, execution.place, work, agent=tool.spec.name, inputs=arguments), None
         except FailedStep as error:
             return None, error.failure.text
 

@@ -66,16 +66,17 @@ def task_orchestration(
     name = file.name or (Path(file.source).stem if file.source else "tasks")
     logged = {
         "workflow": {"text": file.text, "source": file.source},
-        "inputs": {name: values[name] for name in inputs},
+        "inputs": {},
         "variables": {name: value for name, value in values.items() if name not in inputs},
         **({PLAN_TOOLS: names} if plans and (names := [spec.name for spec in table.tools.specs]) else {}),
         **logged_builtins(table.tools),
         **(settings or {}),
     }
+    logged = {**plain_data(logged), "inputs": {name: values[name] for name in inputs}}  # which are copies already
     limits = file.limits if limits is None else limits
     check = _price_check(models or {}) if plans else None
     more: dict[str, Any] = {"name": name, "rule_scope": (table.tools,), "server_tools": table.tools.servers, **limits}
-    return Orchestration(make=make, settings=logged, check=check, **more)
+    return Orchestration(make=make, settings=logged, is_plain=True, check=check, **more)
 
 
 def _price_check(models: Mapping[str, Any]) -> Callable[[Budget], None] | None:

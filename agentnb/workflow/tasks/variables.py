@@ -56,9 +56,10 @@ class Variables:
         """Return whether the value of an expression is true, neither 0 nor empty. Raises `ExpressionError`."""
         return bool(evaluate(condition, self._names))
 
-    def filled(self, data: Any) -> Any:
-        """Return a copy of plain data with its ``${...}`` replaced. Raises `ExpressionError`."""
-        return _copied(substituted(data, self._names))
+    def filled(self, data: Any, *, is_copied: bool = True) -> Any:
+        """Return plain data with its ``${...}`` replaced, as a copy unless nothing changes it. Raises `ExpressionError`."""
+        found = substituted(data, self._names)
+        return _copied(found) if is_copied else found
 
     def items(self, over: Any, node: str) -> list[Any]:
         """Return the list that an ``emit`` goes over. Raises `ExpressionError`."""
