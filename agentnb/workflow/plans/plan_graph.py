@@ -52,10 +52,10 @@ def compiled_plan(plan: PlanSpec, path: str, left_out: Collection[int], tools: T
     awaited = _awaited(plan) if is_chat else dict[int, list[int]]()
     end = (Jump(to=END, place=len(plan.steps), is_logged=False),)
     for place in _in_waves(awaited) if is_chat else range(len(plan.steps)):
-        step, question = plan.steps[place], plan.steps[place].question
-        if place in left_out or step.type == NOOP or (question is not None and question.is_empty):
+        step = plan.steps[place]
+        if place in left_out or (step.type != TOOL and _does_nothing(step)):
             continue
-        does = _chat_work(step, tools) if is_chat else _work(step, question)
+        does = _chat_work(step, tools) if is_chat else _work(step)
         nodes.append(
             Node(
                 kind="call",
@@ -71,15 +71,20 @@ def compiled_plan(plan: PlanSpec, path: str, left_out: Collection[int], tools: T
     return Graph(where="plan", nodes=tuple(nodes))
 
 
-def _work(step: PlanStep, question: PlanQuestion | None) -> Abort | Ask | Call | Fail:
+def _does_nothing(step: PlanStep) -> bool:
+    question = step.question
+    return step.type == NOOP or (question is not None and question.is_empty)
+
+
+def _work(step: PlanStep) -> Abort | Ask | Call | Fail:
     """Return what a planner's step does."""
-    if step.problem is None and step.type == ABORT:
+    if step.problem is not None:
+        return Fail(step.problem)
+    if step.type == TOOL:
+        return _call(step, step.name or "", is_guarded=True)
+    if step.type == ABORT:
         return Abort(encodable(step.reason or step.content or "The plan was aborted"))
-    if step.problem is None and question is not None:
-        return Ask(question)
-    if step.problem is not None or step.type != TOOL:
-        return Fail(step.problem or f"there is no type {step.type}, only {', '.join(TYPES)}")
-    return _call(step, step.name or "", is_guarded=True)
+    return Fail(f"there is no type {step.type}, only {', '.join(TYPES)}") if step.question is None else Ask(step.question)
 
 
 def _chat_work(step: PlanStep, tools: Toolbox) -> Call | Fail | Prompt:

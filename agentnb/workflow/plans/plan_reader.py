@@ -175,7 +175,9 @@ def plan_of_data(data: Any) -> PlanSpec | None:
         return None
     form = "planner" if data.keys() == {*OF_PLANS} else "chat" if steps and data.keys() <= {*OF_CHAT_PLANS} else ""
     least, most = _OF_STEPS.get(form, (None, set()))
-    if least is None or not all(isinstance(one, dict) and least <= one.keys() <= most for one in steps):
+    if least is None or not {*map(type, steps)} <= {dict} or not set().union(*steps) <= most:
+        return None
+    if least and not all(least <= one.keys() for one in steps):
         return None
     with suppress(msgspec.ValidationError):
         plan = msgspec.convert({**data, "form": form}, PlanSpec)
