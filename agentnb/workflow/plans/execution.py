@@ -192,7 +192,8 @@ class _Hands:
         output, error = await self._call.call_tool(execution, tool, call.arguments, block)
         if block is not None:
             output, error = last_output([*self._given, *self._taken.values()], call), DUPLICATE
-        result = self._result(place, output, error, call.arguments)
+        told = None if error is None else encodable(error)
+        result = step_result(self._ids[place], call.name, call.arguments, output, told)
         self._made.add(key)
         self._unseen.append((call, result))
         return result

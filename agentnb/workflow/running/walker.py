@@ -81,7 +81,7 @@ class Walker:
         self._steps = steps
         self._graph = graph
         self._hands = hands(steps, self._handle)
-        self._do: Callable[[Execution], Awaitable[None]] | None = getattr(self._hands, "do", None)
+        self._do: Callable[[Execution], Awaitable[Any]] = getattr(self._hands, "do", self._execute)
         self._values: Any = None
         self._loops = LoopCounters(graph.max_loops)
         self._background: dict[str, tuple[str, Running]] = {}
@@ -107,7 +107,7 @@ class Walker:
             raise
         finally:
             await self._steps.side_by_side.cancel([*dict(self._background.values()).values(), *self._awaited], "")
-            self._hands = self._do = None  # which hold this walker
+            self._hands = self._do = None  # type: ignore[assignment]  # which hold this walker
 
     # The way through the nodes
 
@@ -144,10 +144,10 @@ class Walker:
         if node.when is not None and not self._holds(execution):
             return None
         if node.is_beside:
-            running = asyncio.ensure_future(self._execute(execution))
+            running = asyncio.ensure_future(self._do(execution))
             self._background[node.id] = place.path, running
             return None
-        output = await self._execute(execution)
+        output = await self._do(execution)
         if execution.is_last:
             return _Way(Jump(to=END, place=len(self._graph.nodes), is_logged=False), place.path)
         if execution.has_failed:
@@ -211,8 +211,6 @@ class Walker:
     async def _execute(self, execution: Execution) -> Any:
         """Do a node with all its attempts, and what handles it if it fails; return its result."""
         node, place = execution.node, execution.place
-        if self._do is not None:
-            return await self._do(execution)
         if not node.kind:
             return None
         work, described = self._work(execution)
