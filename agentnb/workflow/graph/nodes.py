@@ -56,9 +56,17 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     parses: bool = False
     """Whether a text that is a JSON object or list as a whole is read as that."""
     is_constant: bool = False
-    """Whether nothing in the arguments is filled in; in workflows, none is an object or a list either."""
+    """Whether nothing in the arguments is filled in; but in plans, none is an object or a list either."""
     is_guarded: bool = False
     """Whether equal calls are made once, repeats are blocked, and the person is asked for arguments that are missing."""
+
+
+def is_constant(args: Mapping[str, Any], begins: str) -> bool:
+    """Return whether arguments are no objects or lists, and no text in them has what ``begins`` an expression."""
+    for one in args.values():  # noqa: SIM110  # for each step of a file: `any` takes three times as long
+        if isinstance(one, list | tuple | Mapping) or (isinstance(one, str) and begins in one):
+            return False
+    return True
 
 
 class Each(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,6 +22,7 @@ from agentnb.runtime.steps.attempt import Attempt, Place
 from agentnb.runtime.steps.nested_runs import Runnable
 from agentnb.runtime.steps.step_failures import FailedStep, StepEndedBadly, StepFailure
 from agentnb.runtime.steps.step_runner import StepRunner, Work
+from agentnb.tools.mcp.wire_names import tool_of_word
 from agentnb.tools.rendering import as_text
 from agentnb.tools.tool import Tool
 from agentnb.tools.toolbox import Toolbox
@@ -31,7 +32,7 @@ from agentnb.workflow.running.step_gates import gates_of
 from agentnb.workflow.running.step_questions import StepQuestions
 from agentnb.workflow.running.tool_steps import ToolSteps
 from agentnb.workflow.running.walker import Handle, Walker
-from agentnb.workflow.tasks.actions import ActionTable
+from agentnb.workflow.tasks.actions import Action, ActionTable
 from agentnb.workflow.tasks.file_rules import FileRules
 from agentnb.workflow.tasks.model_steps import ModelAnswer, ModelSteps
 from agentnb.workflow.tasks.spec import ApprovalRules
@@ -63,28 +64,29 @@ class Calls:
         self.tool_steps = ToolSteps(steps, table.tools, gates)
 
     def label(self, node: Node) -> str:
-        """Return what the log calls the action of a task; empty if it has none."""
-        return self._actions.label(node.does.name) if isinstance(node.does, Call) else ""
+        """Return what the log calls the action of a task, or the tool by its own name; empty if it has none."""
+        name = node.does.name if isinstance(node.does, Call) else ""
+        return name if name in self._actions.actions else tool_of_word(name)
 
     def begin(self, execution: Execution) -> tuple[Work, Mapping[str, Any]]:
         """Return what calls the action of a task, and what the log says of it."""
-        call, given = execution.node.does, None
+        call = execution.node.does
         if call is None:
             return _nothing, {}
-        if execution.problem is None:
+        given, function = dict(call.args), self._actions.actions.get(call.name)
+        if execution.problem is None and not call.is_constant:
             try:
-                changes = not getattr(self._actions.actions.get(call.name), "keeps_input", False)
-                given = execution.place.scope.filled(dict(call.args), is_copied=changes)
+                given = execution.place.scope.filled(given, is_copied=not getattr(function, "keeps_input", False))
             except ExpressionError as error:
                 execution.problem = error
-        return partial(self._act, call, given, execution), {"agent": self.label(execution.node), "inputs": given}
+        inputs = given if execution.problem is None else None
+        return partial(self._act, call, function, given, execution), {"agent": self.label(execution.node), "inputs": inputs}
 
-    async def _act(self, does: Call, given: Any, execution: Execution, attempt: Attempt) -> Any:
-        function = self._actions.actions.get(does.name)
+    async def _act(self, does: Call, function: Action | None, given: Any, execution: Execution, attempt: Attempt) -> Any:
         if function is None:
-            result = await self.tool_steps.call(does.name, given or {}, attempt)
+            result = await self.tool_steps.call(does.name, given, attempt)
         else:
-            call = ActionCall(self, execution, attempt.place, given or {}, self.tool_steps.toolbox)
+            call = ActionCall(self, execution, attempt.place, given, self.tool_steps.toolbox)
             result = await function(call)
             if not execution.is_plain:
                 result = plain_data(result, f"The result of {does.name}")
