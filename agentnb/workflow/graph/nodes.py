@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from agentnb.core.step_retry import ONCE, Retry
+from agentnb.runtime.steps.attempt import StepTerms
 from agentnb.runtime.steps.side_by_side import Mode
-from agentnb.workflow.form.spec import AT_ONCE, DEFAULT_LOOPS, AgentStep, HumanStep, OnError, WorkflowStep
+from agentnb.workflow.form.spec import AT_ONCE, DEFAULT_LOOPS, AgentStep, HumanStep, WorkflowStep
 
 HANDLER = ".onError"
 """The ending of the path of what handles the failure of a node."""
@@ -107,7 +107,7 @@ class Decide(msgspec.Struct, frozen=True, kw_only=True):
     """The ids of the node that decides and of all in its branches: within a block these may read each other."""
 
 
-class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Node(StepTerms, frozen=True, kw_only=True, gc=False):
     """A step in its place: what it does, on which terms, and what follows."""
 
     kind: str = "task"
@@ -137,10 +137,6 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Tasks, or blocks, that must have ended before it begins, as far as they have begun."""
     is_beside: bool = False
     """Whether the next task begins without waiting for it."""
-    retry: Retry = ONCE
-    timeout: float | None = None
-    """Seconds that one attempt may take."""
-    on_error: OnError = OnError()
 
     @property
     def sets(self) -> list[str]:

@@ -45,7 +45,7 @@ class _Compiler:
             rescue=None if step.on_error.goto is None else self._jump(step.on_error.goto),
             retry=step.retry,
             timeout=step.timeout,
-            on_error=step.on_error,
+            instead=(step.on_error.continue_with,) if step.on_error.continues else (),
         )
 
     def _jump(self, target: str | int) -> Jump:
