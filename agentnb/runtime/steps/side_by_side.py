@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any, Literal
 from weakref import WeakKeyDictionary, WeakMethod
 
@@ -16,6 +15,7 @@ from agentnb.runtime.steps.step_failures import FailedStep
 from agentnb.runtime.threads import time_limit
 
 Running = asyncio.Task[Any]
+Begin = Callable[[], Coroutine[Any, Any, Any]]
 Mode = Literal["all", "first", "anyError"]
 """The end of the wait for several tasks."""
 CLEANUP_SECONDS = 10.0
@@ -79,10 +79,10 @@ class SideBySide:
                 await asyncio.wait((task,), timeout=PATIENCE_WITH_PART)
         return task.result()
 
-    async def all_or_none(self, work: Sequence[Coroutine[Any, Any, Any]], most: int | None = None) -> None:
+    async def all_or_none(self, work: Sequence[Begin], most: int | None = None) -> None:
         """Run all at the same time, ``most`` at once; if one raises, cancel and await the others, and raise the first error."""
         if len(work) == 1:  # no task of its own: for a step that calls a tool that is a third of what it takes
-            await work[0]
+            await work[0]()
         else:
             await self.wait_for(begun(work, most), "anyError")
 
@@ -117,22 +117,17 @@ class SideBySide:
                 raise failure
 
 
-def begun(work: Sequence[Coroutine[Any, Any, Any]], most: int | None = None) -> list[Running]:
+def begun(work: Sequence[Begin], most: int | None = None) -> list[Running]:
     """Begin all, each as soon as it is free, ``most`` at once."""
-    free = asyncio.Semaphore(most or len(work) or 1)
+    if most is None or most >= len(work):
+        return [asyncio.ensure_future(one()) for one in work]
+    free = asyncio.Semaphore(most)
 
-    async def in_turn(one: Coroutine[Any, Any, Any]) -> Any:
+    async def in_turn(one: Begin) -> Any:
         async with free:
-            return await one
+            return await one()
 
-    tasks = [asyncio.ensure_future(in_turn(one)) for one in work]
-    for task, one in zip(tasks, work, strict=True):
-        task.add_done_callback(partial(_close, one))  # it may never have had its turn
-    return tasks
-
-
-def _close(work: Coroutine[Any, Any, Any], task: Running) -> None:
-    work.close()
+    return [asyncio.ensure_future(in_turn(one)) for one in work]
 
 
 def has_ended(task: Running) -> bool:

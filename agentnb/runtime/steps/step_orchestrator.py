@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 from agentnb.core.log.event import RoundStatus
@@ -84,7 +85,7 @@ class StepOrchestrator:
         async def kept(place: int, step: Awaitable[T]) -> None:
             outputs[place] = await step
 
-        await self.steps.side_by_side.all_or_none([kept(place, step) for place, step in enumerate(steps)])
+        await self.steps.side_by_side.all_or_none([partial(kept, place, step) for place, step in enumerate(steps)])
         return [outputs[place] for place in range(len(steps))]
 
     # For the lifecycle

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -207,7 +208,10 @@ def node_of(data: Any) -> Node:
         return MappingNode(0, {str(key): Entry(0, node_of(value)) for key, value in data.items()})
     if isinstance(data, list | tuple):
         return ListNode(0, tuple([node_of(item) for item in data]))
-    return ScalarNode(0, data, json.dumps(data))
+    return ScalarNode(0, data, _as_json(data))
+
+
+_as_json = lru_cache(typed=True)(json.dumps)
 
 
 def _read_step(
