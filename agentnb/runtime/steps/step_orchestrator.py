@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, TypeVar
 
 from agentnb.core.log.event import RoundStatus
@@ -82,10 +81,10 @@ class StepOrchestrator:
         """Await steps side by side. If one raises, the others are cancelled, and awaited, before the error is raised."""
         outputs: dict[int, T] = {}
 
-        async def kept(place: int, step: Awaitable[T]) -> None:
-            outputs[place] = await step
+        async def kept(place: int) -> None:
+            outputs[place] = await steps[place]
 
-        await self.steps.side_by_side.all_or_none([partial(kept, place, step) for place, step in enumerate(steps)])
+        await self.steps.side_by_side.all_or_none(kept, range(len(steps)))
         return [outputs[place] for place in range(len(steps))]
 
     # For the lifecycle

@@ -304,7 +304,7 @@ class Walker:
     async def _together(self, does: Together, attempt: Attempt) -> None:
         path, values = attempt.place.path, attempt.place.scope
         await self._steps.side_by_side.all_or_none(
-            [partial(self._settle, node, path, self._in_block(node, path, values)) for node in does.nodes], does.most
+            lambda node: self._settle(node, path, self._in_block(node, path, values)), does.nodes, does.most
         )
 
     def _in_block(self, node: Node, block: str, values: Any) -> Values:
@@ -318,12 +318,10 @@ class Walker:
         items = [values.with_item(does.item_name, item, index) for index, item in enumerate(values.items(does.over, node.id))]
         executions = [Execution(does.node, Place(f"{path}/{index}", path, one)) for index, one in enumerate(items)]
         held = [one for one in executions if self._holds(one)]
-        work = [partial(self._execute, one) for one in held]
         if does.wait is None:
-            return await self._steps.side_by_side.all_or_none(work, does.most)
-        return await self._wait_for(
-            {one.place.path: task for one, task in zip(held, begun(work, does.most), strict=True)}, does.wait
-        )
+            return await self._steps.side_by_side.all_or_none(self._execute, held, does.most)
+        tasks = begun(self._execute, held, does.most)
+        return await self._wait_for(dict(zip((one.place.path for one in held), tasks, strict=True)), does.wait)
 
     async def _await(self, wait: Await, attempt: Attempt) -> Any:
         return await self._wait_for(dict(self._background[name] for name in self._names(wait)), wait)
