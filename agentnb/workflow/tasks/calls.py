@@ -27,8 +27,8 @@ from agentnb.tools.rendering import as_text
 from agentnb.tools.tool import Tool
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.graph.nodes import Call, Graph, Node
+from agentnb.workflow.running.agents import gates_of
 from agentnb.workflow.running.execution import MAX_PLAN_ITERATIONS, Execution, call_step
-from agentnb.workflow.running.step_gates import gates_of
 from agentnb.workflow.running.step_questions import StepQuestions
 from agentnb.workflow.running.tool_steps import ToolSteps
 from agentnb.workflow.running.walker import Handle, Walker

@@ -21,7 +21,7 @@ from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.runtime.steps.step_runner import StepRunner
 from agentnb.tools.builtin.named import logged_builtins
 from agentnb.tools.toolbox import Toolbox
-from agentnb.workflow.running.graph_run import GraphRun, GraphStart
+from agentnb.workflow.running.graph_run import GraphRun
 from agentnb.workflow.running.walker import Handle
 from agentnb.workflow.tasks.actions import Action, ActionTable
 from agentnb.workflow.tasks.calls import Calls
@@ -60,7 +60,7 @@ def task_orchestration(
         def hands(steps: StepRunner, handle: Handle) -> Calls:
             return Calls(steps, table, file.approval, models or {}, file.max_plan_iterations, handle)
 
-        return GraphRun(lifecycle, elicitation, GraphStart(file.graph, hands, Variables(file, values)))
+        return GraphRun(lifecycle, elicitation, file.graph, hands, Variables(file, values))
 
     plans = any(name in table.actions for name in file.actions)
     name = file.name or (Path(file.source).stem if file.source else "tasks")
