@@ -102,11 +102,15 @@ class Walker:
                     early = {one for one in early if one < place}
             await self._wait_for(dict(self._background.values()), Await())
         except Suspended:  # what the others do would be lost
-            await asyncio.gather(*dict(self._background.values()).values(), return_exceptions=True)
+            await asyncio.gather(*self._left, return_exceptions=True)
             raise
         finally:
-            await self._steps.side_by_side.cancel([*dict(self._background.values()).values(), *self._awaited], "")
+            await self._steps.side_by_side.cancel([*self._left, *self._awaited], "")
             self._hands = self._do = None  # type: ignore[assignment]  # which hold this walker
+
+    @property
+    def _left(self) -> list[Running]:
+        return [task for _, task in self._background.values()]
 
     # The way through the nodes
 
