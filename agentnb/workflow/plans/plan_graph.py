@@ -64,7 +64,7 @@ def compiled_plan(plan: PlanSpec, path: str, left_out: Collection[int], tools: T
                 does=does,
                 after=tuple(map(str, awaited[place])) if is_chat else (),
                 is_beside=is_chat,
-                jumps=end if isinstance(does, Abort | Ask) else (),
+                jumps=end if isinstance(does, (Abort, Ask)) else (),
                 retry=Retry(max_attempts=step.retries, initial_delay_seconds=0) if step.retries else ONCE,
             )
         )
