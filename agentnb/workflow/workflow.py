@@ -52,7 +52,7 @@ from agentnb.workflow.plans.planner import PLAN_ACTIONS
 from agentnb.workflow.recovered import check_agents_again, earlier_events, needed_again, rerun_of
 from agentnb.workflow.running.agents import Replies, WorkflowAgents
 from agentnb.workflow.running.failed_together import checked
-from agentnb.workflow.running.graph_run import GraphRun, GraphStart
+from agentnb.workflow.running.graph_run import GraphRun
 from agentnb.workflow.running.step_handlers import StepHandlers
 from agentnb.workflow.tasks.actions import Action, ActionTable
 from agentnb.workflow.tasks.orchestration import task_orchestration
@@ -272,8 +272,8 @@ class Workflow:
 
         def make(lifecycle: Lifecycle, elicitation: Elicitation) -> GraphRun:
             begins = rerun_of(run) if (run := lifecycle.log.run).events else (rerun_from, earlier)
-            start = GraphStart(self._graph, lambda steps, _: StepHandlers(steps, made, files), Scope.of_inputs(values), *begins)
-            return GraphRun(lifecycle, elicitation, start)
+            hands, scope = lambda steps, _: StepHandlers(steps, made, files), Scope.of_inputs(values)
+            return GraphRun(lifecycle, elicitation, self._graph, hands, scope, *begins)
 
         logged = self._logged(values, rerun_from, of, len(earlier)) | needed_again(**models) | logged_builtins(made.toolbox)
         named: dict[str, Any] = {"name": self._name, "settings": {**logged, **(settings or {})}, "begins_with": of, **limits}

@@ -17,7 +17,7 @@ ALLOWED = {
     "context/side_question.py": ["side_question"],
     "core/request.py": ["Request.and_then"],
     "models/providers/anthropic.py": ["body"],
-    "workflow/plans/planner.py": ["Planning.request"],
+    "workflow/plans/planner.py": ["_request"],
 }
 """The functions that make one: for a summary, for a round, for what a detector asks, for a plan, to go on with a reply that the
 provider paused, and to name the tools of calls that stand in the conversation of a request without tools, which one provider

@@ -13,7 +13,7 @@ from agentnb import Agent, Run, Store, ToolCall, Workflow, recover
 from agentnb.errors import SettingsError, WorkflowProblems
 from agentnb.models import ScriptedModel
 from agentnb.workflow.form.spec import AgentSpec, AgentStep, WorkflowSpec
-from agentnb.workflow.running.replies_used import _delegated
+from agentnb.workflow.running.agents import _delegated
 
 TEXT = """
 inputs: {sea: North Sea}

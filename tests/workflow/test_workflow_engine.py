@@ -29,7 +29,7 @@ from agentnb.errors import SettingsError, WorkflowError
 from agentnb.models import ScriptedModel
 from agentnb.models.model import Reply
 from agentnb.tools.tool import ToolContext
-from agentnb.workflow.running.loops import LoopCounters, LoopLimitReached
+from agentnb.workflow.running.walker import LoopCounters, LoopLimitReached
 
 
 def steps(text: str, *, agents: str = "a b c d", **settings: Any) -> Workflow:

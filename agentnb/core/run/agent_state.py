@@ -40,14 +40,22 @@ class AgentStateMachine:
 
     state: AgentState | None = None
     """None before the first round or step, and when the run has ended without words for the person."""
-    executions: dict[str, PlanPosition] = dataclasses.field(default_factory=dict)
-    """The plans that run, by the path of the task or the id of the call that runs each."""
+    executions: dict[str, tuple[str, int]] = dataclasses.field(default_factory=dict)
+    """The plans that run, by the path of the task or the id of the call that runs each: the path of the step that began last,
+    and how many steps there are.
+    """
     _calls: set[tuple[str, str]] = dataclasses.field(default_factory=set)
     """Open tool calls, by step and id."""
     _waits: bool = False
     """Whether a question is open, or the run is paused."""
     _has_words: bool = False
     """Whether the last reply ended the turn with words."""
+
+    @property
+    def position(self) -> PlanPosition | None:
+        """How far the plan that began last has come; None while none runs."""
+        last = next(reversed(self.executions.values()), None)
+        return None if last is None else PlanPosition(plan_step_number(last[0]) + 1, last[1])
 
     def begin_round(self) -> None:
         """Think: a round begins. Its trace may lack results of the round before."""
@@ -76,14 +84,13 @@ class AgentStateMachine:
     def begin_step(self, path: str) -> None:
         """Count a step of a running plan; any other is thought, until it calls a tool."""
         execution = path.rpartition("/")[0] if self.executions else ""
-        position = self.executions.get(execution)
-        if position is not None and (number := plan_step_number(path)) >= 0:
-            self.executions[execution] = PlanPosition(number + 1, position.steps)  # quicker than `_replace`
+        if (running := self.executions.get(execution)) is not None:
+            self.executions[execution] = path, running[1]
         self._work()
 
     def begin_plan(self, path: str, steps: int) -> None:
         """Execute a plan."""
-        self.executions[path] = PlanPosition(0, steps)
+        self.executions[path] = "", steps
         self._work()
 
     def end_step(self, path: str) -> None:

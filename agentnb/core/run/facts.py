@@ -229,7 +229,7 @@ class RunFacts:
         "ended without words for the person.",
     )
     plan_position: PlanPosition | None = _read(
-        lambda run: next(reversed(run._agent_states.executions.values()), None),
+        lambda run: run._agent_states.position,
         "How far the running plan has come: the number of its current step, from 1, and of all its steps; None without one.",
     )
     stop_reason: str | None = _read(

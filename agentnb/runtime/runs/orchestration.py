@@ -48,6 +48,8 @@ class Orchestration:
     settings: Mapping[str, Any] = field(default_factory=dict)
     max_seconds: float | None = None
     budget: float | None = None
+    is_plain: bool = False
+    """Whether the settings are plain data that nothing changes, and need not be copied."""
     limits_of_file: tuple[str, ...] = ()
     """Names of the limits that only a file sets: they loosen no budget of the person."""
     server_tools: tuple[ServerTools, ...] = ()
@@ -165,7 +167,7 @@ class _Parts(RunParts):
             agent=encodable(what.name),
             model="",
             settings={
-                **plain_data(dict(what.settings)),
+                **(what.settings if what.is_plain else plain_data(dict(what.settings))),
                 **limits,
                 **pending.servers.as_logged,
                 **pending.permissions.as_logged,

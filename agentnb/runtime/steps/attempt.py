@@ -7,6 +7,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import msgspec
+
+from agentnb.core.step_retry import ONCE, Retry
+
+
+class StepTerms(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The kind of a step, and when it is tried again or given up."""
+
+    kind: str = ""
+    """The word for it in the log."""
+    retry: Retry = ONCE
+    timeout: float | None = None
+    """Seconds that one attempt may take."""
+    instead: tuple[Any, ...] = ()
+    """The output with which it counts as completed when it has failed, if there is one."""
+
 
 class Place(NamedTuple):
     """The place of a step in its run."""

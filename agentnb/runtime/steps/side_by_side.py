@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
-from functools import partial
+from contextvars import copy_context
 from typing import Any, Literal
 from weakref import WeakKeyDictionary, WeakMethod
 
@@ -16,6 +16,8 @@ from agentnb.runtime.steps.step_failures import FailedStep
 from agentnb.runtime.threads import time_limit
 
 Running = asyncio.Task[Any]
+Work = Callable[[Any], Coroutine[Any, Any, Any]]
+"""The work on one of several items."""
 Mode = Literal["all", "first", "anyError"]
 """The end of the wait for several tasks."""
 CLEANUP_SECONDS = 10.0
@@ -79,12 +81,12 @@ class SideBySide:
                 await asyncio.wait((task,), timeout=PATIENCE_WITH_PART)
         return task.result()
 
-    async def all_or_none(self, work: Sequence[Coroutine[Any, Any, Any]], most: int | None = None) -> None:
-        """Run all at the same time, ``most`` at once; if one raises, cancel and await the others, and raise the first error."""
-        if len(work) == 1:  # no task of its own: for a step that calls a tool that is a third of what it takes
-            await work[0]
+    async def all_or_none(self, work: Work, items: Sequence[Any], most: int | None = None) -> None:
+        """Work on all, ``most`` at once; if the work on one raises, cancel and await the others, and raise the first error."""
+        if len(items) == 1:  # no task of its own: for a step that calls a tool that is a third of what it takes
+            await work(items[0])
         else:
-            await self.wait_for(begun(work, most), "anyError")
+            await self.wait_for(begun(work, items, most), "anyError")
 
     async def wait_for(self, tasks: Iterable[Running], mode: Mode) -> None:
         """Wait as the mode says, and cancel and await what is then still running.
@@ -95,8 +97,9 @@ class SideBySide:
         """
         known, ended, reason = tuple(tasks), list[Running](), NOT_NEEDED
         left: set[Running] = set(known)
-        for task in known:
-            task.add_done_callback(ended.append)  # in the order in which they end, also within one turn of the loop
+        context = copy_context()  # one for all, which are as many as there are tasks
+        for task in known:  # in the order in which they end, also within one turn of the loop
+            task.add_done_callback(ended.append, context=context)
         until = asyncio.FIRST_COMPLETED if mode == "first" else asyncio.FIRST_EXCEPTION
         try:
             while left:
@@ -117,22 +120,16 @@ class SideBySide:
                 raise failure
 
 
-def begun(work: Sequence[Coroutine[Any, Any, Any]], most: int | None = None) -> list[Running]:
-    """Begin all, each as soon as it is free, ``most`` at once."""
-    free = asyncio.Semaphore(most or len(work) or 1)
+def begun(work: Work, items: Sequence[Any], most: int | None = None) -> list[Running]:
+    """Begin the work on all items, on each as soon as it is free, ``most`` at once."""
+    free = None if most is None or most >= len(items) else asyncio.Semaphore(most)
 
-    async def in_turn(one: Coroutine[Any, Any, Any]) -> Any:
+    async def in_turn(one: Any) -> Any:
+        assert free is not None, "else there are no turns"
         async with free:
-            return await one
+            return await work(one)
 
-    tasks = [asyncio.ensure_future(in_turn(one)) for one in work]
-    for task, one in zip(tasks, work, strict=True):
-        task.add_done_callback(partial(_close, one))  # it may never have had its turn
-    return tasks
-
-
-def _close(work: Coroutine[Any, Any, Any], task: Running) -> None:
-    work.close()
+    return [asyncio.ensure_future(work(one) if free is None else in_turn(one)) for one in items]
 
 
 def has_ended(task: Running) -> bool:

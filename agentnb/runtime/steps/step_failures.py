@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 from agentnb import errors
 from agentnb.advice import AnyAdvice, Plain, StartAgain, TryAgain, advised
-from agentnb.core.log.events import RunError
 from agentnb.core.messages import encodable
 from agentnb.core.schema.json_schema import matches
 from agentnb.core.step_retry import NEVER_RETRIED, is_pattern
@@ -69,11 +68,13 @@ class StepEndedBadly(Exception):
 
 def of_run(run: Run) -> StepFailure:
     """Return why a nested run that has not completed fails its step."""
-    reason = str(run.stop_reason)
-    words = {reason, run.status, *(("timeout",) if reason == "max_seconds" else ()), *_words_of_logged(run.error)}
-    told = run.error.message if run.error else f"its run ended as {run.status}: {reason}"
-    is_final = reason in NEVER_RETRIED or (run.error is not None and _is_settings(run.error.type))
-    return StepFailure(encodable(told), frozenset(words), _advice_for_step(run.error.advice if run.error else ()), is_final)
+    reason, error = str(run.stop_reason), run.error
+    kind = getattr(errors, error.type, object) if error is not None else object
+    kind = kind if isinstance(kind, type) else object
+    words = {reason, run.status, *(("timeout",) if reason == "max_seconds" else ()), *_words_of(kind)}
+    told = error.message if error else f"its run ended as {run.status}: {reason}"
+    is_final = reason in NEVER_RETRIED or issubclass(kind, SettingsError)
+    return StepFailure(encodable(told), frozenset(words), _advice_for_step(error.advice if error else ()), is_final)
 
 
 def of_error(error: BaseException, timeout: float | None = None) -> StepFailure:
@@ -107,18 +108,8 @@ def _advice_for_step(advice: Iterable[AnyAdvice]) -> tuple[AnyAdvice, ...]:
     return tuple([Plain(f"{one.lead}{one.rest}") if isinstance(one, TryAgain | StartAgain) else one for one in advice])
 
 
-def _words_of(kind: type[BaseException]) -> Iterable[str]:
+def _words_of(kind: type) -> Iterable[str]:
     return [word for word, kinds in WORDS_OF_ERRORS.items() if issubclass(kind, kinds)]
-
-
-def _words_of_logged(error: RunError | None) -> Iterable[str]:
-    kind = getattr(errors, error.type, None) if error is not None else None
-    return _words_of(kind) if isinstance(kind, type) and issubclass(kind, AgentnbError) else ()
-
-
-def _is_settings(kind: str) -> bool:
-    found = getattr(errors, kind, None)
-    return isinstance(found, type) and issubclass(found, SettingsError)
 
 
 class FailedStep(StepFailed):

@@ -4,43 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from agentnb.core.log.event import RoundStatus
 from agentnb.core.messages import encodable
 from agentnb.core.schema.json_schema import plain_data
-from agentnb.core.step_retry import ONCE, Retry
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, SettingsError, StepFailed
 from agentnb.policies.verdict import Stop, check_verdict
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.questions.elicitation import Elicitation
 from agentnb.runtime.runs.lifecycle import Lifecycle
-from agentnb.runtime.steps.attempt import Place
+from agentnb.runtime.steps.attempt import Place, StepTerms
 from agentnb.runtime.steps.nested_runs import Runnable
 from agentnb.runtime.steps.step_failures import FailedStep
 from agentnb.runtime.steps.step_runner import NothingLeft, StepRunner
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class _Unhandled:
-    """Terms of a failure that nothing continues."""
-
-    continues: bool = False
-    continue_with: Any = None
-
-
-@dataclass(frozen=True, slots=True)
-class _PlainStep:
-    """Terms of a step that is tried once."""
-
-    kind: str
-    retry: Retry = ONCE
-    timeout: float | None = None
-    on_error: _Unhandled = _Unhandled()
 
 
 class StepOrchestrator:
@@ -76,7 +56,7 @@ class StepOrchestrator:
             return await work()
 
         with self._own_step(step) as place:
-            return await self.steps.attempts(_PlainStep(kind), place, attempt, inputs=plain_data(inputs), title=title)
+            return await self.steps.attempts(StepTerms(kind=kind), place, attempt, inputs=plain_data(inputs), title=title)
 
     async def run(
         self,
@@ -95,16 +75,16 @@ class StepOrchestrator:
         suspended with it. Raises `StepFailed` if the nested run cannot begin.
         """
         with self._own_step(step) as place:
-            return await self.steps.nested_run(_PlainStep(kind), place, runnable, prompt, options, title=title)
+            return await self.steps.nested_run(StepTerms(kind=kind), place, runnable, prompt, options, title=title)
 
     async def together(self, *steps: Awaitable[T]) -> list[T]:
         """Await steps side by side. If one raises, the others are cancelled, and awaited, before the error is raised."""
         outputs: dict[int, T] = {}
 
-        async def kept(place: int, step: Awaitable[T]) -> None:
-            outputs[place] = await step
+        async def kept(place: int) -> None:
+            outputs[place] = await steps[place]
 
-        await self.steps.side_by_side.all_or_none([kept(place, step) for place, step in enumerate(steps)])
+        await self.steps.side_by_side.all_or_none(kept, range(len(steps)))
         return [outputs[place] for place in range(len(steps))]
 
     # For the lifecycle

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Coroutine
 from functools import partial
 from time import perf_counter
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 from weakref import WeakMethod
 
 from agentnb.core.log import work_events as w
@@ -28,7 +28,7 @@ from agentnb.runtime.questions.elicitation import Elicitation
 from agentnb.runtime.run_end import Suspended
 from agentnb.runtime.runs.launch import new_run_id
 from agentnb.runtime.runs.lifecycle import Lifecycle
-from agentnb.runtime.steps.attempt import Attempt, Place
+from agentnb.runtime.steps.attempt import Attempt, Place, StepTerms
 from agentnb.runtime.steps.nested_runs import NestedRuns, Runnable
 from agentnb.runtime.steps.side_by_side import NOT_NEEDED, SIBLING_FAILED, SideBySide
 from agentnb.runtime.steps.step_failures import FailedStep, StepEndedBadly, StepFailure, failure_of_logged, of_error, of_run
@@ -42,38 +42,6 @@ JITTER = 0.1
 StepStatus = Literal["completed", "failed", "cancelled"]
 Work = Callable[[Attempt], Coroutine[Any, Any, Any]]
 """Does the work of an attempt and returns its output."""
-
-
-class Fallback(Protocol):
-    """The output of a step that has failed and is not tried again."""
-
-    @property
-    def continues(self) -> bool:
-        """Whether the step counts as completed then."""
-
-    @property
-    def continue_with(self) -> Any:
-        """Its output."""
-
-
-class StepTerms(Protocol):
-    """The kind of a step, and when it is tried again or given up."""
-
-    @property
-    def kind(self) -> str:
-        """The word for it in the log."""
-
-    @property
-    def retry(self) -> Retry:
-        """When it is tried again."""
-
-    @property
-    def timeout(self) -> float | None:
-        """Seconds that one attempt may take."""
-
-    @property
-    def on_error(self) -> Fallback:
-        """What it outputs all the same."""
 
 
 class NothingLeft(Exception):
@@ -315,10 +283,10 @@ class StepRunner:
 
     def _give_up(self, step: StepTerms, attempt: Attempt, failure: StepFailure, attempts: int) -> Any:
         """Return the output that the step continues with; raise `FailedStep` if it has none."""
-        path, handling = attempt.place.path, step.on_error
-        if handling.continues:
-            self._finish(path, "completed", output=handling.continue_with, error=failure.text, attempts=attempts)
-            return handling.continue_with
+        path = attempt.place.path
+        if step.instead:
+            self._finish(path, "completed", output=step.instead[0], error=failure.text, attempts=attempts)
+            return step.instead[0]
         words = failure.logged_words
         self._finish(path, "failed", error=failure.text, attempts=attempts, words=words, sets=attempt.sets)
         raise FailedStep(path, failure)

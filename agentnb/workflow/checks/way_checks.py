@@ -7,7 +7,7 @@ from functools import partial
 
 from agentnb.workflow.form.problems import Hint, Problems
 from agentnb.workflow.graph.drawing import EXIT, drawn
-from agentnb.workflow.graph.nodes import Graph
+from agentnb.workflow.graph.nodes import Decide, Graph
 
 ENDLESS = "W_ENDLESS_LOOP"
 """The code of the warning that a loop has no way out."""
@@ -22,6 +22,8 @@ def check_ways(graph: Graph, unreached: Note, endless: Note) -> None:
 
     Nodes in blocks are not looked at: no jump leads into a block or out of it.
     """
+    if not any(node.jumps or node.rescue or isinstance(node.does, Decide) for node in graph.nodes):
+        return  # they follow one another
     drawing = drawn(graph)
     targets: dict[str, list[str]] = {}
     sources: dict[str, list[str]] = {EXIT: []}

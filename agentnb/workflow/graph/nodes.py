@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from agentnb.core.step_retry import ONCE, Retry
+from agentnb.runtime.steps.attempt import StepTerms
 from agentnb.runtime.steps.side_by_side import Mode
-from agentnb.workflow.form.spec import AT_ONCE, DEFAULT_LOOPS, AgentStep, HumanStep, OnError, WorkflowStep
+from agentnb.workflow.form.spec import AT_ONCE, DEFAULT_LOOPS, AgentStep, HumanStep, WorkflowStep
 
 HANDLER = ".onError"
 """The ending of the path of what handles the failure of a node."""
@@ -56,9 +56,20 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     parses: bool = False
     """Whether a text that is a JSON object or list as a whole is read as that."""
     is_constant: bool = False
-    """Whether nothing in the arguments is filled in; in workflows, none is an object or a list either."""
+    """Whether nothing in the arguments is filled in, and none is an object or a list."""
     is_guarded: bool = False
     """Whether equal calls are made once, repeats are blocked, and the person is asked for arguments that are missing."""
+
+
+def is_constant(args: Mapping[str, Any], begins: str) -> bool:
+    """Return whether arguments are no objects or lists, and no text in them has what ``begins`` an expression."""
+    for one in args.values():  # noqa: SIM110  # for each step: `any` takes three times as long
+        if type(one) not in _FLAT and (type(one) is not str or begins in one):
+            return False
+    return True
+
+
+_FLAT = frozenset({int, float, bool, type(None)})
 
 
 class Each(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,7 +110,7 @@ class Decide(msgspec.Struct, frozen=True, kw_only=True):
     """The ids of the node that decides and of all in its branches: within a block these may read each other."""
 
 
-class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Node(StepTerms, frozen=True, kw_only=True, gc=False):
     """A step in its place: what it does, on which terms, and what follows."""
 
     kind: str = "task"
@@ -129,10 +140,6 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Tasks, or blocks, that must have ended before it begins, as far as they have begun."""
     is_beside: bool = False
     """Whether the next task begins without waiting for it."""
-    retry: Retry = ONCE
-    timeout: float | None = None
-    """Seconds that one attempt may take."""
-    on_error: OnError = OnError()
 
     @property
     def sets(self) -> list[str]:

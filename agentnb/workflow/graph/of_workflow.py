@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from agentnb.errors import ExpressionError
 from agentnb.workflow.form import spec as s
 from agentnb.workflow.form.step_tree import lists_in, walk, with_branches
-from agentnb.workflow.graph.nodes import Call, Decide, Each, Graph, Jump, Node, Together
+from agentnb.workflow.graph.nodes import Call, Decide, Each, Graph, Jump, Node, Together, is_constant
 from agentnb.workflow.templates.templates import references
 
 
@@ -45,7 +45,7 @@ class _Compiler:
             rescue=None if step.on_error.goto is None else self._jump(step.on_error.goto),
             retry=step.retry,
             timeout=step.timeout,
-            on_error=step.on_error,
+            instead=(step.on_error.continue_with,) if step.on_error.continues else (),
         )
 
     def _jump(self, target: str | int) -> Jump:
@@ -57,8 +57,7 @@ class _Compiler:
 
     def _work(self, step: s.Step) -> object:
         if isinstance(step, s.ToolStep):
-            is_constant = not any(isinstance(one, list | tuple | Mapping) or "{{" in str(one) for one in step.args.values())
-            return Call(name=step.tool, args=step.args, is_constant=is_constant)
+            return Call(name=step.tool, args=step.args, is_constant=is_constant(step.args, "{{"))
         if isinstance(step, s.ConditionStep):
             branches = {"true": self.nodes(step.true_), "false": self.nodes(step.false_)}
             names = tuple([one.id for one in with_branches(step)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from itertools import filterfalse
 from pathlib import Path
 from typing import Any
 
@@ -104,8 +105,9 @@ class _Hands:
         self._plan = plan
         self._given = given
         before = {str(one["id"]): one for one in given if one["id"] not in (None, "")}
-        ids = [result_id(plan, place) if plan.form == "chat" else step.id or "" for place, step in enumerate(plan.steps)]
-        self._outputs = {place: before[name] for place, name in enumerate(ids) if name in before}
+        self._ids = [result_id(plan, place) for place in range(len(plan.steps))]
+        own = self._ids if plan.form == "chat" else [step.id or "" for step in plan.steps]
+        self._outputs = {place: before[name] for place, name in enumerate(own) if name in before}
         """The results that steps can refer to, now or before, by their places."""
         self.known = frozenset(self._outputs)
         """The places of the steps that had one before."""
@@ -153,13 +155,8 @@ class _Hands:
     def _result(self, place: int, output: Any, error: str | None, args: Any = None) -> StepResult:
         step = self._plan.steps[place]
         told = None if error is None else encodable(error)
-        return step_result(
-            result_id(self._plan, place),
-            step.name or next(iter(step.tools), step.type),
-            step.args if args is None else args,
-            output,
-            told,
-        )
+        name = step.name or next(iter(step.tools), step.type)
+        return step_result(self._ids[place], name, step.args if args is None else args, output, told)
 
     async def _abort(self, does: Abort, execution: Execution, place: int) -> None:
         self._call.abort(does.reason)
@@ -168,7 +165,7 @@ class _Hands:
         return self._result(place, None, does.error)
 
     async def _ask(self, does: Ask, execution: Execution, place: int) -> StepResult:
-        return await asked(self._call, str(place), result_id(self._plan, place), does.question)
+        return await asked(self._call, str(place), self._ids[place], does.question)
 
     async def _tool(self, does: Call, execution: Execution, place: int) -> StepResult | None:
         """Call a tool, but for a repeat or with arguments missing."""
@@ -183,19 +180,20 @@ class _Hands:
             arguments = filled(call.arguments, lambda read: referred_output(self._outputs.get(read), read))
             call = structs.replace(call, arguments=arguments)
             key = key and call_key(call)
-        tool = tool_named(call.name, self._call.tools)
+        tool = self._call.tools.get(call.name) or tool_named(call.name, self._call.tools)
         if key is None:
             return self._result(place, *await self._call.call_tool(execution, tool, call.arguments))
         if missing := _missing(tool.spec.input_schema, call.arguments):
             message, execution.is_last = f'Tool "{call.name}" requires additional parameters.', True
             question = PlanQuestion(message=message, schema=missing)
-            return await asked(self._call, str(place), result_id(self._plan, place), question, call)
+            return await asked(self._call, str(place), self._ids[place], question, call)
         if key in self._made and self._guard is not None and not getattr(tool, "repeatable", False):
             block = self._guard.repeats(call, self._window_now())
         output, error = await self._call.call_tool(execution, tool, call.arguments, block)
         if block is not None:
             output, error = last_output([*self._given, *self._taken.values()], call), DUPLICATE
-        result = self._result(place, output, error, call.arguments)
+        told = None if error is None else encodable(error)
+        result = step_result(self._ids[place], call.name, call.arguments, output, told)
         self._made.add(key)
         self._unseen.append((call, result))
         return result
@@ -243,7 +241,7 @@ def _words(step: PlanStep, done: Mapping[int, StepResult]) -> str:
 def _missing(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema of the arguments that a call lacks; empty if it lacks none."""
     required = schema.get("required")
-    names = [name for name in required if name not in arguments] if isinstance(required, list) else []
+    names = [*filterfalse(arguments.__contains__, required)] if isinstance(required, list) else []
     if not names:
         return {}
     properties = schema.get("properties") or {}

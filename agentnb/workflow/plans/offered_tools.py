@@ -48,13 +48,15 @@ def _specs_of(word: str, toolbox: Toolbox) -> list[ToolSpec]:
 
 def with_tools_of_groups(plan: PlanSpec, known: Collection[str]) -> PlanSpec:
     """Return the plan with the known tools of a group in place of its word, where a chat's step may use a group."""
+    if plan.form != "chat":
+        return plan
 
     def named(word: str) -> list[str]:
         of_group = [] if word in known else [name for name in names_in_group(word) if name in known]
         return of_group or [word]
 
     steps = [structs.replace(step, tools=tuple(chain.from_iterable(map(named, step.tools)))) for step in plan.steps]
-    return structs.replace(plan, steps=tuple(steps)) if plan.form == "chat" else plan
+    return structs.replace(plan, steps=tuple(steps))
 
 
 def way_of_step(step: PlanStep, specs: Sequence[ToolSpec]) -> StepWay:

@@ -12,10 +12,10 @@ from agentnb.core.step_retry import ONCE, Retry
 from agentnb.errors import SettingsError
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.form.spec import END
-from agentnb.workflow.graph.nodes import Call, Graph, Jump, Node
+from agentnb.workflow.graph.nodes import Call, Graph, Jump, Node, is_constant
 from agentnb.workflow.plans.offered_tools import way_of_step
 from agentnb.workflow.plans.plan_spec import TYPES, PlanSpec
-from agentnb.workflow.plans.step_references import may_refer, references_in, target_of
+from agentnb.workflow.plans.step_references import references_in, target_of
 from agentnb.workflow.running.agents import tool_named
 
 
@@ -52,10 +52,10 @@ def compiled_plan(plan: PlanSpec, path: str, left_out: Collection[int], tools: T
     awaited = _awaited(plan) if is_chat else dict[int, list[int]]()
     end = (Jump(to=END, place=len(plan.steps), is_logged=False),)
     for place in _in_waves(awaited) if is_chat else range(len(plan.steps)):
-        step, question = plan.steps[place], plan.steps[place].question
-        if place in left_out or step.type == NOOP or (question is not None and question.is_empty):
+        step = plan.steps[place]
+        if place in left_out or (step.type != TOOL and _does_nothing(step)):
             continue
-        does = _chat_work(step, tools) if is_chat else _work(step, question)
+        does = _chat_work(step, tools) if is_chat else _work(step)
         nodes.append(
             Node(
                 kind="call",
@@ -64,22 +64,27 @@ def compiled_plan(plan: PlanSpec, path: str, left_out: Collection[int], tools: T
                 does=does,
                 after=tuple(map(str, awaited[place])) if is_chat else (),
                 is_beside=is_chat,
-                jumps=end if isinstance(does, Abort | Ask) else (),
+                jumps=end if isinstance(does, (Abort, Ask)) else (),
                 retry=Retry(max_attempts=step.retries, initial_delay_seconds=0) if step.retries else ONCE,
             )
         )
     return Graph(where="plan", nodes=tuple(nodes))
 
 
-def _work(step: PlanStep, question: PlanQuestion | None) -> Abort | Ask | Call | Fail:
+def _does_nothing(step: PlanStep) -> bool:
+    question = step.question
+    return step.type == NOOP or (question is not None and question.is_empty)
+
+
+def _work(step: PlanStep) -> Abort | Ask | Call | Fail:
     """Return what a planner's step does."""
-    if step.problem is None and step.type == ABORT:
+    if step.problem is not None:
+        return Fail(step.problem)
+    if step.type == TOOL:
+        return _call(step, step.name or "", is_guarded=True)
+    if step.type == ABORT:
         return Abort(encodable(step.reason or step.content or "The plan was aborted"))
-    if step.problem is None and question is not None:
-        return Ask(question)
-    if step.problem is not None or step.type != TOOL:
-        return Fail(step.problem or f"there is no type {step.type}, only {', '.join(TYPES)}")
-    return _call(step, step.name or "", is_guarded=True)
+    return Fail(f"there is no type {step.type}, only {', '.join(TYPES)}") if step.question is None else Ask(step.question)
 
 
 def _chat_work(step: PlanStep, tools: Toolbox) -> Call | Fail | Prompt:
@@ -96,7 +101,7 @@ def _chat_work(step: PlanStep, tools: Toolbox) -> Call | Fail | Prompt:
 
 def _call(step: PlanStep, name: str, *, is_guarded: bool = False) -> Call:
     args = step.args or {}
-    return Call(name=name, args=args, is_constant=not may_refer(args), is_guarded=is_guarded)
+    return Call(name=name, args=args, is_constant=is_constant(args, "$step"), is_guarded=is_guarded)
 
 
 def result_id(plan: PlanSpec, place: int) -> str:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -175,7 +176,9 @@ def plan_of_data(data: Any) -> PlanSpec | None:
         return None
     form = "planner" if data.keys() == {*OF_PLANS} else "chat" if steps and data.keys() <= {*OF_CHAT_PLANS} else ""
     least, most = _OF_STEPS.get(form, (None, set()))
-    if least is None or not all(isinstance(one, dict) and least <= one.keys() <= most for one in steps):
+    if least is None or not {*map(type, steps)} <= {dict} or not set().union(*steps) <= most:
+        return None
+    if least and not all(least <= one.keys() for one in steps):
         return None
     with suppress(msgspec.ValidationError):
         plan = msgspec.convert({**data, "form": form}, PlanSpec)
@@ -205,7 +208,10 @@ def node_of(data: Any) -> Node:
         return MappingNode(0, {str(key): Entry(0, node_of(value)) for key, value in data.items()})
     if isinstance(data, list | tuple):
         return ListNode(0, tuple([node_of(item) for item in data]))
-    return ScalarNode(0, data, json.dumps(data))
+    return ScalarNode(0, data, _as_json(data))
+
+
+_as_json = lru_cache(typed=True)(json.dumps)
 
 
 def _read_step(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from types import MappingProxyType
@@ -34,27 +33,6 @@ PROMPT = Path(__file__).with_name("prompts") / "planner.md"
 NO_ANSWER = "The model gave neither a plan nor an answer"
 
 
-@dataclass(frozen=True, slots=True)
-class Planning:
-    """What a planner is asked, but for the results."""
-
-    query: str
-    context: str
-    template: str
-    tools: tuple[ToolSpec, ...]
-
-    def request(self, results: Sequence[StepResult], transcript: Sequence[Mapping[str, Any]]) -> Request:
-        """Return the request for the next plan. Equal calls among the results are shown once, with the last result."""
-        shown = last_of_each_call(results)
-        tools = [{"name": one.name, "description": one.description, "input_schema": one.input_schema} for one in self.tools]
-        values = {"query": self.query, "context": self.context, "results": shown, "tools": tools, "transcript": transcript}
-        template = self.template or PROMPT.read_text(encoding="utf-8")
-        system = "" if has_place(template, "context") else self.context
-        planning = {"query": self.query, "results": shown}
-        text = encodable(rendered(template, values)) or self.query
-        return redact(Request(encodable(system), (user(text),), self.tools, {"planning": planning}))
-
-
 async def plan(call: ActionCall) -> dict[str, Any]:
     """Return the next plan, or the answer: the action ``llm/core:plan``.
 
@@ -62,13 +40,14 @@ async def plan(call: ActionCall) -> dict[str, Any]:
     ``promptTemplate``.
     What the plan asks the person is asked here, and the planner goes on with the answer among the results.
     """
-    planning, results = _planning(call), given_results(call.input.get("results"))
-    transcript = _begun(call.input.get("transcript"), planning.query)
+    given, results = call.input, given_results(call.input.get("results"))
+    known = {"query": text_of(given.get("query")), "context": text_of(given.get("context"))}
+    template = template_text(given.get("promptTemplate"), call.work_dir) or PROMPT.read_text(encoding="utf-8")
+    tools, transcript = offered(given.get("tools"), call.tools), _begun(given.get("transcript"), known["query"])
     for turn in count(1):
         call.check_plans(f"{REPLYING}{turn}")
-        reply = await call.ask_model(
-            f"{REPLYING}{turn}", planning.request(results, transcript), GENERATION, model=call.input.get("model")
-        )
+        request = _request(template, {**known, "transcript": transcript}, tools, results)
+        reply = await call.ask_model(f"{REPLYING}{turn}", request, GENERATION, model=given.get("model"))
         made, answer = _understood(reply, results)
         names = ", ".join(step.name or step.type for step in made.steps)
         transcript.append({"role": "assistant", "content": reply.text or names})
@@ -80,11 +59,13 @@ async def plan(call: ActionCall) -> dict[str, Any]:
     raise AssertionError("it plans until it returns")
 
 
-def _planning(call: ActionCall) -> Planning:
-    given = call.input
-    template = template_text(given.get("promptTemplate"), call.work_dir)
-    query, context = text_of(given.get("query")), text_of(given.get("context"))
-    return Planning(query, context, template, offered(given.get("tools"), call.tools))
+def _request(template: str, known: Mapping[str, Any], tools: tuple[ToolSpec, ...], results: Sequence[StepResult]) -> Request:
+    """Return the request for the next plan. Equal calls among the results are shown once, with the last result."""
+    query, shown = known["query"], last_of_each_call(results)
+    listed = [{"name": one.name, "description": one.description, "input_schema": one.input_schema} for one in tools]
+    system = "" if has_place(template, "context") else known["context"]
+    text = encodable(rendered(template, {**known, "results": shown, "tools": listed})) or query
+    return redact(Request(encodable(system), (user(text),), tools, {"planning": {"query": query, "results": shown}}))
 
 
 def _understood(reply: ModelAnswer, results: Sequence[StepResult]) -> tuple[PlanSpec, str | None]:
@@ -112,6 +93,8 @@ def _begun(transcript: Any, query: str) -> list[dict[str, Any]]:
     return found if last == query or not query else [*found, {"role": "user", "content": query}]
 
 
+for _action in (plan, run_plan):
+    _action.keeps_input = True  # type: ignore[attr-defined]  # it changes nothing in it, so its input is no copy
 PLAN_ACTIONS: Mapping[str, Action] = MappingProxyType({PLANNING: plan, EXECUTION: run_plan})
 ACTION_NAMES = frozenset(map(tool_of_word, PLAN_ACTIONS))
 """The same as if they were names of tools."""

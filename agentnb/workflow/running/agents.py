@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from agentnb.advice import GiveTools
 from agentnb.agent.agent import Agent
-from agentnb.agent.extension import without_model
+from agentnb.agent.extension import each, without_model
 from agentnb.agent.price_check import check_has_price
+from agentnb.core.log import work_events as w
+from agentnb.core.log.stores import ReopeningStore
+from agentnb.core.run.rounds import WorkflowRound
+from agentnb.detect.run import Run
 from agentnb.errors import MissingKey, SettingsError, UnknownTool
 from agentnb.models.model import Model
 from agentnb.models.registry import make_model
 from agentnb.models.scripted import ScriptedModel
+from agentnb.policies.gates import Gate, OnCopy
+from agentnb.policies.gates.calls import CallCount
 from agentnb.policies.permissions.rule_words import known_rules
 from agentnb.policies.permissions.rules import RuleList
 from agentnb.runtime.budget import OWN, Budget
@@ -30,8 +36,6 @@ from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.form.agent_reader import delegation_order
 from agentnb.workflow.form.spec import AgentSpec, AgentStep, WorkflowSpec
 from agentnb.workflow.form.step_tree import names_of_tool_steps, walk_all
-from agentnb.workflow.running.replies_used import replies_used
-from agentnb.workflow.running.step_gates import gates_of
 from agentnb.workflow.templates.templates import Scope, rendered_text
 
 Replies = Mapping[str, Sequence[Any]]
@@ -198,3 +202,49 @@ def script_of(name: str, replies: Sequence[Any], used: int = 0) -> ScriptedModel
     """Return the scripted model of a step or an agent, which has used so many of its replies."""
     lines = [error_for(str(one["error"])) if isinstance(one, dict) and set(one) == {"error"} else one for one in replies]
     return ScriptedModel(lines, name=f"scripted:{name}", used=used)
+
+
+def gates_of(agent_settings: Mapping[str, Any]) -> Iterator[Gate]:
+    """Yield the gates that the settings of all agents of a workflow have: they judge the calls of its steps too.
+
+    Guards against repetition are left out: a workflow goes back, and tries again, on purpose.
+    """
+    in_run, in_turn = agent_settings.get("max_tool_calls"), agent_settings.get("max_tool_calls_per_turn")
+    if in_run is not None or in_turn is not None:
+        yield CallCount(in_run, in_turn)
+    yield from map(OnCopy, each(agent_settings.get("extensions") or (), "gates"))
+    yield from map(OnCopy, agent_settings.get("gates") or ())
+
+
+def replies_used(log: EventLog, script_of: Callable[[str, str], str]) -> Counter[str]:
+    """Return for each script how many of its replies the agents of the run have used.
+
+    ``script_of``: returns the script for the path of a step and the name of its agent. A reply that came when the process died,
+    and was not logged, has not been used. Those of a run that this one continues do not count.
+    """
+    used: Counter[str] = Counter()
+    store = log.store
+    if not isinstance(store, ReopeningStore):
+        return used
+    for event in log.run.events:
+        if isinstance(event, w.StepStarted) and event.nested and event.step_kind == "agent" and store.has(event.nested):
+            run: Run = store.load(event.nested)
+            if run.parent_id == log.id:
+                used[script_of(event.step, event.agent)] += sum(_is_answered(run, one) for one in run.rounds)
+                for sub_agent in _delegated(run, store):
+                    used[script_of("", sub_agent.agent)] += len(sub_agent.rounds)
+    return used
+
+
+def _delegated(run: Run, store: ReopeningStore) -> Iterator[Run]:
+    """Yield the nested runs of the calls of a run that have ended, at any depth."""
+    for one in run.rounds:
+        for begun in (begun for call in one.records for begun in call.nested if store.has(begun.run_id)):
+            if (inner := store.load(begun.run_id)).parent_id == run.id:  # else a log names a run that is none of it, as its own
+                yield inner
+                yield from _delegated(inner, store)
+
+
+def _is_answered(run: Run, one: WorkflowRound) -> bool:
+    """Return whether the model gave a reply, or an error, which is logged before the round ends with it."""
+    return one.reply is not None or one.status == "error" or (run.error is not None and one is run.open_round)

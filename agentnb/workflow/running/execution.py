@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from agentnb.runtime.steps.attempt import Place
+from agentnb.core.plans.plan_steps import CALL
+from agentnb.runtime.steps.attempt import Place, StepTerms
 from agentnb.runtime.steps.step_failures import StepFailure
 from agentnb.workflow.graph.nodes import Node
 
@@ -45,9 +46,9 @@ class Execution(msgspec.Struct):
     """The failure that its action has stopped at, because of ``abort``."""
 
 
-def call_step(around: Place, key: str) -> tuple[Node, Place]:
+def call_step(around: Place, key: str) -> tuple[StepTerms, Place]:
     """Return the terms of a step that an action takes, and its place within that of the action."""
     return _ONCE, Place(f"{around.path}/{key}", around.path)
 
 
-_ONCE = Node(kind="call", id="call", path="call")
+_ONCE = StepTerms(kind=CALL)

@@ -3,61 +3,58 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from agentnb.core.log import work_events as w
-from agentnb.errors import StepFailed
+from agentnb.core.run.step_outputs import text_of
+from agentnb.core.schema.json_schema import plain_data
+from agentnb.errors import SettingsError, StepFailed
 from agentnb.policies.verdict import Stop
+from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.questions.elicitation import Elicitation
 from agentnb.runtime.runs.lifecycle import Lifecycle
 from agentnb.runtime.steps.step_orchestrator import StepOrchestrator
 from agentnb.workflow.graph.nodes import Graph
 from agentnb.workflow.running.execution import MAX_PLAN_ITERATIONS, Aborted
-from agentnb.workflow.running.loops import LoopLimitReached
-from agentnb.workflow.running.result import log_result
-from agentnb.workflow.running.walker import MakeHands, Walker
-from agentnb.workflow.templates.templates import Scope
-
-
-@dataclass(frozen=True, slots=True)
-class GraphStart:
-    """The start of a run: its graph and its values."""
-
-    graph: Graph
-    hands: MakeHands
-    values: Scope
-    first: str | None = None
-    """The id of the node that it begins at."""
-    earlier: tuple[Any, ...] = ()
-    """Events of another run, whose outputs it begins with."""
+from agentnb.workflow.running.walker import LoopLimitReached, MakeHands, Walker
+from agentnb.workflow.templates.templates import NoOutput, Scope, has_templates, rendered
 
 
 class GraphRun(StepOrchestrator):
     """Walks a graph as a run."""
 
-    def __init__(self, lifecycle: Lifecycle, elicitation: Elicitation, start: GraphStart) -> None:
+    def __init__(
+        self,
+        lifecycle: Lifecycle,
+        elicitation: Elicitation,
+        graph: Graph,
+        hands: MakeHands,
+        values: Scope,
+        first: str | None = None,
+        earlier: Iterable[Any] = (),
+    ) -> None:
+        """``first``: the id of the node that it begins at; ``earlier``: events of another run, whose outputs it begins with."""
         super().__init__(lifecycle, elicitation)
-        self.where = start.graph.where
+        self.where = graph.where
         self.steps.cancelled_before = asyncio.CancelledError
-        self._start = start
-        self._walker = Walker(self.steps, start.graph, start.hands)  # before servers are connected, whose tools its hands call
+        self._graph, self._values, self._first, self._earlier = graph, values, first, earlier
+        self._walker = Walker(self.steps, graph, hands)  # before servers are connected, whose tools its hands call
 
     async def orchestrate(self) -> Stop:
         """Do the nodes; return how the run ends."""
         before, self.steps.on_end = self.steps.on_end, self._walker.note_end
         try:
             self._take_over()
-            ids = [node.id for node in self._start.graph.nodes]
-            values = self._start.values.begun(self.log.run)
-            await self._walker.walk(values, 0 if self._start.first is None else ids.index(self._start.first))
-            log_result(self._start.graph.output, values, self.log)
+            ids, values = [node.id for node in self._graph.nodes], self._values.begun(self.log.run)
+            await self._walker.walk(values, 0 if self._first is None else ids.index(self._first))
+            log_result(self._graph.output, values, self.log)
         except LoopLimitReached as error:
             self.steps.close_suspended()
             return Stop("max_loop_iterations", "failed", problem=error.what, hint=error.advice)
         except Aborted as error:
             if MAX_PLAN_ITERATIONS in error.failure.words:
-                return Stop(MAX_PLAN_ITERATIONS, "limited", limit=self._start.graph.max_plans)
+                return Stop(MAX_PLAN_ITERATIONS, "limited", limit=self._graph.max_plans)
             return Stop("error", "failed", problem=error.failure.text, hint=error.failure.advice)
         except StepFailed as error:
             self.steps.close_suspended()
@@ -71,7 +68,7 @@ class GraphRun(StepOrchestrator):
 
     def _take_over(self) -> None:
         """Log what nodes of another run gave, so that this one continues with it."""
-        for event in self._start.earlier:
+        for event in self._earlier:
             if (again := self.steps.journal.take(type(event), event.step)) is None:
                 fields = {name: getattr(event, name) for name in event.__struct_fields__ if name not in _HEAD}
                 self.log.emit(type(event), **fields)
@@ -80,3 +77,40 @@ class GraphRun(StepOrchestrator):
 
 
 _HEAD = frozenset({"seq", "at", "run_id", "parent_id"})
+
+
+def log_result(output: tuple[str, ...], scope: Any, log: EventLog) -> None:
+    """Log the result of a workflow whose steps have completed: that of the first of these ids and templates that has one.
+
+    If none has, because its step did not run, nothing is given: the text of the run is then what the step that ran last gave,
+    and a warning says so. Raises `StepFailed` for a template that has no value for another reason.
+    """
+    if not output or any(isinstance(event, w.ResultGiven) for event in reversed(log.run.events)):
+        return
+    missing: list[str] = []
+    for one in output:
+        try:
+            log.emit(w.ResultGiven, **_result(one, scope))
+        except NoOutput as error:
+            missing.append(error.what)
+        except SettingsError as error:
+            raise StepFailed(f"output: {error.what}", error.advice) from error
+        else:
+            return
+    log.warn_once(f"output: {'; '.join(missing)}. The result is what the step that ran last gave")
+
+
+def _result(one: str, scope: Scope) -> dict[str, Any]:
+    if has_templates(one):
+        return {"output": plain_data(rendered(one, scope))}
+    entry = scope.steps.get(one)
+    if entry is None:
+        raise NoOutput(f"the step {one} gave nothing")
+    return {"output": _value(entry), "text": text_of(entry) if "outputs" in entry else ""}
+
+
+def _value(entry: Mapping[str, Any]) -> Any:
+    """Return the output of a step; of a parallel block those of its children, by id."""
+    if "outputs" in entry:
+        return {name: _value(child) for name, child in entry["outputs"].items()}
+    return entry["output"]

@@ -120,8 +120,8 @@ class ToolSteps:
 
     def _logged_outcome(self, step: str) -> ToolOutcome | None:
         """Return how the call of this attempt at a step ended before the process died; None if it had not."""
-        ends = [event for event in since_start(self._log.run.events, step) if isinstance(event, ToolFinished)]
-        result = next((event.result for event in reversed(ends) if event.step == step), None)
+        events = reversed(since_start(self._log.run.events, step))
+        result = next((event.result for event in events if isinstance(event, ToolFinished) and event.step == step), None)
         return None if result is None else ToolOutcome(not result.is_error, result.parts, error_code=result.error_code)
 
     def _earlier(self, step: str) -> EarlierCall:
@@ -155,7 +155,7 @@ def _failed(tool: Tool, outcome: ToolOutcome) -> StepFailure:
 
 def _output(outcome: ToolOutcome) -> Any:
     value = outcome.value
-    if isinstance(value, str) or not isinstance(value, dict | list | int | float):
+    if not isinstance(value, dict | list | int | float):
         return outcome.text
     try:
         return plain_data(value)

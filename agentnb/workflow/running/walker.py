@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from agentnb.core.log import work_events as w
-from agentnb.errors import ExpressionError, StepFailed
+from agentnb.errors import ExpressionError, StepFailed, WorkflowError
 from agentnb.runtime.run_end import Suspended
 from agentnb.runtime.steps.attempt import Attempt, Place
 from agentnb.runtime.steps.side_by_side import Running, begun, has_ended
@@ -22,7 +22,6 @@ from agentnb.runtime.steps.step_runner import StepRunner, Work
 from agentnb.workflow.form.spec import END
 from agentnb.workflow.graph.nodes import HANDLER, Await, Decide, Each, Graph, Jump, Node, Together
 from agentnb.workflow.running.execution import ABORTED, ENDING, Aborted, Execution
-from agentnb.workflow.running.loops import LoopCounters
 from agentnb.workflow.templates.templates import Scope
 
 
@@ -61,7 +60,7 @@ class Walker:
         self._steps = steps
         self._graph = graph
         self._hands = hands(steps, self._handle)
-        self._do: Callable[[Execution], Awaitable[None]] | None = getattr(self._hands, "do", None)
+        self._do: Callable[[Execution], Awaitable[Any]] = getattr(self._hands, "do", self._execute)
         self._values: Any = None
         self._loops = LoopCounters(graph.max_loops)
         self._background: dict[str, tuple[str, Running]] = {}
@@ -83,11 +82,15 @@ class Walker:
                     early = {one for one in early if one < place}
             await self._wait_for(dict(self._background.values()), Await())
         except Suspended:  # what the others do would be lost
-            await asyncio.gather(*dict(self._background.values()).values(), return_exceptions=True)
+            await asyncio.gather(*self._left, return_exceptions=True)
             raise
         finally:
-            await self._steps.side_by_side.cancel([*dict(self._background.values()).values(), *self._awaited], "")
-            self._hands = self._do = None  # which hold this walker
+            await self._steps.side_by_side.cancel([*self._left, *self._awaited], "")
+            self._hands = self._do = None  # type: ignore[assignment]  # which hold this walker
+
+    @property
+    def _left(self) -> list[Running]:
+        return [task for _, task in self._background.values()]
 
     # The way through the nodes
 
@@ -124,10 +127,10 @@ class Walker:
         if node.when is not None and not self._holds(execution):
             return None
         if node.is_beside:
-            running = asyncio.ensure_future(self._execute(execution))
+            running = asyncio.ensure_future(self._do(execution))
             self._background[node.id] = place.path, running
             return None
-        output = await self._execute(execution)
+        output = await self._do(execution)
         if execution.is_last:
             return _Way(Jump(to=END, place=len(self._graph.nodes), is_logged=False), place.path)
         if execution.has_failed:
@@ -191,8 +194,6 @@ class Walker:
     async def _execute(self, execution: Execution) -> Any:
         """Do a node with all its attempts, and what handles it if it fails; return its result."""
         node, place = execution.node, execution.place
-        if self._do is not None:
-            return await self._do(execution)
         if not node.kind:
             return None
         work, described = self._work(execution)
@@ -286,7 +287,7 @@ class Walker:
     async def _together(self, does: Together, attempt: Attempt) -> None:
         path, values = attempt.place.path, attempt.place.scope
         await self._steps.side_by_side.all_or_none(
-            [self._settle(node, path, self._in_block(node, path, values)) for node in does.nodes], does.most
+            lambda node: self._settle(node, path, self._in_block(node, path, values)), does.nodes, does.most
         )
 
     def _in_block(self, node: Node, block: str, values: Any) -> Scope:
@@ -299,11 +300,11 @@ class Walker:
         path, values = attempt.place.path, attempt.place.scope
         items = [values.with_item(does.item_name, item, index) for index, item in enumerate(values.items(does.over, node.id))]
         executions = [Execution(does.node, Place(f"{path}/{index}", path, one)) for index, one in enumerate(items)]
-        work = [(one.place.path, self._execute(one)) for one in executions if self._holds(one)]
+        held = [one for one in executions if self._holds(one)]
         if does.wait is None:
-            return await self._steps.side_by_side.all_or_none([one for _, one in work], does.most)
-        tasks = begun([one for _, one in work], does.most)
-        return await self._wait_for(dict(zip((path for path, _ in work), tasks, strict=True)), does.wait)
+            return await self._steps.side_by_side.all_or_none(self._execute, held, does.most)
+        tasks = begun(self._execute, held, does.most)
+        return await self._wait_for(dict(zip((one.place.path for one in held), tasks, strict=True)), does.wait)
 
     async def _await(self, wait: Await, attempt: Attempt) -> Any:
         return await self._wait_for(dict(self._background[name] for name in self._names(wait)), wait)
@@ -328,3 +329,36 @@ class Walker:
 async def _decide(does: Decide, attempt: Attempt) -> bool:
     holds: bool = attempt.place.scope.holds(does.condition)
     return holds
+
+
+class LoopLimitReached(WorkflowError):
+    """A step would run more often within one loop than it may."""
+
+
+class LoopCounters:
+    """Counts the loops of one run: each way back to an earlier step by itself.
+
+    A step runs once more than its way back is taken. When an outer loop goes round again, the loops within it begin anew.
+    """
+
+    def __init__(self, limit: int) -> None:
+        """``limit``: how often a step may run within one loop."""
+        self._limit = limit
+        self._taken: dict[tuple[int, int, str], int] = {}
+        """By the places of the two steps in the list, and the id of the step that goes back."""
+
+    def go_back(self, source: int, target: int, source_id: str, target_id: str) -> int:
+        """Count a way back from one place in the list to an earlier one; return how often it was taken in this loop.
+
+        Raises `LoopLimitReached` before a step runs too often.
+        """
+        within = [one for one in self._taken if target <= one[1] and one[0] <= source and one[:2] != (source, target)]
+        for inner in within:
+            del self._taken[inner]
+        key = (source, target, source_id)
+        count = self._taken.get(key, 0) + 1
+        if count + 1 > self._limit:
+            what = f"workflow: max loop iterations exceeded (step: {target_id}, limit: {self._limit})"
+            raise LoopLimitReached(what, "If that is too few, set max_loop_iterations of the workflow")
+        self._taken[key] = count
+        return count

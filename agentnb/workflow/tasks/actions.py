@@ -29,10 +29,6 @@ class ActionTable:
         """Return whether it has this action, this tool, or an MCP server that may have this tool once a run is connected."""
         return name in self.actions or self.tools.may_have(tool_of_word(name))
 
-    def label(self, name: str) -> str:
-        """Return what a log calls it: the action, or the tool by its own name."""
-        return name if name in self.actions else tool_of_word(name)
-
     def check(self, file: TaskFile) -> None:
         """Raise `WorkflowProblems` with all actions of a file that are neither in the table nor a tool."""
         problems = Problems(file.source)

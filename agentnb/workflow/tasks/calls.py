@@ -25,16 +25,17 @@ from agentnb.runtime.steps.attempt import Attempt, Place
 from agentnb.runtime.steps.nested_runs import Runnable
 from agentnb.runtime.steps.step_failures import FailedStep, StepEndedBadly, StepFailure
 from agentnb.runtime.steps.step_runner import StepRunner, Work
+from agentnb.tools.mcp.wire_names import tool_of_word
 from agentnb.tools.rendering import as_text
 from agentnb.tools.tool import Tool
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.graph.nodes import Call, Graph, Node
+from agentnb.workflow.running.agents import gates_of
 from agentnb.workflow.running.execution import MAX_PLAN_ITERATIONS, Execution, call_step
-from agentnb.workflow.running.step_gates import gates_of
 from agentnb.workflow.running.step_questions import StepQuestions
 from agentnb.workflow.running.tool_steps import ToolSteps
 from agentnb.workflow.running.walker import Handle, Walker
-from agentnb.workflow.tasks.actions import ActionTable
+from agentnb.workflow.tasks.actions import Action, ActionTable
 from agentnb.workflow.tasks.model_steps import ModelAnswer, ModelSteps
 from agentnb.workflow.tasks.spec import ApprovalRules
 from agentnb.workflow.templates.json_in_text import parsed
@@ -66,27 +67,29 @@ class Calls:
         self.tool_steps = ToolSteps(steps, table.tools, gates)
 
     def label(self, node: Node) -> str:
-        """Return what the log calls the action of a task; empty if it has none."""
-        return self._actions.label(node.does.name) if isinstance(node.does, Call) else ""
+        """Return what the log calls the action of a task, or the tool by its own name; empty if it has none."""
+        name = node.does.name if isinstance(node.does, Call) else ""
+        return name if name in self._actions.actions else tool_of_word(name)
 
     def begin(self, execution: Execution) -> tuple[Work, Mapping[str, Any]]:
         """Return what calls the action of a task, and what the log says of it."""
-        call, given = execution.node.does, None
+        call = execution.node.does
         if call is None:
             return _nothing, {}
-        if execution.problem is None:
+        given, function = dict(call.args), self._actions.actions.get(call.name)
+        if execution.problem is None and not call.is_constant:
             try:
-                given = rendered(dict(call.args), execution.place.scope)
+                given = rendered(given, execution.place.scope, is_copied=not getattr(function, "keeps_input", False))
             except ExpressionError as error:
                 execution.problem = error
-        return partial(self._act, call, given, execution), {"agent": self.label(execution.node), "inputs": given}
+        inputs = given if execution.problem is None else None
+        return partial(self._act, call, function, given, execution), {"agent": self.label(execution.node), "inputs": inputs}
 
-    async def _act(self, does: Call, given: Any, execution: Execution, attempt: Attempt) -> Any:
-        function = self._actions.actions.get(does.name)
+    async def _act(self, does: Call, function: Action | None, given: Any, execution: Execution, attempt: Attempt) -> Any:
         if function is None:
-            result = await self.tool_steps.call(does.name, given or {}, attempt)
+            result = await self.tool_steps.call(does.name, given, attempt)
         else:
-            call = ActionCall(self, execution, attempt.place, given or {}, self.tool_steps.toolbox)
+            call = ActionCall(self, execution, attempt.place, given, self.tool_steps.toolbox)
             result = await function(call)
             if not execution.is_plain:
                 result = plain_data(result, f"The result of {does.name}")
@@ -133,9 +136,9 @@ class ActionCall:
         again, unless its tool is ``repeatable``. The output is plain data, else the text that a model would read.
         """
         work = partial(self._calls.tool_steps.call, tool.spec.name, arguments, block=block, repeats=False, read=as_returned)
-        terms = {"agent": tool.spec.name, "inputs": arguments}
+        run = self._calls.steps.attempts
         try:
-            return await self._calls.steps.attempts(execution.node, execution.place, work, **terms), None
+            return await run(execution.node, execution.place, work, agent=tool.spec.name, inputs=arguments), None
         except FailedStep as error:
             return None, error.failure.text
 

@@ -21,7 +21,7 @@ from agentnb.runtime.runs.orchestration import Orchestration
 from agentnb.runtime.steps.step_runner import StepRunner
 from agentnb.tools.builtin.named import logged_builtins
 from agentnb.tools.toolbox import Toolbox
-from agentnb.workflow.running.graph_run import GraphRun, GraphStart
+from agentnb.workflow.running.graph_run import GraphRun
 from agentnb.workflow.running.walker import Handle
 from agentnb.workflow.tasks.actions import Action, ActionTable
 from agentnb.workflow.tasks.calls import Calls
@@ -61,22 +61,23 @@ def task_orchestration(
             return Calls(steps, table, file.approval, models or {}, file.max_plan_iterations, handle)
 
         names = (*ALWAYS_KNOWN, *(name for task in file.tasks for name in task.sets))
-        return GraphRun(lifecycle, elicitation, GraphStart(file.graph, hands, Scope.of_tasks(values, names)))
+        return GraphRun(lifecycle, elicitation, file.graph, hands, Scope.of_tasks(values, names))
 
     plans = any(name in table.actions for name in file.actions)
     name = file.name or (Path(file.source).stem if file.source else "tasks")
     logged = {
         "workflow": {"text": file.text, "source": file.source},
-        "inputs": {name: values[name] for name in inputs},
+        "inputs": {},
         "variables": {name: value for name, value in values.items() if name not in inputs},
         **({PLAN_TOOLS: names} if plans and (names := [spec.name for spec in table.tools.specs]) else {}),
         **logged_builtins(table.tools),
         **(settings or {}),
     }
+    logged = {**plain_data(logged), "inputs": {name: values[name] for name in inputs}}  # which are copies already
     limits = file.limits if limits is None else limits
     check = _price_check(models or {}) if plans else None
     more: dict[str, Any] = {"name": name, "rule_scope": (table.tools,), "server_tools": table.tools.servers, **limits}
-    return Orchestration(make=make, settings=logged, check=check, **more)
+    return Orchestration(make=make, settings=logged, is_plain=True, check=check, **more)
 
 
 def _price_check(models: Mapping[str, Any]) -> Callable[[Budget], None] | None:

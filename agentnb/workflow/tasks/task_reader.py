@@ -13,7 +13,7 @@ from agentnb.workflow.form.fields import Fields
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import MappingNode, ScalarNode, kind_of, plain
 from agentnb.workflow.form.yaml_source import Node as Written
-from agentnb.workflow.graph.nodes import HANDLER, Await, Call, Each, Jump, Node
+from agentnb.workflow.graph.nodes import HANDLER, Await, Call, Each, Jump, Node, is_constant
 from agentnb.workflow.tasks.checks import ExpressionPlaces
 
 TASK_KEYS = (
@@ -105,7 +105,7 @@ class TaskReader:
         action = self._action(fields)
         self._places.add_texts(fields.given("input"), f"{fields.where}: input", extra)
         given = fields.mapping("input") or {}
-        return None if action is None else Call(name=action, args=given, parses=parses)
+        return None if action is None else Call(name=action, args=given, parses=parses, is_constant=is_constant(given, "$"))
 
     def _expression(self, fields: Fields, key: str, extra: tuple[str, ...] = ()) -> str | None:
         text = fields.text(key)

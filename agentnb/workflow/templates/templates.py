@@ -226,13 +226,19 @@ def has_templates(text: str) -> bool:
     return "{{" in text
 
 
-def rendered(data: Any, scope: Scope) -> Any:
+def rendered(data: Any, scope: Scope, *, is_copied: bool = True) -> Any:
     """Return plain data with the templates in its texts replaced by their values; keys stay as they are.
 
-    A text that is exactly one template becomes its value, of whatever type, which is a copy; elsewhere a text is inserted as it
-    is, and any other value as JSON. Inserted texts are not searched for templates. Raises `ExpressionError`.
+    A text that is exactly one template becomes its value, of whatever type, which is a copy unless nothing changes it;
+    elsewhere a text is inserted as it is, and any other value as JSON. Inserted texts are not searched for templates. Raises
+    `ExpressionError`.
     """
-    return filled(data, scope.form.spelling, lambda expression: _copied(_value(expression, scope)), scope.names)
+
+    def value(expression: str) -> Any:
+        found = _value(expression, scope)
+        return _copied(found) if is_copied else found
+
+    return filled(data, scope.form.spelling, value, scope.names)
 
 
 def _copied(data: Any) -> Any:
