@@ -1,4 +1,4 @@
-"""Tries agentnb against the real counterparts of ``counterparts.toml``, and writes what became of it into ``tests/README.md``.
+"""Tries agentnb against the real counterparts of ``counterparts.toml``, and writes what became of it into ``README.md`` beside it.
 
     python tests/world/try_counterparts.py                       those of every day
     python tests/world/try_counterparts.py --nightly             and those whose installation takes long
@@ -25,7 +25,7 @@ sys.path[:0] = [path for path in (str(FOLDER), str(FOLDER.parents[1])) if path n
 from counterpart_cases import Case  # noqa: E402  # found beside this file
 from environments import Environment, Missing, environment_of  # noqa: E402
 
-README = FOLDER.parent / "README.md"
+README = FOLDER / "README.md"
 TABLE = re.compile(r"(?<=<!-- world -->\n).*?(?=<!-- /world -->)", re.DOTALL)
 HEAD = "| counterpart | version | tried | cases | failures |\n|---|---|---|---|---|\n"
 SHOWN = 300

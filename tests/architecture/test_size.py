@@ -1,0 +1,59 @@
+"""The size of each room, in tokens of code: a feature pays for itself."""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+import tomllib
+from collections import Counter
+from pathlib import Path
+
+from parsed import PACKAGE, trees
+
+SIZES = Path(__file__).with_name("size.toml")
+ROOM_TO_GROW = 1.005
+"""How much larger than recorded a room may be, for a correction."""
+OUT_OF_DATE = 0.97
+NO_CODE = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENCODING,
+    tokenize.ENDMARKER,
+}
+
+
+def tokens_of(tree: ast.Module, source: str) -> int:
+    """Return how many tokens of code a module has, without comments and docstrings."""
+    bodies = [body for node in ast.walk(tree) if isinstance(body := getattr(node, "body", None), list)]
+    texts = {
+        (one.lineno, one.col_offset)
+        for body in bodies
+        for one in body
+        if isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant) and isinstance(one.value.value, str)
+    }
+    lines = tokenize.generate_tokens(io.StringIO(source).readline)
+    return sum(one.type not in NO_CODE and one.start not in texts for one in lines)
+
+
+def sizes() -> Counter[str]:
+    """Return the tokens of each room; modules beside the rooms are ``top``."""
+    found: Counter[str] = Counter()
+    for path, tree in trees().items():
+        parts = path.relative_to(PACKAGE).parts
+        found[parts[0] if len(parts) > 1 else "top"] += tokens_of(tree, path.read_text(encoding="utf-8"))
+    return found
+
+
+def test_no_room_grows_without_a_reason() -> None:
+    recorded, now = tomllib.loads(SIZES.read_text())["rooms"], sizes()
+    assert now.keys() == recorded.keys()
+    too_large = {
+        room: (size, recorded[room]["tokens"]) for room, size in now.items() if size > recorded[room]["tokens"] * ROOM_TO_GROW
+    }
+    assert too_large == {}, f"Make it smaller, or raise its tokens in {SIZES.name} and say what for"
+    out_of_date = {room: size for room, size in now.items() if size < recorded[room]["tokens"] * OUT_OF_DATE}
+    assert out_of_date == {}, f"Write its tokens of now into {SIZES.name}"
