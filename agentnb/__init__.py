@@ -6,7 +6,6 @@ Importing agentnb loads nothing else: each name is imported on first use.
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -166,7 +165,6 @@ def _import_name(name: str) -> Any:
         if value is None:
             value = import_module(f"{home}.{name}")
         globals()[name] = value
-        _register_rerun()
         return value
     return import_module("agentnb.errors").module_getattr("agentnb", _NAMES)(name)
 
@@ -175,26 +173,17 @@ if not TYPE_CHECKING:  # a type checker would take every name for Any, misspelle
     __getattr__ = _import_name
 
 
-def _register_rerun() -> None:
-    """Register what reads recorded runs, so that ``Agent("recorded:PATH")`` works, and what assesses runs by expectations.
-
-    It is loaded when the first run is read, or one with expectations ends. Rooms below may not import the room that reads runs,
-    nor this package what a name does not need, and Python has no hook for "once that module is loaded": so the loaded modules
-    are looked at after each name.
-    """
-    recorded = sys.modules.get("agentnb.models.recorded")
-    if recorded is not None:
-        recorded.read_with(_recordings_of)
-    assessing = sys.modules.get("agentnb.runtime.runs.assessing")
-    if assessing is not None:
-        assessing.assess_with(_expected_outcome)
+# Rooms below read recorded runs, and assess runs by their expectations, with a room above them, which they may not know:
+# it is loaded when the first run is read, or one with expectations ends.
 
 
-def _recordings_of(source: Any) -> Any:
+def read_recordings(source: Any) -> Any:
+    """Return the recordings of a run, of several, or of a path, for `agentnb.models.RecordedModel`."""
     return import_module("agentnb.rerun.recordings").recordings_of(source)
 
 
-def _expected_outcome(run: Any, end: Any) -> Any:
+def assess_by_expectations(run: Any, end: Any) -> Any:
+    """Return the assessments of a run that is about to end like this, by the expectations in its log."""
     return import_module("agentnb.rerun.expect").expected_outcome(run, end)
 
 

@@ -6,16 +6,17 @@ A reply is found by its request, whatever ids its calls have; or, in order, by i
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+import sys
+from collections.abc import AsyncIterator, Iterable, Sequence
 from difflib import unified_diff
 from itertools import takewhile
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import msgspec
 
 from agentnb.core.messages import AnyPart, Image, Text, Thinking, ToolCall
 from agentnb.core.request import Request
-from agentnb.errors import ReplayDiverged, SettingsError
+from agentnb.errors import ReplayDiverged
 from agentnb.models.capabilities import NO_LANGUAGE_MODEL, Capabilities
 from agentnb.models.model import StreamItem
 
@@ -42,25 +43,6 @@ class Recording(NamedTuple):
     items: tuple[StreamItem, ...]
     error: Exception | None = None
     """What the model raised, after these items, if it gave no reply."""
-
-
-ReadRuns: TypeAlias = Callable[[Any], Iterable[Recording]]
-"""Returns the recordings of a run, of several, or of a path."""
-_read_with: list[ReadRuns] = []
-
-
-def read_with(read: ReadRuns) -> None:
-    """Have recorded runs read by this function from now on.
-
-    Requests are rebuilt from logs in rooms above this one, which it may not know: they register what reads them.
-    """
-    _read_with[:] = [read]
-
-
-def _read(source: Any) -> list[Recording]:
-    if not _read_with:
-        raise SettingsError("Nothing that reads recorded runs is loaded", "import agentnb.rerun")
-    return [*_read_with[0](source)]
 
 
 def pieces(request: Request) -> list[Piece]:
@@ -124,7 +106,9 @@ class RecordedModel:
     def recordings(self) -> Sequence[Recording]:
         """All recorded requests and replies. Read when they are first needed."""
         if self._recordings is None:
-            self._recordings = _read(self._source)
+            self._recordings = [
+                *sys.modules["agentnb"].read_recordings(self._source)
+            ]  # of a room above, which only the package may load
             for one in self._recordings:
                 self._by_digest.setdefault(digest(one.request), []).append(one)
         return self._recordings

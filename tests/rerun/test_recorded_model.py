@@ -131,7 +131,7 @@ def test_a_script_loads_what_reads_recorded_runs_when_the_first_is_read(tmp_path
     scripts = {
         "an agent by its name": (f"from agentnb import Agent\nAgent({by_name}).run_sync('Hm?').text", "First. before: False"),
         "the model": (f"{begin}from agentnb import Agent\nAgent(make_model({by_name})).run_sync('Hm?').text", "First."),
-        "without the package's names": (f"{begin}RecordedModel([]).recordings", "import agentnb.rerun"),
+        "without the package's names": (f"{begin}RecordedModel([]).recordings", "[] before: False"),
         "with the room that reads": (f"import agentnb.rerun\n{begin}RecordedModel([]).recordings", "[] before: True"),
     }
     for name, (script, expected) in scripts.items():

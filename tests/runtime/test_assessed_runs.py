@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+import agentnb
 from agentnb import Agent, Store, ToolCall, fork_sync, load_trace
 from agentnb.core.log import work_events as w
 from agentnb.core.log.outcome import Assessment
 from agentnb.models import ScriptedModel
 from agentnb.rerun.expect import expectations_extension
-from agentnb.runtime.runs import assessing
 
 
 def ran(*texts: str, store: Store | None = None):  # type: ignore[no-untyped-def]
@@ -56,7 +56,7 @@ def test_what_cannot_be_assessed_does_not_keep_the_run_from_ending(monkeypatch: 
     def broken(run: object, end: object) -> list[Assessment]:
         raise KeyError("odd")
 
-    monkeypatch.setattr(assessing, "_assess_with", [broken])
+    monkeypatch.setattr(agentnb, "assess_by_expectations", broken)
     run = ran("rounds == 1")
     assert (run.status, run.outcome) == ("completed", "unknown")
 

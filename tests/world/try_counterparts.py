@@ -1,4 +1,4 @@
-"""Tries agentnb against the real counterparts of ``counterparts.toml``, and writes what became of it into ``README.md`` beside it.
+"""Tries agentnb against the real counterparts of ``counterparts.toml``, and writes the table in ``README.md``.
 
     python tests/world/try_counterparts.py                       those of every day
     python tests/world/try_counterparts.py --nightly             and those whose installation takes long

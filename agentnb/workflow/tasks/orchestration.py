@@ -60,8 +60,7 @@ def task_orchestration(
         def hands(steps: StepRunner, handle: Handle) -> Calls:
             return Calls(steps, table, file.approval, models or {}, file.max_plan_iterations, handle)
 
-        names = (*ALWAYS_KNOWN, *(name for task in file.tasks for name in task.sets))
-        return GraphRun(lifecycle, elicitation, file.graph, hands, Scope.of_tasks(values, names))
+        return GraphRun(lifecycle, elicitation, file.graph, hands, Scope.of_tasks(values, file.names_set))
 
     plans = any(name in table.actions for name in file.actions)
     name = file.name or (Path(file.source).stem if file.source else "tasks")

@@ -98,6 +98,11 @@ class TaskFile:
         return tuple(dict.fromkeys(map(tool_of_word, self.actions)))
 
     @property
+    def names_set(self) -> tuple[str, ...]:
+        """The names of variables that its tasks set, and of those that are always known: null until a task has set them."""
+        return (*ALWAYS_KNOWN, *(name for task in self.tasks for name in task.sets))
+
+    @property
     def graph(self) -> Graph:
         """Its tasks as what is walked and drawn."""
         loops, plans = self.max_loop_iterations, self.max_plan_iterations
