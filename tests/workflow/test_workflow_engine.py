@@ -217,6 +217,24 @@ def test_children_meet_and_a_map_is_bounded(tmp_path: Path) -> None:
         assert run.steps["m"]["output"] == [item * 11 for item in range(20)]
 
 
+def test_no_item_begins_when_one_before_it_has_failed(subtests: pytest.Subtests) -> None:
+    called: list[int] = []
+
+    async def publish(item: int) -> int:
+        """Publish an item."""
+        called.append(item)
+        if item == 2:
+            raise ValueError("no such item")
+        return item
+
+    for most in (1, 2):
+        with subtests.test(str(most)):
+            called.clear()
+            step = '{type: tool, name: publish, args: {item: "{{ $item }}"}}'
+            text = f"  - {{id: m, type: map, over: [1, 2, 3, 4, 5], max_concurrency: {most}, step: {step}}}"
+            assert played(with_tools(text, publish), "", {}).status == "failed" and called == [1, 2]
+
+
 def test_what_a_failed_step_leads_to_is_what_it_says(subtests: pytest.Subtests) -> None:
     text = """
   - {id: x, type: agent, name: a, on_error: HANDLING}

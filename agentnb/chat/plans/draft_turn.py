@@ -11,7 +11,7 @@ import msgspec
 from agentnb.chat.logged_context import rules_of_run
 from agentnb.chat.plans.draft_edits import checked_edit
 from agentnb.chat.plans.draft_question import KIND, STEPS, draft_question
-from agentnb.chat.plans.known_drafts import drafts_of, is_draft, spec_of
+from agentnb.chat.plans.known_drafts import data_of, drafts_of, is_draft, spec_of
 from agentnb.chat.plans.plan_execution import PlanExecution, plan_specs, shown_calls_allowed, without_calls
 from agentnb.chat.plans.planning import PLANNER
 from agentnb.chat.prompts import filled, prompt
@@ -41,7 +41,8 @@ class DraftTurn:
         if (told := _told(run)) is not None:
             return told
         for plan_id, record in run.plans.items():  # one at most is open
-            if is_draft(record) and (record.is_open or _is_due(run, record)):
+            is_asked = is_draft(record) and (record.is_open or _is_due(run, record))
+            if is_asked and plan_id in _known(run):  # else it cannot be read
                 return Interlude(plan_id, partial(self._settle, plan_id))
         return None
 
@@ -87,11 +88,15 @@ class DraftTurn:
 
 def kept_plans(run: RunSoFar) -> str:
     """Return the plan that the person approved last and the drafts that are open, which no summary may change."""
-    assert isinstance(run, Run)
-    drafts = [*drafts_of(run).values()]
+    drafts = [*_known(run).values()]
     kept = [("The plan that the person approved", draft) for draft in drafts if draft.status == "approved"][-1:]
     kept += [("A draft that the person has not approved", draft) for draft in drafts if draft.is_open]
     return "\n\n".join(_filled("draft_kept", heading=heading, plan=spec_of(draft).chat_data) for heading, draft in kept)
+
+
+def _known(run: RunSoFar) -> dict[str, PlanRecord]:
+    assert isinstance(run, Run), "one that is driven"
+    return drafts_of(run)
 
 
 def _told(run: RunSoFar) -> Continue | None:
@@ -100,7 +105,7 @@ def _told(run: RunSoFar) -> Continue | None:
     for event in takewhile(lambda one: not isinstance(one, RoundStarted), reversed(run.events)):
         if isinstance(event, StepFinished) and event.step in own:
             output = event.output if isinstance(event.output, dict) else {"status": "failed", "error": event.error}
-            given = {"plan": spec_of(run.plans[event.step]).chat_data, "result": without_calls(output)}
+            given = {"plan": data_of(run.plans[event.step]), "result": without_calls(output)}
             return Continue(PLAN_EXECUTED, _filled("draft_executed", plan_id=event.step, **given), is_news=True)
         if isinstance(event, PlanRejected) and event.reason and event.by != PLANNER:
             told = _filled("draft_declined", plan_id=event.plan_id, reason=event.reason)

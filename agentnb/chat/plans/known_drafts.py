@@ -80,8 +80,13 @@ def is_draft(record: PlanRecord) -> bool:
 
 
 def spec_of(record: PlanRecord) -> Plan:
-    """Return a plan of the log as a chat's plan."""
-    return Plan.read({key: one for key, one in {**record.plan, "id": record.id}.items() if key in OF_CHAT_PLANS})
+    """Return a plan of the log as a chat's plan. Raises `SettingsError` if it cannot be read."""
+    return Plan.read(data_of(record))
+
+
+def data_of(record: PlanRecord) -> dict[str, Any]:
+    """Return a plan of the log as it was written, without what was asked for."""
+    return {key: one for key, one in {**record.plan, "id": record.id}.items() if key in OF_CHAT_PLANS}
 
 
 def _carried(run: Run) -> dict[str, PlanRecord]:
@@ -114,7 +119,8 @@ def _after_words(draft: PlanRecord, words: str) -> PlanRecord:
 
 def _without_consent(draft: PlanRecord, run: Run) -> PlanRecord:
     """Return a draft of a log whose approvals and words do not count: it is asked about again unless it has run."""
-    step = run.step_records.get(draft.id)
-    if draft.status == "rejected" or (step is not None and step.status != "running"):
+    if draft.status == "rejected":
         return draft
-    return replace(draft, words="", status="edited" if draft.edits else "proposed")
+    step = run.step_records.get(draft.id)
+    has_run = draft.status == "approved" and step is not None and step.status != "running"
+    return replace(draft, words="", status=draft.status if has_run else "edited" if draft.edits else "proposed")

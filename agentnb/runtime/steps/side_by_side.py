@@ -86,7 +86,7 @@ class SideBySide:
         if len(items) == 1:  # no task of its own: for a step that calls a tool that is a third of what it takes
             await work(items[0])
         else:
-            await self.wait_for(begun(work, items, most), "anyError")
+            await self.wait_for(begun(work, items, most, "anyError"), "anyError")
 
     async def wait_for(self, tasks: Iterable[Running], mode: Mode) -> None:
         """Wait as the mode says, and cancel and await what is then still running.
@@ -120,14 +120,29 @@ class SideBySide:
                 raise failure
 
 
-def begun(work: Work, items: Sequence[Any], most: int | None = None) -> list[Running]:
-    """Begin the work on all items, on each as soon as it is free, ``most`` at once."""
+def begun(work: Work, items: Sequence[Any], most: int | None = None, mode: Mode = "all") -> list[Running]:
+    """Begin the work on all items, on each as soon as it is free, ``most`` at once.
+
+    When what is left is cancelled, because a wait in this mode is over, no further work begins.
+    """
     free = None if most is None or most >= len(items) else asyncio.Semaphore(most)
+    is_over = False
 
     async def in_turn(one: Any) -> Any:
+        nonlocal is_over
         assert free is not None, "else there are no turns"
         async with free:
-            return await work(one)
+            if is_over:
+                raise asyncio.CancelledError
+            try:
+                output = await work(one)
+            except (Suspended, asyncio.CancelledError):  # which end no wait
+                raise
+            except BaseException:
+                is_over = mode != "all"
+                raise
+            is_over = is_over or mode == "first"
+            return output
 
     return [asyncio.ensure_future(work(one) if free is None else in_turn(one)) for one in items]
 

@@ -303,7 +303,7 @@ class Walker:
         held = [one for one in executions if self._holds(one)]
         if does.wait is None:
             return await self._steps.side_by_side.all_or_none(self._execute, held, does.most)
-        tasks = begun(self._execute, held, does.most)
+        tasks = begun(self._execute, held, does.most, does.wait.mode)
         return await self._wait_for(dict(zip((one.place.path for one in held), tasks, strict=True)), does.wait)
 
     async def _await(self, wait: Await, attempt: Attempt) -> Any:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from draft_turns import DRAFT, Fetched, answered, drafting, kinds, left_after, recovered, run_it, steps_of, waiting, who
+from marked_logs import cut_log
 from plan_turns import TWO, agent, call, plan, result_of, step, tables_compare
 from waiting import PATIENCE, wait_until
 
@@ -81,6 +83,27 @@ def test_a_plan_that_cannot_begin_is_told_to_the_model(tmp_path: Path) -> None:
     done = recovered(left.id, store, keyless, answers=answers)
     assert who(done, PlanRejected) == ["agentnb"] and "OPENAI_API_KEY" in done.messages[-2].text
     assert (done.text, done.status) == ("It cannot begin.", "completed") and not done.grants
+
+
+def test_a_plan_that_cannot_be_read_is_not_asked_about_and_what_came_of_it_is_told(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    cases: dict[str, tuple[list[Any], str, str]] = {
+        "not asked about": ([], "question_asked", "Shall it run?"),
+        "told": (["High."], "step_finished", "High."),
+    }
+    for name, (after, end, text) in cases.items():
+        with subtests.test(name):
+            store = Store(tmp_path / name.replace(" ", "-"))
+            run = drafting(*after).run_sync("Draft it", store=store, answer=(lambda _: "approve") if after else None)
+            log = cut_log(store.path(run.id), end, before=not after)
+            lines = [json.loads(line) for line in log.read_bytes().splitlines()]
+            for one in lines:
+                if one["kind"] == "plan_proposed":
+                    one["plan"]["steps"] = 7
+            log.write_text("".join(json.dumps(one, separators=(",", ":")) + "\n" for one in lines), encoding="utf-8")
+            done = recovered(run.id, store, agent("High."))
+            assert (done.status, done.text) == ("completed", text), done.error
 
 
 def test_a_question_in_other_words_is_asked_anew_and_its_own_answer_counts(tmp_path: Path) -> None:

@@ -87,6 +87,7 @@ def test_without_consent_no_approval_counts_but_what_has_run_does_not_run_again(
         "it has run": ([approved(words="Go"), BEGUN, (StepFinished, {"step": "plan-1"})], "approved"),
         "declined": ([DENIED], "rejected"),
         "in words": ([SHOWN, said()], "proposed"),
+        "in words, with a step of its id": ([SHOWN, said(), BEGUN, (StepFinished, {"step": "plan-1"})], "proposed"),
         "edited": ([EDITED, approved()], "edited"),
     }
     for name, (events, status) in cases.items():

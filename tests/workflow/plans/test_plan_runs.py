@@ -55,6 +55,15 @@ def test_plan_without_a_planner_stops_at_its_first_failure() -> None:
     assert [error for _, _, error in results(run)] == ["ValueError: no such station"]
 
 
+def test_plan_whose_arguments_were_changed_runs_as_it_stands() -> None:
+    plan = Plan.read({"steps": [{"type": TOOL, **fetch("brest")}]})
+    plan.run_sync(tools=[tides_fetch], show=False)
+    assert plan.steps[0].args is not None
+    plan.steps[0].args["station"] = "lorient"
+    run = plan.run_sync(tools=[tides_fetch], show=False)
+    assert [one["args"] for one in run.variables["results"]] == [{"station": "lorient"}]
+
+
 @pytest.mark.req("R1.1", "R1.4", "R1.5", "R1.6", "R1.17", "R1.18", "R1.30", "KX.9")
 def test_planner_sees_results_and_errors_until_it_answers() -> None:
     run, model = planned([steps(fetch("vigo"), fetch("brest")), "Only Brest has tides."])
