@@ -101,7 +101,7 @@ def model_calls(run: RunFacts) -> Iterator[Call]:
     for part in timeline(run, ModelCall):
         if isinstance(part, ModelCall):
             seq = first_seq(part)
-            side = part.besides
+            side = part.side_call
             call = _call(run, part)
             yield call._replace(
                 operation=EXECUTOR if about and call.operation == CHAT else call.operation,
@@ -149,7 +149,7 @@ def _call(run: RunFacts, part: ModelCall) -> Call:
         not_waited=0.0,
         problem=part.problem,
     )
-    if (side := part.besides) is not None:
+    if (side := part.side_call) is not None:
         is_ok = not side.error
         stop_reason = "" if is_ok and part.operation != CLARIFY_BLANK else None
         call = call._replace(usage=side.usage, seconds=side.seconds, model=side.model)

@@ -67,7 +67,7 @@ class ModelCall(Part, frozen=True, gc=False):
     """Why it failed, if that did not end the run."""
 
     @property
-    def besides(self) -> w.ModelCalled | None:
+    def side_call(self) -> w.ModelCalled | None:
         """Its end, if it was a call besides the rounds."""
         return self.ended if isinstance(self.ended, w.ModelCalled) else None
 

@@ -107,7 +107,7 @@ class _Clock:
             start = self._at(done) - (done.seconds or 0.0) if begun is None else self._at(begun)
             self._add(COMPACTION, start, self._at(done), FAILED if done.problem else OK)
         elif isinstance(part, ModelCall):
-            if (called := part.besides) is not None and part.operation != CLARIFY_BLANK:
+            if (called := part.side_call) is not None and part.operation != CLARIFY_BLANK:
                 now = self._at(called)
                 self._add(SIDE_CALL, now - (called.seconds or 0.0), now, FAILED if called.error else OK)
         elif isinstance(part, Compaction | Pause):
