@@ -33,8 +33,7 @@ def resume_verdict(policies: Sequence[Policy], run: Run) -> Verdict:
     """Return the verdict after the last finished round. A limit or error that had ended the run ends it again."""
     if run.limit is not None:
         return Stop(run.limit.limit, "limited", limit=run.limit.value)
-    failed = next((event for event in reversed(run.events) if isinstance(event, e.ErrorRaised)), None)
-    if failed is not None and failed.where != OF_THE_REPLY:
+    if run.failed_at not in ("", OF_THE_REPLY):
         return Stop("error", "failed")
     if run.pending or (run.last_round.reply is not None and run.last_round.stop_reason != "broken_off"):
         return decide(policies, run)

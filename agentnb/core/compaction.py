@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from agentnb.core.schema.counts import Count
 from agentnb.core.usage import NOTHING_USED, Usage
 
 WhyCompacted: TypeAlias = Literal["share", "messages", "overflow", "recorded"]
@@ -20,11 +21,11 @@ class Compacted(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     It changes what is sent, never what is stored: indexes are those of the whole conversation.
     """
 
-    first: int
+    first: Count
     """Number of messages at the start that are sent unchanged."""
-    kept: int
+    kept: Count
     """Index of the first message after the summary."""
-    count: int
+    count: Count
     """Number of messages that the text replaces, including those of earlier summaries."""
     text: str = ""
     """The summary as it is sent. If there is no summary, the todos that were open; empty if there were none."""

@@ -8,6 +8,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from agentnb.core.schema.counts import Count
+
 Cell: TypeAlias = str | int | float | bool | None
 """The value of a cell; None is a gap."""
 MAX_PRECISE = 2**53
@@ -21,13 +23,13 @@ class Table(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Names of the columns included here, without the index."""
     rows: tuple[tuple[Cell, ...], ...]
     """The cells of each row: first the index, then one for each of `columns`."""
-    row_count: int
+    row_count: Count
     """Rows of the whole table."""
-    column_count: int
+    column_count: Count
     """Columns of the whole table, without its index."""
     index: tuple[str, ...] = ()
     """Names of the index columns; most tables have one, without a name."""
-    gap: int = 0
+    gap: Count = 0
     """Index in `rows` before which rows are left out; 0: rows are left out at the end, if at all."""
 
     def mapped(self, change: Callable[[str], str]) -> Table:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from agentnb.core.schema.counts import Count
+
 
 class Guidance(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Ephemeral guidance for the next request: it is sent, logged and judged, and never part of the conversation."""
@@ -13,7 +15,7 @@ class Guidance(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     cell: str
     """A cell of the matrix, ``intervention`` and so on (`agentnb.detect.rules`), or a name of one's own."""
     text: str
-    level: int = 1
+    level: Count = 1
     """Strength, 1 to 3."""
     trigger: str = ""
     """What caused it."""

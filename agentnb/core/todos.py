@@ -11,6 +11,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from agentnb.core.schema.counts import Number
+
 TodoStatus: TypeAlias = Literal["not-started", "in-progress", "completed", "blocked"]
 Priority: TypeAlias = Literal["low", "medium", "high", "critical"]
 
@@ -21,7 +23,7 @@ TODO_TOOL = "todo_operations"
 class Todo(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True, rename="camel"):
     """One todo."""
 
-    id: int
+    id: Number
     title: str
     """Three to seven words."""
     status: TodoStatus = "not-started"

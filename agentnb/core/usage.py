@@ -9,6 +9,8 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from agentnb.core.schema.counts import LARGEST, Count
+
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Counts of tokens; what is unknown is None, never 0.
@@ -16,11 +18,11 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     ``input`` counts all tokens sent, those read from a cache included. ``cost`` is in US dollars.
     """
 
-    input: int | None = None
-    output: int | None = None
-    cache_read: int | None = None
-    cache_write: int | None = None
-    reasoning: int | None = None
+    input: Count | None = None
+    output: Count | None = None
+    cache_read: Count | None = None
+    cache_write: Count | None = None
+    reasoning: Count | None = None
     cost: float | None = None
     estimated: bool = False
     """True if any part is our estimate and not the provider's report."""
@@ -131,6 +133,6 @@ def checked(found: object) -> Usage:
     if not isinstance(found, Usage):
         return UNKNOWN
     reported = {name: getattr(found, name) for name in _TOKENS}
-    tokens = {name: value if type(value) is int and value >= 0 else None for name, value in reported.items()}
+    tokens = {name: value if type(value) is int and 0 <= value <= LARGEST else None for name, value in reported.items()}
     cost = found.cost if isinstance(found.cost, int | float) and math.isfinite(found.cost) and found.cost >= 0 else None
     return Usage(**tokens, cost=None if cost is None else float(cost), estimated=found.estimated is True)

@@ -9,9 +9,9 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from agentnb.core.log.events import AnyEvent
-from agentnb.core.log.well_formed_values import LARGEST
 from agentnb.core.log.work_events import Severity
 from agentnb.core.run.facts import RunFacts
+from agentnb.core.schema.counts import LARGEST
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.errors import SettingsError
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from agentnb.core.log.events import RoundStarted, TodosChanged
-from agentnb.core.todos import Todos, open_todos
+from agentnb.core.run.fold import todo_changes, todos_at_start
+from agentnb.core.todos import open_todos
 from agentnb.detect.run import Run
 from agentnb.interchange.files import RunSource, load_traces
 from agentnb.plots.drawing.several import Curve, draw_curves
@@ -75,14 +75,12 @@ def todos(source: RunSource) -> Figure:
 
 def changes(run: Run) -> list[Change]:
     """Return the changes of the run's list, in order, from the list it began with; none if it never had one."""
-    started: Todos = getattr(run.events[0], "todos", ()) if run.events else ()
+    started = todos_at_start(run)
     found = [Change(0, "", len(open_todos(started)), len(started))] if started else []
-    current = 0
-    for event in run.events:
-        if isinstance(event, RoundStarted):
-            current = event.index + 1
-        elif isinstance(event, TodosChanged) and (found or event.todos):
-            found.append(Change(current, event.by, len(open_todos(event.todos)), len(event.todos)))
+    for index, change in todo_changes(run):
+        if found or change.todos:
+            number = 0 if index is None else index + 1
+            found.append(Change(number, change.by, len(open_todos(change.todos)), len(change.todos)))
     return found
 
 

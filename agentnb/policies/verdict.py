@@ -11,9 +11,8 @@ from msgspec.structs import replace
 
 from agentnb.advice import Advised
 from agentnb.core.guidance import Guidance
-from agentnb.core.log.event import RoundStatus, Status
+from agentnb.core.log.event import ENDS, RoundStatus, Status
 from agentnb.core.log.events import Topic
-from agentnb.core.log.well_formed import ENDS
 from agentnb.core.messages import encodable
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.todos import has_open, listed, open_todos

@@ -148,7 +148,7 @@ class RecordedCourse:
         if run.status == "limited" and self._own:
             return run.stop_reason in LIMITS and run.stop_reason not in NOT_COUNTED
         if run.status == "failed" and self._own:
-            return any(isinstance(event, e.ErrorRaised) and event.where == OF_THE_REPLY for event in run.events)
+            return run.failed_at == OF_THE_REPLY
         if run.status == "unknown":
             return self.turn_ending.kind in ("end", "person")  # its last reply ends the turn as the earlier ones do
         return run.status in ("completed", "stopped")

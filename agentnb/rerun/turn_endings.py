@@ -96,8 +96,7 @@ def after_texts(run: Run, walked: Sequence[RoundEvents]) -> list[AfterText | Non
 
 
 def _prompt_author(run: Run) -> str:
-    started = run.events[0]
-    return started.prompt.author if isinstance(started, e.RunStarted) else ""
+    return run.messages[run.inherited].author
 
 
 def _is_said(event: e.AnyEvent) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agentnb.core.log.events import AnyEvent
 from agentnb.core.log.well_formed import checker
-from agentnb.core.log.wire import decode, decode_lines
+from agentnb.core.log.wire import DAMAGED, decode, decode_lines
 from agentnb.detect.run import Run
 from agentnb.errors import TraceError
 from agentnb.store.regular_files import opened
@@ -70,10 +70,16 @@ class FollowedRun:
 
     def _decoded(self, lines: list[bytes]) -> list[AnyEvent]:
         if self.run.events:
-            return [decode(line) for line in lines]
+            return [self._next(line, number) for number, line in enumerate(lines, len(self.run.events) + 1)]
         if not lines:
             raise TraceError(f"{self.path} holds no whole event yet", "Try again when its run has begun")
         return decode_lines(lines, str(self.path))  # the first line says which version wrote the log
+
+    def _next(self, line: bytes, number: int) -> AnyEvent:
+        try:
+            return decode(line)
+        except TraceError as error:
+            raise TraceError(f"{self.path}, line {number}: {error.what}", DAMAGED) from error
 
     def _take(self) -> list[AnyEvent]:
         new, self._new = self._new, []

@@ -10,8 +10,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from agentnb.core.log.well_formed_values import LARGEST
 from agentnb.core.run.rounds import WITHOUT_RESULT, CallRecord
+from agentnb.core.schema.counts import LARGEST
 from agentnb.detect.run import Run
 
 if TYPE_CHECKING:

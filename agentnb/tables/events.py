@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from agentnb.core.log.event import Event
-from agentnb.core.log.events import AnyEvent, RoundStarted, RunFinished
+from agentnb.core.log.events import AnyEvent
 from agentnb.core.log.wire import encode
 from agentnb.core.run.facts import RunFacts
-from agentnb.core.run.fold import folded
+from agentnb.core.run.fold import by_round, folded
 from agentnb.interchange.files import RunSource
 from agentnb.tables.columns import Column, columns_of
 from agentnb.tables.folders import frame_of
@@ -36,15 +36,12 @@ COLUMNS: list[Column[Row]] = columns_of("events")
 
 
 def _rows(run: RunFacts) -> Iterator[Row]:
-    current: int | None = None
-    for event in run.events:
-        if isinstance(event, RoundStarted):
-            current = event.index
+    for index, event in by_round(run):
         fields = msgspec.json.decode(encode(event))
         kind = fields["kind"]
         for name in IN_EVERY_EVENT:
             fields.pop(name, None)
-        yield Row(event, None if isinstance(event, RunFinished) else current, kind, msgspec.json.encode(fields).decode())
+        yield Row(event, index, kind, msgspec.json.encode(fields).decode())
 
 
 TABLE = Table("events", COLUMNS, _rows, folded)

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from agentnb.core.log.events import AnyEvent, CompactionStarted, ContextCompacted, RunStarted
-from agentnb.core.log.work_events import ContextShifted, ModelCalled
+from agentnb.core.log.work_events import ContextShifted
 from agentnb.core.plans.plan_steps import EXECUTOR
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import BROKEN_OFF, Retry, WorkflowRound
@@ -100,8 +100,8 @@ def model_calls(run: RunFacts) -> Iterator[Call]:
     contexts, modes = _contexts(run), [(event.seq, event.execution_mode) for event in run.model_calls if event.execution_mode]
     for part in timeline(run, ModelCall):
         if isinstance(part, ModelCall):
-            ended, seq = part.ended, first_seq(part)
-            side = ended if isinstance(ended, ModelCalled) else None
+            seq = first_seq(part)
+            side = part.side_call
             call = _call(run, part)
             yield call._replace(
                 operation=EXECUTOR if about and call.operation == CHAT else call.operation,
@@ -149,10 +149,10 @@ def _call(run: RunFacts, part: ModelCall) -> Call:
         not_waited=0.0,
         problem=part.problem,
     )
-    if isinstance(ended, ModelCalled):
-        is_ok = not ended.error
+    if (side := part.side_call) is not None:
+        is_ok = not side.error
         stop_reason = "" if is_ok and part.operation != CLARIFY_BLANK else None
-        call = call._replace(usage=ended.usage, seconds=ended.seconds, model=ended.model)
+        call = call._replace(usage=side.usage, seconds=side.seconds, model=side.model)
         return call._replace(replied=is_ok, failed=not is_ok, stop_reason=stop_reason)
     if part.operation == COMPACTION:
         return _of_summary(call, ended)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from agentnb.core.log.events import RoundStarted, RunStarted, TodosChanged
+from agentnb.core.run.fold import todo_changes, todos_at_start
 from agentnb.core.run.rounds import CONTEXT_TOKENS, WorkflowRound
 from agentnb.core.todos import open_todos
 from agentnb.core.usage import UNKNOWN, Usage
@@ -90,15 +90,13 @@ def _rows(run: Run) -> Iterator[Row]:
 def _open_after(run: Run) -> dict[int, int]:
     """Return how many todos were open after each round, when it was decided whether to go on; none before there is a list."""
     found: dict[int, int] = {}
-    known: int | None = None
-    for event in run.events:
-        if isinstance(event, RoundStarted):
-            if known is not None and event.index:
-                found[event.index - 1] = known
-        elif isinstance(event, TodosChanged) or (isinstance(event, RunStarted) and event.todos):
-            known = len(open_todos(event.todos))
-    if known is not None and run.rounds:
-        found[len(run.rounds) - 1] = known
+    at_start = todos_at_start(run)
+    known = len(open_todos(at_start)) if at_start else None
+    changed = {index or 0: len(open_todos(change.todos)) for index, change in todo_changes(run)}
+    for one in run.rounds:
+        known = changed.get(one.index, known)
+        if known is not None:
+            found[one.index] = known
     return found
 
 

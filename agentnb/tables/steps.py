@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agentnb.core.log import work_events as w
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.fold import folded
 from agentnb.core.run.step_outputs import as_text
@@ -22,47 +21,40 @@ if TYPE_CHECKING:
 
 
 class Row(NamedTuple):
-    """An attempt: the start of it, and the event that ended it, each None if there is none."""
+    """An attempt at a step of a run."""
 
     run_id: str
-    started: w.StepStarted | None
-    ended: w.StepFinished | w.StepAttempted | w.StepSkipped | None
+    attempt: Step
 
     @property
     def step(self) -> str:
         """The path of the step."""
-        one = self.started or self.ended
+        one = self.attempt.begun or self.attempt.ended
         return "" if one is None else one.step
 
     @property
     def status(self) -> str:
         """What became of the attempt."""
-        if self.ended is None:
-            return "open"
-        if isinstance(self.ended, w.StepFinished):
-            return self.ended.status
-        return "retried" if isinstance(self.ended, w.StepAttempted) else "skipped"
+        return self.attempt.status
 
     @property
     def ended_at(self) -> datetime | None:
         """When it ended."""
-        return None if self.ended is None else self.ended.at
+        return None if self.attempt.ended is None else self.attempt.ended.at
 
     @property
     def seconds(self) -> float | None:
         """How long it took."""
-        if self.started is None or self.ended is None:
-            return None
-        began, over = self.started.at, self.ended.at
+        began, over = self.of_start("at"), self.ended_at
         return None if began is None or over is None else (over - began).total_seconds()
 
     def of_start(self, name: str) -> Any:
         """Return a field of its start; None where it is empty."""
-        return None if self.started is None else getattr(self.started, name) or None
+        return getattr(self.attempt.begun, name, None) or None
 
     def of_end(self, name: str) -> Any:
         """Return a field of its end, if that has it; None where it is empty."""
-        return getattr(self.ended, name, None) or None
+        return getattr(self.attempt.ended, name, None) or None
 
 
 COLUMNS: list[Column[Row]] = columns_of(
@@ -76,24 +68,23 @@ COLUMNS: list[Column[Row]] = columns_of(
         "substituted": lambda row: is_substituted(row.status, row.of_end("error") or ""),
         "error": lambda row: row.of_end("error"),
         "reason": lambda row: row.of_end("reason"),
-        "wait": lambda row: row.ended.wait if isinstance(row.ended, w.StepAttempted) else None,
-        "output": lambda row: _output(row.ended),
+        "wait": lambda row: getattr(row.attempt.ended, "wait", None),
+        "output": lambda row: _output(getattr(row.attempt.ended, "output", None)),
         "nested": lambda row: row.of_start("nested"),
-        "started_at": lambda row: row.started.at if row.started else None,
+        "started_at": lambda row: row.of_start("at"),
     },
 )
 
 
-def _output(ended: Any) -> str | None:
-    return as_text(ended.output) if isinstance(ended, w.StepFinished) and ended.output is not None else None
+def _output(output: Any) -> str | None:
+    return None if output is None else as_text(output)
 
 
 def _rows(run: RunFacts) -> Iterator[Row]:
     """Yield the attempts in the order of their starts."""
     for part in sorted(timeline(run, Step), key=first_seq) if run.step_records else ():
-        started = part.begun if isinstance(part.begun, w.StepStarted) else None
-        ended = part.ended if isinstance(part.ended, w.StepFinished | w.StepAttempted | w.StepSkipped) else None
-        yield Row(run.id, started, ended)
+        assert isinstance(part, Step), "no other was asked for"
+        yield Row(run.id, part)
 
 
 TABLE = Table("steps", COLUMNS, _rows, folded)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from agentnb.core.log.events import RoundStarted, TodosChanged, ToolFinished
+from agentnb.core.log.events import TodosChanged, ToolFinished
+from agentnb.core.run.fold import by_round, todos_at_start
 from agentnb.core.run.rounds import WorkflowRound
 from agentnb.core.todos import Todo
 from agentnb.detect.judgements import TODO_VIOLATIONS
@@ -57,18 +58,13 @@ COLUMNS: list[Column[Row]] = columns_of(
 
 
 def _rows(run: Run) -> Iterator[Row]:
-    known: dict[int, Todo] = {}
-    if run.events:
-        for todo in getattr(run.events[0], "todos", ()):
-            known[todo.id] = todo
-            yield Row(run.id, None, run.started_at, "", "inherited", None, todo)
-    current: int | None = None
-    violations: Violations = {}
-    for event in run.events:
-        if isinstance(event, RoundStarted):
-            current = event.index
-            violations = _violations_of(run.rounds[current])
-        elif isinstance(event, TodosChanged):
+    known = {todo.id: todo for todo in todos_at_start(run)}
+    for todo in todos_at_start(run):
+        yield Row(run.id, None, run.started_at, "", "inherited", None, todo)
+    broken = [_violations_of(one) for one in run.rounds]
+    for current, event in by_round(run):
+        violations = {} if current is None else broken[current]
+        if isinstance(event, TodosChanged):
             after = {todo.id: todo for todo in event.todos}
             for todo_id in [*after, *(todo_id for todo_id in known if todo_id not in after)]:
                 yield from _changes(run, current, event, known.get(todo_id), after.get(todo_id), violations)

@@ -14,6 +14,7 @@ from agentnb.core.run.fold import folded
 from agentnb.core.run.inner_calls import with_inner
 from agentnb.core.run.rounds import CallRecord, WorkflowRound
 from agentnb.core.run.timeline import Tool, timeline
+from agentnb.core.schema.counts import LARGEST
 from agentnb.interchange.files import RunSource
 from agentnb.tables.columns import Column, columns_of, number_of, success_of
 from agentnb.tables.folders import frame_of
@@ -22,8 +23,6 @@ from agentnb.tables.frames import Table
 if TYPE_CHECKING:
     import pandas as pd
 
-LARGEST = 2**63 - 1
-"""The largest whole number that a column of whole numbers holds."""
 EXACT = 2**53
 """Up to here a float holds every whole number."""
 

@@ -12,8 +12,7 @@ from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
 from agentnb.core.log.event import Status
 from agentnb.core.log.outcome import Assessment, deciding, outcome_of
-from agentnb.core.log.well_formed import check_events
-from agentnb.core.log.wire import encode
+from agentnb.core.log.wire import decode, encode
 from agentnb.errors import TraceError
 
 FAILED = Assessment("failed", "trace", "reward", 0.0)
@@ -82,10 +81,10 @@ def test_a_threshold_decides_scores_and_nothing_else() -> None:
     assert builder.run.outcome == "passed"
 
 
-def test_a_score_that_no_file_can_hold_is_refused() -> None:
-    builder = RunBuilder().round("Done.").add(w.OutcomeGiven, assessment=Assessment("passed", "trace", "reward", float("inf")))
-    with pytest.raises(TraceError, match="a score cannot be so large"):
-        check_events(builder.events, "log")
+def test_a_score_that_no_number_holds_is_refused() -> None:
+    builder = RunBuilder().round("Done.").add(w.OutcomeGiven, assessment=Assessment("passed", "trace", "reward", 0.25))
+    with pytest.raises(TraceError, match=r"Number out of range - at `\$.assessment.score`"):
+        decode(encode(builder.events[-1]).replace(b"0.25", b"1e999"))
 
 
 def test_an_assessment_says_in_the_log_only_what_is_known() -> None:

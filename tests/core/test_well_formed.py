@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,6 +16,7 @@ from agentnb.core.guidance import Guidance
 from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
 from agentnb.core.log.well_formed import check_events
+from agentnb.core.log.wire import decode_log, encode
 from agentnb.core.messages import Message, Text, ToolResult
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.request import ToolSpec
@@ -116,11 +118,7 @@ WRONG: dict[str, tuple[list[Fact], str]] = {
         "running",
     ),
     "an end within a round": ([*begun(0), OVER], "the run ends before round 0 has ended"),
-    "an end that is none": ([(e.RunFinished, {"status": "running", "stop_reason": "x"})], "cannot end as 'running'"),
     "an event after the end": ([OVER, warned()], "warned comes after the end"),
-    "totals too large": ([ended_with(e.Totals(LARGE, 1, Usage()))], "totals.size cannot be so large"),
-    "totals below nothing": ([ended_with(e.Totals(9, -1, Usage()))], "totals.rounds cannot be -1"),
-    "totals of too many tokens": ([ended_with(e.Totals(9, 1, Usage(output=LARGE)))], "output cannot be so large"),
     "a second end": ([OVER, OVER], "run_finished comes after the end"),
     "an answer to nothing": ([ANSWERED], "the question 'q1' is not open"),
     "a second answer": ([ASKED, ANSWERED, ANSWERED], "the question 'q1' is not open"),
@@ -131,13 +129,10 @@ WRONG: dict[str, tuple[list[Fact], str]] = {
         "messages that there are not: 1 to 9 of 1",
     ),
     "a summary turned round": ([*begun(0), summed_up(1, 0)], "1 to 0"),
-    "a summary from before": ([*begun(0), summed_up(-1, 0)], "-1 to 0"),
     "a loop turned round": (
         [(e.LoopDetected, {"rule": "x", "first": 2, "last": 1, "sentence": ""})],
         "names the rounds 2 to 1",
     ),
-    "a finding before the first round": ([(w.FindingMade, {"rule": "x", "family": "f", "first": -1, "last": 1})], "-1 to 1"),
-    "a time without a zone": ([warned(at=datetime(2026, 1, 1))], "has no time zone"),
     "a time that no calendar shows": (
         [warned(at=datetime(9999, 1, 1, tzinfo=UTC))],
         "cannot be shown",
@@ -147,14 +142,6 @@ WRONG: dict[str, tuple[list[Fact], str]] = {
         "a message of the assistant, not of the user",
     ),
     "a newer schema": ([(e.RunRecovered, {"schema": e.SCHEMA + 1})], "there is no schema"),
-    "too many tokens": ([*begun(0), said_by_model(usage=Usage(LARGE))], "so large"),
-    "negative tokens": ([(w.ModelCalled, {"operation": "x", "usage": Usage(output=-1)})], "output cannot be -1"),
-    "a level too high": ([*begun(0), (e.GuidanceGiven, {"guidance": Guidance("s", "c", "Go", level=LARGE)})], "so large"),
-    "a todo too far": ([(e.TodosChanged, {"todos": (Todo(LARGE, "x"),), "by": "outside"})], "the id of a todo"),
-    "a table too large": (
-        [*begun(0), REPLIED, (e.ToolFinished, {"result": RESULT, "display": Table((), (), LARGE, 0)})],
-        "display.row_count",
-    ),
     "deep arguments": (
         [*begun(0), said_by_model(called("look", "c1", x=deep()))],
         "the arguments of look is nested too deep",
@@ -176,17 +163,67 @@ def test_what_makes_no_run_is_refused_with_its_line_and_the_reason(subtests: pyt
                 check_events(events, "run.jsonl")
 
 
+OUT_OF_BOUNDS: dict[str, tuple[list[Fact], str]] = {
+    "an end that is none": ([(e.RunFinished, {"status": "running", "stop_reason": "x"})], "'running' - at `$.status`"),
+    "totals too large": ([ended_with(e.Totals(LARGE, 1, Usage()))], f"<= {LARGE - 1} - at `$.totals.size`"),
+    "totals below nothing": ([ended_with(e.Totals(9, -1, Usage()))], ">= 0 - at `$.totals.rounds`"),
+    "dollars below nothing": ([ended_with(e.Totals(9, 1, Usage(), inside=-1.0))], ">= 0.0 - at `$.totals.inside`"),
+    "totals of too many tokens": ([ended_with(e.Totals(9, 1, Usage(output=LARGE)))], "at `$.totals.usage.output`"),
+    "a summary from before": ([*begun(0), summed_up(-1, 0)], ">= 0 - at `$.compacted.first`"),
+    "a finding before the first round": ([(w.FindingMade, {"rule": "x", "family": "f", "first": -1, "last": 1})], "`$.first`"),
+    "a time without a zone": ([warned(at=datetime(2026, 1, 1))], "a timezone component - at `$.at`"),
+    "too many tokens": ([*begun(0), said_by_model(usage=Usage(LARGE))], "at `$.usage.input`"),
+    "negative tokens": ([(w.ModelCalled, {"operation": "x", "usage": Usage(output=-1)})], ">= 0 - at `$.usage.output`"),
+    "negative tokens of a nested run": ([(e.ExtraUsage, {"nested": Usage(reasoning=-1)})], "`$.nested.reasoning`"),
+    "an attempt before the first": (
+        [*begun(0), (e.RetryScheduled, {"attempt": -1, "seconds": 1.0, "reason": "x"})],
+        "`$.attempt`",
+    ),
+    "a status that is none": (
+        [*begun(0), (e.RetryScheduled, {"attempt": 1, "seconds": 1.0, "reason": "x", "status": -1})],
+        "`$.status`",
+    ),
+    "an iteration before the first": ([(w.StepStarted, {"step": "a", "iteration": -1})], "`$.iteration`"),
+    "attempts below nothing": ([(w.StepFinished, {"step": "a", "attempts": -1})], "`$.attempts`"),
+    "a level too high": (
+        [*begun(0), (e.GuidanceGiven, {"guidance": Guidance("s", "c", "Go", level=LARGE)})],
+        "guidance.level`",
+    ),
+    "a todo too far": ([(e.TodosChanged, {"todos": (Todo(LARGE, "x"),), "by": "outside"})], "at `$.todos[0].id`"),
+    "a todo too far back": ([(e.TodosChanged, {"todos": (Todo(-LARGE, "x"),), "by": "outside"})], "at `$.todos[0].id`"),
+    "a table too large": (
+        [*begun(0), REPLIED, (e.ToolFinished, {"result": RESULT, "display": Table((), (), LARGE, 0)})],
+        "at `$.display.row_count`",
+    ),
+    "a version before the first": ([(e.RunRecovered, {"schema": 0})], ">= 1 - at `$.schema`"),
+    "no run": ([warned(run_id="")], "length >= 1 - at `$.run_id`"),
+}
+
+
+def test_a_field_beyond_its_bounds_is_refused_with_its_line_and_its_place(subtests: pytest.Subtests) -> None:
+    for name, (facts, told) in OUT_OF_BOUNDS.items():
+        with subtests.test(name):
+            lines = [encode(event) for event in events_of(*facts)]
+            assert len(decode_log(b"".join(lines[:-1]), "run.jsonl")) == len(lines) - 1
+            for rest in (b"", lines[-1]):  # the last line too: it is whole, and was not cut off
+                with pytest.raises(TraceError, match=rf"^run\.jsonl, line {len(lines)}: .*{re.escape(told)}.*are sound"):
+                    decode_log(b"".join([*lines, rest]), "run.jsonl")
+
+
+def test_a_run_begins_with_an_id_a_schema_and_rounds_from_0() -> None:
+    first = RunBuilder().run.events[0]
+    for fields in ({"run_id": ""}, {"schema": 0}, {"forked_from": e.ForkedFrom("r-0", -1)}):
+        with pytest.raises(TraceError, match=rf"run\.jsonl, line 1: .*`\$\.{next(iter(fields))}"):
+            decode_log(encode(replace(first, **fields)), "run.jsonl")  # type: ignore[arg-type]
+
+
 FIRST: dict[str, tuple[dict[str, Any], str]] = {
-    "no id": ({"run_id": ""}, "the run has no id"),
-    "no schema": ({"schema": 0}, "there is no schema 0"),
     "a prompt of the model": ({"prompt": Message("assistant")}, "not of the user"),
     "a prompt that says nothing": ({"prompt": Message("user", (Text(" "),))}, "the prompt is blank"),
     "a policy that is a name": ({"settings": {"policy": "matrix"}}, "settings.policy is not an object"),
     "guidance that is a list": ({"settings": {"guidance": []}}, "settings.guidance is not an object"),
     "deep settings": ({"settings": {"x": deep()}}, "settings is nested too deep"),
-    "a fork of a round before the first": ({"forked_from": e.ForkedFrom("r-0", -1)}, "forked_from.round cannot be -1"),
     "a summary of what is not there": ({"compacted": Compacted(1, 5, 4)}, "1 to 5 of 1"),
-    "a todo too far": ({"carried_todos": (Todo(-LARGE - 1, "x"),)}, "the id of a todo"),
 }
 
 

@@ -105,6 +105,7 @@ def test_a_model_object_may_say_what_a_reply_that_broke_off_has_used() -> None:
 
 def test_what_is_no_number_of_tokens_or_dollars_is_unknown(subtests: pytest.Subtests) -> None:
     cases = [
+        (Usage(2**63, 2), Usage(None, 2, estimated=True)),
         (Usage(1.5, 2), Usage(None, 2, estimated=True)),  # type: ignore[arg-type]
         (Usage("a", -2, True), UNKNOWN),  # type: ignore[arg-type]
         (Usage(1, 2, cost=math.nan), Usage(1, 2, estimated=True)),

@@ -83,3 +83,15 @@ def test_what_is_no_log_is_refused(tmp_path: Path, run: Run) -> None:
     for name, said in {"a": "is not a run log", "empty": "no whole event yet", "gap": r"gap\.jsonl, line 2"}.items():
         with pytest.raises(TraceError, match=said):
             load_trace(tmp_path / f"{name}.jsonl", follow=True)
+
+
+def test_a_later_line_that_is_no_event_is_an_error_with_its_number(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    writer = RunFile(path)
+    writer.append(run.events[0])
+    followed = load_trace(path, follow=True)
+    with path.open("ab") as file:
+        file.write(encode(run.events[1]) + b'{"kind":"warned","seq":2}\n')
+    with pytest.raises(TraceError, match=r"r\.jsonl, line 3: Not an event of agentnb.*are sound"):
+        followed.update()
+    writer.close()

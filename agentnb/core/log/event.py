@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias, get_args
 
 import msgspec
+from msgspec import Meta
 
 Status: TypeAlias = Literal[
     "running", "waiting_on_user", "completed", "limited", "stopped", "cancelled", "interrupted", "unknown", "failed"
 ]
 """The state of a run. ``unknown``: another product recorded the run, and its trace does not record how it ended."""
+EndStatus: TypeAlias = Literal["completed", "limited", "stopped", "cancelled", "unknown", "failed"]
+ENDS: frozenset[EndStatus] = frozenset(get_args(EndStatus))
+"""The statuses with which a run can end."""
 RoundStatus: TypeAlias = str
 """How a round ended: running, success, error, cancelled, natural_completion, workflow_complete, auto_continue_todos,
 auto_continue_workflow, todo_nudge, premature_stop_nudge, narration_without_tool_call, invalid_output, duplicate_loop_broken,
@@ -24,6 +28,6 @@ class Event(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True, g
     """
 
     seq: int
-    at: datetime | None
-    run_id: str
+    at: Annotated[datetime, Meta(tz=True)] | None
+    run_id: Annotated[str, Meta(min_length=1)]
     parent_id: str | None = None

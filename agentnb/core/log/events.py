@@ -6,7 +6,7 @@ A run log has one event per line. Everything a person sees is a fold over these;
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
@@ -15,6 +15,7 @@ from agentnb.core.compaction import Compacted, WhyCompacted
 from agentnb.core.display_data import Table
 from agentnb.core.guidance import Guidance, GuidanceTexts
 from agentnb.core.log import work_events as w
+from agentnb.core.log.event import EndStatus
 from agentnb.core.log.event import Event as Event  # noqa: PLC0414  # handed on: readers of events need only this module
 from agentnb.core.log.event import RoundStatus as RoundStatus  # noqa: PLC0414  # likewise
 from agentnb.core.log.event import Status as Status  # noqa: PLC0414  # likewise
@@ -22,6 +23,7 @@ from agentnb.core.log.outcome import Assessment
 from agentnb.core.messages import Message, ToolCall, ToolResult
 from agentnb.core.questions import Answerer, WaitingOnUser
 from agentnb.core.request import ToolSpec
+from agentnb.core.schema.counts import LARGEST, Count
 from agentnb.core.todos import Todo
 from agentnb.core.usage import NOTHING_USED, UNKNOWN, Usage
 
@@ -96,14 +98,14 @@ class ForkedFrom(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The run that a fork repeats up to a round, from which on it goes its own way."""
 
     run_id: str
-    round: int
+    round: Count
     """Index of the first round that the fork made itself."""
 
 
 class RunStarted(Event, frozen=True, kw_only=True, tag="run_started"):
     """A run began. Holds everything it began with, so that the log alone tells the whole story."""
 
-    schema: int
+    schema: Annotated[int, msgspec.Meta(ge=1)]
     run_kind: str = "agent"
     """What kind of run it is: agent, workflow, plan, judge, or a word of an extension."""
     prompt: Message
@@ -166,10 +168,10 @@ class RetryScheduled(Event, frozen=True, kw_only=True, tag="retry_scheduled", gc
     broke off, which the next attempt replaces.
     """
 
-    attempt: int
+    attempt: Count
     seconds: float
     reason: str
-    status: int | None = None
+    status: Count | None = None
     heard: str = ""
 
 
@@ -321,8 +323,8 @@ class LoopDetected(Event, frozen=True, kw_only=True, tag="loop_detected", gc=Fal
     """The run repeats itself in the rounds ``first`` to ``last``. ``sentence`` says how."""
 
     rule: str
-    first: int
-    last: int
+    first: Count
+    last: Count
     sentence: str
     severity: Literal["notice", "nudge", "block", "stop"] = "stop"
 
@@ -376,7 +378,7 @@ class RunRecovered(Event, frozen=True, kw_only=True, tag="run_recovered", gc=Fal
     the guidance set from here on, if another was given.
     """
 
-    schema: int
+    schema: Annotated[int, msgspec.Meta(ge=1)]
     approve: str = ""
     permissions: list[dict[str, Any]] | None = None
     consent: Consent = ""
@@ -437,14 +439,14 @@ class Totals(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     They hold as long as the log is as it was written, ``size`` bytes before its last line; nothing else is made of them.
     """
 
-    size: int
-    rounds: int
+    size: Count
+    rounds: Count
     usage: Usage
     """Of its own model calls."""
-    recovered: int = 0
-    steps: int = 0
+    recovered: Count = 0
+    steps: Count = 0
     """Those of a workflow; 0 also in logs of earlier versions."""
-    inside: float = 0.0
+    inside: Annotated[float, msgspec.Meta(ge=0, le=LARGEST)] = 0.0
     """US dollars that nested runs have spent; in logs of earlier versions, those of a workflow."""
     nested: Usage | None = None
     """Usage of all nested runs; None if no model was called in one, and in logs of earlier versions."""
@@ -459,7 +461,7 @@ class Totals(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 class RunFinished(Event, frozen=True, kw_only=True, tag="run_finished", gc=False):
     """The last event of a run. ``last_round``: the status of its last round, if the reason to stop changes it."""
 
-    status: Status
+    status: EndStatus
     stop_reason: str
     last_round: RoundStatus = ""
     seconds: float | None = 0.0

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from math import isfinite
 from typing import Any
 
-from agentnb.core.log.outcome import Assessment
 from agentnb.core.messages import Message, Text, Thinking, ToolCall
 from agentnb.core.request import ToolSpec
 from agentnb.core.schema.nesting import is_too_deep
-from agentnb.core.todos import Todo
-from agentnb.core.usage import Usage
 
-LARGEST = 2**63 - 1
-"""The largest whole number that a table can hold."""
 MAX_DEPTH = 300
 """Levels of data that can be shown and written again in any place; what agentnb writes now has at most 100."""
 
@@ -27,18 +20,6 @@ class _Sound:
     """The tools whose schemas were last found sound, in any log."""
 
     tools: tuple[ToolSpec, ...] = ()
-
-
-def check_number(name: str, value: int) -> None:
-    """Raise `Wrong` unless this is a count that a table can hold."""
-    if not 0 <= value <= LARGEST:
-        raise Wrong(f"{name} cannot be {value if abs(value) <= LARGEST else 'so large'}")
-
-
-def check_score(assessment: Assessment | None) -> None:
-    """Raise `Wrong` if the score is too large to be written again."""
-    if assessment is not None and assessment.score is not None and not isfinite(assessment.score):
-        raise Wrong("a score cannot be so large")
 
 
 def check_depth(name: str, value: Any) -> None:
@@ -73,21 +54,6 @@ def check_extensions(extensions: Any) -> None:
         for name, kind in wanted.items():
             if not isinstance(one.get(name, kind()), kind):
                 raise Wrong(f"{name} of an extension cannot be {one[name]!r}")
-
-
-def check_usage(usage: Usage) -> None:
-    """Raise `Wrong` unless these are counts of tokens."""
-    for name in ("input", "output", "cache_read", "cache_write", "reasoning"):
-        value = getattr(usage, name)
-        if value is not None:
-            check_number(name, value)
-
-
-def check_todos(todos: Iterable[Todo]) -> None:
-    """Raise `Wrong` if an id does not fit into a table."""
-    for todo in todos:
-        if abs(todo.id) > LARGEST:
-            raise Wrong("the id of a todo cannot be so large")
 
 
 def check_message(message: Message) -> None:

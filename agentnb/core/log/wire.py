@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import msgspec
 
@@ -27,6 +27,7 @@ _decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(cast("type[AnyEv
 
 MARK = "_mark"
 """The field at the end of a line with the mark of its writer (`agentnb.store.own_logs`). It belongs to no event."""
+DAMAGED = "The log was changed or is damaged; the lines before it are sound"
 _anything = msgspec.json.Decoder()
 _KNOWN = frozenset(kind.__struct_config__.tag for kind in KINDS)
 _SPECIAL = frozenset({OtherEvent, RunRecovered})
@@ -37,18 +38,23 @@ class _Base(msgspec.Struct):
     """The fields that all events carry."""
 
     seq: int
-    at: datetime | None
-    run_id: str
+    at: Annotated[datetime, msgspec.Meta(tz=True)] | None
+    run_id: Annotated[str, msgspec.Meta(min_length=1)]
     parent_id: str | None = None
 
 
 _BASE = _Base.__struct_fields__
 
 
-class _Head(msgspec.Struct):
-    """The part of a log's first line that is the same in every version."""
+class _Kind(msgspec.Struct):
+    """The part of each line that names its kind."""
 
     kind: str
+
+
+class _Head(_Kind):
+    """The part of a log's first line that is the same in every version."""
+
     schema: int
 
 
@@ -151,7 +157,8 @@ def _schema_of(first: AnyEvent) -> int:
 def decode_lines(
     lines: Iterable[bytes], source: str, keep: Callable[[AnyEvent, bytes], AnyEvent] = lambda event, line: event
 ) -> list[AnyEvent]:
-    """Return all events of a log. A last line that was cut off (no line end, or no whole JSON) is left out.
+    """Return all events of a log. A last line that was cut off (no line end, or no whole event) is left out; one that is
+    whole, with a value that its field cannot have, is an error.
 
     ``keep`` returns what is kept of an event, which is in this line. Raise `TraceError` with ``source`` and the line number
     for anything else.
@@ -168,15 +175,24 @@ def decode_lines(
         except TooDeep as error:
             raise TooDeep(f"{source}, line {number}") from error
         except TraceError as error:
-            if next(rest, None) is None and (number > 1 or not line.endswith(b"\n")):
+            is_last = next(rest, None) is None
+            if is_last and (number > 1 or not line.endswith(b"\n")) and not _is_whole(line):
                 break
-            raise TraceError(f"{source}, line {number}: {error.what}") from error
+            raise TraceError(f"{source}, line {number}: {error.what}", DAMAGED) from error
         if isinstance(event, RunRecovered):
             schema = _checked_schema(event.schema, source)  # another version may have continued the log
         events.append(keep(brought_up(event, schema) if schema < SCHEMA else event, line))
     if not events:
         raise TraceError(f"{source} holds no whole event", "The run was cut off before it began: nothing is lost")
     return events
+
+
+def _is_whole(line: bytes) -> bool:
+    """Return whether this is an object with the kind of an event: nothing of it was cut off."""
+    try:
+        return msgspec.json.decode(line, type=_Kind).kind in _KNOWN
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
 
 
 def _checked_head(line: bytes, source: str) -> int:

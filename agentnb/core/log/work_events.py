@@ -13,6 +13,7 @@ from agentnb.core.log.event import Event
 from agentnb.core.log.outcome import Assessment
 from agentnb.core.messages import Message
 from agentnb.core.request import ToolSpec
+from agentnb.core.schema.counts import Count
 from agentnb.core.usage import UNKNOWN, Usage
 
 Severity = Literal["notice", "nudge", "block", "stop"]
@@ -28,20 +29,20 @@ class StepStarted(Event, frozen=True, kw_only=True, tag="step_started", gc=False
     step_kind: str = ""
     title: str = ""
     parent: str = ""
-    iteration: int = 0
+    iteration: Count = 0
     inputs: Any = None
     nested: str = ""
     """Id of the nested run that does its work, if one does."""
     agent: str = ""
     """Name of the agent, the tool or the file that does its work."""
-    attempt: int = 1
+    attempt: Count = 1
 
 
 class StepAttempted(Event, frozen=True, kw_only=True, tag="step_attempted", gc=False):
     """An attempt at a step failed, and another follows after ``wait`` seconds. ``attempt`` counts from 1."""
 
     step: str
-    attempt: int
+    attempt: Count
     error: str = ""
     wait: float = 0.0
 
@@ -60,7 +61,7 @@ class StepFinished(Event, frozen=True, kw_only=True, tag="step_finished", gc=Fal
     status: Literal["completed", "failed", "cancelled"] = "completed"
     output: Any = None
     error: str = ""
-    attempts: int = 1
+    attempts: Count = 1
     seconds: float | None = 0.0
     sets: dict[str, Any] = msgspec.field(default_factory=dict)
     """The variables that it set, in a task file."""
@@ -76,7 +77,7 @@ class BranchTaken(Event, frozen=True, kw_only=True, tag="branch_taken", gc=False
     step: str
     to: str
     reason: str = ""
-    count: int = 0
+    count: Count = 0
     """Of a way back to an earlier step: how often it was taken in this loop, this time included; else 0."""
 
 
@@ -192,8 +193,8 @@ class FindingMade(Event, frozen=True, kw_only=True, tag="finding_made", gc=False
 
     rule: str
     family: str
-    first: int
-    last: int
+    first: Count
+    last: Count
     severity: Severity = "notice"
     sentence: str = ""
     evidence: Any = None

@@ -567,6 +567,11 @@ class RunFacts:
         """Note what is judged about the last round; its facts only the fold changes."""
         self._rounds[-1] = replace(self._rounds[-1], **changes)
 
+    @property
+    def failed_at(self) -> str:
+        """What failed when an error ended the run: model, store, reply or agentnb; empty without an error."""
+        return next((event.where for event in reversed(self._events) if isinstance(event, e.ErrorRaised)), "")
+
     __hash__ = None  # type: ignore[assignment]  # it grows
 
     def __repr__(self) -> str:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import reduce
 from typing import Any
@@ -23,7 +23,7 @@ from agentnb.core.run import inner_calls, step_calls, work_fold
 from agentnb.core.run.approvals import GRANTS_SINCE, grant_in_answer
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import BROKEN_OFF, CallRecord, Retry, WorkflowRound
-from agentnb.core.todos import is_open, newly_blocked, newly_completed
+from agentnb.core.todos import Todos, is_open, newly_blocked, newly_completed
 from agentnb.core.usage import NOTHING_USED, NestedUsage, logged_nested_usage
 from agentnb.core.view import with_item, with_last, without_last
 from agentnb.errors import TraceError
@@ -444,3 +444,24 @@ def folded(events: Iterable[e.AnyEvent]) -> RunFacts:
     for event in events:
         apply(run, event)
     return run
+
+
+def by_round(run: RunFacts) -> Iterator[tuple[int | None, e.AnyEvent]]:
+    """Yield each event with the index of the round it came in: None before the first, and for the end of the run."""
+    current: int | None = None
+    for event in run.events:
+        if isinstance(event, e.RoundStarted):
+            current = event.index
+        yield None if isinstance(event, e.RunFinished) else current, event
+
+
+def todo_changes(run: RunFacts) -> Iterator[tuple[int | None, e.TodosChanged]]:
+    """Yield the changes of the todo list, each with the index of its round."""
+    for index, event in by_round(run):
+        if isinstance(event, e.TodosChanged):
+            yield index, event
+
+
+def todos_at_start(run: RunFacts) -> Todos:
+    """Return the list that the run began with."""
+    return run._opening.todos

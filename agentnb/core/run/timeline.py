@@ -32,9 +32,6 @@ INTERRUPTED = "interrupted"
 """Why a summary failed whose process died."""
 
 
-_CALL_ENDS = (e.ToolFinished, e.CallBlocked)
-
-
 class Part(msgspec.Struct, frozen=True, gc=False):
     """A part of a run."""
 
@@ -53,6 +50,9 @@ def first_seq(part: Part) -> int:
 class Round(Part, frozen=True, gc=False):
     """A round, from `RoundStarted` to `RoundFinished`."""
 
+    begun: e.RoundStarted | None
+    ended: e.RoundFinished | None
+
 
 class ModelCall(Part, frozen=True, gc=False):
     """A call of a model with all its attempts. A call besides the rounds has only its end, `ModelCalled`."""
@@ -66,6 +66,11 @@ class ModelCall(Part, frozen=True, gc=False):
     problem: str = ""
     """Why it failed, if that did not end the run."""
 
+    @property
+    def side_call(self) -> w.ModelCalled | None:
+        """Its end, if it was a call besides the rounds."""
+        return self.ended if isinstance(self.ended, w.ModelCalled) else None
+
 
 class Attempt(Part, frozen=True, gc=False):
     """An attempt at the model call of a round; ``begun`` is the `RetryScheduled` whose wait came before it, if one did."""
@@ -74,25 +79,49 @@ class Attempt(Part, frozen=True, gc=False):
 class Wait(Part, frozen=True, gc=False):
     """The wait before another attempt, from `RetryScheduled` to the event that shows that the wait is over."""
 
+    begun: e.RetryScheduled
+
 
 class Compaction(Part, frozen=True, gc=False):
     """A compaction of the conversation, with or without a model call."""
+
+    begun: e.CompactionStarted | None
+    ended: e.ContextCompacted | None
 
 
 class Tool(Part, frozen=True, gc=False):
     """A tool call, whoever made it; a blocked one ends with `CallBlocked`, and has a start only if a dead process ran it."""
 
+    begun: e.ToolStarted | None
+    ended: e.ToolFinished | e.CallBlocked | None
     call: ToolCall | None
     """None for a result whose call is not in the log."""
 
     @property
     def call_id(self) -> str:
         """Id of the call."""
-        return self.ended.result.call_id if isinstance(self.ended, _CALL_ENDS) else "" if self.call is None else self.call.id
+        return self.ended.result.call_id if self.ended is not None else "" if self.call is None else self.call.id
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether a gate blocked the call."""
+        return isinstance(self.ended, e.CallBlocked)
 
 
 class Step(Part, frozen=True, gc=False):
     """An attempt at a step; a step that was skipped has only its end, `StepSkipped`."""
+
+    begun: w.StepStarted | None
+    ended: w.StepFinished | w.StepAttempted | w.StepSkipped | None
+
+    @property
+    def status(self) -> str:
+        """The result of the attempt: open, completed, failed, cancelled, retried or skipped."""
+        if self.ended is None:
+            return "open"
+        if isinstance(self.ended, w.StepFinished):
+            return self.ended.status
+        return "retried" if isinstance(self.ended, w.StepAttempted) else "skipped"
 
 
 class Pause(Part, frozen=True, gc=False):

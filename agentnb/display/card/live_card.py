@@ -159,7 +159,7 @@ class LiveCard:
             self._totals.add(self.run.rounds[-1])
         elif isinstance(event, RunStarted):
             self._form = self._form._replace(effects=effects_of(event.tools), settings=event.settings)
-            self._steps = LiveSteps.of(self.run, event)
+            self._steps = LiveSteps.of(self.run)
         elif isinstance(event, ToolsChanged):
             self._form = self._form._replace(effects=effects_of(event.tools))
         elif isinstance(event, CommandReceived):

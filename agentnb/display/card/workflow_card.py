@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain
 
-from agentnb.core.log.events import AnyEvent, RunStarted
+from agentnb.core.log.events import AnyEvent
 from agentnb.core.plans.plan_history import EXECUTION, PLANNING, PlanHistory
 from agentnb.core.questions import AskedQuestion
 from agentnb.core.run.work_records import StepRecord
@@ -219,9 +219,9 @@ class LiveSteps(StepPieces):
         self._is_stale = True
 
     @staticmethod
-    def of(run: Run, event: RunStarted) -> LiveSteps | None:
+    def of(run: Run) -> LiveSteps | None:
         """Return those of a run that begins; None for the run of an agent."""
-        return None if event.run_kind == "agent" else LiveSteps(run)
+        return None if run.kind == "agent" else LiveSteps(run)
 
     def take(self, event: AnyEvent) -> None:
         """Record an event."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from agentnb.core.log.events import RetryScheduled
 from agentnb.core.log.outcome import Outcome
 from agentnb.core.run.agent_state import PlanPosition
 from agentnb.core.usage import Usage
@@ -21,6 +20,7 @@ from agentnb.display.texts.states import (
     is_going_on,
     leaves_todos,
     outcome_told,
+    pending_retry,
     rounds_told,
     steps_told,
 )
@@ -119,10 +119,8 @@ def outcome_html(run: Run) -> Html:
 
 def _wait_ends(run: Run) -> datetime | None:
     """Return the time of the next retry, while one is pending."""
-    last = run.events[-1] if run.events else None
-    if not isinstance(last, RetryScheduled) or last.at is None:
-        return None
-    return last.at + timedelta(seconds=min(last.seconds, MAX_WAIT))
+    retry = pending_retry(run)
+    return None if retry is None or retry.at is None else retry.at + timedelta(seconds=min(retry.seconds, MAX_WAIT))
 
 
 def _milliseconds(at: datetime) -> int:

@@ -204,7 +204,7 @@ def _doing(run: Run, hears: bool) -> str:
     open_calls = [record.call.name for record in current.records if record.result is None]
     if open_calls and run.agent_state == "executing_tool":
         return f"Running {', '.join(dict.fromkeys(open_calls))}"
-    if current.is_compacting and not isinstance(run.events[-1], RetryScheduled):
+    if current.is_compacting and pending_retry(run) is None:
         return f"Summarizing {counted(_being_replaced(run), 'message')}"
     return "Retrying" if current.retries and current.reply is None and not hears else "Thinking"
 
@@ -225,6 +225,12 @@ def _doing_steps(run: Run) -> str:
 def is_foreign(run: Run) -> bool:
     """Return whether another product recorded the run: no command of agentnb continues it."""
     return run.origin is not None
+
+
+def pending_retry(run: Run) -> RetryScheduled | None:
+    """Return the retry that the run waits for; None if it waits for none."""
+    last = run.events[-1] if run.events else None
+    return last if isinstance(last, RetryScheduled) else None
 
 
 def _being_replaced(run: Run) -> int:

@@ -9,7 +9,6 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from agentnb.core.log.events import ErrorRaised
 from agentnb.core.messages import ToolResult
 from agentnb.core.todos import TODO_TOOL
 from agentnb.detect.agent_runs import works_in_steps
@@ -169,8 +168,7 @@ def _end_of(run: Run) -> str:
     """Return the state of the run; that of one cut short for a run that failed by a verdict on its reply."""
     if run.status != "failed" or run.stop_reason == "step_failed":
         return run.status
-    is_verdict = any(isinstance(event, ErrorRaised) and event.where == OF_THE_REPLY for event in run.events)
-    return CUT_SHORT[-1] if is_verdict else run.status
+    return CUT_SHORT[-1] if run.failed_at == OF_THE_REPLY else run.status
 
 
 def digest_of(run: Run) -> str:

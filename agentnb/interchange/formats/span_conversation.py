@@ -11,7 +11,7 @@ import msgspec
 
 from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
-from agentnb.core.log.well_formed import ENDS
+from agentnb.core.log.event import ENDS
 from agentnb.core.messages import Image, Message, Text, ToolCall, ToolResult
 from agentnb.core.todos import Todo
 from agentnb.core.usage import Usage

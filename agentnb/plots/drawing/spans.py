@@ -8,7 +8,6 @@ from itertools import dropwhile
 from typing import NamedTuple
 
 from agentnb.core.log import events as e
-from agentnb.core.log import work_events as w
 from agentnb.core.messages import ToolResult
 from agentnb.core.run.inner_calls import with_inner
 from agentnb.core.run.rounds import NOT_RUN, CallRecord
@@ -104,25 +103,25 @@ class _Clock:
             self._add_attempt(part)
         elif isinstance(part, Tool):
             self._add_tool(part)
-        elif isinstance(part, Compaction) and isinstance(ended, e.ContextCompacted):
-            start = self._at(ended) - (ended.seconds or 0.0) if begun is None else self._at(begun)
-            self._add(COMPACTION, start, self._at(ended), FAILED if ended.problem else OK)
-        elif isinstance(part, ModelCall) and isinstance(ended, w.ModelCalled) and part.operation != CLARIFY_BLANK:
-            now = self._at(ended)
-            self._add(SIDE_CALL, now - (ended.seconds or 0.0), now, FAILED if ended.error else OK)
+        elif isinstance(part, Compaction) and (done := part.ended) is not None:
+            start = self._at(done) - (done.seconds or 0.0) if begun is None else self._at(begun)
+            self._add(COMPACTION, start, self._at(done), FAILED if done.problem else OK)
+        elif isinstance(part, ModelCall):
+            if (called := part.side_call) is not None and part.operation != CLARIFY_BLANK:
+                now = self._at(called)
+                self._add(SIDE_CALL, now - (called.seconds or 0.0), now, FAILED if called.error else OK)
         elif isinstance(part, Compaction | Pause):
             lane = PAUSE if isinstance(part, Pause) else COMPACTION
             self._add(lane, self._at(begun), self._at(ended), OK if ended is not None else OPEN)
-        elif isinstance(part, Round) and isinstance(begun, e.RoundStarted):
+        elif isinstance(part, Round) and part.begun is not None:
             start = self._at(begun)
             has_end = ended is not None and ended.at is not None
             end = self._latest[ended.seq] if ended is not None and has_end else max(start, self._last)
-            self._rounds.append((begun.index + 1, start, end))
+            self._rounds.append((part.begun.index + 1, start, end))
 
     def _add_wait(self, wait: Wait) -> None:
         """Add the wait until it was over, or was cut short; then no other attempt was made, unless a reply came."""
         retry = wait.begun
-        assert isinstance(retry, e.RetryScheduled), "a wait begins with one"
         start = self._at(retry)
         planned = start + retry.seconds
         end = min(planned, max(self._at(wait.ended), start))
@@ -150,8 +149,8 @@ class _Clock:
     def _add_tool(self, tool: Tool) -> None:
         begun, ended = tool.begun, tool.ended
         now = self._at(ended)
-        if isinstance(ended, e.CallBlocked):
-            self._add(ended.call.name, now, now, SKIPPED, is_tool=True)
+        if tool.is_blocked and tool.call is not None:
+            self._add(tool.call.name, now, now, SKIPPED, is_tool=True)
         elif isinstance(ended, e.ToolFinished):
             name = ended.result.name if begun is None or tool.call is None else tool.call.name
             start = now if begun is None else self._at(begun)
