@@ -71,7 +71,7 @@ def test_exit_codes_and_messages_are_those_of_exec(cli: Call, subtests: pytest.S
 
     Workflow.from_yaml(THREE, tools=[work]).run_sync(store=Store(RUNS), show=False)
     done = cli("recover", cut_off(3))
-    assert done.code == 2 and "There is no tool work. Give the workflow its tools: --tools MODULE:NAME" in done.err
+    assert done.code == 2 and "There is no tool work. Give it as a tool: --tools MODULE:work" in done.err
     assert cli("recover", "nowhere").code == 1
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -495,6 +497,25 @@ def test_files_made_to_be_slow_are_refused_in_words(subtests: pytest.Subtests) -
         patch.setattr("agentnb.workflow.checks.flow_checks.near", lambda name, known: searches.append(name) or "")
         gotos = "".join(f"  - {{id: s{n}, type: agent, name: writer, on_error: {{goto: q{n}}}}}\n" for n in range(60))
         assert (len(found_in(AGENTS + gotos)), len(searches)) == (60, MAX_PROBLEMS)
+
+
+def test_steps_that_lead_nowhere_are_checked_in_calls_that_grow_as_they_do() -> None:
+    def calls(count: int) -> int:
+        steps = "".join(f"  - {{type: agent, name: writer, on_error: {{goto: q{n}}}}}\n" for n in range(count))
+        made = 0
+
+        def counted(frame: FrameType, event: str, _argument: Any) -> None:
+            nonlocal made
+            made += event == "call" and frame.f_globals.get("__name__", "").startswith("agentnb.workflow.")
+
+        sys.setprofile(counted)
+        try:
+            assert len(found_in(f"workflow:\n{steps}")) == 2 * count
+        finally:
+            sys.setprofile(None)
+        return made
+
+    assert calls(400) < 5 * calls(100)
 
 
 @pytest.mark.req("K4.5", "K4.2")

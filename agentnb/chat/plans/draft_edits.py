@@ -8,13 +8,14 @@ from typing import Any
 from msgspec import structs
 
 from agentnb.chat.plans.plan_rules import checked_plan
+from agentnb.core import expressions
 from agentnb.core.plans.plan_steps import PlanStep
 from agentnb.core.request import ToolSpec
 from agentnb.core.schema.filled_form import filled_form
 from agentnb.errors import SettingsError
 from agentnb.runtime.questions.question_forms import FieldsRefused, QuestionForm
 from agentnb.workflow.plans.plan_spec import PlanSpec
-from agentnb.workflow.plans.step_references import references_in, replaced, target_of
+from agentnb.workflow.plans.step_references import OF_PLANS, references_in, target_of
 
 NEW_STEP = "New step"
 """The description of a step that was added, until it is written."""
@@ -77,7 +78,8 @@ def _ordered(plan: PlanSpec, places: Sequence[int]) -> PlanSpec:
                 raise SettingsError(f"Step {old[place]} reads the output of step {index + 1}, which must stay before it")
             return reference.replace(f"$step[{index}]", f"$step[{new_places[index]}]", 1)
 
-        steps.append(structs.replace(step, number=number, depends_on=before, args=replaced(step.args, counted_anew)))
+        args = expressions.filled(step.args, OF_PLANS, counted_anew)
+        steps.append(structs.replace(step, number=number, depends_on=before, args=args))
     return structs.replace(plan, steps=tuple(steps))
 
 

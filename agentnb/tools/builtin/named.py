@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from typing import Any, TypeAlias
@@ -85,13 +85,17 @@ class KnownSchemas(Mapping[str, dict[str, Any]]):
     Built-in tools are made when a schema of theirs is read.
     """
 
-    def __init__(self, own: Mapping[str, dict[str, Any]] | None = None) -> None:
+    def __init__(
+        self, own: Mapping[str, dict[str, Any]] | None = None, may_have: Callable[[str], bool] = lambda _: False
+    ) -> None:
+        """``may_have``: whether there may be a tool of another name, as of a server: it takes any arguments until then."""
         self._own = own or {}
+        self._may_have = may_have
 
     def __getitem__(self, name: str) -> dict[str, Any]:
         if name in self._own or name not in self:
             return self._own[name]
-        return tools_of_word(name)[0].spec.input_schema
+        return tools_of_word(name)[0].spec.input_schema if _is_builtin(name) else {}
 
     def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys((*self._own, *GROUP_OF, ASK_PERSON)))
@@ -100,7 +104,11 @@ class KnownSchemas(Mapping[str, dict[str, Any]]):
         return len(list(iter(self)))
 
     def __contains__(self, name: object) -> bool:
-        return name in self._own or name in GROUP_OF or name == ASK_PERSON
+        return name in self._own or _is_builtin(name) or (isinstance(name, str) and self._may_have(name))
+
+
+def _is_builtin(name: object) -> bool:
+    return name in GROUP_OF or name == ASK_PERSON
 
 
 def logged_builtins(tools: Iterable[Tool]) -> dict[str, Any]:
@@ -131,7 +139,7 @@ def builtins_again(
 
 def own_tools(names: Collection[str] | None) -> list[str]:
     """Return the names without those of built-in tools."""
-    return [name for name in names or () if name not in GROUP_OF and name != ASK_PERSON]
+    return [name for name in names or () if not _is_builtin(name)]
 
 
 def names_in_group(word: str) -> list[str]:

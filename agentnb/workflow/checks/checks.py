@@ -9,6 +9,7 @@ from typing import Any
 
 from agentnb.advice import GiveAgent
 from agentnb.errors import near
+from agentnb.tools.builtin.named import GROUPS
 from agentnb.tools.mcp.server import is_word
 from agentnb.tools.mcp.wire_names import is_named
 from agentnb.workflow.checks.argument_checks import check_arguments
@@ -38,8 +39,7 @@ def check_workflow(
     """
     tree, known = StepTree(spec.steps), dict.fromkeys([*spec.agents, *agents])
     if tools is not None:
-        of_agents = [name for agent in spec.agents.values() for name in agent.tools]
-        tools = _with_words(tools, [*of_agents, *names_of_tool_steps(one.step for one in tree.all)])
+        tools = _with_words(tools, names_of_tool_steps(one.step for one in tree.all))
     for located in tree.all:
         _check_names(located, tree, known, places, problems, tools)
     _check_sub_agents(spec.agents, known, places, problems)
@@ -86,6 +86,20 @@ def _check_names(
         elif isinstance(tools, Mapping):
             line = places.line(step.path, "args", step.line)
             check_arguments(step.tool, tools[step.tool], step.args, has_templates, problems, where, line)
+
+
+def known_tools(
+    tools: Collection[str] | None, agents: Mapping[str, AgentSpec], places: SourceMap, problems: Problems
+) -> Collection[str] | None:
+    """Return the tools with the words of agents that name MCP servers, and note what agents name that is none of them."""
+    if tools is None:
+        return None
+    known = _with_words(tools, (name for agent in agents.values() for name in agent.tools))
+    for agent in agents.values():
+        for name in agent.tools:
+            if name not in known and name not in GROUPS and not is_named(name, known):
+                note_no_tool(name, known, problems, places.line(agent.name, "tools"), f'agent "{agent.name}"')
+    return known
 
 
 def _check_sub_agents(agents: Mapping[str, AgentSpec], known: Collection[str], places: SourceMap, problems: Problems) -> None:

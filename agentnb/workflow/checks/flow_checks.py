@@ -82,8 +82,10 @@ class FlowChecks:
             hint = f"Go to {other.top.step.id}, or move {target} to the top-level list"
             self._add(step, key, f'goto "{target}": that step is inside {inside.id}, and not in the top-level list', hint)
         else:
-            known = [*dict.fromkeys(one.id for one in self._tree.steps if not isinstance(one, GotoStep)), END]
-            self._add(step, key, f'goto "{target}": there is no such step', partial(near, target, known))
+            self._add(step, key, f'goto "{target}": there is no such step', lambda: near(target, self._known_targets()))
+
+    def _known_targets(self) -> list[str]:
+        return [*dict.fromkeys(one.id for one in self._tree.steps if not isinstance(one, GotoStep)), END]
 
     def _check_condition(self, located: Located, step: ConditionStep) -> None:
         """Check what a condition reads in its own branches, and in steps that come after it in its list."""

@@ -10,7 +10,7 @@ from agentnb.core.step_retry import Retry
 from agentnb.policies.limits import LIMITS, ON_LIMIT
 from agentnb.workflow.files.workflow_reader import SETTINGS
 from agentnb.workflow.form.agent_reader import OF_WORKFLOWS, WRAPPER
-from agentnb.workflow.form.class_schema import DIALECT, TEXT, TEXTS, file_schema, limits_schema, object_schema, properties_of
+from agentnb.workflow.form.class_schema import TEXT, TEXTS, file_schema, limits_schema, object_schema, properties_of
 from agentnb.workflow.form.spec import KINDS, AgentSpec, WorkflowSpec, key_of
 from agentnb.workflow.form.step_ids import BACK_TO, ID_PATTERN
 from agentnb.workflow.form.step_reader import MAX_RETRIES, step_keys
@@ -60,33 +60,20 @@ def workflow_schema() -> dict[str, Any]:
     found = _of_class(WorkflowSpec)
     own = {**{key: found[key] for key in SETTINGS}, "limits": limits_schema(OF_WORKFLOWS)}
     as_mapping = {
-        "steps": {**_STEPS, "minItems": 1},
+        "steps": _BY_KEY["steps"],
         "overrides": object_schema({"max_loop_iterations": found["max_loop_iterations"]}),
         **own,
     }
     agents = {"type": "object", "additionalProperties": {"anyOf": [{"$ref": "#/$defs/agent"}, {"type": "null"}]}}
-    return {
-        "$schema": DIALECT,
-        "title": "A workflow of agentnb",
-        **file_schema(
-            {
-                "agents": agents,
-                "workflow": {
-                    "if": {"type": "array"},
-                    "then": {**_STEPS, "minItems": 1},
-                    "else": object_schema(as_mapping, ["steps"]),
-                },
-                **own,
-            },
-            ["workflow"],
-        ),
-        "$defs": {
-            "step": _any_step(),
-            **{f"{kind}_step": _step(kind) for kind in KINDS},
-            "retry": object_schema({MAX_RETRIES: {"type": "integer", "minimum": 0}, **_of_class(Retry)}),
-            "agent": _agent(),
-        },
+    steps = {"if": {"type": "array"}, "then": _BY_KEY["steps"], "else": object_schema(as_mapping, ["steps"])}
+    defs = {
+        "step": _any_step(),
+        **{f"{kind}_step": _step(kind) for kind in KINDS},
+        "retry": object_schema({MAX_RETRIES: {"type": "integer", "minimum": 0}, **_of_class(Retry)}),
+        "agent": _agent(),
     }
+    of_file = {"agents": agents, "workflow": steps, **own}
+    return file_schema("A workflow of agentnb", object_schema(of_file, ["workflow"]), defs)
 
 
 def _any_step() -> dict[str, Any]:

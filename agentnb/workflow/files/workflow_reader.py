@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agentnb.workflow.cagent.agent_file import as_workflow_file
-from agentnb.workflow.checks.checks import check_workflow
+from agentnb.workflow.checks.checks import check_workflow, known_tools
 from agentnb.workflow.checks.reference_checks import OUTPUT_HINT
 from agentnb.workflow.files.declared_files import WorkflowDefinition
 from agentnb.workflow.files.files import NestedFiles
@@ -93,7 +93,8 @@ def read_with_problems(
     file = Fields(as_workflow_file(node, OF_FILES, problems), "workflow file", problems)
     file.refuse_unknown(OF_FILES)
     places = SourceMap()
-    declared = read_agents(file.fields("agents", "agents"), known.tools, places, problems)
+    declared = read_agents(file.fields("agents", "agents"), places, problems)
+    tools = known_tools(known.tools, declared, places, problems)
     steps, workflow = _workflow(file, problems)
     settings = _settings(file, workflow)
     spec = replace(
@@ -109,7 +110,7 @@ def read_with_problems(
     reader = StepReader(names, places, problems)
     spec = replace(spec, steps=reader.steps(steps, "workflow step"))
     passed = None if known.is_logged and "inputs" not in settings else spec.inputs
-    check_workflow(spec, places, problems, agents=known.agents, tools=known.tools, inputs=passed)
+    check_workflow(spec, places, problems, agents=known.agents, tools=tools, inputs=passed)
     return spec if files is None else files.read(spec, places, problems)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,11 @@ from agentnb.models.registry import check_model
 from agentnb.policies.limits import LIMITS, ON_LIMIT
 from agentnb.policies.named import find_policy
 from agentnb.policies.permissions.rules import RuleList
-from agentnb.tools.builtin.named import GROUPS
-from agentnb.tools.mcp.server import is_word
-from agentnb.tools.mcp.wire_names import is_named, registry_name
+from agentnb.tools.mcp.wire_names import registry_name
 from agentnb.workflow.form.fields import Fields, SourceMap
-from agentnb.workflow.form.problems import Problems, note_no_tool
+from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.spec import AgentSpec, keys_of
-from agentnb.workflow.form.yaml_source import ListNode, MappingNode, ScalarNode, plain
+from agentnb.workflow.form.yaml_source import MappingNode, ScalarNode, plain
 
 WRAPPER = ("name", "description", "strict", "schema")
 """The keys of a ``structured_output`` that is not the schema itself but holds it."""
@@ -30,14 +28,11 @@ SUB_AGENTS = "sub_agents"
 _SCHEMA = "Such as {type: object, properties: {is_approved: {type: boolean}}, required: [is_approved]}"
 
 
-def read_agents(
-    fields: Fields | None, tools: Collection[str] | None, places: SourceMap, problems: Problems
-) -> dict[str, AgentSpec]:
-    """Return the agents by name. ``tools``: the names that there are, if that is known."""
+def read_agents(fields: Fields | None, places: SourceMap, problems: Problems) -> dict[str, AgentSpec]:
+    """Return the agents by name."""
     if fields is None:
         return {}
     agents: dict[str, AgentSpec] = {}
-    tools = None if tools is None else {**dict.fromkeys(tools), **dict.fromkeys(_words_in(fields))}
     for name, entry in fields.node.entries.items():
         node = entry.value
         if isinstance(node, ScalarNode) and node.value is None:
@@ -48,18 +43,14 @@ def read_agents(
         elif not name.strip():
             problems.add(entry.line, "an agent has a blank name")
         else:
-            agents[name] = _agent(Fields(node, f'agent "{name}"', problems), name, entry.line, tools, places)
+            agents[name] = _agent(Fields(node, f'agent "{name}"', problems), name, entry.line, places)
     return agents
 
 
-def _agent(fields: Fields, name: str, line: int, tools: Collection[str] | None, places: SourceMap) -> AgentSpec:
+def _agent(fields: Fields, name: str, line: int, places: SourceMap) -> AgentSpec:
     fields.refuse_unknown(keys_of(AgentSpec))
     places.add_use(name, "instruction", fields.given("instruction"), is_of_agent=True)
-    places.lines[name, SUB_AGENTS] = fields.line_of(SUB_AGENTS)
-    names = tuple(map(registry_name, fields.texts("tools") or ()))
-    for tool in names if tools is not None else ():
-        if tool not in tools and tool not in GROUPS and not is_named(tool, tools):  # type: ignore[operator,arg-type]  # not None
-            note_no_tool(tool, tools, fields.problems, fields.line_of("tools"), fields.where)  # type: ignore[arg-type]  # not None
+    places.lines |= {(name, key): fields.line_of(key) for key in (SUB_AGENTS, "tools")}
     model, source = _checked(fields, "model", check_model), fields.problems.source
     return AgentSpec(
         name=name,
@@ -68,7 +59,7 @@ def _agent(fields: Fields, name: str, line: int, tools: Collection[str] | None, 
         instruction=fields.text("instruction") or "",
         description=fields.text("description"),
         sub_agents=fields.texts(SUB_AGENTS) or (),
-        tools=names,
+        tools=tuple(map(registry_name, fields.texts("tools") or ())),
         deny=_denied(fields),
         structured_output=_structured_output(fields),
         guidance=_checked(fields, "guidance", find_set),
@@ -87,14 +78,6 @@ def _denied(fields: Fields) -> tuple[str, ...]:
         fields.add("deny", f"deny: {error.what}", error.advice)
         return ()
     return rules
-
-
-def _words_in(agents: Fields) -> list[str]:
-    """Return the words of all agents that name MCP servers; what is wrong in the agents is found when they are read."""
-    given = [entry.value.entries for entry in agents.node.entries.values() if isinstance(entry.value, MappingNode)]
-    nodes = [entries["tools"].value for entries in given if "tools" in entries]
-    words = [word for node in nodes for word in (node.items if isinstance(node, ListNode) else (node,))]
-    return [word.text for word in words if isinstance(word, ScalarNode) and is_word(word.text)]
 
 
 def _checked(fields: Fields, key: str, check: Callable[[str], Any]) -> str | None:

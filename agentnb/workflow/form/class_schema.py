@@ -28,9 +28,10 @@ def object_schema(properties: Mapping[str, Any], required: list[str] | None = No
     return {**found, "required": required} if required else found
 
 
-def file_schema(properties: Mapping[str, Any], required: list[str] | None = None) -> dict[str, Any]:
-    """Return the schema of a whole file with these keys, and anybody's own."""
-    return {**object_schema(properties, required), "patternProperties": {f"^{IGNORED}": {}}}
+def file_schema(title: str, schema: Mapping[str, Any], defs: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    """Return the schema of a whole file, which fits a ``schema`` or has keys of anybody's own. ``more``: further keywords."""
+    own_keys = {f"^{IGNORED}": dict[str, Any]()}
+    return {"$schema": DIALECT, "title": title, **schema, "patternProperties": own_keys, **more, "$defs": defs}
 
 
 def properties_of(

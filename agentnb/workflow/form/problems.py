@@ -86,9 +86,14 @@ def note_no_tool(
 
     ``what``: instead of that; ``actions``: what may be called besides.
     """
-    given = GiveTools((name,) if name.isidentifier() else ("NAME",), lead="Give it as a tool")
     message = f"{where}: {what or f'there is no tool {name}'}"
-    problems.add(line, message, lambda: nearest(name, actions) or near_tools(name, own_tools(own), given))
+    problems.add(line, message, lambda: nearest(name, actions) or advice_on_tool(name, own_tools(own)))
+
+
+def advice_on_tool(name: str, own: Iterable[str]) -> tuple[AnyAdvice, ...]:
+    """Return the advice on a name that no tool has. ``own``: the names to choose from, beside those of built-in tools."""
+    given = GiveTools((name,) if name.isidentifier() else ("NAME",), lead="Give it as a tool")
+    return near_tools(name, own, given)
 
 
 def workflow_problems(found: Iterable[Problem]) -> WorkflowProblems:

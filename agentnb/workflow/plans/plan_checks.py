@@ -68,21 +68,7 @@ def schemas_of(tools: Iterable[Any]) -> Schemas:
     given = list(tools)
     specs = [one for one in given if isinstance(one, ToolSpec)]
     toolbox = Toolbox([one for one in given if not isinstance(one, ToolSpec)])
-    return _Schemas({spec.name: spec.input_schema for spec in (*specs, *toolbox.specs)}, toolbox)
-
-
-class _Schemas(KnownSchemas):
-    """Those of tools of one's own, of built-in ones, and of what servers may have that are given."""
-
-    def __init__(self, own: dict[str, dict[str, Any]], toolbox: Toolbox) -> None:
-        super().__init__(own)
-        self._toolbox = toolbox
-
-    def __getitem__(self, name: str) -> dict[str, Any]:
-        return super().__getitem__(name) if super().__contains__(name) or name not in self else {}
-
-    def __contains__(self, name: object) -> bool:
-        return super().__contains__(name) or (isinstance(name, str) and self._toolbox.may_have(name))
+    return KnownSchemas({spec.name: spec.input_schema for spec in (*specs, *toolbox.specs)}, toolbox.may_have)
 
 
 def check_plan(read: ReadPlan, schemas: Schemas | None, problems: Problems) -> None:

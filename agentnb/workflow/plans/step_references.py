@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from agentnb.core import expressions
 from agentnb.core.schema.data_paths import Place, Reference, texts_with_places
 from agentnb.errors import SettingsError
 from agentnb.workflow.templates.json_in_text import below_output
@@ -14,8 +15,10 @@ _REFERENCE = re.compile(r"\$step\[(?P<index>[^\]\s]*)\](?P<path>\S*)")
 _PATH = re.compile(r"\.output(?P<rest>(?:\.[^.\s]+)*)")
 _DIGITS = 10
 """Of the number of a step, at most: Python reads no number of very many."""
-_MAY_REFER = frozenset({str, dict, list})
 EXAMPLE = "Write $step[N].output, or $step[N].output.NAME for a field of it, where N counts the steps from 0"
+_NOTHING = re.compile(r"(?!)")
+OF_PLANS = expressions.Spelling(begins=_NOTHING, ends=_NOTHING, hint="", write=str, alone=_REFERENCE)
+"""A text is a reference as a whole; among other words there are none."""
 
 
 def as_reference(value: Any) -> str | None:
@@ -45,16 +48,6 @@ def target_of(reference: str) -> tuple[int, tuple[str, ...]]:
     return int(index), tuple(path["rest"].split(".")[1:])
 
 
-def replaced(value: Any, change: Callable[[str], Any]) -> Any:
-    """Return arguments with each reference in them replaced by what ``change`` returns for it."""
-    if isinstance(value, dict):
-        return {key: replaced(item, change) if type(item) in _MAY_REFER else item for key, item in value.items()}
-    if isinstance(value, list):
-        return [replaced(item, change) if type(item) in _MAY_REFER else item for item in value]
-    reference = as_reference(value)
-    return value if reference is None else change(reference)
-
-
 def filled(value: Any, output_of: Callable[[int], Any]) -> Any:
     """Return arguments with their references replaced, once: a reference within an output stays text.
 
@@ -65,4 +58,4 @@ def filled(value: Any, output_of: Callable[[int], Any]) -> Any:
         index, path = target_of(reference)
         return below_output(output_of(index), Reference("$step", (index, "output", *path)), 2)
 
-    return replaced(value, output)
+    return expressions.filled(value, OF_PLANS, output)

@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from agentnb.advice import GiveTools
 from agentnb.agent.agent import Agent
 from agentnb.agent.extension import each, without_model
 from agentnb.agent.price_check import check_has_price
@@ -28,12 +27,12 @@ from agentnb.runtime.budget import OWN, Budget
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.steps.step_failures import error_for
 from agentnb.tools.agent_tool import AgentTool
-from agentnb.tools.builtin.named import near_tools
 from agentnb.tools.mcp.server import ServerTools, is_word
 from agentnb.tools.mcp.wire_names import tool_of_word
 from agentnb.tools.tool import Tool
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.form.agent_reader import delegation_order
+from agentnb.workflow.form.problems import advice_on_tool
 from agentnb.workflow.form.spec import AgentSpec, AgentStep, WorkflowSpec
 from agentnb.workflow.form.step_tree import names_of_tool_steps, walk_all
 from agentnb.workflow.templates.templates import Scope, rendered_text
@@ -188,8 +187,7 @@ def tool_named(name: str, toolbox: Toolbox) -> Tool:
     if found is None and is_word(name):
         raise UnknownTool(f"{name} stands for all tools of a server, where one is called", f"Write {name}/TOOL")
     if found is None:
-        hint = near_tools(name, [one.spec.name for one in toolbox], GiveTools(lead="Give the workflow its tools"))
-        raise UnknownTool(f"There is no tool {name}", hint)
+        raise UnknownTool(f"There is no tool {name}", advice_on_tool(name, [one.spec.name for one in toolbox]))
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agentnb.workflow.form.agent_reader import OF_WORKFLOWS
-from agentnb.workflow.form.class_schema import DIALECT, TEXT, TEXTS, file_schema, limits_schema, object_schema, properties_of
+from agentnb.workflow.form.class_schema import TEXT, TEXTS, file_schema, limits_schema, object_schema, properties_of
 from agentnb.workflow.graph.nodes import Await, Call, Each, Jump, Node
 from agentnb.workflow.tasks.spec import ApprovalRules, TaskFile
 from agentnb.workflow.tasks.task_file import MODES, NAME, STAGES
@@ -73,13 +73,9 @@ def tasks_schema() -> dict[str, Any]:
         **{key: found[key] for key in ("max_loop_iterations", "max_plan_iterations", "approval")},
         "limits": limits_schema(OF_WORKFLOWS),
     }
-    return {
-        "$schema": DIALECT,
-        "title": "A task file of agentnb",
-        **file_schema(of_file),
-        "oneOf": [{"required": [key]} for key in STAGES],
-        "$defs": {"block": _block(), "task_or_block": _task_or_block(), **_parts()},
-    }
+    defs = {"block": _block(), "task_or_block": _task_or_block(), **_parts()}
+    one_stage = [{"required": [key]} for key in STAGES]
+    return file_schema("A task file of agentnb", object_schema(of_file), defs, oneOf=one_stage)
 
 
 def _parts() -> dict[str, Any]:
