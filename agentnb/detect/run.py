@@ -67,7 +67,7 @@ OF_POLICIES = frozenset(
         "take_unlogged",
     }
 )
-"""What policies and the loop read of a run, and a person hardly ever does: left out of `dir`. See `RunSoFar`."""
+"""What policies and the loop read of a run, and a person hardly ever does: left out of `dir`."""
 
 NOT_COMPARED = frozenset({"_views", "_output_type", "_labels", "_threshold"})
 """Parts of its state by which two runs do not differ."""
@@ -90,7 +90,11 @@ _STEPS = {kind: (fold, JUDGES.get(kind)) for kind, fold in HANDLERS.items()}
 
 
 class Run(RunFacts):
-    """One run of an agent, up to its latest event."""
+    """One run of an agent, up to its latest event: what users hold, and what policies, guides and gates read.
+
+    What those read takes no longer for a longer run. A decision that reads only a run decides alike live, in a resumed run
+    and in a replay.
+    """
 
     __slots__ = ("_consents", "_detected", "_detectors", "_failed_detectors", "_judged", "_unlogged")
 
@@ -215,6 +219,9 @@ class Run(RunFacts):
         hidden = OF_POLICIES | FORMER_NAMES.keys() | OF_LIVE_RUNS
         return [name for name in super().__dir__() if name not in hidden and not name.startswith("_")]
 
+
+RunSoFar = Run
+"""The run so far, as a policy, a guide or a gate reads it."""
 
 for _name, _better in FORMER_NAMES.items():
     setattr(Run, _name, _Refused(_name, f"it is called {_better} now"))

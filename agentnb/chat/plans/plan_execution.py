@@ -20,7 +20,6 @@ from agentnb.core.run.agent_state import EXECUTION
 from agentnb.core.run.rounds import MAX_TOOL_CALLS
 from agentnb.core.todos import TODO_TOOL
 from agentnb.detect.run import Run
-from agentnb.detect.so_far import RunSoFar
 from agentnb.models.model import Model
 from agentnb.models.registry import make_model
 from agentnb.policies.gates import Block
@@ -40,7 +39,7 @@ class PlanCalls:
         self._made: dict[str, int] = {}
         """The calls by run, the last one that passed included."""
 
-    def __call__(self, call: ToolCall, run: RunSoFar) -> Block | None:
+    def __call__(self, call: ToolCall, run: Run) -> Block | None:
         """Block the call, or let it pass."""
         others = sum(made for run_id, made in self._made.items() if run_id != run.id)
         if others + run.calls_made >= self._most:

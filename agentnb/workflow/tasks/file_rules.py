@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agentnb.core.messages import ToolCall
-from agentnb.detect.so_far import RunSoFar
+from agentnb.detect.run import Run
 from agentnb.policies.gates import Ask, Deny
 from agentnb.policies.permissions.gate import shown
 from agentnb.policies.permissions.rules import Rule
@@ -17,7 +17,7 @@ class FileRules:
 
     rules: tuple[Rule, ...]
 
-    def __call__(self, call: ToolCall, run: RunSoFar) -> Ask | Deny | None:
+    def __call__(self, call: ToolCall, run: Run) -> Ask | Deny | None:
         """Return the question about the call, the denial, or None for a call that may run."""
         verdict = next((rule.verdict for rule in self.rules if rule.is_about(call.name, None)), "allow")
         if verdict == "deny":

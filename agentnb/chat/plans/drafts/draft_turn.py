@@ -20,7 +20,6 @@ from agentnb.core.log.work_events import PlanApproved, PlanEdited, PlanRejected,
 from agentnb.core.run.rounds import PLAN_DECLINED, PLAN_EXECUTED
 from agentnb.core.run.work_records import PlanRecord
 from agentnb.detect.run import Run
-from agentnb.detect.so_far import RunSoFar
 from agentnb.errors import AgentnbError, SettingsError, StoreError
 from agentnb.policies.verdict import AskBetween, Continue, Interlude
 from agentnb.runtime.run_end import Suspended
@@ -34,7 +33,7 @@ class DraftTurn:
     def __init__(self, execution: PlanExecution) -> None:
         self._execution = execution
 
-    def __call__(self, run: RunSoFar) -> Continue | Interlude | None:
+    def __call__(self, run: Run) -> Continue | Interlude | None:
         """Return what comes first; None if no draft of this run is open, and nothing of one is untold. An ending."""
         if not run.plans:
             return None
@@ -95,7 +94,7 @@ def _is_closed_by_words(plan_id: str, inside: Inside) -> bool:
     return is_closed
 
 
-def kept_plans(run: RunSoFar) -> str:
+def kept_plans(run: Run) -> str:
     """Return the plan that the person approved last and the drafts that are open, which no summary may change."""
     assert isinstance(run, Run)
     drafts = [*drafts_of(run).values()]
@@ -110,7 +109,7 @@ def plan_text(plan: PlanSpec) -> str:
     return msgspec.json.encode(plan.chat_data).decode()
 
 
-def _told(run: RunSoFar) -> Continue | None:
+def _told(run: Run) -> Continue | None:
     """Return the round in which the model reads what came of a draft since the last round; None if nothing did."""
     own = {one.plan_id for one in run.events if isinstance(one, PlanApproved) and not one.call_id}  # calls have told of others
     for event in takewhile(lambda one: not isinstance(one, RoundStarted), reversed(run.events)):
@@ -127,7 +126,7 @@ def _told(run: RunSoFar) -> Continue | None:
     return None
 
 
-def _is_due(run: RunSoFar, record: PlanRecord) -> bool:
+def _is_due(run: Run, record: PlanRecord) -> bool:
     """Return whether an approved draft still has to run: the process died after the approval."""
     step = run.step_records.get(record.id)
     return record.status == "approved" and (step is None or step.status == "running")
