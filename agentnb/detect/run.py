@@ -6,6 +6,7 @@ A live run, one loaded from its log, one read from a foreign trace and one folde
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Any, NoReturn, Self
 
 from agentnb.core.log import events as e
@@ -69,7 +70,7 @@ OF_POLICIES = frozenset(
 )
 """What policies and the loop read of a run, and a person hardly ever does: left out of `dir`."""
 
-NOT_COMPARED = frozenset({"_views", "_output_type", "_labels", "_threshold"})
+NOT_COMPARED = frozenset({"_last_round", "_views", "_output_type", "_labels", "_threshold"})
 """Parts of its state by which two runs do not differ."""
 
 
@@ -135,10 +136,9 @@ class Run(RunFacts):
         """Set whether it gives consent, or the check that decides on first use. Only readers and writers of logs call this."""
         self._consents = consent
 
-    @property
-    def judged(self) -> Judgements:
-        """What is judged about its rounds: what policies and guides count. Do not change it."""
-        return self._judged
+    judged: Judgements = property(  # type: ignore[assignment]
+        attrgetter("_judged"), doc="What is judged about its rounds: what policies and guides count. Do not change it."
+    )
 
     @property
     def detected(self) -> View[Finding]:

@@ -161,7 +161,8 @@ def call_announced(run: Run) -> Continue | None:
 
 def _told_once(run: Run, reason: str, find: FindCall) -> Continue | None:
     """Continue for this reason, once, with the prompt of that name, if the reply has no call of a tool that it speaks of."""
-    tool = _spoken_of(run, find)
+    text, named = _searched(run)
+    tool = find(text, named) if named else None
     if tool is None or _tried(run, reason):
         return None
     return Continue(reason, prompt(reason).replace("{{ tool }}", tool), round_status="narration_without_tool_call")
@@ -183,18 +184,18 @@ def _was_empty_before(run: Run) -> bool:
     return (before is not None and is_empty_answer(before)) or bool(_tried(run, EMPTY_ANSWER))
 
 
-def _spoken_of(run: Run, find: FindCall) -> str | None:
-    """Return the tool of which the reply speaks as if it called it, in the way that ``find`` finds; None if there is none.
+def _searched(run: Run) -> tuple[str, Collection[str]]:
+    """Return the text of the reply in which calls of tools are looked for, and the tools that it may name.
 
     Only text alone is searched; and no answer that follows a JSON Schema, which may well have the form of a call.
     """
     last = run.last_round
     if last.records or last.metadata.get(BY_SCHEMA) or run.output_schema is not None:
-        return None
+        return "", ()
     text = last.text
     has_escapes = "\\" in text  # JSON may write a name with escapes
     named = {tool.name for tool in run.tools if has_escapes or tool.name in text}
-    return find(text, named) if named else None
+    return text, named
 
 
 def _oddities(run: Run) -> Iterator[str]:
@@ -202,9 +203,12 @@ def _oddities(run: Run) -> Iterator[str]:
     why = run.last_round.stop_reason
     if why not in WHOLE and why not in ASKED_FOR_TOOLS:
         yield f"The reply ended for a reason that is not known: {why[:80]!r}"
-    name = _spoken_of(run, claimed_call)
+    text, named = _searched(run)
+    if not named:
+        return
+    name = claimed_call(text, named)
     if name is not None:
         yield f"The answer holds a call of {name} written as text, which was not run"
-    name = _spoken_of(run, announced_call)
+    name = announced_call(text, named)
     if name is not None:
         yield f"The answer announces a call of {name}, which was not made"

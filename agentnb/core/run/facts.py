@@ -58,7 +58,7 @@ class RunFacts:
 
     __slots__ = (
         *("_opening", "_prompt", "_tools", "_roles", "_settings", "_guidance", "_given_guidance", "_inherited", "_output_type"),
-        *("_events", "_messages", "_pending", "_rounds", "_views", "_call_places", "_inner_places", "_results"),
+        *("_events", "_messages", "_pending", "_rounds", "_last_round", "_views", "_call_places", "_inner_places", "_results"),
         *("_compacted", "_recovered", "_todos", "_carried_todos", "_todos_done", "_todos_unseen"),
         *("_counters", "_calls", "_loops", "_usage", "_nested", "_text", "_warned"),
         *("_status", "_paused", "_suspended", "_waiting", "_questions", "_grants"),
@@ -91,6 +91,7 @@ class RunFacts:
         self._messages: list[Message] = []
         self._pending: list[Message] = []
         self._rounds: list[WorkflowRound] = []
+        self._last_round: WorkflowRound  # the last of these, once there is one
         self._views = _Views(View(self._events), View(self._messages), View(self._pending), View(self._rounds))
         self._inherited = 0
         self._call_places: dict[str, int] = {}
@@ -355,10 +356,7 @@ class RunFacts:
         """Whether the run has not ended yet."""
         return self._status in ("running", "waiting_on_user")
 
-    @property
-    def last_round(self) -> WorkflowRound:
-        """The newest round, open or finished; IndexError before there is one."""
-        return self._rounds[-1]
+    last_round: WorkflowRound = _read("_last_round", "The newest round, open or finished; AttributeError before there is one.")
 
     @property
     def last_finished_round(self) -> WorkflowRound | None:
@@ -615,7 +613,7 @@ class RunFacts:
 
     def annotate(self, **changes: Any) -> None:
         """Note what is judged about the last round; its facts only the fold changes."""
-        self._rounds[-1] = replace(self._rounds[-1], **changes)
+        self._rounds[-1] = self._last_round = replace(self._rounds[-1], **changes)
 
     __hash__ = None  # type: ignore[assignment]  # it grows
 
