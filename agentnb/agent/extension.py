@@ -13,7 +13,6 @@ from agentnb.core.schema.json_schema import plain_data
 from agentnb.detect.custom import FunctionDetector
 from agentnb.detect.detector import DetectorMaker
 from agentnb.detect.run import Run
-from agentnb.detect.so_far import RunSoFar
 from agentnb.errors import SettingsError, near
 from agentnb.guidance.guides import Guide
 from agentnb.policies.bundle import PolicyBundle
@@ -57,7 +56,7 @@ class Extension:
     detectors: tuple[DetectorMaker, ...] = ()
     limits: tuple[Policy, ...] = ()
     endings: tuple[Ending, ...] = ()
-    keeps: tuple[Callable[[RunSoFar], str], ...] = ()
+    keeps: tuple[Callable[[Run], str], ...] = ()
     agent_settings: Mapping[str, Any] = field(default_factory=dict)
     virtual_tools: Mapping[str, Handler] = field(default_factory=dict)
     context: RunContext | None = None

@@ -16,7 +16,6 @@ from agentnb.chat.prompts import filled, prompt
 from agentnb.core.guidance import Guidance
 from agentnb.detect.rules import CONTEXT_SHIFT
 from agentnb.detect.run import Run
-from agentnb.detect.so_far import RunSoFar
 from agentnb.models.model import Model
 from agentnb.policies.named import Chat
 from agentnb.policies.permissions.rules import Rule
@@ -109,7 +108,7 @@ class TurnContext:
         """Return the name of the context with this name or alias; another word unchanged."""
         return self.known.canonical(name)
 
-    def remind(self, run: RunSoFar) -> Guidance | None:
+    def remind(self, run: Run) -> Guidance | None:
         """Return the reminder of a shift, for each round after it; None without one. A guide."""
         if (run.context_type, run.entity) == ("".join(run.contexts[:1]), run.first_entity):
             return None

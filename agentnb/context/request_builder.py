@@ -225,6 +225,10 @@ class RequestBuilder:
         return run.open_round is not None and run.open_round.reason == "workflow_mode"
 
     def _take(self, index: int, message: Message) -> None:
+        """Prepare a stored message: without its empty parts, and with an answer to each call before it.
+
+        The calls of consecutive replies are answered together, after the last reply.
+        """
         if message.role == "tool":
             if self._history.result_characters is not None:
                 whole = message
@@ -232,13 +236,6 @@ class RequestBuilder:
                 self._shortens = self._shortens or message is not whole
             if self._history.failed_rounds_above is not None and _all_failed(message):
                 self._failed.append(index)
-        self._add(index, message)
-
-    def _add(self, index: int, message: Message) -> None:
-        """Prepare a stored message: without its empty parts, and with an answer to each call before it.
-
-        The calls of consecutive replies are answered together, after the last reply.
-        """
         told = _without_empty(message)
         if told is not message or not told.parts:
             self._empty[index] = replace(message, parts=tuple(filter(is_empty, message.parts))) if told.parts else message

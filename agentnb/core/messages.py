@@ -80,7 +80,11 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     @property
     def text(self) -> str:
         """The text of the message, without thinking and tool results."""
-        return "".join([part.text for part in self.parts if type(part) is Text])
+        text = ""
+        for part in self.parts:  # a plain loop, as in `calls`
+            if type(part) is Text:
+                text += part.text
+        return text
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:

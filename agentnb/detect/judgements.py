@@ -240,8 +240,10 @@ def _facts(self: Judgements, run: RunFacts, one: WorkflowRound, repeats: bool) -
     failures, todos = self.failures, self._todos
     called, failed = bool(one.records), bool(failures.tools)
     answered = not called and bool(one.text.strip())
-    work = [record for record in one.records if record.is_work]
-    new = [record for record in work if not _is_repeat(self, record, one, run)]
+    acted = worked_anew = False
+    for record in one.records:  # a plain loop: it runs in every round
+        if record.role == "work" and not _is_repeat(self, record, one, run):
+            acted, worked_anew = True, worked_anew or record.ran
     begun, beside, planned = _changes(self)
     violations = one.todo_violations
     return RoundFacts(
@@ -258,8 +260,8 @@ def _facts(self: Judgements, run: RunFacts, one: WorkflowRound, repeats: bool) -
         failed and failures.failed_again(one),
         failed and failures.completed_unfinished(one),
         answered and all_open_are_blocked(todos),
-        acted=bool(new),
-        worked_anew=any(record.ran for record in new),
+        acted=acted,
+        worked_anew=worked_anew,
         marked=one.completed != () and (self._work_since_mark or one.worked),
         begun=begun and not beside,
         begun_beside=beside,

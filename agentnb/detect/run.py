@@ -6,6 +6,7 @@ A live run, one loaded from its log, one read from a foreign trace and one folde
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Any, NoReturn, Self
 
 from agentnb.core.log import events as e
@@ -67,9 +68,9 @@ OF_POLICIES = frozenset(
         "take_unlogged",
     }
 )
-"""What policies and the loop read of a run, and a person hardly ever does: left out of `dir`. See `RunSoFar`."""
+"""What policies and the loop read of a run, and a person hardly ever does: left out of `dir`."""
 
-NOT_COMPARED = frozenset({"_views", "_output_type", "_labels", "_threshold"})
+NOT_COMPARED = frozenset({"_last_round", "_views", "_output_type", "_labels", "_threshold"})
 """Parts of its state by which two runs do not differ."""
 
 
@@ -90,7 +91,11 @@ _STEPS = {kind: (fold, JUDGES.get(kind)) for kind, fold in HANDLERS.items()}
 
 
 class Run(RunFacts):
-    """One run of an agent, up to its latest event."""
+    """One run of an agent, up to its latest event: what users hold, and what policies, guides and gates read.
+
+    What those read takes no longer for a longer run. A decision that reads only a run decides alike live, in a resumed run
+    and in a replay.
+    """
 
     __slots__ = ("_consents", "_detected", "_detectors", "_failed_detectors", "_judged", "_unlogged")
 
@@ -131,10 +136,9 @@ class Run(RunFacts):
         """Set whether it gives consent, or the check that decides on first use. Only readers and writers of logs call this."""
         self._consents = consent
 
-    @property
-    def judged(self) -> Judgements:
-        """What is judged about its rounds: what policies and guides count. Do not change it."""
-        return self._judged
+    judged: Judgements = property(  # type: ignore[assignment]
+        attrgetter("_judged"), doc="What is judged about its rounds: what policies and guides count. Do not change it."
+    )
 
     @property
     def detected(self) -> View[Finding]:
@@ -215,6 +219,9 @@ class Run(RunFacts):
         hidden = OF_POLICIES | FORMER_NAMES.keys() | OF_LIVE_RUNS
         return [name for name in super().__dir__() if name not in hidden and not name.startswith("_")]
 
+
+RunSoFar = Run
+"""The run so far, as a policy, a guide or a gate reads it."""
 
 for _name, _better in FORMER_NAMES.items():
     setattr(Run, _name, _Refused(_name, f"it is called {_better} now"))

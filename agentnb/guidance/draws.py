@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from agentnb.detect.so_far import RunSoFar
+from agentnb.detect.run import Run
 from agentnb.guidance.sets import GuidanceSet
 
 
@@ -31,5 +31,5 @@ class DrawnSet(NamedTuple):
         }
 
 
-Draw: TypeAlias = Callable[[RunSoFar], "DrawnSet | None"]
+Draw: TypeAlias = Callable[[Run], "DrawnSet | None"]
 """Called before the first round and after each, before the policies decide; None leaves the set in force."""

@@ -10,12 +10,12 @@ from agentnb.core.guidance import Guidance
 from agentnb.core.run.rounds import PLAN_DECLINED, PLAN_EXECUTED
 from agentnb.core.todos import has_open
 from agentnb.detect.rules import ALREADY_SAID, FAILURE_LOOP, INTERVENTION, TODO_LIST, TOOL_FAILED, WORKFLOW
-from agentnb.detect.so_far import RunSoFar
+from agentnb.detect.run import Run
 from agentnb.detect.tool_failures import LOOP_FROM
 from agentnb.guidance.parts import LEVELS, NOTE, PLANNING, STRONGER, TOOL_FAILED_AGAIN
 from agentnb.guidance.template import failed_rounds, failed_tools, rendered
 
-Guide: TypeAlias = Callable[[RunSoFar], "Guidance | None"]
+Guide: TypeAlias = Callable[[Run], "Guidance | None"]
 """Called when a round has begun; the texts of all guides become one reminder, in their order."""
 
 IGNORED_A_LEVEL = 2
@@ -29,7 +29,7 @@ WITHOUT_CELL = HALF_SAID | {"invalid_output", PLAN_EXECUTED, PLAN_DECLINED}
 better wording is not a repeat."""
 
 
-def cell_of(run: RunSoFar) -> str:
+def cell_of(run: Run) -> str:
     """Return which of the four cells the run is in: are todos open, and did the round before use tools?"""
     todos = has_open(run.todos)
     if run.last_round_had_tool_results:
@@ -45,7 +45,7 @@ class FourCells:
     tools.
     """
 
-    def __call__(self, run: RunSoFar) -> Guidance | None:
+    def __call__(self, run: Run) -> Guidance | None:
         """Return the text of the cell at its current level; None if the model is to finish or mend its last reply."""
         current = run.last_round
         if not current.index or not run.tools or current.reason in WITHOUT_CELL:
@@ -64,7 +64,7 @@ class FourCells:
 class TodoNews:
     """Shows the model the todo list if it was changed from outside, or set before the run, and the model has not seen it."""
 
-    def __call__(self, run: RunSoFar) -> Guidance | None:
+    def __call__(self, run: Run) -> Guidance | None:
         """Return the current list; None if the model has seen it."""
         if not run.has_unseen_todos:
             return None
@@ -77,7 +77,7 @@ class TodoNews:
 class AlreadySaid:
     """Tells the model that its last answer repeats an earlier one."""
 
-    def __call__(self, run: RunSoFar) -> Guidance | None:
+    def __call__(self, run: Run) -> Guidance | None:
         """Return guidance if the round before repeats one of the last answers."""
         last = run.last_finished_round
         if last is None or last.said_before is None:
@@ -93,7 +93,7 @@ class FailedTools:
     loop_from: int = LOOP_FROM
     """Number of rounds in a row in which one tool fails that make a failure loop."""
 
-    def __call__(self, run: RunSoFar) -> Guidance | None:
+    def __call__(self, run: Run) -> Guidance | None:
         """Return the text of `tool_failed`, `tool_failed_again` or `failure_loop`; None for an agent without tools."""
         failures = run.judged.failures
         if not failures.tools or not run.tools:
@@ -105,30 +105,30 @@ class FailedTools:
             return self._words(TOOL_FAILED, TOOL_FAILED_AGAIN, 1, "again", run)
         return self._words(TOOL_FAILED, TOOL_FAILED, 1, "for the first time", run)
 
-    def _words(self, cell: str, part: str, level: int, how: str, run: RunSoFar, about: tuple[str, ...] = ()) -> Guidance | None:
+    def _words(self, cell: str, part: str, level: int, how: str, run: Run, about: tuple[str, ...] = ()) -> Guidance | None:
         text = run.guidance_in_force.text(part)
         why = f"{failed_tools(run, about or run.judged.failures.tools)} failed {how}"
         return _guidance_for(cell, text, level, why, run, about) if text else None
 
 
-def intervention(run: RunSoFar, trigger: str, level: int) -> tuple[Guidance, ...]:
+def intervention(run: Run, trigger: str, level: int) -> tuple[Guidance, ...]:
     """Return the guidance of an intervention at this level; empty if the set has no text for it."""
     level = min(level, len(LEVELS))
     text = run.guidance_in_force.text(LEVELS[level - 1] if has_open(run.todos) else PLANNING)
     return (_guidance_for(INTERVENTION, text, level, trigger, run),) if text else ()
 
 
-def workflow_reminder(run: RunSoFar) -> tuple[Guidance, ...]:
+def workflow_reminder(run: Run) -> tuple[Guidance, ...]:
     """Return the guidance by which workflow mode continues; empty if the set has no text for it."""
     text = run.guidance_in_force.text(WORKFLOW)
     return (_guidance_for(WORKFLOW, text, 1, "workflow_mode", run),) if text else ()
 
 
-def where_it_stands(run: RunSoFar) -> str:
+def where_it_stands(run: Run) -> str:
     """Return the line sent with every request: which round this is, of how many."""
     return rendered(run.guidance_in_force.text(NOTE), run)
 
 
-def _guidance_for(cell: str, text: str, level: int, trigger: str, run: RunSoFar, about: tuple[str, ...] = ()) -> Guidance:
+def _guidance_for(cell: str, text: str, level: int, trigger: str, run: Run, about: tuple[str, ...] = ()) -> Guidance:
     used = run.guidance_in_force
     return Guidance(used.set, cell, rendered(text, run, about), level, trigger, used.version, about=about)

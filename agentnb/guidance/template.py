@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from agentnb.core.todos import headed, listed, next_todo, on_one_line, open_todos
-from agentnb.detect.so_far import RunSoFar
+from agentnb.detect.run import Run
 from agentnb.detect.tool_failures import LOOP_FROM
 from agentnb.errors import SettingsError, near
 
@@ -28,7 +28,7 @@ _NEARLY = re.compile(r"(\{\{ *([A-Za-z_]\w*) *\}*)")
 """Text that was perhaps meant as a variable."""
 
 
-def _next(run: RunSoFar) -> str:
+def _next(run: Run) -> str:
     todo = next_todo(run.todos)
     return (
         NO_TODO
@@ -37,11 +37,11 @@ def _next(run: RunSoFar) -> str:
     )
 
 
-def _open(run: RunSoFar) -> str:
+def _open(run: Run) -> str:
     return listed(open_todos(run.todos), MAX_LISTED) or NO_TODO
 
 
-def _completing_call(run: RunSoFar) -> str:
+def _completing_call(run: Run) -> str:
     todo = next_todo(run.todos)
     if todo is None:
         return NO_TODO
@@ -49,13 +49,13 @@ def _completing_call(run: RunSoFar) -> str:
     return f'todo_operations {{"operation": "update", "todoUpdates": [{{"id": {number}, "status": "completed"}}]}}'
 
 
-def failing(run: RunSoFar, loop_from: int = LOOP_FROM) -> tuple[str, ...]:
+def failing(run: Run, loop_from: int = LOOP_FROM) -> tuple[str, ...]:
     """Return the tools in a failure loop, else all that failed in the round before."""
     failures = run.judged.failures
     return failures.looping(loop_from) or failures.tools
 
 
-def failed_tools(run: RunSoFar, about: tuple[str, ...] = ()) -> str:
+def failed_tools(run: Run, about: tuple[str, ...] = ()) -> str:
     """Return the names of the tools that guidance on failures is about."""
     names = [on_one_line(name)[:LONGEST_NAME] or NO_NAME for name in about or failing(run)]
     more = [f"{len(names) - MAX_TOOLS} more"] if len(names) > MAX_TOOLS else []
@@ -63,14 +63,14 @@ def failed_tools(run: RunSoFar, about: tuple[str, ...] = ()) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def failed_rounds(run: RunSoFar, about: tuple[str, ...] = ()) -> str:
+def failed_rounds(run: Run, about: tuple[str, ...] = ()) -> str:
     """Return in how many rounds in a row all of these tools failed."""
     rows = run.judged.failures.in_a_row
     return str(min([rows.get(name, 0) for name in about or failing(run)], default=0))
 
 
 _About: TypeAlias = tuple[str, ...]
-VARIABLES: dict[str, Callable[[RunSoFar, _About], str]] = {
+VARIABLES: dict[str, Callable[[Run, _About], str]] = {
     "round": lambda run, about: str(run.round_number),
     "max_rounds": lambda run, about: str(run.max_rounds or "?"),
     "open_todos": lambda run, about: _open(run),
@@ -97,13 +97,13 @@ def check_variables(template: str) -> None:
 
 
 @lru_cache(maxsize=256)
-def _parsed(template: str) -> tuple[str, tuple[Callable[[RunSoFar, _About], str], ...]]:
+def _parsed(template: str) -> tuple[str, tuple[Callable[[Run, _About], str], ...]]:
     """Return the text as a format for ``%``, and the functions of its values."""
     pieces = _FIELD.split(template)
     return "%s".join(piece.replace("%", "%%") for piece in pieces[::2]), tuple(VARIABLES[name] for name in pieces[1::2])
 
 
-def rendered(template: str, run: RunSoFar, about: tuple[str, ...] = ()) -> str:
+def rendered(template: str, run: Run, about: tuple[str, ...] = ()) -> str:
     """Return the text with its variables replaced. Inserted values are not searched for variables again.
 
     ``about``: the tools that the text is about, if it is about some.

@@ -8,7 +8,7 @@ from typing import Any
 
 from agentnb.advice import TryAgain
 from agentnb.core.run.output import answer_of, read_output
-from agentnb.detect.so_far import RunSoFar
+from agentnb.detect.run import Run
 from agentnb.guidance.prompts import prompt
 from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.verdict import Continue, Policy, Stop, Verdict
@@ -37,12 +37,12 @@ class AnswerShape:
         """Return the bundle with each of its policies held to the shape, whatever it is: none may complete a run without it."""
         return bundle._replace(policies=tuple([HeldToShape(policy, self) for policy in bundle.policies]))
 
-    def problems(self, run: RunSoFar) -> tuple[str, ...]:
+    def problems(self, run: Run) -> tuple[str, ...]:
         """Return what is wrong with the answer in the last round; empty if it fits."""
         found = read_output(answer_of(run.last_round, run.text), self.schema)
         return found.problems or self.check(found.value)
 
-    def verdict(self, run: RunSoFar, stop: Stop) -> Verdict:
+    def verdict(self, run: Run, stop: Stop) -> Verdict:
         """Return the stop if the answer fits; otherwise tell the model, or fail the run."""
         if run.last_round.records:  # a model may say beside its calls that it is done; its answer is still to come
             return Continue("tool_results")
@@ -71,7 +71,7 @@ class HeldToShape:
     policy: Policy
     shape: AnswerShape
 
-    def __call__(self, run: RunSoFar) -> Verdict | None:
+    def __call__(self, run: Run) -> Verdict | None:
         """Return the policy's verdict, or that of the shape."""
         verdict = self.policy(run)
         if not isinstance(verdict, Stop):
@@ -81,7 +81,7 @@ class HeldToShape:
         return self.shape.verdict(run, verdict) if verdict.status == "completed" or repeats else verdict
 
 
-def _retries(run: RunSoFar) -> int:
+def _retries(run: Run) -> int:
     """Return how often an answer was refused since the person last spoke."""
     count = 0
     for one in reversed(run.rounds):

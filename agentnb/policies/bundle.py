@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from agentnb.detect.custom import FunctionDetector
 from agentnb.detect.detector import DetectorMaker
-from agentnb.detect.so_far import RunSoFar
+from agentnb.detect.run import Run
 from agentnb.guidance.draws import Draw
 from agentnb.guidance.guides import Guide
 from agentnb.policies.direct import called_directly
@@ -16,7 +16,7 @@ from agentnb.policies.gates.verdicts import Gate
 from agentnb.policies.verdict import Ending, Policy, after_calls
 
 
-def _nothing(run: RunSoFar) -> str:
+def _nothing(run: Run) -> str:
     return ""
 
 
@@ -34,11 +34,11 @@ class _BundleFields(NamedTuple):
     """Draws the guidance set of the next round; None leaves the set as it is."""
     tool_seconds: float | None = None
     """Seconds for a call of a tool without a time limit of its own, nested runs apart; None for no limit."""
-    note: Callable[[RunSoFar], str] = _nothing
+    note: Callable[[Run], str] = _nothing
     """Returns the status line that is sent with every request: where the run stands."""
     endings: tuple[Ending, ...] = ()
     """What comes before a run ends as completed, asked in order."""
-    keeps: tuple[Callable[[RunSoFar], str], ...] = ()
+    keeps: tuple[Callable[[Run], str], ...] = ()
     """Return what stays in the conversation word for word when it is compacted; an empty text for nothing."""
 
 

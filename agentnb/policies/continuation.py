@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from agentnb.advice import TryAgain
 from agentnb.core.todos import all_open_are_blocked, has_open
-from agentnb.detect.so_far import RunSoFar
+from agentnb.detect.run import Run
 from agentnb.guidance.guides import intervention, workflow_reminder
 from agentnb.policies.interventions import CONTINUED_FOR_TODOS, attempts
 from agentnb.policies.verdict import Continue, Stop, Verdict
@@ -28,7 +28,7 @@ class Complete:
     strict_todos: bool = False
     cap: int = 5
 
-    def __call__(self, run: RunSoFar) -> Verdict | None:
+    def __call__(self, run: Run) -> Verdict | None:
         """Return the stop, or refuse it once."""
         if "complete" not in run.last_round.signals:
             return None
@@ -42,7 +42,7 @@ class Complete:
         return Stop("complete_with_open_todos", round_status="workflow_complete")
 
 
-def stuck(run: RunSoFar) -> Stop | None:
+def stuck(run: Run) -> Stop | None:
     """Stop if the model reports that it is stuck, with ``{"status": "stop"}``.
 
     With open todos this is refused, or the run ends as `blocked` if they all are.
@@ -63,7 +63,7 @@ class GoOn:
 
     cap: int = 5
 
-    def __call__(self, run: RunSoFar) -> Continue | None:
+    def __call__(self, run: Run) -> Continue | None:
         """Continue, up to the cap."""
         last = run.last_round
         if "continue" not in last.signals or last.records or run.judged.since_call(CONTINUATIONS) >= self.cap:
@@ -77,7 +77,7 @@ class WorkflowMode:
 
     cap: int = 5
 
-    def __call__(self, run: RunSoFar) -> Verdict | None:
+    def __call__(self, run: Run) -> Verdict | None:
         """Continue, or stop at the cap."""
         if run.last_round.records:
             return None

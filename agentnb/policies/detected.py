@@ -12,7 +12,7 @@ from agentnb.core.guidance import Guidance
 from agentnb.core.log.work_events import FindingMade
 from agentnb.core.messages import ToolCall
 from agentnb.core.run.call_window import call_key
-from agentnb.detect.so_far import RunSoFar
+from agentnb.detect.run import Run
 from agentnb.policies.gates.verdicts import Block, blocked_as_duplicate
 from agentnb.policies.loops import LOOP_BROKEN
 from agentnb.policies.verdict import Stop
@@ -38,7 +38,7 @@ def step_of(finding: FindingMade, findings: Sequence[FindingMade]) -> int:
     return min(LEVELS[finding.severity], len(rounds))
 
 
-def last_findings(run: RunSoFar) -> list[tuple[int, FindingMade]]:
+def last_findings(run: Run) -> list[tuple[int, FindingMade]]:
     """Return the findings of the round that was finished last, with what is done about each, the strongest first."""
     last, known = run.last_finished_round, run.findings
     if last is None or not known or known[-1].last < last.index:
@@ -51,7 +51,7 @@ def last_findings(run: RunSoFar) -> list[tuple[int, FindingMade]]:
     return sorted([(step_of(one, known), one) for one in reversed(mine)], key=lambda pair: -pair[0])
 
 
-def nudge(run: RunSoFar) -> Guidance | None:
+def nudge(run: Run) -> Guidance | None:
     """Guide: tell the model what was found in the round before."""
     for step, one in last_findings(run):
         if step >= NUDGE:
@@ -61,7 +61,7 @@ def nudge(run: RunSoFar) -> Guidance | None:
     return None
 
 
-def block(call: ToolCall, run: RunSoFar) -> Block | None:
+def block(call: ToolCall, run: Run) -> Block | None:
     """Gate: do not run the call again of which nothing new came."""
     for step, one in last_findings(run):
         if step >= BLOCK and isinstance(one.evidence, dict) and one.evidence.get("tool") == call.name:
@@ -71,7 +71,7 @@ def block(call: ToolCall, run: RunSoFar) -> Block | None:
     return None
 
 
-def stop(run: RunSoFar) -> Stop | None:
+def stop(run: Run) -> Stop | None:
     """Policy: end the run when a nudge and a block did not help."""
     for step, one in last_findings(run):
         if step >= STOP:

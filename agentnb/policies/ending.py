@@ -12,7 +12,7 @@ from typing import TypeAlias
 from agentnb.advice import StartAgain, TryAgain
 from agentnb.core.run.rounds import ASKED_FOR_TOOLS, BY_SCHEMA, is_empty_answer
 from agentnb.core.todos import has_open
-from agentnb.detect.so_far import RunSoFar
+from agentnb.detect.run import Run
 from agentnb.guidance.prompts import prompt
 from agentnb.policies.announced_calls import announced_call
 from agentnb.policies.claimed_calls import claimed_call
@@ -41,14 +41,14 @@ MAX_PAUSES = 3
 """Times in a row that a paused reply is continued."""
 
 
-def person_spoke(run: RunSoFar) -> Continue | None:
+def person_spoke(run: Run) -> Continue | None:
     """Continue if the person has said something that the model has not read yet, whatever the model was about to do."""
     if not run.pending:
         return None
     return Continue("tool_results" if run.last_round.records else "said")
 
 
-def natural_stop(run: RunSoFar) -> Stop | None:
+def natural_stop(run: Run) -> Stop | None:
     """Complete the run if the model answered without a tool call and the person has said nothing more.
 
     The presence of calls decides, not the provider's stop reason; oddities of the answer become a warning.
@@ -59,13 +59,13 @@ def natural_stop(run: RunSoFar) -> Stop | None:
     return Stop("natural", round_status="natural_completion", warning="" if has_open(run.todos) else "\n".join(_oddities(run)))
 
 
-def refused(run: RunSoFar) -> Stop | None:
+def refused(run: Run) -> Stop | None:
     """Stop if the model declined to answer."""
     last = run.last_round
     return Stop("refusal", "stopped") if not last.records and last.stop_reason in REFUSED else None
 
 
-def no_call_came(run: RunSoFar) -> Stop | None:
+def no_call_came(run: Run) -> Stop | None:
     """Fail the run if the provider announced tool calls but the reply holds neither call nor text; a marker counts as text."""
     last = run.last_round
     if last.status != "unexpected_empty_tools" or last.signals:
@@ -78,7 +78,7 @@ def no_call_came(run: RunSoFar) -> Stop | None:
     )
 
 
-def no_room(run: RunSoFar) -> Stop | None:
+def no_room(run: Run) -> Stop | None:
     """Fail the run if the context window cut the answer off before any whole call: continuing would only make it longer."""
     last = run.last_round
     if last.records or last.stop_reason not in NO_ROOM:
@@ -91,7 +91,7 @@ def no_room(run: RunSoFar) -> Stop | None:
     )
 
 
-def reply_cut(run: RunSoFar) -> Continue | Stop | None:
+def reply_cut(run: Run) -> Continue | Stop | None:
     """Let the model finish a text that a token limit cut off before any whole call, once; otherwise fail the run.
 
     A reply that was cut off at a limit of the run is as good as any: that limit stops the run, unless it was raised meanwhile.
@@ -111,7 +111,7 @@ def reply_cut(run: RunSoFar) -> Continue | Stop | None:
     )
 
 
-def paused(run: RunSoFar) -> Continue | Stop | None:
+def paused(run: Run) -> Continue | Stop | None:
     """Continue a reply that the provider paused, at most `MAX_PAUSES` times in a row; then fail the run."""
     last = run.last_round
     if last.records or last.stop_reason != PAUSED:
@@ -126,7 +126,7 @@ def paused(run: RunSoFar) -> Continue | Stop | None:
     )
 
 
-def empty_answer(run: RunSoFar) -> Continue | None:
+def empty_answer(run: Run) -> Continue | None:
     """Tell the model, once, that its answer was empty.
 
     This comes before open todos and workflow mode: a model that said nothing has not chosen text over work, and should not use
@@ -137,7 +137,7 @@ def empty_answer(run: RunSoFar) -> Continue | None:
     return Continue(EMPTY_ANSWER, prompt("empty_answer"), round_status="premature_stop_nudge")
 
 
-def two_empty_answers(run: RunSoFar) -> Stop | None:
+def two_empty_answers(run: Run) -> Stop | None:
     """Fail the run at the second empty answer in a row."""
     if not is_empty_answer(run.last_round) or not _was_empty_before(run):
         return None
@@ -149,25 +149,26 @@ def two_empty_answers(run: RunSoFar) -> Stop | None:
     )
 
 
-def call_in_words(run: RunSoFar) -> Continue | None:
+def call_in_words(run: Run) -> Continue | None:
     """Tell the model, once, that the call it wrote as text was not run. After that, such a text is an answer."""
     return _told_once(run, CLAIMED_CALL, claimed_call)
 
 
-def call_announced(run: RunSoFar) -> Continue | None:
+def call_announced(run: Run) -> Continue | None:
     """Tell the model, once, that it announced a call and made none. After that, such a text is an answer."""
     return _told_once(run, ANNOUNCED_CALL, announced_call)
 
 
-def _told_once(run: RunSoFar, reason: str, find: FindCall) -> Continue | None:
+def _told_once(run: Run, reason: str, find: FindCall) -> Continue | None:
     """Continue for this reason, once, with the prompt of that name, if the reply has no call of a tool that it speaks of."""
-    tool = _spoken_of(run, find)
+    text, named = _searched(run)
+    tool = find(text, named) if named else None
     if tool is None or _tried(run, reason):
         return None
     return Continue(reason, prompt(reason).replace("{{ tool }}", tool), round_status="narration_without_tool_call")
 
 
-def _tried(run: RunSoFar, reason: str) -> int:
+def _tried(run: Run, reason: str) -> int:
     """Return how often the current row of rounds was continued for this reason."""
     count = 0
     for one in reversed(run.rounds):
@@ -177,34 +178,37 @@ def _tried(run: RunSoFar, reason: str) -> int:
     return count
 
 
-def _was_empty_before(run: RunSoFar) -> bool:
+def _was_empty_before(run: Run) -> bool:
     """Return whether the last answer was empty and the person has not spoken since, or an earlier one of this row was empty."""
     before = run.rounds[-2] if len(run.rounds) > 1 and run.last_round.reason != "said" else None
     return (before is not None and is_empty_answer(before)) or bool(_tried(run, EMPTY_ANSWER))
 
 
-def _spoken_of(run: RunSoFar, find: FindCall) -> str | None:
-    """Return the tool of which the reply speaks as if it called it, in the way that ``find`` finds; None if there is none.
+def _searched(run: Run) -> tuple[str, Collection[str]]:
+    """Return the text of the reply in which calls of tools are looked for, and the tools that it may name.
 
     Only text alone is searched; and no answer that follows a JSON Schema, which may well have the form of a call.
     """
     last = run.last_round
-    if last.records or last.metadata.get(BY_SCHEMA) or run.output_schema is not None:
-        return None
+    if last.records or last.metadata.get(BY_SCHEMA):
+        return "", ()
     text = last.text
     has_escapes = "\\" in text  # JSON may write a name with escapes
     named = {tool.name for tool in run.tools if has_escapes or tool.name in text}
-    return find(text, named) if named else None
+    return (text, named) if named and run.output_schema is None else ("", ())
 
 
-def _oddities(run: RunSoFar) -> Iterator[str]:
+def _oddities(run: Run) -> Iterator[str]:
     """Yield what the person should know about the answer."""
     why = run.last_round.stop_reason
     if why not in WHOLE and why not in ASKED_FOR_TOOLS:
         yield f"The reply ended for a reason that is not known: {why[:80]!r}"
-    name = _spoken_of(run, claimed_call)
+    text, named = _searched(run)
+    if not named:
+        return
+    name = claimed_call(text, named)
     if name is not None:
         yield f"The answer holds a call of {name} written as text, which was not run"
-    name = _spoken_of(run, announced_call)
+    name = announced_call(text, named)
     if name is not None:
         yield f"The answer announces a call of {name}, which was not made"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agentnb.core.todos import all_open_are_blocked, has_open
-from agentnb.detect.so_far import RunSoFar
+from agentnb.detect.run import Run
 from agentnb.guidance.guides import intervention
 from agentnb.policies.verdict import Continue, Stop, Verdict
 
@@ -16,7 +16,7 @@ CONTINUED_FOR_TODOS = "auto_continue_todos"
 """Status of a round after which an intervention continued the run because todos are open."""
 
 
-def attempts(run: RunSoFar) -> int:
+def attempts(run: Run) -> int:
     """Return the interventions since a work tool ran, the model completed a todo, or the person spoke."""
     return run.judged.since_progress(INTERVENTIONS)
 
@@ -32,7 +32,7 @@ class OpenTodos:
     planning_rounds: int = 3
     """Planning-only rounds that are tolerated; more of them raise the level."""
 
-    def __call__(self, run: RunSoFar) -> Verdict | None:
+    def __call__(self, run: Run) -> Verdict | None:
         """Intervene, or stop."""
         if run.last_round.records or not has_open(run.todos):
             return None
@@ -41,7 +41,7 @@ class OpenTodos:
         return intervened(run, "open_todos", self.cap, self.planning_rounds, CONTINUED_FOR_TODOS)
 
 
-def intervened(run: RunSoFar, trigger: str, cap: int, planning_rounds: int, round_status: str = "") -> Verdict:
+def intervened(run: Run, trigger: str, cap: int, planning_rounds: int, round_status: str = "") -> Verdict:
     """Return the next intervention, or a stop at the cap.
 
     Its level is one above the last, or the number of planning-only rounds if that is more.
@@ -59,7 +59,7 @@ class TodoNudges:
 
     most: int = 3
 
-    def __call__(self, run: RunSoFar) -> Continue | None:
+    def __call__(self, run: Run) -> Continue | None:
         """Nudge, if any nudges are left."""
         if run.last_round.records or not has_open(run.todos) or all_open_are_blocked(run.todos):
             return None

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from agentnb import settings
 from agentnb.advice import NameOne
 from agentnb.core.run.rounds import MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN
-from agentnb.detect.so_far import RunSoFar
+from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.gates.calls import CallCount
@@ -161,7 +161,7 @@ class MaxRounds:
 
     limit: int
 
-    def __call__(self, run: RunSoFar) -> Stop | None:
+    def __call__(self, run: Run) -> Stop | None:
         """Stop after that many rounds."""
         return Stop("max_rounds", "limited", limit=self.limit) if run.last_round.index + 1 >= self.limit else None
 
@@ -173,7 +173,7 @@ class MaxToolCalls:
     in_run: int | None
     in_turn: int | None
 
-    def __call__(self, run: RunSoFar) -> Stop | None:
+    def __call__(self, run: Run) -> Stop | None:
         """Stop if a call of the last round was blocked because there had been too many."""
         for record in run.last_round.records:
             if record.rule == MAX_TOOL_CALLS:
@@ -189,7 +189,7 @@ class MaxTokens:
 
     limit: int
 
-    def __call__(self, run: RunSoFar) -> Stop | None:
+    def __call__(self, run: Run) -> Stop | None:
         """Stop when the tokens of its own model calls are used up."""
         own = run.own_usage
         used = (own.input or 0) + (own.output or 0)

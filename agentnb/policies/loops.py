@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agentnb.core.todos import all_open_are_blocked, has_open
-from agentnb.detect.so_far import RunSoFar
+from agentnb.detect.run import Run
 from agentnb.policies.interventions import intervened
 from agentnb.policies.verdict import LoopFinding, Stop, Verdict
 
@@ -19,7 +19,7 @@ class SaidTooOften:
 
     most: int = 3
 
-    def __call__(self, run: RunSoFar) -> Stop | None:
+    def __call__(self, run: Run) -> Stop | None:
         """Stop a run in such a loop."""
         last = run.last_round
         if last.said_before is None or run.judged.repeated < self.most:
@@ -39,7 +39,7 @@ class OnlyBlockedCalls:
 
     most: int = 5
 
-    def __call__(self, run: RunSoFar) -> Stop | None:
+    def __call__(self, run: Run) -> Stop | None:
         """Stop a run in such a loop."""
         count = run.judged.all_blocked
         if count < self.most or not run.last_round.records:
@@ -61,7 +61,7 @@ class PlanningLoop:
     most: int = 3
     cap: int = 5
 
-    def __call__(self, run: RunSoFar) -> Verdict | None:
+    def __call__(self, run: Run) -> Verdict | None:
         """Intervene, or stop."""
         count = run.judged.planning_only
         if count <= self.most or not run.last_round.is_planning_only:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Literal, TypeAlias
 
-from agentnb.detect.so_far import RunSoFar
+from agentnb.detect.run import Run
 from agentnb.policies.continuation import CONTINUATIONS, STRICT
 from agentnb.policies.ending import MENDED
 from agentnb.policies.interventions import NUDGE
@@ -60,7 +60,7 @@ def without_rules(policies: Iterable[Policy], rules: frozenset[TurnRule]) -> Ite
 
 
 def _silence(policy: Policy, rules: frozenset[TurnRule]) -> Policy:
-    def judge(run: RunSoFar) -> Verdict | None:
+    def judge(run: Run) -> Verdict | None:
         verdict = policy(run)
         is_silent = verdict is not None and turn_rule(verdict, after_calls=bool(run.last_round.records)) in rules
         return None if is_silent else verdict

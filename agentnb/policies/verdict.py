@@ -16,7 +16,7 @@ from agentnb.core.log.events import Topic
 from agentnb.core.messages import encodable
 from agentnb.core.questions import WaitingOnUser
 from agentnb.core.todos import has_open, listed, open_todos
-from agentnb.detect.so_far import RunSoFar
+from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.policies.direct import as_given
 from agentnb.tools.tool import Inside
@@ -91,8 +91,8 @@ class Interlude(msgspec.Struct, frozen=True):
 
 
 Verdict: TypeAlias = Continue | Stop
-Policy: TypeAlias = Callable[[RunSoFar], "Verdict | None"]
-Ending: TypeAlias = Callable[[RunSoFar], "Continue | Interlude | None"]
+Policy: TypeAlias = Callable[[Run], "Verdict | None"]
+Ending: TypeAlias = Callable[[Run], "Continue | Interlude | None"]
 """Returns what comes before a run ends as completed; None for nothing."""
 
 
@@ -107,7 +107,7 @@ class OnTextOnly:
 
     policies: tuple[Policy, ...]
 
-    def __call__(self, run: RunSoFar) -> Verdict | None:
+    def __call__(self, run: Run) -> Verdict | None:
         """Return the first verdict of these policies."""
         if run.last_round.records:
             return None
@@ -123,7 +123,7 @@ def after_calls(policies: Iterable[Policy]) -> tuple[Policy, ...]:
     return tuple([policy for policy in policies if not isinstance(policy, OnTextOnly)])
 
 
-def decide(policies: Iterable[Policy], run: RunSoFar) -> Verdict:
+def decide(policies: Iterable[Policy], run: Run) -> Verdict:
     """Return the first verdict of the policies; without one the run continues.
 
     A limit also stops what another policy would continue. A stop with open todos warns about them. Raises `SettingsError` for
@@ -141,7 +141,7 @@ def decide(policies: Iterable[Policy], run: RunSoFar) -> Verdict:
     return first or Continue("tool_results" if run.last_round.records else "said")
 
 
-def before_end(verdict: Verdict, endings: Iterable[Ending], policies: Iterable[Policy], run: RunSoFar) -> Verdict | Interlude:
+def before_end(verdict: Verdict, endings: Iterable[Ending], policies: Iterable[Policy], run: Run) -> Verdict | Interlude:
     """Return the verdict, or what comes first if it would end the run as completed. A limit stops a further round here too.
 
     The model reads what is news also where it goes on because the person has written.
@@ -157,13 +157,13 @@ def before_end(verdict: Verdict, endings: Iterable[Ending], policies: Iterable[P
     return verdict if first is None else first
 
 
-def news_of(endings: Iterable[Ending], run: RunSoFar) -> Continue | None:
+def news_of(endings: Iterable[Ending], run: Run) -> Continue | None:
     """Return the first round of these endings in which the model reads what nothing else tells it."""
     asked = (ending(run) for ending in endings)
     return next((one for one in asked if isinstance(one, Continue) and one.is_news), None)
 
 
-def reached_limit(policies: Iterable[Policy], run: RunSoFar) -> Stop | None:
+def reached_limit(policies: Iterable[Policy], run: Run) -> Stop | None:
     """Return the verdict of the first policy whose limit the run has reached."""
     verdicts = (policy(run) for policy in policies)
     return next((one for one in verdicts if isinstance(one, Stop) and one.limit is not None), None)
@@ -197,7 +197,7 @@ def check_guidance(guidance: Any, source: Any) -> None:
         raise SettingsError(f"{source!r} returned guidance of level {guidance.level!r}", f"Levels are 1 to {MAX_LEVEL}")
 
 
-def _validated(stop: Stop, run: RunSoFar) -> Stop:
+def _validated(stop: Stop, run: Run) -> Stop:
     if stop.warning or not run.todos or not has_open(run.todos):
         return stop
     left = open_todos(run.todos)

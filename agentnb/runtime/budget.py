@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 
 from agentnb.core.messages import encodable
 from agentnb.core.usage import NOTHING_USED, NestedUsage, Usage
-from agentnb.detect.so_far import RunSoFar
+from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, SettingsError
 from agentnb.policies.verdict import Stop
 from agentnb.runtime.event_log import EventLog
@@ -203,7 +203,7 @@ class WithinBudget:
 
     budget: Budget
 
-    def __call__(self, run: RunSoFar) -> Stop | None:
+    def __call__(self, run: Run) -> Stop | None:
         """Return a stop when the budget is exhausted."""
         spent = self.budget.exhausted()
         return None if spent is None else Stop(spent.name, "limited", limit=spent.limit)

@@ -135,7 +135,7 @@ class Toolbox:
 
     def check_usable(self) -> None:
         """Raise `SettingsError`, with what to install or set, if a built-in tool cannot work here."""
-        for tool in self:
+        for tool in self._tools.values():
             if isinstance(tool, BuiltinTool):
                 tool.check_usable()
 

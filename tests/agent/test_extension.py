@@ -15,7 +15,6 @@ from agentnb.agent.extension import Extension
 from agentnb.agent.from_log import agent_of, names_of_tools
 from agentnb.core.guidance import Guidance
 from agentnb.core.log.wire import encode
-from agentnb.detect.so_far import RunSoFar
 from agentnb.errors import InvalidTool, SettingsError, TraceError
 from agentnb.interchange.files import load_trace
 from agentnb.models import ScriptedModel
@@ -28,11 +27,11 @@ def propose(steps: list[str]) -> str:
     return f"{len(steps)} steps"
 
 
-def guide(run: RunSoFar) -> Guidance:
+def guide(run: Run) -> Guidance:
     return Guidance("plans", "plans", "Plan first.")
 
 
-def two_rounds(run: RunSoFar) -> Verdict | None:
+def two_rounds(run: Run) -> Verdict | None:
     return Stop("max_plans", "limited", limit=2) if len(run.rounds) >= 2 else None
 
 
@@ -58,7 +57,7 @@ def test_an_agent_without_extensions_logs_nothing_of_them() -> None:
 
 
 def test_its_policies_decide_first_and_its_limits_stop_what_others_continue() -> None:
-    def once_more(run: RunSoFar) -> Verdict | None:
+    def once_more(run: Run) -> Verdict | None:
         return Continue("once_more") if len(run.rounds) == 1 else None
 
     run = bare(ScriptedModel(["One.", "Two."]), extensions=[with_parts(policies=(once_more,), limits=(two_rounds,))]).run_sync(
@@ -78,7 +77,7 @@ def test_its_guides_gates_and_detectors_take_part() -> None:
             found.append(type(event).__name__)
             return []
 
-    def refuse(call: ToolCall, run: RunSoFar) -> Deny | None:
+    def refuse(call: ToolCall, run: Run) -> Deny | None:
         return Deny("not now", "no_thoughts") if call.name == "think" else None
 
     extension = with_parts(guides=(guide,), gates=(refuse,), detectors=(Looks,))

@@ -15,7 +15,7 @@ from agentnb import Agent, Store, ToolCall, detect, load_trace
 from agentnb.core.guidance import Guidance
 from agentnb.core.log import events as e
 from agentnb.core.run.facts import RunFacts
-from agentnb.detect import Detector, Finding, Run, RunSoFar
+from agentnb.detect import Detector, Finding, Run
 from agentnb.errors import SettingsError
 from agentnb.guidance import GuidanceSet
 from agentnb.models import ScriptedModel
@@ -36,7 +36,7 @@ class Proof:
     def rules(self, words: GuidanceSet, *limits: Policy, repeatable: Iterable[str] = ()) -> PolicyBundle:
         return PolicyBundle((self, *limits), detectors=(Waffling,))
 
-    def __call__(self, run: RunSoFar) -> Verdict | None:
+    def __call__(self, run: Run) -> Verdict | None:
         if run.last_round.records:
             return None
         if run.judged.reasons.in_run.get(ASK_FOR_PROOF, 0) >= self.times or run.judged.ignored.get("proof", 0) >= 2:
@@ -178,7 +178,7 @@ def test_a_detector_may_return_nothing() -> None:
     ],
 )
 def test_a_verdict_that_no_log_can_hold_is_refused_and_names_the_policy(verdict: Any) -> None:
-    def odd_policy(run: RunSoFar) -> Any:
+    def odd_policy(run: Run) -> Any:
         return verdict
 
     with pytest.raises(SettingsError, match="odd_policy"):

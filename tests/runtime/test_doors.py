@@ -29,7 +29,6 @@ from agentnb import (
     reproduce_sync,
 )
 from agentnb.core.log.events import ToolFinished
-from agentnb.detect.so_far import RunSoFar
 from agentnb.errors import SettingsError
 from agentnb.models import ScriptedModel
 from agentnb.policies import PolicyBundle
@@ -51,7 +50,7 @@ async def asks(context: ToolContext) -> str:
 agent = partial(agent_of, tools=[noted, asks], guidance="off", todos=False)
 
 
-def careful(call: ToolCall, run: RunSoFar) -> Verdict:
+def careful(call: ToolCall, run: Run) -> Verdict:
     return Ask("May it?")
 
 
@@ -205,7 +204,7 @@ def test_keywords_are_options_and_others_are_refused_by_name(subtests: pytest.Su
 
 
 def test_workflow_takes_gates_of_its_own_at_every_door(subtests: pytest.Subtests) -> None:
-    def never(call: ToolCall, run: RunSoFar) -> Verdict:
+    def never(call: ToolCall, run: Run) -> Verdict:
         return Deny("not now")
 
     workflow = Workflow.from_yaml("workflow: [{type: tool, name: noted, on_error: {continue: refused}}]\n", tools=[noted])
@@ -229,7 +228,7 @@ class Own:
     name = "own"
 
     def rules(self, words: Any, *limits: Any, repeatable: Any = ()) -> PolicyBundle:
-        def edits(call: ToolCall, run: RunSoFar) -> Verdict:
+        def edits(call: ToolCall, run: Run) -> Verdict:
             call.arguments["text"] = "changed"  # type: ignore[index, call-overload]
             return None
 

@@ -17,7 +17,6 @@ from agentnb import GuidanceSet, Matrix, Run, Store, fork_sync, recover, replay,
 from agentnb.core.log.events import ModelReplied, RoundStarted
 from agentnb.core.log.work_events import GuidanceDrawn
 from agentnb.core.request import Request
-from agentnb.detect.so_far import RunSoFar
 from agentnb.guidance.draws import DrawnSet
 from agentnb.guidance.parts import PARTS
 from agentnb.models import ScriptedModel
@@ -32,7 +31,7 @@ DRAWN = ["loud", "calm"] * 3
 """The set of each round; the last is drawn before a policy ends the run."""
 
 
-def draw(run: RunSoFar) -> DrawnSet:
+def draw(run: Run) -> DrawnSet:
     """The sets in turn, by the number of the round."""
     return DrawnSet((LOUD, CALM)[len(run.rounds) % 2], 0.5, dict.fromkeys(SETS, 0.5))
 
@@ -43,7 +42,7 @@ class Drawing:
 
     name = "drawing"
     usual: Matrix = field(default_factory=lambda: Matrix(workflow_mode=True))
-    draw: Callable[[RunSoFar], DrawnSet | None] = draw
+    draw: Callable[[Run], DrawnSet | None] = draw
 
     def rules(self, words: GuidanceSet, *limits: Policy, repeatable: Iterable[str] = ()) -> PolicyBundle:
         return self.usual.rules(words, *limits, repeatable=repeatable)._replace(draw=self.draw)

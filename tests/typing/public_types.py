@@ -93,16 +93,16 @@ assert_type(tool(Workflow.from_yaml("workflow: []"), timeout=3.0), AgentTool)
 tool(Agent("simulated:disciplined"), effects=["read"])  # type: ignore[call-overload]
 
 
-def gate(call: ToolCall, run: detect.RunSoFar) -> Allow | Ask | Deny | Block | None:
+def gate(call: ToolCall, run: detect.Run) -> Allow | Ask | Deny | Block | None:
     assert_type(call.name, str)
     return Deny("no") if run.calls else None
 
 
-def wrong_gate(call: ToolCall, run: detect.RunSoFar) -> str:
+def wrong_gate(call: ToolCall, run: detect.Run) -> str:
     return "no"
 
 
-def policy(run: detect.RunSoFar) -> Continue | Stop | None:
+def policy(run: detect.Run) -> Continue | Stop | None:
     return Stop("enough") if run.text else None
 
 

@@ -21,7 +21,6 @@ from agentnb.core.run.approvals import decision
 from agentnb.core.run.rounds import PLAN_DECLINED, PLAN_EXECUTED
 from agentnb.core.run.work_records import PlanRecord
 from agentnb.detect.run import Run
-from agentnb.detect.so_far import RunSoFar
 from agentnb.errors import AgentnbError, SettingsError, StoreError
 from agentnb.policies.verdict import AskBetween, Continue, Interlude
 from agentnb.runtime.run_end import Suspended
@@ -34,7 +33,7 @@ class DraftTurn:
     def __init__(self, execution: PlanExecution) -> None:
         self._execution = execution
 
-    def __call__(self, run: RunSoFar) -> Continue | Interlude | None:
+    def __call__(self, run: Run) -> Continue | Interlude | None:
         """Return what comes first; None if no draft of this run is open, and nothing of one is untold. An ending."""
         if not run.plans:
             return None
@@ -42,7 +41,7 @@ class DraftTurn:
             return told
         for plan_id, record in run.plans.items():  # one at most is open
             is_asked = is_draft(record) and (record.is_open or _is_due(run, record))
-            if is_asked and plan_id in _known(run):  # else it cannot be read
+            if is_asked and plan_id in drafts_of(run):  # else it cannot be read
                 return Interlude(plan_id, partial(self._settle, plan_id))
         return None
 
@@ -86,20 +85,15 @@ class DraftTurn:
                     inside.record(PlanRejected, plan_id=draft.id, by="agentnb", reason=reason)
 
 
-def kept_plans(run: RunSoFar) -> str:
+def kept_plans(run: Run) -> str:
     """Return the plan that the person approved last and the drafts that are open, which no summary may change."""
-    drafts = [*_known(run).values()]
+    drafts = [*drafts_of(run).values()]
     kept = [("The plan that the person approved", draft) for draft in drafts if draft.status == "approved"][-1:]
     kept += [("A draft that the person has not approved", draft) for draft in drafts if draft.is_open]
     return "\n\n".join(_filled("draft_kept", heading=heading, plan=spec_of(draft).chat_data) for heading, draft in kept)
 
 
-def _known(run: RunSoFar) -> dict[str, PlanRecord]:
-    assert isinstance(run, Run), "one that is driven"
-    return drafts_of(run)
-
-
-def _told(run: RunSoFar) -> Continue | None:
+def _told(run: Run) -> Continue | None:
     """Return the round in which the model reads what came of a draft since the last round; None if nothing did."""
     own = {one.plan_id for one in run.events if isinstance(one, PlanApproved) and not one.call_id}  # calls have told of others
     for event in takewhile(lambda one: not isinstance(one, RoundStarted), reversed(run.events)):
@@ -113,7 +107,7 @@ def _told(run: RunSoFar) -> Continue | None:
     return None
 
 
-def _is_due(run: RunSoFar, record: PlanRecord) -> bool:
+def _is_due(run: Run, record: PlanRecord) -> bool:
     """Return whether an approved draft still has to run: the process died after the approval."""
     step = run.step_records.get(record.id)
     return record.status == "approved" and (step is None or step.status == "running")

@@ -21,7 +21,6 @@ from agentnb.core.run.rounds import MAX_TOOL_CALLS
 from agentnb.core.run.work_records import PlanRecord
 from agentnb.core.todos import TODO_TOOL
 from agentnb.detect.run import Run
-from agentnb.detect.so_far import RunSoFar
 from agentnb.models.model import Model
 from agentnb.models.registry import make_model
 from agentnb.policies.gates import Block, Gate
@@ -86,7 +85,7 @@ def limit_of_calls(most: int) -> Gate:
     """Return a gate that blocks each call beyond so many in all runs of one execution together."""
     made: dict[str, int] = {}  # the calls by run, the last one that passed included
 
-    def limit(call: ToolCall, run: RunSoFar) -> Block | None:
+    def limit(call: ToolCall, run: Run) -> Block | None:
         if run.calls_made + sum(count for run_id, count in made.items() if run_id != run.id) >= most:
             return too_many(call, MAX_TOOL_CALLS, most)
         made[run.id] = run.calls_made + 1  # with this one, if it runs

@@ -38,12 +38,9 @@ from agentnb.core.view import View
 _NOT_STARTED = e.RunStarted(seq=0, at=None, run_id="", schema=e.SCHEMA, prompt=Message("user", ()), agent="", model="")
 
 
-def _read(value: str | Callable[[Any], Any], doc: str) -> Any:
-    """Return a read-only attribute: what is at this path of the run, or what the function returns.
-
-    Its type is that of the annotation.
-    """
-    return property(attrgetter(value) if isinstance(value, str) else value, doc=doc)
+def _read(path: str, doc: str) -> Any:
+    """Return a read-only attribute: what is at this path of the run. Its type is that of the annotation."""
+    return property(attrgetter(path), doc=doc)
 
 
 @dataclass(slots=True)
@@ -61,7 +58,7 @@ class RunFacts:
 
     __slots__ = (
         *("_opening", "_prompt", "_tools", "_roles", "_settings", "_guidance", "_given_guidance", "_inherited", "_output_type"),
-        *("_events", "_messages", "_pending", "_rounds", "_views", "_call_places", "_inner_places", "_results"),
+        *("_events", "_messages", "_pending", "_rounds", "_last_round", "_views", "_call_places", "_inner_places", "_results"),
         *("_compacted", "_recovered", "_todos", "_carried_todos", "_todos_done", "_todos_unseen"),
         *("_counters", "_calls", "_loops", "_usage", "_nested", "_text", "_warned"),
         *("_status", "_paused", "_suspended", "_waiting", "_questions", "_grants"),
@@ -94,6 +91,7 @@ class RunFacts:
         self._messages: list[Message] = []
         self._pending: list[Message] = []
         self._rounds: list[WorkflowRound] = []
+        self._last_round: WorkflowRound  # the last of these, once there is one
         self._views = _Views(View(self._events), View(self._messages), View(self._pending), View(self._rounds))
         self._inherited = 0
         self._call_places: dict[str, int] = {}
@@ -165,10 +163,12 @@ class RunFacts:
     continued_from: str | None = _read("_opening.continued_from", "Id of the run whose conversation this one continues.")
     inherited: int = _read("_inherited", "Number of messages inherited from that conversation.")
     tools: tuple[ToolSpec, ...] = _read("_tools", "The tools as the model sees them.")
-    guidance: Mapping[str, str] = _read(
-        lambda run: MappingProxyType(run._guidance.texts),
-        "The texts of the guidance set in force by part; empty for runs of older versions, and with guidance off.",
-    )
+
+    @property
+    def guidance(self) -> Mapping[str, str]:
+        """The texts of the guidance set in force by part; empty for runs of older versions, and with guidance off."""
+        return MappingProxyType(self._guidance.texts)
+
     guidance_in_force: GuidanceTexts = _read(
         "_guidance", "The guidance set in force: that of the start, or the one that was drawn or given since."
     )
@@ -178,10 +178,12 @@ class RunFacts:
     invocation: Invocation | None = _read(
         "_opening.invocation", "The options of the cell or command that started it; None if Python code did."
     )
-    profile: str = _read(
-        lambda run: str(run._settings.get("profile") or ""),
-        "The profile whose model it uses: speed, balanced or quality; empty outside of contexts.",
-    )
+
+    @property
+    def profile(self) -> str:
+        """The profile whose model it uses: speed, balanced or quality; empty outside of contexts."""
+        return str(self._settings.get("profile") or "")
+
     context_type: str = _read("_context_type", "The kind of task that it works on, if that was named.")
     contexts: tuple[str, ...] = _read("_contexts", "The kinds of task that it has worked on, in order.")
     first_entity: str = _read("_opening.entity", "Id of the thing that it worked on when it began.")
@@ -197,7 +199,10 @@ class RunFacts:
         """The agent's settings that affect the course of a run."""
         return dict(self._settings)
 
-    max_rounds: int | None = _read(lambda run: run._settings.get("max_rounds"), "Maximum number of rounds.")
+    @property
+    def max_rounds(self) -> int | None:
+        """Maximum number of rounds."""
+        return self._settings.get("max_rounds")
 
     # Its conversation and its course
 
@@ -214,47 +219,71 @@ class RunFacts:
         "Whether the list was changed from outside, or set before the run, and not sent to the model yet.",
     )
     calls: CallWindow = _read("_calls", "The last tool calls, for finding repeats; do not change them.")
-    loops: View[e.LoopDetected] = _read(
-        lambda run: View(run._loops), "The loops that were found: where the run repeats itself."
-    )
+
+    @property
+    def loops(self) -> View[e.LoopDetected]:
+        """The loops that were found: where the run repeats itself."""
+        return View(self._loops)
+
     compacted: Compacted | None = _read("_compacted", "How the conversation is sent now, if it was compacted.")
     status: e.Status = _read(
         "_status",
         "running, waiting_on_user, completed, limited, stopped, cancelled, interrupted, unknown or failed.",
     )
     is_suspended: bool = _read("_suspended", "Whether it waits for an answer without a process: `recover` resumes it.")
-    agent_state: AgentState | None = _read(
-        lambda run: run._agent_states.state if run._status != "interrupted" else None,
-        "thinking, executing_tool, executing_plan or waiting_on_user; None before its first round or step, and when it has "
-        "ended without words for the person.",
-    )
-    plan_position: PlanPosition | None = _read(
-        lambda run: run._agent_states.position,
-        "How far the running plan has come: the number of its current step, from 1, and of all its steps; None without one.",
-    )
+
+    @property
+    def agent_state(self) -> AgentState | None:
+        """thinking, executing_tool, executing_plan or waiting_on_user.
+
+        None before its first round or step, and when it has ended without words for the person.
+        """
+        return self._agent_states.state if self._status != "interrupted" else None
+
+    @property
+    def plan_position(self) -> PlanPosition | None:
+        """How far the running plan has come, or None without one.
+
+        That is the number of its current step, from 1, and that of all its steps.
+        """
+        return self._agent_states.position
+
     stop_reason: str | None = _read(
         "_stop_reason", "Why the run ended: natural, max_rounds, cancelled, error and so on; None while it runs."
     )
     error: e.RunError | None = _read("_error", "What went wrong, if the run failed.")
     limit: e.LimitReached | None = _read("_limit", "The limit that ended the run, if one did.")
-    warnings: View[str] = _read(lambda run: View([str(warned) for warned in run._warned]), "Warnings to the person, in order.")
-    warned: View[e.Warned] = _read(lambda run: View(run._warned), "The same as events, with their advice as values.")
-    questions: View[AskedQuestion] = _read(
-        lambda run: View(run._questions), "All questions to the person, oldest first, with their answers."
-    )
+
+    @property
+    def warnings(self) -> View[str]:
+        """Warnings to the person, in order."""
+        return View([str(warned) for warned in self._warned])
+
+    @property
+    def warned(self) -> View[e.Warned]:
+        """The same as events, with their advice as values."""
+        return View(self._warned)
+
+    @property
+    def questions(self) -> View[AskedQuestion]:
+        """All questions to the person, oldest first, with their answers."""
+        return View(self._questions)
+
     started_at: datetime | None = _read("_started_at", "When the run began, UTC.")
     ended_at: datetime | None = _read("_ended_at", "When the run ended, UTC.")
     seconds: float | None = _read("_seconds", "Seconds the run took; 0 until it has ended, None where that is unknown.")
 
     # Its outcome
 
-    assessments: View[Assessment] = _read(
-        lambda run: View(run._given_assessments),
-        "What was said of its outcome: by its trace, by expectations, by labels. All are kept, `assessment` counts.",
-    )
-    assessment: Assessment | None = _read(
-        lambda run: deciding(run._given_assessments), "The assessment that decides the outcome; None without any."
-    )
+    @property
+    def assessments(self) -> View[Assessment]:
+        """What was said of its outcome: by its trace, by expectations, by labels. All are kept, `assessment` counts."""
+        return View(self._given_assessments)
+
+    @property
+    def assessment(self) -> Assessment | None:
+        """The assessment that decides the outcome; None without any."""
+        return deciding(self._given_assessments)
 
     @property
     def _given_assessments(self) -> list[Assessment]:
@@ -303,10 +332,10 @@ class RunFacts:
         later = takewhile(lambda one: one.round >= index, reversed(self._questions))
         return [one for one in later if one.round == index][::-1]
 
-    grants: View[w.GrantGiven] = _read(
-        lambda run: View([*run._grants.values()]),
-        "The grants in force: the calls that are allowed without a question, oldest first.",
-    )
+    @property
+    def grants(self) -> View[w.GrantGiven]:
+        """The grants in force: the calls that are allowed without a question, oldest first."""
+        return View([*self._grants.values()])
 
     @property
     def has_grants(self) -> bool:
@@ -317,17 +346,17 @@ class RunFacts:
         """Return whether a grant allows all calls of this tool."""
         return any(grant.tool == tool and not grant.rule for grant in self._grants.values())
 
-    conversation_todos: tuple[Todo, ...] = _read(
-        lambda run: run._todos or run._carried_todos, "The todo list that the next run of the conversation continues."
-    )
+    @property
+    def conversation_todos(self) -> tuple[Todo, ...]:
+        """The todo list that the next run of the conversation continues."""
+        return self._todos or self._carried_todos
 
-    should_continue: bool = _read(
-        lambda run: run._status in ("running", "waiting_on_user"), "Whether the run has not ended yet."
-    )
+    @property
+    def should_continue(self) -> bool:
+        """Whether the run has not ended yet."""
+        return self._status in ("running", "waiting_on_user")
 
-    last_round: WorkflowRound = _read(
-        lambda run: run._rounds[-1], "The newest round, open or finished; IndexError before there is one."
-    )
+    last_round: WorkflowRound = _read("_last_round", "The newest round, open or finished; AttributeError before there is one.")
 
     @property
     def last_finished_round(self) -> WorkflowRound | None:
@@ -375,14 +404,19 @@ class RunFacts:
     usage_inside: Usage | None = _read(
         "_nested.usage", "Tokens and cost of all nested runs; None if no model was called in one."
     )
-    nested_usage: Mapping[str, NestedUsage] = _read(
-        lambda run: MappingProxyType(run._nested.by_run),
-        "Usage of each nested run, at any depth, by its id; the empty id has dollars that earlier versions logged together.",
-    )
-    model_calls: View[w.ModelCalled] = _read(
-        lambda run: View(run._model_calls),
-        "The model calls besides those of the rounds, such as those of a planner or a judge.",
-    )
+
+    @property
+    def nested_usage(self) -> Mapping[str, NestedUsage]:
+        """Usage of each nested run, at any depth, by its id.
+
+        The empty id has dollars that earlier versions logged together.
+        """
+        return MappingProxyType(self._nested.by_run)
+
+    @property
+    def model_calls(self) -> View[w.ModelCalled]:
+        """The model calls besides those of the rounds, such as those of a planner or a judge."""
+        return View(self._model_calls)
 
     @property
     def usage(self) -> Usage:
@@ -392,10 +426,10 @@ class RunFacts:
             return NOTHING_USED if self._usage is None else self._usage
         return inside if self._usage is None else self._usage + inside
 
-    own_usage: Usage = _read(
-        lambda run: NOTHING_USED if run._usage is None else run._usage,
-        "Tokens and cost of its own model calls, without those of nested runs.",
-    )
+    @property
+    def own_usage(self) -> Usage:
+        """Tokens and cost of its own model calls, without those of nested runs."""
+        return NOTHING_USED if self._usage is None else self._usage
 
     cost: float | None = _read(
         "usage.cost", "US dollars, those of nested runs included; None if the price of any model call is unknown."
@@ -406,33 +440,47 @@ class RunFacts:
         "US dollars of its own model calls, without nested runs; None if the price of any is unknown.",
     )
 
-    spent: float = _read(
-        lambda run: run._counters.spent + run._counters.spent_inside,
-        "US dollars for the model calls with a known price, those of nested runs included.",
-    )
+    @property
+    def spent(self) -> float:
+        """US dollars for the model calls with a known price, those of nested runs included."""
+        return self._counters.spent + self._counters.spent_inside
 
     # Its steps, plans and findings
 
-    step_records: Mapping[str, StepRecord] = _read(
-        lambda run: MappingProxyType(run._steps), "The steps by path, each as it stands."
-    )
-    step_calls: View[StepCall] = _read(
-        lambda run: View(run._step_calls),
-        "The tool calls of steps, in the order in which they began; those that a model made are in the rounds.",
-    )
+    @property
+    def step_records(self) -> Mapping[str, StepRecord]:
+        """The steps by path, each as it stands."""
+        return MappingProxyType(self._steps)
+
+    @property
+    def step_calls(self) -> View[StepCall]:
+        """The tool calls of steps, in the order in which they began; those that a model made are in the rounds."""
+        return View(self._step_calls)
+
     steps: Mapping[str, dict[str, Any]] = _read(
         "_outputs.steps", 'What the steps of a workflow gave: ``run.steps["par"]["outputs"]["gen_1"]["output"]``.'
     )
-    back_edges: Mapping[str, int] = _read(
-        lambda run: MappingProxyType(run._back_edges),
-        "How often each way back to an earlier step was taken, as ``from -> to``.",
-    )
-    variables: Mapping[str, Any] = _read(
-        lambda run: MappingProxyType(run._variables),
-        "The variables of a task file: those that it began with, and those that its tasks have set since.",
-    )
-    plans: Mapping[str, PlanRecord] = _read(lambda run: MappingProxyType(run._plans), "The plans by id, each as it stands.")
-    findings: View[w.FindingMade] = _read(lambda run: View(run._findings), "What detectors found while it ran.")
+
+    @property
+    def back_edges(self) -> Mapping[str, int]:
+        """How often each way back to an earlier step was taken, as ``from -> to``."""
+        return MappingProxyType(self._back_edges)
+
+    @property
+    def variables(self) -> Mapping[str, Any]:
+        """The variables of a task file: those that it began with, and those that its tasks have set since."""
+        return MappingProxyType(self._variables)
+
+    @property
+    def plans(self) -> Mapping[str, PlanRecord]:
+        """The plans by id, each as it stands."""
+        return MappingProxyType(self._plans)
+
+    @property
+    def findings(self) -> View[w.FindingMade]:
+        """What detectors found while it ran."""
+        return View(self._findings)
+
     drawn: w.GuidanceDrawn | None = _read("_drawn", "The last draw of a guidance set, with its propensity; None without one.")
 
     def open_step_call(self, call_id: str) -> StepCall | None:
@@ -440,24 +488,24 @@ class RunFacts:
         path = self._open_step_calls.get(call_id, ())
         return self._step_calls[path[0]] if len(path) == 1 else None
 
-    step_count: int = _read(
-        lambda run: sum(one.kind != "goto" for one in run._steps.values()),
-        "How many steps began or were skipped, those in blocks included; jumps are none.",
-    )
+    @property
+    def step_count(self) -> int:
+        """How many steps began or were skipped, those in blocks included; jumps are none."""
+        return sum(one.kind != "goto" for one in self._steps.values())
 
     def open_outputs(self, block: str) -> Mapping[str, dict[str, Any]]:
         """Return what the children of a block that is open gave so far, by id; nothing of one that is over."""
         return self._outputs.inside(block)
 
-    step_context: dict[str, Any] = _read(
-        lambda run: run._outputs.snapshot(),
-        "A copy of what the steps gave, as plain data: ``steps`` by id, and the ``order`` in which they first completed.",
-    )
+    @property
+    def step_context(self) -> dict[str, Any]:
+        """A copy of what the steps gave, as plain data: ``steps`` by id, and the ``order`` in which they first completed."""
+        return self._outputs.snapshot()
 
-    progress: e.Progress | None = _read(
-        lambda run: progress_of(run._steps.values()),
-        "How many of the steps known so far are over, and the titles of those that are open; None without steps.",
-    )
+    @property
+    def progress(self) -> e.Progress | None:
+        """How many of the steps known so far are over, and the titles of those that are open; None without steps."""
+        return progress_of(self._steps.values())
 
     # Its answer
 
@@ -565,7 +613,7 @@ class RunFacts:
 
     def annotate(self, **changes: Any) -> None:
         """Note what is judged about the last round; its facts only the fold changes."""
-        self._rounds[-1] = replace(self._rounds[-1], **changes)
+        self._rounds[-1] = self._last_round = replace(self._rounds[-1], **changes)
 
     @property
     def failed_at(self) -> str:

@@ -74,8 +74,9 @@ def _round_started(run: RunFacts, event: e.RoundStarted) -> None:
     if event.continuation:
         run._messages.append(user(event.continuation))
     if event.before and run._rounds:
-        run._rounds[-1] = replace(run._rounds[-1], status=event.before)
-    run._rounds.append(WorkflowRound(event.index, event.reason, event.at, note=event.note, recovered=run._recovered))
+        run._rounds[-1] = run._last_round = replace(run._rounds[-1], status=event.before)
+    run._last_round = WorkflowRound(event.index, event.reason, event.at, note=event.note, recovered=run._recovered)
+    run._rounds.append(run._last_round)
     run._call_places = {}
     if run._inner_places:
         run._inner_places = {}
@@ -86,7 +87,7 @@ def _round_started(run: RunFacts, event: e.RoundStarted) -> None:
 @handles
 def _guidance_given(run: RunFacts, event: e.GuidanceGiven) -> None:
     current = run._rounds[-1]
-    run._rounds[-1] = replace(current, guidance=with_item(current.guidance, event.guidance))
+    run._rounds[-1] = run._last_round = replace(current, guidance=with_item(current.guidance, event.guidance))
 
 
 @handles
@@ -95,20 +96,22 @@ def _retry_scheduled(run: RunFacts, event: e.RetryScheduled) -> None:
         return
     current = run._rounds[-1]
     retry = Retry(event.attempt, event.seconds, event.reason, event.status, event.heard)
-    run._rounds[-1] = replace(current, retries=with_item(current.retries, retry))
+    run._rounds[-1] = run._last_round = replace(current, retries=with_item(current.retries, retry))
 
 
 @handles
 def _compaction_started(run: RunFacts, event: e.CompactionStarted) -> None:
     current = run._rounds[-1]
-    run._rounds[-1] = replace(current, compactions=with_last(_whole(current.compactions), Compaction(event.why)))
+    run._rounds[-1] = run._last_round = replace(
+        current, compactions=with_last(_whole(current.compactions), Compaction(event.why))
+    )
 
 
 @handles
 def _context_compacted(run: RunFacts, event: e.ContextCompacted) -> None:
     current = run._rounds[-1]
     done = Compaction(event.why, event.compacted, event.usage, event.seconds, event.problem)
-    run._rounds[-1] = replace(current, compactions=with_item(_whole(current.compactions), done))
+    run._rounds[-1] = run._last_round = replace(current, compactions=with_item(_whole(current.compactions), done))
     run._compacted = event.compacted
     run._use(event.usage)
 
@@ -147,7 +150,7 @@ def _model_replied(run: RunFacts, event: e.ModelReplied) -> None:
     current = run._rounds[-1]
     goes_on = current.reason == "reply_cut"  # the reply continues the text that was cut off
     run._text = run._text + text if goes_on else text or run._text
-    run._rounds[-1] = replace(
+    run._rounds[-1] = run._last_round = replace(
         current,
         reply=message,
         stop_reason=event.stop_reason,
@@ -174,7 +177,7 @@ def _replace_record(run: RunFacts, place: int, record: CallRecord) -> None:
     current = run._rounds[-1]
     records = [*current.records]
     records[place] = record
-    run._rounds[-1] = replace(current, records=tuple(records))
+    run._rounds[-1] = run._last_round = replace(current, records=tuple(records))
 
 
 @handles
@@ -261,7 +264,7 @@ def _model_changed_todos(run: RunFacts, event: e.TodosChanged) -> None:
     done = [todo for todo in completed if todo.identity not in run._todos_done]
     run._todos_done.update(todo.identity for todo in done)
     current = run._rounds[-1]
-    run._rounds[-1] = replace(
+    run._rounds[-1] = run._last_round = replace(
         current,
         completed=reduce(with_item, [todo.id for todo in done], current.completed),
         blocked=reduce(with_item, [todo.id for todo in newly_blocked(run._todos, event.todos)], current.blocked),
@@ -275,7 +278,7 @@ def _round_finished(run: RunFacts, event: e.RoundFinished) -> None:
         run._use_inside("", NestedUsage.of_dollars(event.spent_inside))
     if current.records:
         run._messages.append(Message("tool", current.results))
-    run._rounds[-1] = replace(
+    run._rounds[-1] = run._last_round = replace(
         current,
         status=event.status,
         guidance=tuple(current.guidance),
@@ -381,7 +384,9 @@ def _run_recovered(run: RunFacts, event: e.RunRecovered) -> None:
     current = run._rounds[-1] if run._rounds else None
     died = not run._suspended  # else its process ended in order
     if current is not None and current.status == "running":
-        run._rounds[-1] = replace(current, recovered=current.recovered or died, compactions=_whole(current.compactions))
+        run._rounds[-1] = run._last_round = replace(
+            current, recovered=current.recovered or died, compactions=_whole(current.compactions)
+        )
     else:
         run._recovered = run._recovered or died
     if event.approve:
@@ -421,7 +426,7 @@ def _run_finished(run: RunFacts, event: e.RunFinished) -> None:
     run._ended_at = event.at
     run._seconds = event.seconds
     if event.last_round and run._rounds:
-        run._rounds[-1] = replace(run._rounds[-1], status=event.last_round)
+        run._rounds[-1] = run._last_round = replace(run._rounds[-1], status=event.last_round)
     run._agent_states.end(event.status)
 
 

@@ -94,7 +94,7 @@ def _change(run: RunFacts, call_id: str, path: Path, change: Callable[[CallRecor
         run._step_calls[path[0]] = replace(of_step, record=record)
         return
     current = run._rounds[-1]
-    run._rounds[-1] = replace(current, records=_changed(current.records, path, change))
+    run._rounds[-1] = run._last_round = replace(current, records=_changed(current.records, path, change))
 
 
 def _changed(records: Records, path: Path, change: Callable[[CallRecord], CallRecord]) -> Records:

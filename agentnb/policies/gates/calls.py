@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from agentnb.core.messages import Text, ToolCall, ToolResult
 from agentnb.core.run.rounds import MAX_TOOL_CALLS, MAX_TOOL_CALLS_PER_TURN
-from agentnb.detect.so_far import RunSoFar
+from agentnb.detect.run import Run
 from agentnb.policies.gates.verdicts import Block
 
 
@@ -17,7 +17,7 @@ class CallCount:
     in_run: int | None = None
     in_turn: int | None = None
 
-    def __call__(self, call: ToolCall, run: RunSoFar) -> Block | None:
+    def __call__(self, call: ToolCall, run: Run) -> Block | None:
         """Block the call, or let it pass."""
         if self.in_run is not None and run.calls_made >= self.in_run:
             return too_many(call, MAX_TOOL_CALLS, self.in_run)

@@ -10,7 +10,7 @@ from typing import Any
 from agentnb.core.messages import Text, ToolCall, ToolResult
 from agentnb.core.run.call_window import LONGEST, CallWindow, Executed, call_key
 from agentnb.core.todos import TODO_TOOL, headed_or_none
-from agentnb.detect.so_far import RunSoFar
+from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.policies.gates.verdicts import Block, blocked_as_duplicate
 from agentnb.tools.function import as_tool
@@ -44,7 +44,7 @@ class DuplicateGuard:
                 raise SettingsError(f"{name}={getattr(self, name)!r} of a DuplicateGuard is neither True nor False")
         object.__setattr__(self, "exempt", frozenset(_names(self.exempt)))
 
-    def __call__(self, call: ToolCall, run: RunSoFar) -> Block | None:
+    def __call__(self, call: ToolCall, run: Run) -> Block | None:
         """Block the call, with its earlier result, or let it pass."""
         if call.name == TODO_TOOL and run.calls.row and call.name not in self.exempt:
             return self._of_the_list(call, run)
@@ -57,7 +57,7 @@ class DuplicateGuard:
         found = self._rule(call, calls)
         return blocked_as_duplicate(call, *found, calls.outputs.get(calls.key_of(call))) if found else None
 
-    def _of_the_list(self, call: ToolCall, run: RunSoFar) -> Block | None:
+    def _of_the_list(self, call: ToolCall, run: Run) -> Block | None:
         """Check a call of the todo tool: after a change by others nothing is a repeat, and a block shows the current list.
 
         A call that only reads is a repeat only if its answer was the same.
@@ -145,7 +145,7 @@ class BatchGuard:
     batches: int = 3
     exempt: frozenset[str] = frozenset()
 
-    def __call__(self, call: ToolCall, run: RunSoFar) -> Block | None:
+    def __call__(self, call: ToolCall, run: Run) -> Block | None:
         """Block the call if it belongs to such a reply."""
         if run.judged.same_batch < self.batches - 2 or call.name in self.exempt:
             return None

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from agentnb.core.messages import Text, ToolCall, ToolResult, encodable
 from agentnb.core.run.rounds import DENIED, DUPLICATE
-from agentnb.detect.so_far import RunSoFar
+from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.policies.direct import as_given
 
@@ -86,7 +86,7 @@ class Block(NamedTuple):
 
 Verdict: TypeAlias = Allow | Ask | Deny | Block | None
 """What a gate says of a call; None: it has nothing to say, and lets it pass."""
-Gate: TypeAlias = Callable[[ToolCall, RunSoFar], Verdict]
+Gate: TypeAlias = Callable[[ToolCall, Run], Verdict]
 """A pure function of the call and the run so far."""
 
 
@@ -101,7 +101,7 @@ class OnCopy:
 
     gate: Gate
 
-    def __call__(self, call: ToolCall, run: RunSoFar) -> Verdict:
+    def __call__(self, call: ToolCall, run: Run) -> Verdict:
         """Return the verdict of the gate."""
         return self.gate(as_copy(call), run)
 
@@ -109,7 +109,7 @@ class OnCopy:
         return repr(self.gate)
 
 
-def judge(gates: Iterable[Gate], call: ToolCall, run: RunSoFar) -> Ask | Block | None:
+def judge(gates: Iterable[Gate], call: ToolCall, run: Run) -> Ask | Block | None:
     """Return what all gates together say: a block, a question to the person, or None to run the call.
 
     The first `Deny` or `Block` wins over anything that other gates say, before or after it. Without one, the first `Allow` or

@@ -13,7 +13,7 @@ from agentnb.core.log.work_events import GrantGiven
 from agentnb.core.messages import ToolCall
 from agentnb.core.questions import ToolOrigin
 from agentnb.core.run.approvals import ASKED_BY_RULES, READ_ONLY, arguments_as_json
-from agentnb.detect.so_far import RunSoFar
+from agentnb.detect.run import Run
 from agentnb.policies.gates.verdicts import Ask, AskByRules, AskEachTime, AskUnsettled, Deny, FirmAsk
 from agentnb.policies.permissions.approval_mode import declared_effects
 from agentnb.policies.permissions.file_rules import hidden_files
@@ -52,7 +52,7 @@ class PermissionGate:
         self._work_dir = work_dir
         self._tools: dict[str, ToolPermissions] = {}
 
-    def __call__(self, tool: Tool | None, call: ToolCall, run: RunSoFar) -> Ask | Deny | None:
+    def __call__(self, tool: Tool | None, call: ToolCall, run: Run) -> Ask | Deny | None:
         """Return the question, the denial, or None for a call of this tool that may run."""
         if tool is None:  # the model is told that there is no such tool
             return None
@@ -82,7 +82,7 @@ class PermissionGate:
         """Return the absolute paths of files that tools which read whatever is below a path leave out; None if none are."""
         return hidden_files(self._permissions.layers, self._permissions.confirms, self._work_dir)
 
-    def _is_granted(self, call: ToolCall, tool: Tool, run: RunSoFar, *, is_own_rule: bool) -> bool:
+    def _is_granted(self, call: ToolCall, tool: Tool, run: Run, *, is_own_rule: bool) -> bool:
         """Return whether the person has allowed calls such as this one; ``is_own_rule``: whether a rule asks about it.
 
         A grant of a single call lifts no rule.
@@ -94,7 +94,7 @@ class PermissionGate:
         )
 
 
-def _granted_rules(name: str, tool: Tool, run: RunSoFar) -> list[Rule]:
+def _granted_rules(name: str, tool: Tool, run: Run) -> list[Rule]:
     """Return the rules with a pattern that the person has allowed always for this tool."""
     grants = [grant.rule for grant in run.grants if grant.rule and not grant.arguments and counts_for(grant, tool)]
     return [rule for rule in (Rule.read(text, "allow") for text in grants) if rule.pattern and rule.is_about(name, tool)]

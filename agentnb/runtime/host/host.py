@@ -144,9 +144,8 @@ def _leave_host() -> None:
 after_fork(_leave_host)
 
 
-def completed(options: RunOptions, *, is_resumed: bool) -> RunOptions:
+def completed(options: RunOptions, host: Host, *, is_resumed: bool) -> RunOptions:
     """Return the options, with what the host offers where they say nothing. A run that is resumed has its store already."""
-    host = host_here()
     if not host:
         return options
     return replace(

@@ -21,7 +21,7 @@ from agentnb.core.log import events as e
 from agentnb.core.messages import Message, Text, encodable
 from agentnb.core.request import Request
 from agentnb.core.usage import NOTHING_USED, Usage
-from agentnb.detect.so_far import RunSoFar
+from agentnb.detect.run import Run
 from agentnb.errors import StoreError
 from agentnb.models.capabilities import capabilities_of, used_until_cut
 from agentnb.models.model import Notice, Reply, Retry, Unshown
@@ -44,7 +44,7 @@ class Compactor:
         request_builder: RequestBuilder,
         history: History,
         log: EventLog,
-        keeps: Sequence[Callable[[RunSoFar], str]] = (),
+        keeps: Sequence[Callable[[Run], str]] = (),
     ) -> None:
         """``keeps`` return what stays in the conversation word for word."""
         self._calls = calls

@@ -90,7 +90,7 @@ class UsageCheck:
         """``budget`` and ``policies``: hold the limits on money and on tokens, if there are any."""
         self._log = log
         self._budget = budget
-        self._counts_tokens = any(isinstance(policy, MaxTokens) for policy in policies)
+        self._counts_tokens = bool([policy for policy in policies if isinstance(policy, MaxTokens)])
         self.is_needed = self._counts_tokens or budget.may_run_out()
         """Whether any limit depends on usage."""
 

@@ -147,7 +147,8 @@ class PendingRun(Generic[PartsT]):
     ) -> None:
         """``recovered``: the interrupted run to resume, whose log ``writer`` has open at its end, or the head of a fork."""
         self.parts = parts
-        self.options = _without_person(completed(options, is_resumed=recovered is not None))
+        self._host = host_here()
+        self.options = _without_person(completed(options, self._host, is_resumed=recovered is not None))
         self.recovered = recovered
         around = self._around = call_around()
         self.consent: Consent = ""
@@ -161,7 +162,7 @@ class PendingRun(Generic[PartsT]):
             if self.consent == "refused":
                 self.options = replace(self.options, least_mode=least_mode(logged))
             self._warnings = tuple(warning_of_lost(recovered, self.options)) if not self.consent else ()
-        self.permissions = _permissions(parts, self.options, logged, is_nested=around is not None)
+        self.permissions = _permissions(parts, self.options, logged, NO_MODE if around is not None else _usual_mode(self._host))
         if around is not None:
             self.permissions = self.permissions.within(around.elicitation.permissions_of_nested)
         if not self.permissions.needs_nothing or parts.confirms is not confirms_nothing:
@@ -224,7 +225,7 @@ class PendingRun(Generic[PartsT]):
         Raises `SettingsError` for a server that is not configured.
         """
         around, chosen = current_budget.get(), self.options.work_dir
-        shared = (None if around is None else around.servers) or host_here().servers
+        shared = (None if around is None else around.servers) or self._host.servers
         servers = self.budget.servers = shared or Servers()
         if self.recovered is not None:
             check_configured(servers, self.parts.server_tools, self.recovered)
@@ -236,7 +237,7 @@ class PendingRun(Generic[PartsT]):
     @property
     def _configured_servers(self) -> Iterable[str]:
         """The names of the MCP servers of its session."""
-        servers = host_here().servers
+        servers = self._host.servers
         return () if servers is None else servers.configuration.known
 
     def _all_warnings(self) -> tuple[tuple[str, Advised], ...]:
@@ -290,7 +291,7 @@ class PendingRun(Generic[PartsT]):
             permissions=self.permissions,
             confirms=self.parts.confirms,
             parent=self._around,
-            grants=host_here().grants,
+            grants=self._host.grants,
             suspends=self.options.suspend and self.is_kept,
         )
 
@@ -393,14 +394,13 @@ def _without_person(options: RunOptions) -> RunOptions:
     return replace(options, can_ask=False)
 
 
-def _permissions(parts: RunParts, options: RunOptions, logged: Permissions, *, is_nested: bool) -> Permissions:
-    """Return the permissions of a run by its options, its log if it is resumed, its agent, its host and the environment.
+def _permissions(parts: RunParts, options: RunOptions, logged: Permissions, usual: ApprovalMode) -> Permissions:
+    """Return the permissions of a run by its options, its log if it is resumed, its agent, and what is ``usual`` here.
 
     The first of them that gives a mode decides it; of a log that does not count, what it forbids is added. The rules of the
     log, with the outer ones first, hold as well.
     """
     rules = (options.permissions or NO_RULES).then(parts.rule_list)
-    usual = NO_MODE if is_nested else _usual_mode()
     if isinstance(parts.approve, str):
         usual = ApprovalMode.of(parts.approve)
     if options.approval_mode is not None:
@@ -414,9 +414,8 @@ def _permissions(parts: RunParts, options: RunOptions, logged: Permissions, *, i
     return Permissions(mode, layers, confirms=logged.confirms)
 
 
-def _usual_mode() -> ApprovalMode:
+def _usual_mode(host: Host) -> ApprovalMode:
     """Return the mode of a top-level run that is given none: that of its host, else of the environment."""
-    host = host_here()
     given = "" if host.approval_mode is None else host.approval_mode()
     return ApprovalMode.of(given or agent_mode() or RULES)
 

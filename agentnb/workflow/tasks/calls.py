@@ -15,7 +15,6 @@ from agentnb.core.questions import TEXT, NoAnswer
 from agentnb.core.request import Request
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.detect.run import Run
-from agentnb.detect.so_far import RunSoFar
 from agentnb.errors import Declined, ExpressionError, QuestionCancelled
 from agentnb.policies.gates import Ask, Block, Deny, Gate
 from agentnb.policies.permissions.gate import shown
@@ -230,7 +229,7 @@ class FileRules:
 
     rules: tuple[Rule, ...]
 
-    def __call__(self, call: ToolCall, run: RunSoFar) -> Ask | Deny | None:
+    def __call__(self, call: ToolCall, run: Run) -> Ask | Deny | None:
         """Return the question about the call, the denial, or None for a call that may run."""
         verdict = next((rule.verdict for rule in self.rules if rule.is_about(call.name, None)), "allow")
         if verdict == "deny":
