@@ -33,6 +33,7 @@ OF_POLICIES = frozenset(
         "detect_with",
         "extend",
         "detected",
+        "failed_at",
         "given_guidance",
         "guidance_in_force",
         "has_call_id",

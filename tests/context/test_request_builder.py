@@ -156,7 +156,7 @@ def test_the_opening_alone_is_a_run() -> None:
 
 def test_a_round_prepares_what_is_new_and_not_the_whole_history(monkeypatch: pytest.MonkeyPatch) -> None:
     added: list[int] = []
-    add = RequestBuilder._add
+    add = RequestBuilder._take
 
     def counted(self: RequestBuilder, index: int, message: Message) -> None:
         added[-1] += 1
@@ -171,7 +171,7 @@ def test_a_round_prepares_what_is_new_and_not_the_whole_history(monkeypatch: pyt
         """Look."""
         return "seen"
 
-    monkeypatch.setattr(RequestBuilder, "_add", counted)
+    monkeypatch.setattr(RequestBuilder, "_take", counted)
     added.append(0)
     run = Agent(ScriptedModel([answer] * 30 + ["Done."]), tools=[look]).run_sync("go")
     assert added[:-1] == [1] + [2] * 29

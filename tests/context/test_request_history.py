@@ -312,8 +312,8 @@ def test_a_round_that_there_is_not_is_refused_with_the_number_of_those_there_are
 def test_a_round_more_prepares_what_is_new_and_not_the_whole_conversation(monkeypatch: pytest.MonkeyPatch) -> None:
     facts = [fact for index in range(40) for fact in a_round(index, called("look", f"c{index}"))]
     run, added = run_of(*facts), []
-    add = RequestBuilder._add
-    monkeypatch.setattr(RequestBuilder, "_add", lambda self, *taken: (added.append(taken), add(self, *taken))[1])
+    add = RequestBuilder._take
+    monkeypatch.setattr(RequestBuilder, "_take", lambda self, *taken: (added.append(taken), add(self, *taken))[1])
     assert len(sights(run)) == 40
     assert len(added) == 1 + 2 * 39
 

@@ -179,13 +179,14 @@ def test_budget_counts_what_earlier_processes_spent(tmp_path: Path) -> None:
 
 
 def started(experiment: Experiment, at: int, act: Callable[[LiveExperiment], None], seen: list[Progress]) -> LiveExperiment:
-    """A live experiment that is acted on when so many cells are done."""
-    here = threading.Event()
+    """A live experiment that is acted on once when so many cells are done."""
+    here, acted = threading.Event(), list[Progress]()
 
     def watch(progress: Progress) -> None:
         here.wait()  # on another thread, which may come before the handle
         seen.append(progress)
-        if progress.done == at:
+        if progress.done == at and not acted:
+            acted.append(progress)
             act(live)
 
     live = experiment.start(show=False, watch=watch)
