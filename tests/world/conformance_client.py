@@ -55,14 +55,19 @@ def ran(servers: Servers, server: MCPServer, scenario: str) -> Refusal | None:
     call = CALLS.get(scenario) or (CALL_OF_LOGINS if scenario.startswith("auth/") else None)
     calls = [[ToolCall(f"mcp_{server.name}_{call[0]}", call[1])]] if call else []
     agent = Agent(ScriptedModel([*calls, "Done."]), tools=[server], todos=False)
+    failed = False
     try:
         with hosted(Host(servers=servers)):
-            agent.run_sync("Go.", approve="auto", answer=answer)
+            run = agent.run_sync("Go.", approve="auto", answer=answer)
+        failed = any(result.is_error for one in run.rounds for result in one.results)
     except ServerFailed as error:
         print(error, file=sys.stderr)
-        if servers.used[0].refusal is None:
-            raise
-    return servers.used[0].refusal
+        failed = True
+    connection = servers.used[0]._connection
+    refusal = connection.refusal if failed and connection is not None else None
+    if failed and refusal is None:
+        raise SystemExit("It failed, and not since the server refused it")
+    return refusal
 
 
 def answer(question: WaitingOnUser) -> Any:
