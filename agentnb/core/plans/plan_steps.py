@@ -125,11 +125,12 @@ class PlanStep(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_unkno
     @property
     def data(self) -> dict[str, Any]:
         """The step in the form of a planner, as plain data."""
+        usual = {"type": self.type, "name": self.name, "args": self.args, "reason": self.reason, "retries": self.retries}
+        if self.id is self.content is self.elicitation is self.problem is None:  # nearly all: half the time
+            return usual
         asked = None if self.elicitation is None else self.elicitation.data
         more = {"id": self.id, "content": self.content, "elicitation": asked, "problem": self.problem}
-        given = {key: value for key, value in more.items() if value is not None}
-        usual = {"type": self.type, "name": self.name, "args": self.args, "reason": self.reason, "retries": self.retries}
-        return {**given, **usual}
+        return {**{key: value for key, value in more.items() if value is not None}, **usual}
 
     @property
     def chat_data(self) -> dict[str, Any]:

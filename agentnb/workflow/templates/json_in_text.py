@@ -29,8 +29,10 @@ def json_values(text: str) -> list[Any]:
 def parsed(result: Any) -> Any:
     """Return a result as data: a text that is a JSON object or list as a whole is read as that."""
     text = result.strip() if isinstance(result, str) else ""
+    if not text.startswith(("{", "[")):
+        return result
     try:
-        value = _DECODER.decode(text) if text.startswith(("{", "[")) else result
+        value = _DECODER.decode(text)
     except (ValueError, RecursionError):
         return result
     return result if is_too_deep(value) else value
