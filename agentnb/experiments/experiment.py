@@ -30,6 +30,7 @@ from agentnb.experiments.running.control import Control, ProgressWatcher
 from agentnb.experiments.running.cut_runs import continued_job
 from agentnb.experiments.running.engine import Engine, Executor, InKernel
 from agentnb.experiments.running.live import LiveExperiment, watched
+from agentnb.experiments.running.pools import InPool, Pool
 from agentnb.experiments.running.processes import InProcesses, cores
 from agentnb.experiments.running.spending import CellSpending
 from agentnb.models.model import Model
@@ -59,7 +60,8 @@ class Experiment:
     `todos_closed`, `no_loops`), ``within(...)``, a function of the run or of the run and the task's row, or an expectation.
     ``folder``: where rows and logs are kept, by default ``.agentnb/experiments/ID``; False for memory only.
 
-    ``executor``: ``kernel``, or ``processes``, and ``places`` runs at a time. ``budget``: US dollars for all runs: at it, no
+    ``executor``: ``kernel``, ``processes``, an executor of `concurrent.futures` or what has its `submit`, or a Dask client, and
+    ``places`` runs at a time. ``budget``: US dollars for all runs: at it, no
     run begins. ``approve``: decides about calls that need permission, ``never`` by default. ``aa``: allow variants of equal
     content, to see what chance alone does. ``check_seconds``: the time of each check of a run; after it, its value is unknown.
 
@@ -76,7 +78,7 @@ class Experiment:
     folder: str | Path | Literal[False] | None = None
     agent: Agent | Mapping[str, Any] | None = None
     seeds: Seeds = "shared"
-    executor: Literal["kernel", "processes"] = "kernel"
+    executor: Literal["kernel", "processes"] | Pool = "kernel"
     places: int | None = None
     budget: float | None = None
     approve: Approve | str = "never"
@@ -428,9 +430,11 @@ class Experiment:
         )
 
     def _executor(self, work: Work, records: Records, spending: CellSpending) -> Executor:
+        if self.executor == "kernel":
+            return InKernel(work, records, spending, self.places or AT_A_TIME)
         if self.executor == "processes":
             return InProcesses(work, records, spending, self.places, partial(continued_job, records, work))
-        return InKernel(work, records, spending, self.places or AT_A_TIME)
+        return InPool(self.executor, work, records, spending, self.places)
 
 
 @dataclass(frozen=True, slots=True)

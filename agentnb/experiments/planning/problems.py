@@ -53,9 +53,10 @@ def settings_problems(settings: Mapping[str, Any]) -> Iterable[str]:
             yield f"{name}={value!r}: give a whole number from 1"
     if type(settings["seed"]) is not int:
         yield f"seed={settings['seed']!r}: give a whole number"
-    for name, known in (("seeds", ("shared", "independent")), ("executor", ("kernel", "processes"))):
-        if settings[name] not in known:
-            yield f"{name}={settings[name]!r}: it is {' or '.join(known)}"
+    if settings["seeds"] not in ("shared", "independent"):
+        yield f"seeds={settings['seeds']!r}: it is shared or independent"
+    if settings["executor"] not in ("kernel", "processes") and not callable(getattr(settings["executor"], "submit", None)):
+        yield f"executor={settings['executor']!r}: it is kernel, processes, or an object with submit, such as a Dask client"
     for name, what in (("budget", "US dollars"), ("check_seconds", "seconds")):
         value = settings[name]
         is_amount = isinstance(value, int | float) and not isinstance(value, bool) and value > 0

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, SettingsError, StoreError
 from agentnb.experiments.planning.content import content_hash
-from agentnb.experiments.results.rows import Row
+from agentnb.experiments.results.rows import LOST, Row
 from agentnb.store.check_values import COVER, ROWS
 from agentnb.store.run_file import try_lock
 from agentnb.store.store import Store
@@ -26,6 +26,8 @@ FOLDER = Path(".agentnb") / "experiments"
 PLAN, LOCK, CUT = "experiment.plan", "experiment.lock", "cut"
 """Names in the folder. Their endings are not those of traces, so that the folder reads as any other folder of runs."""
 
+LOG_ENDING = ".jsonl"
+"""The ending of the logs of runs."""
 PLANNED = "planned"
 """The kind of a note about an extension before the first run."""
 DAMAGED = "Put a copy of it back, or give the experiment another folder; the logs in this one can still be read"
@@ -63,7 +65,7 @@ class Memory:
 
     def __init__(self) -> None:
         self._plan: Plan | None = None
-        self._rows: dict[str, Row] = {}
+        self._attempts: list[Row] = []
         self._runs: dict[str, Run] = {}
         self._looked_at: datetime | None = None
         self._lock = threading.Lock()
@@ -86,11 +88,15 @@ class Memory:
 
     def rows(self) -> dict[str, Row]:
         """Return the last row of each cell by its key."""
-        return dict(self._rows)
+        return last_of_each(self._attempts)
 
-    def add(self, row: Row, run: Run | None) -> None:
+    def attempts(self) -> list[Row]:
+        """Return the rows of all attempts, in the order in which they ended."""
+        return [*self._attempts]
+
+    def add(self, row: Row, run: Run | None = None) -> None:
         """Keep the row of a cell, and its run."""
-        self._rows[row.key] = row
+        self._attempts.append(row)
         if run is not None:
             self._runs[run.id] = run
 
@@ -166,16 +172,27 @@ class ExperimentFolder:
 
     def rows(self) -> dict[str, Row]:
         """Return the last row of each cell by its key; a last line that was cut off is left out."""
-        rows: dict[str, Row] = {}
+        return last_of_each(self.attempts())
+
+    def attempts(self) -> list[Row]:
+        """Return the rows of all attempts, in the order in which they ended."""
+        rows: list[Row] = []
         decoder = msgspec.json.Decoder(Row)
         for line in (self._read(ROWS) or b"").split(b"\n"):
             if line:
                 with suppress(ValueError):  # cut off when a process died, or damaged: the cell has its log, or is run again
-                    row = decoder.decode(line)
-                    rows[row.key] = row
+                    rows.append(decoder.decode(line))
         return rows
 
-    def add(self, row: Row, run: Run | None) -> None:
+    def add_log(self, name: str, data: bytes) -> None:
+        """Write the log of a run that came from elsewhere, whole or not at all. ``name``: that of its file."""
+        path = self.store.path(name.removesuffix(LOG_ENDING))
+        beside = path.with_name(f"{path.name}.new")
+        with self._writing(path.name):
+            beside.write_bytes(data)
+            beside.replace(path)
+
+    def add(self, row: Row, run: Run | None = None) -> None:
         """Append the row of a cell; its run has a log of its own."""
         line = msgspec.json.encode(row) + b"\n"
         with self._writing(ROWS):
@@ -262,6 +279,11 @@ class ExperimentFolder:
 
     def __repr__(self) -> str:
         return str(self.path)
+
+
+def last_of_each(attempts: Iterable[Row]) -> dict[str, Row]:
+    """Return the last row of each cell by its key, without attempts that were lost."""
+    return {row.key: row for row in attempts if row.status != LOST}
 
 
 Records: TypeAlias = ExperimentFolder | Memory

@@ -14,7 +14,7 @@ from agentnb.experiments.planning.checks import answered
 from agentnb.experiments.planning.columns import COLUMNS
 from agentnb.experiments.results.folder import PLANNED, Plan, Records
 from agentnb.experiments.results.record_notes import notes_of_rows
-from agentnb.experiments.results.rows import Row
+from agentnb.experiments.results.rows import LOST, Row
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,25 +50,35 @@ class Results:
 
     def table(self) -> pd.DataFrame:
         """Return one row per run, in the order in which they finished. Until all is done, it only names them."""
+        return self._table(self.rows)
+
+    @property
+    def attempts(self) -> pd.DataFrame:
+        """One row per attempt at a run: those of `table`, those that a retry replaced, and the ``lost``: their worker died."""
+        made = self.rows if self.records is None else self.records.attempts()
+        own = {row.key for row in self._made}
+        return self._table([row.covered if self.is_covered else row for row in made if row.key in own or row.status == LOST])
+
+    def _table(self, rows: Sequence[Row]) -> pd.DataFrame:
         import pandas as pd
 
-        checks = [*dict.fromkeys(name for row in self.rows for name in row.values)]
+        checks = [*dict.fromkeys(name for row in rows for name in row.values)]
         values: dict[str, Any] = {
-            "cluster": [row.cluster or row.task for row in self.rows],
-            "repeat": [row.repeat + 1 for row in self.rows],
-            "run_id": [row.run_id or None for row in self.rows],
+            "cluster": [row.cluster or row.task for row in rows],
+            "repeat": [row.repeat + 1 for row in rows],
+            "run_id": [row.run_id or None for row in rows],
         }
         frame: dict[str, pd.Series[Any]] = {}
         for name, (kind, _) in COLUMNS.items():
             if self.is_covered and name not in OPEN:
                 continue
-            column = values.get(name) or [getattr(row, name) for row in self.rows]
+            column = values.get(name) or [getattr(row, name) for row in rows]
             if name == "at":
                 column = pd.to_datetime(pd.Series(column, dtype="object"), utc=True)
             frame[name] = pd.Series(column, dtype=kind)
             if name == "reason":
                 for check in checks:
-                    frame[check] = pd.Series([row.value(check) for row in self.rows], dtype="float64")
+                    frame[check] = pd.Series([row.value(check) for row in rows], dtype="float64")
         return pd.DataFrame(frame)
 
     def of(self, variant: str) -> list[Row]:

@@ -28,6 +28,8 @@ UNANSWERED = ("nobody_to_ask", "declined", "denied")
 """Error codes of calls that a person could have answered or allowed."""
 NOT_RUN = "not_run"
 """The status of a row that stands for a cell that was planned and has not run."""
+LOST = "lost"
+"""The status of a row that stands for an attempt whose worker died: the cell has another row, or is run again."""
 STATES = ("scored", "unknown", "failed", "not run")
 """States of the value of a cell: known, unknown although the run ended, lost with the run, or still to come."""
 

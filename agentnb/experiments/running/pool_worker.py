@@ -1,0 +1,113 @@
+"""One cell in a worker of a pool: its work comes as bytes, and its row, its logs and its spending go back whole."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import sys
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from functools import lru_cache
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from agentnb.core.log.events import AnyEvent
+from agentnb.errors import AgentnbError
+from agentnb.experiments.planning.problems import check_models
+from agentnb.experiments.results.rows import Row
+from agentnb.experiments.running.cell_runs import CellRun, Job, Work, run_cell
+from agentnb.experiments.running.spending import SentSpending
+from agentnb.runtime.servers.servers import Servers
+from agentnb.store.store import Store
+
+LOOK = 1.0
+"""Seconds between looks at whether the experiment was stopped."""
+HERE = f"agentnb {version('agentnb')}, Python {sys.version_info[0]}.{sys.version_info[1]}"
+"""The versions that must be the same in the kernel and in each worker: functions travel as code."""
+
+
+class Travelled(NamedTuple):
+    """A finished cell, on its way back."""
+
+    row: Row
+    events: list[AnyEvent] | None
+    """The events of its run, if no folder keeps logs."""
+    logs: Mapping[str, bytes]
+    """The logs of the run and of its nested runs, by the name of the file."""
+    spent: float
+    """US dollars."""
+
+
+def run_cell_here(data: bytes, job: Job, keeps_logs: bool, topic: str = "", name: str = "") -> Travelled:
+    """Run a cell to its end. ``data``: its work, from `to_bytes`.
+
+    ``topic``, in a Dask worker: the topic under which it tells the kernel that the cell has begun, and each dollar that it
+    spends, which is then known if the worker dies; ``name``: what it calls the attempt there.
+    """
+    tell, spent = _teller(topic, name), list[float]()
+
+    def pay(message: tuple[str, float]) -> None:
+        spent.append(message[1])
+        tell(*message)
+
+    tell("began", 0.0)
+    with TemporaryDirectory(prefix="agentnb-") as folder:
+        store = Store(folder) if keeps_logs else None
+        running = run_cell(_work(data), job, store=store, spending=SentSpending(pay), servers=_servers())
+        row, run = asyncio.run(_until_stopped(running, topic))
+        logs = {path.name: path.read_bytes() for path in Path(folder).glob("*.jsonl")}
+    events = None if keeps_logs or run is None else [*run.events]
+    return Travelled(row, events, logs, sum(spent))
+
+
+def problem_here(data: bytes, versions: str, budget: float | None) -> str:
+    """Return why cells of this work cannot run in this process: other versions, a missing tool, key or model; else nothing."""
+    if versions != HERE:
+        return f"it has {HERE}, and the kernel {versions}"
+    try:
+        work = _work(data)
+        return "; ".join(check_models(work.variants, [one for one in work.models if one is not None], budget))
+    except AgentnbError as error:
+        return str(error)
+    except Exception as error:  # whatever it cannot import
+        return f"it cannot read the experiment: {type(error).__name__}: {error}"
+
+
+async def _until_stopped(running: Coroutine[Any, Any, CellRun], topic: str) -> CellRun:
+    """Return what a cell comes to; in a Dask worker cancel it when the experiment is stopped."""
+    task = asyncio.ensure_future(running)
+    if topic:
+        from distributed import Event, get_client
+
+        stopped = Event(topic, client=get_client())  # type: ignore[no-untyped-call]  # it has no types
+        while not (await asyncio.wait([task], timeout=LOOK))[0]:
+            if await asyncio.to_thread(stopped.is_set):
+                task.cancel()
+                break
+    return await task
+
+
+@lru_cache(maxsize=1)
+def _work(data: bytes) -> Work:
+    work: Work = pickle.loads(data)
+    return work
+
+
+@lru_cache(maxsize=1)
+def _servers() -> Servers:
+    """Return the MCP servers of this process, which cells share."""
+    return Servers()
+
+
+def _teller(topic: str, name: str) -> Callable[[str, float], None]:
+    def tell(kind: str, dollars: float) -> None:
+        with suppress(ValueError):  # no worker any more
+            get_worker().log_event(topic, {"attempt": name, "kind": kind, "dollars": dollars})
+
+    if not topic:
+        return lambda kind, dollars: None
+    from distributed import get_worker
+
+    return tell

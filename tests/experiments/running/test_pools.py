@@ -1,0 +1,196 @@
+"""Cells in a pool of the person: executors of all shapes, a Dask cluster whose workers die, and what a worker lacks."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import suppress
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from small_experiments import TwoRounds, check_line, small
+
+from agentnb import Experiment, settings
+from agentnb.errors import SettingsError
+from agentnb.experiments.running.control import Progress
+from agentnb.experiments.running.pool_worker import HERE, problem_here
+
+PRICED = {"models": ["simulated:disciplined?price=3000/3000"], "primary": "answered"}
+SET = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0}
+OF_THIS_RUN = ["run_id", "seconds", "at", "redone"]
+
+
+class Submitting:
+    """A pool whose jobs are no futures: they only say whether they are done, and give their result."""
+
+    def __init__(self, pool: Executor) -> None:
+        self._pool = pool
+
+    def submit(self, *given: Any) -> Any:
+        future = self._pool.submit(*given)
+        return type("Job", (), {"done": future.done, "result": future.result})
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[ProcessPoolExecutor]:
+    """A pool of one process."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        yield pool
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """A Dask cluster of two processes, set up as the scheduler must be, and its client."""
+    import dask
+    from distributed import Client, LocalCluster
+
+    with (
+        dask.config.set(SET),
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1") as made,
+        Client(made) as client,
+    ):
+        yield client
+
+
+def sorted_table(results: Any) -> pd.DataFrame:
+    table: pd.DataFrame = results.table()
+    return table.drop(columns=OF_THIS_RUN).sort_values(["task", "variant"]).reset_index(drop=True)
+
+
+@pytest.mark.slow("worker processes of two pools")
+def test_every_pool_makes_the_table_of_the_kernel_and_writes_its_logs(
+    tmp_path: Path, cluster: Any, processes: Executor, subtests: Any
+) -> None:
+    table = sorted_table(small(4).run_sync(show=False))
+    with ThreadPoolExecutor(2) as threads:
+        pools: dict[str, Any] = {
+            "processes": processes,
+            "threads": threads,
+            "jobs": Submitting(threads),
+            "dask": cluster,
+            "executor of dask": cluster.get_executor(),
+        }
+        for name, pool in pools.items():
+            with subtests.test(name):
+                results = small(4, executor=pool, places=2, folder=tmp_path / name).run_sync(show=False)
+                pd.testing.assert_frame_equal(sorted_table(results), table)
+                assert {path.stem for path in (tmp_path / name).glob("*.jsonl")} == {row.run_id for row in results.rows}
+                assert (results.attempts["status"] == "completed").all() and len(results.attempts) == 8
+
+
+@pytest.mark.nightly("by day pools of four other kinds")
+@pytest.mark.slow("a worker process that is started")
+def test_pool_of_loky_makes_the_table_of_the_kernel_and_loses_no_cell() -> None:
+    from loky import get_reusable_executor
+
+    results = small(4, executor=get_reusable_executor(1)).run_sync(show=False)
+    pd.testing.assert_frame_equal(sorted_table(results), sorted_table(small(4).run_sync(show=False)))
+
+
+@pytest.mark.slow("a worker that is killed, and the one that replaces it")
+def test_killed_worker_of_a_cluster_loses_an_attempt_and_no_cell(tmp_path: Path, cluster: Any) -> None:
+    killed = tmp_path / "killed"
+
+    def check_line(name: str) -> str:
+        """Check a line of the plant."""
+        with suppress(FileExistsError):
+            killed.mkdir()  # one worker can
+            os.kill(os.getpid(), signal.SIGKILL)
+        return f"{name} ok"
+
+    given = {**PRICED, "agent": {"tools": [check_line], "policy": TwoRounds()}}
+    results = small(4, executor=cluster, folder=tmp_path / "exp", **given).run_sync(show=False)
+    attempts = results.attempts
+    lost = attempts[attempts["status"] == "lost"]
+    assert (results.missing, len(results.rows), len(lost)) == (0, 8, 1)
+    assert lost["cost"].iloc[0] > 0 and attempts["run_id"].nunique() == 8
+    assert [row.redone for row in results.rows if row.task == lost["task"].iloc[0]].count("again") == 1
+
+
+@pytest.mark.slow("a worker that looks each second whether it is stopped")
+def test_stop_ends_what_a_cluster_runs_and_keeps_it_as_lost(tmp_path: Path, cluster: Any) -> None:
+    begun = tmp_path / "begun"
+    os.mkfifo(begun)  # who opens it for reading waits for who writes
+
+    async def check_line(name: str) -> str:
+        """Check a line of the plant."""
+        begun.write_text("")
+        await asyncio.Event().wait()
+        return ""
+
+    given = {**PRICED, "agent": {"tools": [check_line]}, "folder": tmp_path / "exp"}
+    experiment = small(2, executor=cluster, **given)
+    live = experiment.start(show=False)
+    begun.read_text()
+    live.stop()
+    live.result()
+    results = experiment.results(peek=True)
+    assert not results.rows and set(results.attempts["status"]) == {"lost"}
+    assert [cluster.submit(abs, -1, pure=False).result(timeout=60) for _ in range(2)] == [1, 1]  # its threads are free again
+
+
+def test_scheduler_that_hides_deaths_is_refused(cluster: Any) -> None:
+    def allow(failures: int) -> None:
+        import dask
+
+        dask.config.set({"distributed.scheduler.allowed-failures": failures})
+
+    cluster.run_on_scheduler(allow, 3)
+    try:
+        with pytest.raises(SettingsError, match="allowed-failures is 3") as caught:
+            small(1, executor=cluster).run_sync(show=False)
+        assert "dask.config.set" in str(caught.value)
+    finally:
+        cluster.run_on_scheduler(allow, 0)
+
+
+def test_workers_that_cannot_run_the_experiment_are_named_before_the_first_cell(processes: Executor) -> None:
+    broken = "compatible:m?url=http://127.0.0.1:9/v1&key=PLANT_KEY&price=0"
+    settings.keep_key("PLANT_KEY", "of-this-kernel-0123456789")
+    seen: list[Progress] = []
+    try:
+        experiment = Experiment([{"id": "a", "prompt": "Go"}], {"x": "off"}, broken, executor=processes, folder=False)
+        with pytest.raises(SettingsError, match=r"worker 1 cannot run the experiment: .*PLANT_KEY"):
+            experiment.run_sync(show=False, watch=seen.append)
+    finally:
+        settings.forget_key("PLANT_KEY")
+    assert all(one.done == 0 for one in seen)
+    assert problem_here(b"", "agentnb 0.0.1, Python 2.7", None) == f"it has {HERE}, and the kernel agentnb 0.0.1, Python 2.7"
+    assert problem_here(b"no work", HERE, None).startswith("it cannot read the experiment: UnpicklingError")
+
+
+@pytest.mark.slow("a process that dies")
+def test_broken_pool_ends_the_experiment_which_goes_on_in_another(tmp_path: Path, processes: Executor) -> None:
+    died = tmp_path / "died"
+
+    def check_line(name: str) -> str:
+        """Check a line of the plant."""
+        if name == "2" and not died.exists():
+            died.touch()
+            os._exit(9)
+        return f"{name} ok"
+
+    given = {"folder": tmp_path / "exp", "agent": {"tools": [check_line]}, **PRICED}
+    with pytest.raises(SettingsError, match=r"The pool is broken: .*Make a new one"):
+        small(4, executor=processes, **given).run_sync(show=False)
+    results = small(4, executor="kernel", **given).run_sync(show=False)
+    assert results.missing == 0 and (results.attempts["status"] == "lost").sum() >= 1
+
+
+def test_spending_of_a_pool_counts_in_the_budget() -> None:
+    with ThreadPoolExecutor(1) as pool:
+        results = small(10, executor=pool, places=1, budget=0.0001, agent={"tools": [check_line]}, **PRICED).run_sync(
+            show=False
+        )
+    assert results.missing == 19
+
+
+def test_object_without_submit_is_no_executor() -> None:
+    with pytest.raises(Exception, match="executor='threads': it is kernel, processes, or an object with submit"):
+        small(1, executor="threads").design()
