@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -42,15 +41,15 @@ if TYPE_CHECKING:
 
 MAX_LINES = 40
 MAX_LINE_CHARACTERS = 500
-_CHUNK_BYTES = 65_536
+_PIPE_BYTES = 65_536
+"""Bytes that a pipe holds, and that are kept of a standard error."""
 
 
 class StderrTail:
-    """Reads a program's standard error on the running event loop and keeps its last lines."""
+    """Reads a program's standard error on the running event loop and keeps its end."""
 
     def __init__(self) -> None:
-        self._lines: deque[str] = deque(maxlen=MAX_LINES)
-        self._rest = b""
+        self._end = b""
         self._read, write = os.pipe()
         os.set_blocking(self._read, False)
         self.writer: TextIO = os.fdopen(write, "w")
@@ -61,33 +60,22 @@ class StderrTail:
     @property
     def lines(self) -> tuple[str, ...]:
         """The last lines, without known keys and control characters."""
-        rest = (self._rest.decode(errors="replace"),) if self._rest.strip() else ()
-        return tuple([redact(visible(line), known_secrets())[:MAX_LINE_CHARACTERS] for line in (*self._lines, *rest)])
+        lines = self._end.decode(errors="replace").splitlines()[-MAX_LINES:]
+        return tuple([redact(visible(line), known_secrets())[:MAX_LINE_CHARACTERS] for line in lines])
 
     def close(self) -> None:
         """Read what is left and close the pipe. On the event loop."""
         self._take()
-        if self._read >= 0:
-            self._loop.remove_reader(self._read)
-            os.close(self._read)
-            self._read = -1
-        with suppress(OSError):
-            self.writer.close()
+        self._loop.remove_reader(self._read)
+        os.close(self._read)
+        self.writer.close()
 
     def _take(self) -> None:
-        while self._read >= 0:
-            try:
-                chunk = os.read(self._read, _CHUNK_BYTES)
-            except BlockingIOError:
-                return
-            except OSError:
-                chunk = b""
-            if not chunk:
+        with suppress(BlockingIOError):
+            if chunk := os.read(self._read, _PIPE_BYTES):
+                self._end = (self._end + chunk)[-_PIPE_BYTES:]
+            else:
                 self._loop.remove_reader(self._read)
-                return
-            *lines, self._rest = (self._rest + chunk).split(b"\n")
-            self._rest = self._rest[-_CHUNK_BYTES:]
-            self._lines.extend(line.decode(errors="replace") for line in lines)
 
 
 CONNECT_SECONDS = 30.0
@@ -182,11 +170,9 @@ class Connection:
             if self._status not in NO_STREAMABLE_HTTP:
                 raise
             try:
-                import mcp.client.sse  # noqa: F401
+                client = await stack.enter_async_context(self._client(self._over_sse()))
             except ImportError:
                 raise ConnectionError(f"it answers {self._status} as servers of {NO_SSE}") from error
-            try:
-                client = await stack.enter_async_context(self._client(self._over_sse()))
             except Exception:
                 raise error from None
         # The client's own check loads a validator that takes a second beside JupyterLab; `outcome_of` has a faster one.
