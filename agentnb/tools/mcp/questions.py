@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from agentnb.core.messages import visible
 from agentnb.core.questions import INPUT_REQUIRED
@@ -31,16 +31,12 @@ class CallQuestions:
     def __init__(self, context: ToolContext, server: MCPServer) -> None:
         self._context = context
         self._server = server
-        self._asked = 0
+        self.asked = 0
+        """The number of questions so far."""
         self.unanswered: NotAnswered | None = None
         """Why a question could not be asked: there is nobody to ask."""
         self.refused: list[str] = []
         """Why questions were not brought to the person."""
-
-    @property
-    def has_asked(self) -> bool:
-        """Whether the server has asked anything."""
-        return self._asked > 0
 
     async def completed(self, client: Client, tool: str, arguments: dict[str, Any], progress: Any) -> t.CallToolResult:
         """Call the tool, answer what the server asks for, and return the result. Raises the client's errors."""
@@ -69,25 +65,18 @@ class CallQuestions:
         """Ask the person what the server asks, and return what they did: accept, decline or cancel."""
         from mcp.types import ElicitResult
 
-        self._asked += 1
-        action: Literal["accept", "decline", "cancel"] = "decline"
-        content = None
+        self.asked += 1
         try:
-            if problem := self._problem(params):
-                self.refused.append(problem)
-            else:
-                content = await self._answer(params)
-                action = "accept"
-        except QuestionCancelled:
-            action = "cancel"
-        except Declined:
-            pass
+            self._check(params)
+            return ElicitResult(action="accept", content=await self._answer(params))
+        except Declined as error:
+            return ElicitResult(action="cancel" if isinstance(error, QuestionCancelled) else "decline")
         except NotAnswered as error:
             self.unanswered = error
-            action = "cancel"
-        except SettingsError as error:  # no schema, or an address that nobody can open
+            return ElicitResult(action="cancel")
+        except SettingsError as error:  # also no schema, or an address that nobody can open
             self.refused.append(str(error))
-        return ElicitResult(action=action, content=content)
+            return ElicitResult(action="decline")
 
     async def _answer(self, params: Any) -> dict[str, Any] | None:
         message = visible(params.message)[:MAX_MESSAGE_CHARACTERS].strip() or INPUT_REQUIRED
@@ -97,13 +86,12 @@ class CallQuestions:
         answer = await self._context.ask(message, dict(params.requested_schema))
         return dict(answer) if isinstance(answer, Mapping) else None
 
-    def _problem(self, params: Any) -> str:
-        """Return why a question is not brought to the person; empty if it is."""
-        if self._asked > MAX_QUESTIONS:
-            return f"it asked more than {MAX_QUESTIONS} questions in one call"
+    def _check(self, params: Any) -> None:
+        """Raise `SettingsError` for a question that is not brought to the person."""
+        if self.asked > MAX_QUESTIONS:
+            raise SettingsError(f"it asked more than {MAX_QUESTIONS} questions in one call")
         if params.mode != "url" and (fields := secret_fields(dict(params.requested_schema))):
-            return f"it asked for what looks like a password or key: {', '.join(fields)}"
-        return ""
+            raise SettingsError(f"it asked for what looks like a password or key: {', '.join(fields)}")
 
     async def _response(self, asked: Any) -> Any:
         if asked.method == "elicitation/create":

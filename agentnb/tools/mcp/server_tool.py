@@ -115,7 +115,7 @@ class MCPTool:
                 raised = next(iter(leaves(error)), error)
                 if questions.unanswered is not None:
                     raise questions.unanswered from error
-                if attempt == 0 and questions.has_asked and self.may_repeat and self._is_end(raised):
+                if attempt == 0 and questions.asked and self.may_repeat and self._is_end(raised):
                     continue  # the question died with the server, and is asked again
                 if attempt == 0 and await self._logged_in(raised, context):
                     continue  # the server has refused the call unread
