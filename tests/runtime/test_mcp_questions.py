@@ -13,7 +13,7 @@ from mcp_runs import bench, calls, is_alive, played, process_of, results, texts
 from agentnb.core.questions import WaitingOnUser
 from agentnb.errors import Declined, QuestionCancelled
 from agentnb.runtime.servers.servers import Servers
-from agentnb.tools.mcp.questions import MAX_QUESTIONS
+from agentnb.tools.defaults import MAX_QUESTIONS
 
 BOOK = calls(("book", {"train": "TGV"}))
 

@@ -11,12 +11,11 @@ from typing import Any, NamedTuple
 
 from agentnb.core.messages import Text
 from agentnb.core.request import ToolRole, ToolSpec
+from agentnb.tools.defaults import MAX_OFFERED
 from agentnb.tools.mcp.server_tool import MCPTool
 from agentnb.tools.mcp.wire_names import FIND_TOOLS
 from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, failure
 
-MAX_OFFERED = 40
-"""Tools that each request offers; of more, those of servers are found by words."""
 DEFAULT_FOUND, MAX_FOUND = 5, 20
 MAX_LINE_CHARACTERS = 200
 MAX_SERVERS_NAMED = 20

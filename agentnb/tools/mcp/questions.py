@@ -10,6 +10,7 @@ from agentnb.core.messages import visible
 from agentnb.core.questions import INPUT_REQUIRED
 from agentnb.core.schema.secret_fields import secret_fields
 from agentnb.errors import Declined, NotAnswered, QuestionCancelled, SettingsError
+from agentnb.tools.defaults import MAX_QUESTIONS
 from agentnb.tools.mcp.connections.connection import listed_roots
 from agentnb.tools.mcp.server import MCPServer
 from agentnb.tools.tool import ToolContext
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from mcp import Client
     from mcp import types as t
 
-MAX_QUESTIONS = 10
-"""Questions that a server may ask in one call."""
 STATE_SECONDS = 0.1
 """Seconds before a server that wants to be asked again is."""
 MAX_MESSAGE_CHARACTERS = 2_000

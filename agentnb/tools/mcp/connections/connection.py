@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from agentnb.core.messages import visible
 from agentnb.core.redaction import redact
 from agentnb.settings import known_secrets
+from agentnb.tools.defaults import CONNECT_SECONDS
 from agentnb.tools.mcp.connections.catalogue import REFUSED
 from agentnb.tools.mcp.connections.kept_logins import kept_login
 from agentnb.tools.mcp.connections.lenient_results import (
@@ -78,8 +79,6 @@ class StderrTail:
                 self._loop.remove_reader(self._read)
 
 
-CONNECT_SECONDS = 30.0
-"""Seconds to reach a server at an address; how long a call takes is limited by its tool."""
 CLOSE_SECONDS = 9.0
 """Seconds that a server has to end: a program is killed before; a server at an address may never answer the farewell."""
 NO_STREAMABLE_HTTP = (400, 404, 405)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 from agentnb.advice import Advised, Plain
 from agentnb.core.messages import visible
 from agentnb.errors import AgentnbError, ServerFailed
+from agentnb.tools.defaults import START_SECONDS
 from agentnb.tools.mcp.connections.catalogue import (
     REFUSED,
     SESSION_TERMINATED,
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 State: TypeAlias = Literal["configured", "starting", "ready", "dead", "failed", "stopped"]
-START_SECONDS = 60.0
-"""Seconds that a server may take to start and to list its tools, or its own time limit if that is longer."""
 MAX_REASON_CHARACTERS = 2_000
 """Characters of an error, which may be the server's own words."""
 
