@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -11,25 +10,19 @@ from agentnb.core.questions import INPUT_REQUIRED
 from agentnb.core.schema.secret_fields import secret_fields
 from agentnb.errors import Declined, NotAnswered, QuestionCancelled, SettingsError
 from agentnb.tools.defaults import MAX_QUESTIONS
-from agentnb.tools.mcp.connections.connection import listed_roots
-from agentnb.tools.mcp.server import MCPServer
 from agentnb.tools.tool import ToolContext
 
 if TYPE_CHECKING:
-    from mcp import Client
     from mcp import types as t
 
-STATE_SECONDS = 0.1
-"""Seconds before a server that wants to be asked again is."""
 MAX_MESSAGE_CHARACTERS = 2_000
 
 
 class CallQuestions:
     """The questions of one call. On the event loop of the connections."""
 
-    def __init__(self, context: ToolContext, server: MCPServer) -> None:
+    def __init__(self, context: ToolContext) -> None:
         self._context = context
-        self._server = server
         self.asked = 0
         """The number of questions so far."""
         self.unanswered: NotAnswered | None = None
@@ -37,33 +30,12 @@ class CallQuestions:
         self.refused: list[str] = []
         """Why questions were not brought to the person."""
 
-    async def completed(self, client: Client, tool: str, arguments: dict[str, Any], progress: Any) -> t.CallToolResult:
-        """Call the tool, answer what the server asks for, and return the result. Raises the client's errors."""
-        from mcp.types import CallToolResult
-
-        responses, state = None, None
-        while len(self.refused) <= MAX_QUESTIONS:
-            result = await client.session.call_tool(
-                tool,
-                arguments,
-                progress_callback=progress,
-                input_responses=responses,
-                request_state=state,
-                allow_input_required=True,
-            )
-            if isinstance(result, CallToolResult):
-                return result
-            state = result.request_state
-            requests = result.input_requests or {}
-            if not requests:  # the server has not decided yet; the time limit of the call ends this
-                await asyncio.sleep(STATE_SECONDS)
-            responses = {key: await self._response(asked) for key, asked in requests.items()} or None
-        raise RuntimeError("it keeps asking for input")
-
     async def elicit(self, params: Any) -> t.ElicitResult:
         """Ask the person what the server asks, and return what they did: accept, decline or cancel."""
         from mcp.types import ElicitResult
 
+        if len(self.refused) > MAX_QUESTIONS:
+            raise RuntimeError("it keeps asking for input")
         self.asked += 1
         try:
             self._check(params)
@@ -91,10 +63,3 @@ class CallQuestions:
             raise SettingsError(f"it asked more than {MAX_QUESTIONS} questions in one call")
         if params.mode != "url" and (fields := secret_fields(dict(params.requested_schema))):
             raise SettingsError(f"it asked for what looks like a password or key: {', '.join(fields)}")
-
-    async def _response(self, asked: Any) -> Any:
-        if asked.method == "elicitation/create":
-            return await self.elicit(asked.params)
-        if asked.method == "roots/list":
-            return listed_roots(self._server)
-        raise RuntimeError("it asked for a model's reply, which agentnb does not give to servers")

@@ -97,15 +97,15 @@ class MCPTool:
         if self._answer is not None and (refused := self.refusal(arguments)) is not None:
             return refused
         arguments = with_real_names(self.spec.input_schema, arguments)
-        questions = CallQuestions(context, self.live.server)
+        questions = CallQuestions(context)
 
-        async def progress(done: float, total: float | None, message: str | None) -> None:
-            context.progress(done, total, visible(message or ""))
+        async def report(progress: float, total: float | None, message: str | None) -> None:
+            context.progress(progress, total, visible(message or ""))
 
         async def call(client: Client) -> ToolOutcome:
             if self._answer is not None:
                 return await self._answer(client, arguments, self.live.catalogue)
-            result = await questions.completed(client, self.tool_name, dict(arguments), progress)
+            result = await client.call_tool(self.tool_name, dict(arguments), progress_callback=report)
             return _noted(outcome_of(unwrapped(result.structured_content), self._output_schema), questions)
 
         for attempt in range(2):

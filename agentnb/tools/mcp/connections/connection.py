@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -180,14 +181,23 @@ class Connection:
 
     def _client(self, transport: Any) -> Client:
         from mcp import Client
+        from mcp.types import ListRootsResult, Root
+        from pydantic import FileUrl
+
+        folders = [Path(root).resolve() for root in self.server.roots]
+        roots = ListRootsResult(roots=[Root(uri=FileUrl(folder.as_uri()), name=folder.name) for folder in folders])
+
+        async def list_roots(context: Any) -> ListRootsResult:
+            return roots
 
         client = Client(
             transport,
             mode="auto",
             cache=None,
             elicitation_callback=self._elicit,
-            list_roots_callback=self._on_roots if self.server.roots else None,
+            list_roots_callback=list_roots if folders else None,
             message_handler=self._on_message,
+            input_required_max_rounds=sys.maxsize,  # the time limit of the call ends them
         )
         read_leniently(client, self._set_aside)
         return client
@@ -288,21 +298,9 @@ class Connection:
         if isinstance(message, ToolListChangedNotification):
             self._changed()
 
-    async def _on_roots(self, context: Any) -> Any:
-        return listed_roots(self.server)
-
 
 async def _unchecked(name: str, result: t.CallToolResult) -> None:
     """Take a result without a look at its schema."""
-
-
-def listed_roots(server: MCPServer) -> t.ListRootsResult:
-    """Return the folders that the person has given a server to work in."""
-    from mcp.types import ListRootsResult, Root
-    from pydantic import FileUrl
-
-    folders = [Path(root).resolve() for root in server.roots]
-    return ListRootsResult(roots=[Root(uri=FileUrl(folder.as_uri()), name=folder.name) for folder in folders])
 
 
 def _readable(message: Any) -> Any:
