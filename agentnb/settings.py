@@ -107,7 +107,6 @@ SERVERS_VARIABLE = "MCP_SERVERS"
 SWITCH = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
 APPROVAL_MODES = ("auto", "ask", "never", "read_only")
 Usual = TypeVar("Usual", int, None)
-_KEY_BEGINNING = re.compile(r"(sk-|sk_|gsk_|ghp_|gho_|github_pat_|xai-|AIza|hf_|pplx-)[A-Za-z0-9_-]{8}")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
 _NAMES_A_SECRET = re.compile("KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH(?!OR)|AUTHORIZ")
 
@@ -302,11 +301,6 @@ def key_variable(name: str) -> str:
 def looks_like_a_key(text: str) -> bool:
     """Return whether this may well be a key, and so must not be repeated."""
     return len(text) >= 16 and any(char.isdigit() for char in text) and any(char.isalpha() for char in text)
-
-
-def is_surely_a_key(text: str) -> bool:
-    """Return whether the text begins like a provider's key, which no name of a model does."""
-    return _KEY_BEGINNING.match(text) is not None
 
 
 class NotAKey(SettingsError):

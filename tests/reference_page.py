@@ -8,6 +8,7 @@ import re
 from argparse import SUPPRESS, Action, ArgumentParser
 from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, Field, fields
+from importlib import import_module
 from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from agentnb.rerun.run_values import NAMES
 from agentnb.session.defaults import CHOICES, GROUP_HELP, LIMIT_KEYS, at_first
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference.md"
+PACKAGE = PAGE.parents[1] / "agentnb"
 HEAD = """# Reference
 
 Made by `python tests/reference_page.py` from the code; a test fails when it is out of date. The same texts are in `%%agent?`,
@@ -79,6 +81,10 @@ def _sections() -> Iterator[str]:
     yield _section("Attributes of a replay", "", _table(["attribute", "meaning"], _attributes_of_a_replay()))
     rows = [(f"`{name}`", (inspect.getdoc(getattr(plots, name)) or "").partition("\n\n")[0]) for name in plots.__all__]
     yield _section("Plots", "", _table(["plot", "meaning"], rows))
+    told = (
+        "The code holds them in the module named, with unit and reason; those without a setting of their own are changed there."
+    )
+    yield _section("Numbers", told, _table(["number", "default", "module", "meaning"], _numbers()))
     tree = next(part for part in (errors.__doc__ or "").split("\n\n") if "├" in part)
     yield _section("Errors", "", f"```text\n{inspect.cleandoc(tree)}\n```")
 
@@ -176,6 +182,26 @@ def _items(of: type) -> dict[str, str]:
     names = "|".join(one.name for one in fields(of) if one.init)
     told = _words(" ".join(part for part in paragraphs if part.startswith("``")))
     return dict(re.findall(rf"`({names})`: (.*?)(?=\.? `(?:{names})`: |\.?$)", told))
+
+
+def _numbers() -> Iterator[tuple[str, ...]]:
+    """Yield the constants of the modules of defaults; the store, a full room, has its own in its bounds."""
+    for file in [*sorted(PACKAGE.glob("*/defaults.py")), PACKAGE / "store" / "bounds.py"]:
+        module = ".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts)
+        for assigned, told in pairwise(ast.parse(file.read_text(encoding="utf-8")).body):
+            value = getattr(import_module(module), name, None) if (name := _constant(assigned)) else None
+            if isinstance(value, int | float) and isinstance(told, ast.Expr):
+                yield (
+                    f"`{name}`",
+                    f"{int(value) if value == int(value) else value:,}",
+                    f"`{module}`",
+                    ast.literal_eval(told.value),
+                )
+
+
+def _constant(assigned: ast.stmt) -> str:
+    target = assigned.targets[0] if isinstance(assigned, ast.Assign) else None
+    return target.id if isinstance(target, ast.Name) and target.id.isupper() else ""
 
 
 def _attributes_of_a_replay() -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ from typing import Any
 from agentnb import Chat, ContextType
 from agentnb.chat.context_spec import PLAN_RULE, PROFILES, TOOLS
 from agentnb.chat.context_type import shipped
-from agentnb.chat.turn_context import MAX_CHARACTERS
+from agentnb.chat.defaults import MAX_CHARACTERS
 from agentnb.core.run.timeline import CLARIFY_BLANK
 
 TEXT = (Path(__file__).parents[1] / "docs" / "chat.md").read_text(encoding="utf-8")

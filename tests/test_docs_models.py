@@ -16,14 +16,13 @@ import pytest
 
 from agentnb import Agent, errors, settings, testing
 from agentnb.core.usage import Usage
-from agentnb.models import make_model, prices
+from agentnb.models import defaults, make_model, prices
 from agentnb.models.estimate import tokens_of_request
 from agentnb.models.options import Options
 from agentnb.models.options import named as named_options
 from agentnb.models.provider import DONE, CutOff
-from agentnb.models.providers import anthropic, serialization
+from agentnb.models.providers import serialization
 from agentnb.models.registry import REMOTE, endpoint_of
-from agentnb.models.transport import limiter, remote
 from agentnb.models.transport.failure import Failure, Refusal, broken_connection, failure
 from agentnb.models.transport.retry import RetryPolicy
 from agentnb.notebook.commands import COMMANDS
@@ -235,8 +234,8 @@ def test_the_waits_are_those_of_the_policy() -> None:
         assert len([wait for wait in waits if wait is not None]) == int(retries)
     assert f"more than {policy.longest_wait:g} seconds" in WORDS and f"more than {policy.most_waiting:g}, or" in WORDS
     assert f"more than {policy.most_seconds:g} seconds after the first" in WORDS
-    assert f"At most {limiter.MAX_AT_ONCE} calls" in WORDS and limiter.LONGEST_CLOSED == 3600  # "an hour at most"
-    assert f"({anthropic.MAX_TOKENS:,}, and" in WORDS
+    assert f"At most {defaults.MAX_AT_ONCE} calls" in WORDS and defaults.LONGEST_CLOSED == 3600  # "an hour at most"
+    assert f"({defaults.MAX_TOKENS:,}, and" in WORDS
 
 
 def test_silence_is_tried_as_often_as_it_says() -> None:
@@ -333,7 +332,7 @@ def test_every_stop_reason_that_has_an_end_of_its_own_is_told() -> None:
     table = rows("| the reply | what follows |")
     for reasons in (ending.CUT, ending.NO_ROOM, ending.REFUSED, {ending.PAUSED}):
         assert [row[0] for row in table if quoted(row[0]) == reasons] != [], reasons
-    assert (remote.MAX_TURNS, ending.MAX_PAUSES) == (10, 3)  # in words there
+    assert (defaults.MAX_TURNS, ending.MAX_PAUSES) == (10, 3)  # in words there
 
 
 def test_whatever_can_go_wrong_on_demand_is_named() -> None:

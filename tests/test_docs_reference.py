@@ -15,6 +15,7 @@ from agentnb.notebook.commands import COMMANDS
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import default_tables
 import reference_page
 
 TEXT = reference_page.PAGE.read_text(encoding="utf-8")
@@ -22,6 +23,10 @@ TEXT = reference_page.PAGE.read_text(encoding="utf-8")
 
 def test_reference_page_is_made_of_the_code() -> None:
     assert reference_page.text() == TEXT, "Run python tests/reference_page.py"
+
+
+def test_tables_of_numbers_in_the_docs_are_made_of_the_defaults() -> None:
+    assert default_tables.stale() == [], "Run python tests/default_tables.py"
 
 
 def test_no_row_of_the_reference_lacks_a_meaning() -> None:

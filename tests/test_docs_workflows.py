@@ -10,13 +10,13 @@ from typing import Any
 from agentnb import Agent, Plan, Run, Workflow, tables
 from agentnb.core.plans.plan_history import GENERATION
 from agentnb.models import ScriptedModel
+from agentnb.workflow.defaults import DEFAULT_PLANS, MAX_PLAN_STEPS
 from agentnb.workflow.files.workflow_reader import OF_FILES
 from agentnb.workflow.form.spec import KINDS
 from agentnb.workflow.plans.plan_results import FIELDS
-from agentnb.workflow.plans.plan_spec import MAX_STEPS, TYPES
+from agentnb.workflow.plans.plan_spec import TYPES
 from agentnb.workflow.plans.planner import PLAN_ACTIONS
 from agentnb.workflow.plans.prompt_template import PLACES
-from agentnb.workflow.tasks.spec import DEFAULT_PLANS
 from agentnb.workflow.tasks.task_file import OF_FILES as OF_TASK_FILES
 
 TEXT = (Path(__file__).parents[1] / "docs" / "workflows.md").read_text(encoding="utf-8")
@@ -122,5 +122,5 @@ def test_the_example_of_the_planner_runs() -> None:
 
 
 def test_every_type_field_place_and_action_of_plans_is_named() -> None:
-    for name in (*TYPES, *PLACES, *PLAN_ACTIONS, *FIELDS, GENERATION, f"{MAX_STEPS:,} steps", f"({DEFAULT_PLANS})"):
+    for name in (*TYPES, *PLACES, *PLAN_ACTIONS, *FIELDS, GENERATION, f"{MAX_PLAN_STEPS:,} steps", f"({DEFAULT_PLANS})"):
         assert re.search(rf"(?<!\w){re.escape(name)}(?!\w)", TEXT), name

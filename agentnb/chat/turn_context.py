@@ -12,6 +12,7 @@ import msgspec
 
 from agentnb.agent.extension import Extension, logged_extensions
 from agentnb.chat.context_spec import CONFIRM, ContextSpec, KnownContexts
+from agentnb.chat.defaults import MAX_CHARACTERS
 from agentnb.chat.prompts import filled, prompt
 from agentnb.core.guidance import Guidance
 from agentnb.detect.rules import CONTEXT_SHIFT
@@ -20,8 +21,6 @@ from agentnb.models.model import Model
 from agentnb.policies.named import Chat
 from agentnb.policies.permissions.rules import Rule
 
-MAX_CHARACTERS = 20_000
-"""Characters of the text about an entity; the rest is cut."""
 _TAG = re.compile(r"<(\s*/?\s*entity)", re.IGNORECASE)
 
 

@@ -7,12 +7,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from agentnb import settings
+from agentnb.context.defaults import KEEP_RECENT, RESULT_CHARACTERS, SHARE
 from agentnb.errors import SettingsError
-
-RESULT_CHARACTERS = 8_192
-"""Characters above which a tool result is kept whole in the log and truncated for the model."""
-SHARE = 0.8
-KEEP_RECENT = 10
 
 
 @dataclass(frozen=True, slots=True)

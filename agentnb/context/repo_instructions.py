@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from agentnb.context.defaults import MAX_INSTRUCTIONS
+
 FILES = ("CLAUDE.md", "AGENT.md", "AGENTS.md")
 """Files that may hold instructions; only the first that has any is used."""
 
-MAX_CHARACTERS = 32_000
-"""Characters of instructions in a system prompt, which each request pays for."""
 
 MAX_READ = 1_000_000
 """Characters of a file that are read, so that a file of gigabytes costs no more."""
@@ -38,7 +38,7 @@ def repo_instructions(folder: Path) -> RepoInstructions:
 
     ``folder``: absolute, with all links resolved; this runs at the beginning of every run, and the caller has that path
     already. A file that cannot be read as UTF-8 text counts as missing, and so does a link that leads out of the repository: a
-    file from elsewhere is not for the model. Text above `MAX_CHARACTERS` is cut, and its last line says so.
+    file from elsewhere is not for the model. Text above `MAX_INSTRUCTIONS` is cut, and its last line says so.
     """
     root = _root(folder)
     for file in FILES:
@@ -91,8 +91,8 @@ def _text(root: str, file: str) -> str:
 
 def _cut(text: str, file: str) -> str:
     """Cut the text, at the end of a line if one is near: half a sentence may say the opposite of the whole."""
-    if len(text) <= MAX_CHARACTERS:
+    if len(text) <= MAX_INSTRUCTIONS:
         return text
-    end = text.rfind("\n", MAX_CHARACTERS // 2, MAX_CHARACTERS + 1)
-    kept = text[: MAX_CHARACTERS if end < 0 else end].rstrip()
-    return f"{kept}\n\n[Cut here: {file} is longer than {MAX_CHARACTERS:,} characters]"
+    end = text.rfind("\n", MAX_INSTRUCTIONS // 2, MAX_INSTRUCTIONS + 1)
+    kept = text[: MAX_INSTRUCTIONS if end < 0 else end].rstrip()
+    return f"{kept}\n\n[Cut here: {file} is longer than {MAX_INSTRUCTIONS:,} characters]"

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from agentnb.context.defaults import HEAD, TAIL
 from agentnb.core.messages import AnyPart, Image, Message, Text, ToolResult
 from agentnb.tools.read_result import READ_TOOL
-
-HEAD, TAIL = 3_000, 1_000
-"""Characters of a long result that the model sees of its start and its end, at most; fewer under a low limit."""
 
 
 def truncate_results(message: Message, most: int, *, can_read_on: bool = True) -> Message:

@@ -1,4 +1,4 @@
-"""Texts that look like keys: masked in everything made to be sent, such as a page, and in errors about files.
+"""Texts that look like keys: masked in everything made to be sent, such as a page, and in errors about files and models.
 
 The shapes are those that the issuers document, with enough characters behind them that words and names of models do not match.
 Libraries that find secrets (detect-secrets) look at lines of source code by entropy, which marks ids and hashes of a run too,
@@ -17,9 +17,9 @@ _SHAPES = (
     r"sk-(?:ant|proj|or|svcacct|admin|lf|None)-[A-Za-z0-9_-]{8,}",  # Anthropic, OpenAI, OpenRouter, Langfuse
     r"sk-(?=[A-Za-z0-9_-]*[0-9A-Z])[A-Za-z0-9_-]{16,}|sk-[A-Za-z0-9]{20,}",  # OpenAI and those that speak like it
     r"[spr]k_(?:live|test|prod)_[A-Za-z0-9]{10,}",  # Stripe
-    r"(?:gsk|hf|xai|pplx|tvly|nvapi|r8|csk)[_-](?=[A-Za-z0-9_-]*[0-9])[A-Za-z0-9_-]{20,}",  # Groq, xAI, ...
+    r"(?:(?:gsk|hf|r8)_|(?:xai|pplx|tvly|nvapi|csk)-)(?=[A-Za-z0-9_-]*[0-9])[A-Za-z0-9_-]{20,}",  # Groq, xAI, ...
     r"(?:hf|gsk)_[A-Za-z]{30,}",
-    r"gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}",
+    r"gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{20,}",
     r"gl(?:pat|rt|dt|soat|cbt|ptt|ft|agent|imt|ffct)-[A-Za-z0-9_-]{16,}",  # GitLab
     r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?![A-Za-z0-9])",  # AWS
     r"AIza[A-Za-z0-9_-]{30,}|ya29\.[A-Za-z0-9_-]{20,}|GOCSPX-[A-Za-z0-9_-]{20,}",  # Google

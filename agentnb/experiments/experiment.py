@@ -14,6 +14,7 @@ from typing import Any, Literal
 from agentnb.agent.agent import Agent
 from agentnb.display.texts.labels import counted
 from agentnb.errors import ExperimentProblems, SettingsError, StoreError
+from agentnb.experiments.defaults import AT_A_TIME
 from agentnb.experiments.design import Design, design_of, expected_cost, size_problems
 from agentnb.experiments.pilot import Pilot, pilot_of
 from agentnb.experiments.planning.cells import Schedule, Seeds
@@ -41,8 +42,6 @@ EXCLUSIONS = ("runs that did not complete: not passed in the first analysis, lef
 """What is frozen about runs that are excluded."""
 SETTINGS = ("repeats", "places", "seed", "seeds", "executor", "budget", "check_seconds")
 """Settings that can be wrong by themselves."""
-AT_A_TIME = 8
-"""Cells that run at the same time in the kernel, by default."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,10 +10,11 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from agentnb.advice import NameOne, SetKey
+from agentnb.core.key_shapes import mask_shapes
 from agentnb.errors import SettingsError, UnknownModel
 from agentnb.models.prices import Price
 from agentnb.models.traits import LIMITS, PLACES_OF_SYSTEM, Traits
-from agentnb.settings import is_surely_a_key, looks_like_a_key, url_problem
+from agentnb.settings import looks_like_a_key, url_problem
 
 YES = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -163,7 +164,7 @@ def named(options: Options) -> str:
 
 def shown(text: str) -> str:
     """Return the person's text if it is safe to repeat, ``...`` if it is too long or may hold a key."""
-    holds_key = any(map(is_surely_a_key, re.split(r"[^A-Za-z0-9_-]+", text))) or (looks_like_a_key(text) and ":" not in text)
+    holds_key = mask_shapes(text) != text or (looks_like_a_key(text) and ":" not in text)
     return "..." if len(text) > MAX_SHOWN or holds_key or url_problem(text) else text
 
 

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from agentnb import settings
 from agentnb.advice import Advised, Plain, SetKey, SetModel, ShowModels
+from agentnb.core.key_shapes import mask_shapes
 from agentnb.core.request import Request
 from agentnb.errors import MissingKey, SettingsError, UnknownModel, nearest
 from agentnb.models.destinations import chosen_destination
@@ -27,7 +28,6 @@ from agentnb.models.simulated.personas import PERSONAS, options_of
 from agentnb.models.simulated.personas import read_options as read_persona_options
 from agentnb.models.transport.connections import Endpoint
 from agentnb.models.transport.remote import RemoteModel
-from agentnb.settings import is_surely_a_key
 
 DEFAULT = "simulated:disciplined"
 """The model to use when there is neither a model nor a key."""
@@ -263,7 +263,7 @@ def _taken_apart(model: str) -> tuple[str, str, Given]:
     """Split a name into provider, model and options. Raises `UnknownModel`, with the most similar names, if it cannot."""
     called, _, query = model.partition("?")
     provider, colon, name = called.partition(":")
-    if is_surely_a_key(called) or is_surely_a_key(name):
+    if mask_shapes(called) != called:
         raise UnknownModel(
             "That is a key, and no name of a model", SetKey("NAME", lead="Delete it from the cell, and type it in")
         )

@@ -46,7 +46,7 @@ def load_server_file(servers: Servers, name: str, ask: Callable[[str], str] | No
     if found.servers and line not in (*_confirmed_here, *read_lines(FILE)):
         _confirm(name, found, ask)
         _remember(path, line)
-    servers.load(found, str(path))
+    servers.configuration.load(found, str(path))
     return found
 
 

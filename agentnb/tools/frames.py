@@ -8,12 +8,9 @@ from typing import Any
 
 from agentnb.core.display_data import Cell, Table, plain_number
 from agentnb.core.messages import encodable
+from agentnb.tools.defaults import MAX_COLUMNS, MAX_ROWS
 from agentnb.tools.foreign import is_of
 
-MAX_ROWS = 30
-"""Rows of a table that are shown; of a longer one the first and the last."""
-MAX_COLUMNS = 20
-"""Columns whose rows are shown."""
 MAX_NAMED = 40
 """Columns that are named with their types."""
 LONGEST_CELL = 100

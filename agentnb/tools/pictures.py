@@ -12,10 +12,9 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from agentnb.core.messages import Image, Text
+from agentnb.tools.defaults import MAX_PIXELS
 from agentnb.tools.foreign import is_of
 
-LONGEST = 1_568
-"""Pixels of the longer side of a picture drawn here: models see no more of it."""
 LONGEST_TAKEN = 8_000
 """Pixels of the longer side of a finished file; providers refuse the request for more."""
 MAX_BYTES = 3_750_000
@@ -102,14 +101,14 @@ def _drawn(figure: Any) -> bytes:
     """Return the figure as PNG. Content beyond its edge may make it larger than it says: then it is drawn again, smaller."""
     # The figure's own edge counts too: it is made larger for what is beyond it, never smaller.
     whole = {"bbox_inches": "tight", "pad_inches": 0, "bbox_extra_artists": _artists(figure)}
-    share = min(1.0, LONGEST / (max(figure.get_size_inches()) * figure.dpi))
+    share = min(1.0, MAX_PIXELS / (max(figure.get_size_inches()) * figure.dpi))
     for _ in range(2):
         file = BytesIO()
         figure.savefig(file, format="png", dpi=figure.dpi * share, backend="agg", **whole)
         width, height = size_of(file.getvalue()) or (0, 0)
-        if max(width, height) <= LONGEST:
+        if max(width, height) <= MAX_PIXELS:
             break
-        share *= LONGEST / max(width, height)
+        share *= MAX_PIXELS / max(width, height)
     return file.getvalue()
 
 
@@ -130,9 +129,9 @@ def _saved(image: Any) -> tuple[str, bytes]:
     """Return the picture, small enough, as PNG; as JPEG if a PNG would be large and nothing is transparent."""
     if image.mode not in PNG_MODES:
         image = image.convert("RGBA" if image.mode in ("PA", "La", "RGBa") else "RGB")
-    if max(image.size) > LONGEST:
+    if max(image.size) > MAX_PIXELS:
         image = image.convert("RGBA") if image.mode == "P" else image.copy()
-        image.thumbnail((LONGEST, LONGEST))
+        image.thumbnail((MAX_PIXELS, MAX_PIXELS))
     file = BytesIO()
     image.save(file, "PNG")
     if file.tell() <= MAX_AS_PNG or (image.has_transparency_data and image.getextrema()[-1] != (255, 255)):
@@ -180,7 +179,7 @@ def _described(data: bytes, kind: str) -> str:
 def _shown_as(data: bytes, longest: float) -> str:
     """Describe the size it is shown in, if that is less than its own."""
     size = size_of(data)
-    return f", shown as {size[0]} x {size[1]}" if size and longest > LONGEST else ""
+    return f", shown as {size[0]} x {size[1]}" if size and longest > MAX_PIXELS else ""
 
 
 def _too_large(data: bytes) -> str:

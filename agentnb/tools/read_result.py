@@ -9,13 +9,12 @@ import msgspec
 
 from agentnb.core.messages import Text, ToolResult
 from agentnb.core.request import ToolSpec
+from agentnb.tools.defaults import READ_CHARACTERS
 from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, failure
 
 READ_TOOL = "read_tool_result"
 ROOM_FOR_HEADING = 100
 """Characters reserved for the line above the text."""
-CHUNK = 4_000
-"""Characters that one call reads by default."""
 
 FindResult: TypeAlias = Callable[[str], "ToolResult | None"]
 """Returns the result of the call with this id, or None."""
@@ -28,7 +27,7 @@ SPEC = ToolSpec(
         "properties": {
             "handle": {"type": "string", "description": "the handle that stands in the shortened result"},
             "offset": {"type": "integer", "description": "the first character to read, counted from 0", "default": 0},
-            "length": {"type": "integer", "description": "how many characters to read", "default": CHUNK},
+            "length": {"type": "integer", "description": "how many characters to read", "default": READ_CHARACTERS},
         },
         "required": ["handle"],
         "additionalProperties": False,
@@ -43,7 +42,7 @@ class _Piece(msgspec.Struct):
 
     handle: str
     offset: Annotated[int, msgspec.Meta(ge=0)] = 0
-    length: Annotated[int, msgspec.Meta(ge=0)] = CHUNK
+    length: Annotated[int, msgspec.Meta(ge=0)] = READ_CHARACTERS
 
 
 class ResultReader:

@@ -28,6 +28,7 @@ from agentnb.tools.builtin.named import KnownSchemas, logged_builtins
 from agentnb.tools.mcp.server import ServerTools, with_given
 from agentnb.tools.toolbox import Toolbox
 from agentnb.workflow.checks.checks import check_made_in_python
+from agentnb.workflow.defaults import DEFAULT_PLANS
 from agentnb.workflow.files.declared_files import (
     WorkflowDefinition,
     drawing_of,
@@ -56,7 +57,7 @@ from agentnb.workflow.running.graph_run import GraphRun
 from agentnb.workflow.running.step_handlers import StepHandlers
 from agentnb.workflow.tasks.actions import Action, ActionTable
 from agentnb.workflow.tasks.orchestration import task_orchestration
-from agentnb.workflow.tasks.spec import DEFAULT_PLANS, TaskFile
+from agentnb.workflow.tasks.spec import TaskFile
 from agentnb.workflow.templates.templates import Scope
 
 CELL = "cell"

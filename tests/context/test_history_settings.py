@@ -17,7 +17,8 @@ from summarising import Summarising, compactions, priced
 from todo_calls import complete, start, write
 
 from agentnb import Agent, History, Matrix, ToolCall
-from agentnb.context.history import AUTO, FULL, RESULT_CHARACTERS, as_logged, as_sent_then, documented, find_history
+from agentnb.context.defaults import RESULT_CHARACTERS
+from agentnb.context.history import AUTO, FULL, as_logged, as_sent_then, documented, find_history
 from agentnb.context.request_builder import RequestBuilder
 from agentnb.core.messages import Message, ToolResult
 from agentnb.core.request import Request

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from property_settings import examples
 
 from agentnb.agent.agent import Agent
-from agentnb.context.repo_instructions import FILES, HEADING, MAX_CHARACTERS, RepoInstructions, repo_instructions, repo_root
+from agentnb.context.defaults import MAX_INSTRUCTIONS
+from agentnb.context.repo_instructions import FILES, HEADING, RepoInstructions, repo_instructions, repo_root
 from agentnb.models.scripted import ScriptedModel
 
 NOTHING = RepoInstructions()
@@ -186,11 +187,11 @@ def test_a_ring_of_links_as_the_folder_is_no_error(tmp_path: Path) -> None:
 
 @pytest.mark.req("R2.38")
 def test_a_file_of_the_greatest_length_is_whole_and_a_longer_one_is_cut_and_says_so(repo: Path) -> None:
-    (repo / "AGENT.md").write_text("\n \n" + "ü" * MAX_CHARACTERS + "\n\n\n", encoding="utf-8")
-    assert repo_instructions(repo).text == "ü" * MAX_CHARACTERS
-    (repo / "AGENT.md").write_text("\n" + "ü" * (MAX_CHARACTERS + 1), encoding="utf-8")
+    (repo / "AGENT.md").write_text("\n \n" + "ü" * MAX_INSTRUCTIONS + "\n\n\n", encoding="utf-8")
+    assert repo_instructions(repo).text == "ü" * MAX_INSTRUCTIONS
+    (repo / "AGENT.md").write_text("\n" + "ü" * (MAX_INSTRUCTIONS + 1), encoding="utf-8")
     cut = repo_instructions(repo).text
-    assert cut == "ü" * MAX_CHARACTERS + "\n\n[Cut here: AGENT.md is longer than 32,000 characters]"
+    assert cut == "ü" * MAX_INSTRUCTIONS + "\n\n[Cut here: AGENT.md is longer than 32,000 characters]"
 
 
 def test_a_cut_is_at_the_end_of_a_line(repo: Path) -> None:
@@ -198,12 +199,12 @@ def test_a_cut_is_at_the_end_of_a_line(repo: Path) -> None:
     (repo / "CLAUDE.md").write_text(f"{line}\n" * 1000)
     *kept, blank, told = repo_instructions(repo).text.split("\n")
     assert set(kept) == {line} and blank == "" and told.startswith("[Cut here: CLAUDE.md")
-    assert MAX_CHARACTERS - 2 * len(line) < len("\n".join(kept)) <= MAX_CHARACTERS
+    assert MAX_INSTRUCTIONS - 2 * len(line) < len("\n".join(kept)) <= MAX_INSTRUCTIONS
 
 
 def test_a_line_that_just_fits_is_kept(repo: Path) -> None:
-    (repo / "CLAUDE.md").write_text("a" * (MAX_CHARACTERS - 2) + "\nb\nc")
-    assert repo_instructions(repo).text.startswith("a" * (MAX_CHARACTERS - 2) + "\nb\n\n[Cut here")
+    (repo / "CLAUDE.md").write_text("a" * (MAX_INSTRUCTIONS - 2) + "\nb\nc")
+    assert repo_instructions(repo).text.startswith("a" * (MAX_INSTRUCTIONS - 2) + "\nb\n\n[Cut here")
 
 
 def test_of_a_huge_file_only_a_beginning_is_looked_at(repo: Path) -> None:
@@ -219,7 +220,7 @@ contents = st.one_of(
     st.none(),
     st.binary(max_size=40),
     st.text(st.characters(exclude_categories=["Cs"]), max_size=40).map(lambda text: text.encode()),
-    st.sampled_from([b"", b" \n", b"\xef\xbb\xbf", b"\xef\xbb\xbfBe kind.", b"\xff", b"a\0b", b"x" * (MAX_CHARACTERS + 1)]),
+    st.sampled_from([b"", b" \n", b"\xef\xbb\xbf", b"\xef\xbb\xbfBe kind.", b"\xff", b"a\0b", b"x" * (MAX_INSTRUCTIONS + 1)]),
 )
 
 
@@ -247,8 +248,8 @@ def test_whatever_the_files_hold_the_first_that_says_something_counts(
     file = next(iter(said), "")
     told = repo_instructions(root.joinpath(*"abc"[:depth]))
     assert told.file == file
-    if len(said.get(file, "")) <= MAX_CHARACTERS:
+    if len(said.get(file, "")) <= MAX_INSTRUCTIONS:
         assert told.text == said.get(file, "")
     else:
-        assert told.text.startswith(said[file][:MAX_CHARACTERS] + "\n\n[Cut here")
+        assert told.text.startswith(said[file][:MAX_INSTRUCTIONS] + "\n\n[Cut here")
     assert told.section == (f"{HEADING}\n\n{told.text}" if file else "")

@@ -8,9 +8,9 @@ import pytest
 from scripted_runs import bare
 
 from agentnb import Agent, Store, ToolCall
-from agentnb.context.history import RESULT_CHARACTERS
+from agentnb.context.defaults import HEAD, RESULT_CHARACTERS, TAIL
 from agentnb.context.request_history import sent_requests
-from agentnb.context.result_truncation import HEAD, TAIL, truncate_results
+from agentnb.context.result_truncation import truncate_results
 from agentnb.core.messages import Image, Message, Text, ToolResult
 from agentnb.core.request import Request
 from agentnb.detect.run import Run

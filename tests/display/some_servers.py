@@ -17,8 +17,8 @@ from agentnb.tools.mcp.server import MCPServer, ServerTools
 def server_views() -> list[str]:
     """Return the list of servers, and the running one, as HTML."""
     held = Servers()
-    held.add(bench("hostile"))
-    held.add(MCPServer("gone", "no-such-program"))
+    held.configuration.add(bench("hostile"))
+    held.configuration.add(MCPServer("gone", "no-such-program"))
     try:
         catalogue = held.ask(held.live(ServerTools("bench"), Path("/work")), catalogue_of)
         try:

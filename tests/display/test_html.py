@@ -27,7 +27,8 @@ from agentnb.display.card.finished import answer_html
 from agentnb.display.card.html import run_html, running_html
 from agentnb.display.card.page import page_html
 from agentnb.display.card.text import ROUNDS_WHILE_RUNNING
-from agentnb.display.card.transcript import FIRST, MAX_ROUNDS
+from agentnb.display.card.transcript import FIRST
+from agentnb.display.defaults import MAX_SAVED_ROUNDS
 from agentnb.display.form import Form
 from agentnb.display.markup import Html
 from agentnb.display.parts.head import MARKS, chip_html
@@ -88,7 +89,7 @@ def test_long_prompt_is_folded_to_its_first_words_and_kept() -> None:
 
 
 def test_a_very_long_run_keeps_its_first_and_last_rounds_and_says_where_all_are() -> None:
-    count = FIRST + 3 + MAX_ROUNDS
+    count = FIRST + 3 + MAX_SAVED_ROUNDS
     run = made(*[ToolCall("add", {"a": n}) for n in range(count - 1)], "Done.", max_rounds=count)
     assert len(run.rounds) == count and run.is_answered
     html = run_html(run)

@@ -25,10 +25,10 @@ from agentnb.display.card.live_card import LiveCard
 from agentnb.display.card.page import page_html
 from agentnb.display.card.text import run_text
 from agentnb.display.card.workflow_card import steps_html, workflow_html
+from agentnb.display.defaults import MAX_STEPS
 from agentnb.display.form import Form
 from agentnb.display.markup import Html
 from agentnb.display.parts.plan_list import MAX_PLANS
-from agentnb.display.parts.step_list import MAX_STEPS
 from agentnb.models import Reply
 from agentnb.notebook.views import TerminalView
 

@@ -10,8 +10,9 @@ from asserted_sentences import Snapshot
 from shown_words import words_in
 
 from agentnb import Plan
+from agentnb.display.defaults import MAX_STEPS
 from agentnb.display.lists.plan_view import MAX_OF_WORDS, plan_html, plan_text
-from agentnb.display.parts.step_list import FIRST, MAX_STEPS
+from agentnb.display.parts.step_list import FIRST
 
 DAY = {"type": "object", "properties": {"day": {"type": "string"}, "feet": {"type": "boolean"}}}
 PLANNER: dict[str, Any] = {

@@ -18,7 +18,8 @@ from agentnb.context.request_history import LeftOut, SentRequest, sent_request, 
 from agentnb.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.request import ToolSpec
 from agentnb.core.usage import Usage
-from agentnb.display.card.request_view import MAX_OF_A_RESULT, request_view_html, size, summary
+from agentnb.display.card.request_view import request_view_html, size, summary
+from agentnb.display.defaults import MAX_OF_A_SENT_RESULT
 from agentnb.display.markup import Html
 from agentnb.display.style import inlined, rules
 from agentnb.display.texts.labels import clean
@@ -216,7 +217,7 @@ def test_cut_it_cuts_what_tools_gave_and_says_how_much_is_missing() -> None:
         return "y" * 5_000
 
     seen = sent_request(run_of_script(ToolCall("much"), "Done.", tools=[much]), 1)
-    assert f"{'y' * MAX_OF_A_RESULT} … ({5_000 - MAX_OF_A_RESULT:,} more characters)" in shown(seen, whole=False).pres
+    assert f"{'y' * MAX_OF_A_SENT_RESULT} … ({5_000 - MAX_OF_A_SENT_RESULT:,} more characters)" in shown(seen, whole=False).pres
     assert "y" * 5_000 in shown(seen, whole=True).pres
 
 

@@ -27,9 +27,9 @@ from agentnb.tools.mcp.server import MCPServer, ServerTools
 def servers() -> Iterator[Servers]:
     """A server that runs and one that could not be started; a third that is only configured, and one of code."""
     held = Servers()
-    held.add(bench("hostile"))
-    held.add(MCPServer("gone", "no-such-program"))
-    held.add(MCPServer("later", "https://tools.example/mcp"))
+    held.configuration.add(bench("hostile"))
+    held.configuration.add(MCPServer("gone", "no-such-program"))
+    held.configuration.add(MCPServer("later", "https://tools.example/mcp"))
     held.ask(held.live(ServerTools("bench"), Path("/work")), catalogue_of)
     for item in (ServerTools("gone"), ServerTools("coded", server=MCPServer("coded", "no-such-program"))):
         with pytest.raises(ServerFailed):
@@ -107,7 +107,7 @@ def test_names_and_descriptions_of_strangers_are_bounded_lines_without_keys(serv
 def test_list_of_many_servers_is_counted() -> None:
     held = Servers()
     for number in range(MAX_SERVERS + 3):
-        held.add(MCPServer(f"server{number:03}", "program"))
+        held.configuration.add(MCPServer(f"server{number:03}", "program"))
     rows = held.listed(Path("/work"))
     for text in (server_list_text(rows, ""), server_list_html(rows, "")):
         assert "103 MCP servers" in text

@@ -14,9 +14,9 @@ from property_settings import examples
 from agentnb import Run, ToolCall, load_trace
 from agentnb.core.log.events import Origin
 from agentnb.core.usage import Usage
+from agentnb.display.defaults import RUNS_IN_A_PAGE
 from agentnb.display.lists.browser import (
     OPENING,
-    PAGE,
     browser_text,
     opened_html,
     page_told,
@@ -113,7 +113,7 @@ def test_findings_lead_to_their_rounds_and_the_rounds_back() -> None:
 
 
 def test_the_saved_form_holds_the_first_rows_and_the_opened_run_and_no_script() -> None:
-    many = [row_of(place, RUNS[0]) for place in range(PAGE)]
+    many = [row_of(place, RUNS[0]) for place in range(RUNS_IN_A_PAGE)]
     html = saved_html(saved_frame(many, 340, "340 runs of by_hand", "k" * 8), opened_html(RUNS[2], "runs[2]"))
     assert html.count('class="agentnb-browser-row"') == OPENING and "240 more" in html and "Run this cell again" in html
     assert "agentnb-browser-kkkkkkkk" in html and "Heat pumps" in html

@@ -25,8 +25,9 @@ from agentnb.display.card.live_card import LiveCard
 from agentnb.display.card.page import page_html
 from agentnb.display.card.text import run_text
 from agentnb.display.card.workflow_card import steps_html
+from agentnb.display.defaults import MAX_STEPS
 from agentnb.display.form import Form
-from agentnb.display.parts.step_list import FIRST, MAX_STEPS, step_rows
+from agentnb.display.parts.step_list import FIRST, step_rows
 from agentnb.errors import WorkflowError
 from agentnb.models import Reply
 from agentnb.runtime.host.host import Beginning, Host, hosted

@@ -7,7 +7,8 @@ from typing import Any
 
 from waiting import turns
 
-from agentnb.models.transport.limiter import MAX_AT_ONCE, Limiter
+from agentnb.models.defaults import MAX_AT_ONCE
+from agentnb.models.transport.limiter import Limiter
 
 
 async def free_places(limiter: Limiter) -> int:

@@ -31,8 +31,9 @@ from wire_by_hand import (
 from agentnb.core.log.events import TextDelta, ThinkingDelta
 from agentnb.core.messages import Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.usage import Usage
+from agentnb.models.defaults import MAX_TOKENS
 from agentnb.models.provider import CutOff
-from agentnb.models.providers.anthropic import MAX_TOKENS, as_stream
+from agentnb.models.providers.anthropic import as_stream
 from agentnb.models.providers.serialization import left_out, words_for
 
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "sig=="}

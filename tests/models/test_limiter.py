@@ -21,9 +21,10 @@ from fake_time import fake_clock, run_at_once
 from free_places import free_places
 from waiting import PATIENCE, turns
 
+from agentnb.models.defaults import LONGEST_CLOSED, MAX_AT_ONCE
 from agentnb.models.transport import limiter as limiter_module
 from agentnb.models.transport.connections import Endpoint, limiter_of
-from agentnb.models.transport.limiter import LONGEST_CLOSED, LOOK_AGAIN, MAX_AT_ONCE, Limiter, NoPlace
+from agentnb.models.transport.limiter import LOOK_AGAIN, Limiter, NoPlace
 from agentnb.settings import Key
 
 

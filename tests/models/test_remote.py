@@ -35,10 +35,11 @@ from agentnb.errors import (
     SettingsError,
 )
 from agentnb.models import Reply, Retry
+from agentnb.models.defaults import MAX_TURNS
 from agentnb.models.estimate import tokens_of_message, tokens_of_request
 from agentnb.models.options import Options
 from agentnb.models.registry import REMOTE, endpoint_of
-from agentnb.models.transport.remote import MAX_TURNS, models_of
+from agentnb.models.transport.remote import models_of
 from agentnb.models.transport.retry import RetryPolicy
 from agentnb.testing import (
     Answer,

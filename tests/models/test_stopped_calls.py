@@ -20,7 +20,7 @@ from quick_models import FORMATS, LONG, PATIENCE, WIRES, items_into, items_of, q
 
 from agentnb.core.log.events import TextDelta
 from agentnb.models import Reply, Retry
-from agentnb.models.transport.limiter import MAX_AT_ONCE
+from agentnb.models.defaults import MAX_AT_ONCE
 from agentnb.models.transport.retry import RetryPolicy
 from agentnb.testing import Cut, LoopbackServer, Stall, Status
 

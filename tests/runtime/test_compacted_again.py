@@ -24,7 +24,7 @@ from agentnb.core.request import Request
 from agentnb.core.todos import has_open, headed
 from agentnb.detect.run import Run
 from agentnb.errors import ModelError
-from agentnb.runtime.replies.compactor import ROUNDS_BETWEEN
+from agentnb.runtime.defaults import ROUNDS_BETWEEN
 
 SMALL = History(compact_above=6, keep_recent=2)
 WINDOW = 1_000

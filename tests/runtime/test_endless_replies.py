@@ -22,9 +22,10 @@ from agentnb.models.provider import PART, Reading
 from agentnb.models.registry import REMOTE
 from agentnb.policies.ending import OVER_LIMIT
 from agentnb.runtime.budget import Budget
+from agentnb.runtime.defaults import MARGIN, SPARE, SPARE_OF_AN_END
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.replies import reply_limit
-from agentnb.runtime.replies.reply_limit import MARGIN, SPARE, SPARE_OF_AN_END, OverLimit, ReplyLimit
+from agentnb.runtime.replies.reply_limit import OverLimit, ReplyLimit
 from agentnb.testing import Endless, LoopbackServer
 
 WIRES = ("anthropic", "openai", "openai-responses", "compatible")

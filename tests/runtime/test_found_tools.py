@@ -26,9 +26,9 @@ from agentnb.runtime.calls.run_tools import RunTools
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host.host import Host, hosted
 from agentnb.runtime.servers.servers import Servers
+from agentnb.tools.defaults import MAX_OFFERED
 from agentnb.tools.function import tool
 from agentnb.tools.mcp import finding
-from agentnb.tools.mcp.finding import MAX_OFFERED
 from agentnb.tools.mcp.server import MCPServer, ServerTools
 from agentnb.tools.mcp.server_tool import MCPTool
 from agentnb.tools.mcp.wire_names import FIND_TOOLS, wire_name

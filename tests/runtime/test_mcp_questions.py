@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from mcp_runs import bench, calls, is_alive, played, process_of, results, texts
 from agentnb.core.questions import WaitingOnUser
 from agentnb.errors import Declined, QuestionCancelled
 from agentnb.runtime.servers.servers import Servers
-from agentnb.tools.mcp.questions import MAX_QUESTIONS
+from agentnb.tools.defaults import MAX_QUESTIONS
 
 BOOK = calls(("book", {"train": "TGV"}))
 
@@ -80,6 +82,20 @@ def test_server_that_keeps_asking_is_an_error_result(servers: Servers) -> None:
     run = played([calls(("nag", {}))], [bench()], servers, answer=lambda question: {"more": True})
     assert results(run)[0].is_error
     assert len(run.questions) == MAX_QUESTIONS
+
+
+def test_questions_of_calls_at_once_reach_the_run_of_their_call(servers: Servers) -> None:
+    both_are_asked = threading.Barrier(2)
+
+    def text_of_run(seats: int) -> str:
+        def answer(question: WaitingOnUser) -> Any:
+            both_are_asked.wait(30)
+            return {"seats": seats, "place": "aisle"}
+
+        return texts(played([BOOK], [bench()], servers, answer=answer))[0]
+
+    with ThreadPoolExecutor(2) as threads:
+        assert [*threads.map(text_of_run, (2, 3))] == ["2 at the aisle in TGV", "3 at the aisle in TGV"]
 
 
 def test_question_of_a_server_that_died_is_asked_again_only_if_the_call_may_be_repeated(

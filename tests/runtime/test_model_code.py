@@ -165,10 +165,10 @@ DOORS: dict[str, Callable[[LiveRun, Session], Any]] = {
     "grant": lambda live, session: session.grants.give("write"),
     "default mode": lambda live, session: session.set_default("approve", "auto"),
     "allowed addresses": lambda live, session: RunOptions(allow_urls=["https://models.example.org"]),
-    "add a server": lambda live, session: session.servers.add(MCPServer("own", "own-server")),
+    "add a server": lambda live, session: session.servers.configuration.add(MCPServer("own", "own-server")),
     "add a server to the configuration": lambda live, session: session.servers.configuration.add(MCPServer("own", "x")),
-    "load servers": lambda live, session: session.servers.load(ServerList(), "mcp.json"),
-    "remove a server": lambda live, session: session.servers.remove("own"),
+    "load servers": lambda live, session: session.servers.configuration.load(ServerList(), "mcp.json"),
+    "remove a server": lambda live, session: session.servers.configuration.remove("own"),
     "confirm a file of servers": lambda live, session: load_server_file(Servers(), "mcp.json", lambda question: "y"),
     "run with answers of its own": lambda live, session: nested(answer=lambda question: "approve"),
 }

@@ -23,8 +23,8 @@ from agentnb.display.texts.labels import duration
 from agentnb.display.texts.round_notes import retry_line
 from agentnb.errors import KeyRefused, ModelError, ProviderTrouble, RateLimited
 from agentnb.models import RemoteModel, make_model
+from agentnb.models.defaults import MAX_AT_ONCE
 from agentnb.models.transport import limiter, retry
-from agentnb.models.transport.limiter import MAX_AT_ONCE
 from agentnb.models.transport.retry import RetryPolicy
 from agentnb.testing import Cut, ErrorInStream, LoopbackServer, Stall, Status
 

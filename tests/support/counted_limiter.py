@@ -7,8 +7,9 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 
+from agentnb.models.defaults import MAX_AT_ONCE
 from agentnb.models.transport.connections import Account, CallLimits
-from agentnb.models.transport.limiter import MAX_AT_ONCE, CallLimiter, Limiter
+from agentnb.models.transport.limiter import CallLimiter, Limiter
 from agentnb.runtime.host.host import Host, hosted
 
 

@@ -22,7 +22,8 @@ from matplotlib.figure import Figure
 
 from agentnb.core.messages import Image, Text
 from agentnb.tools import pictures
-from agentnb.tools.pictures import LONGEST, MAX_BYTES, media_type, picture_of, size_of
+from agentnb.tools.defaults import MAX_PIXELS
+from agentnb.tools.pictures import MAX_BYTES, media_type, picture_of, size_of
 from agentnb.tools.rendering import MAX_PICTURES, as_text, success
 
 
@@ -111,7 +112,7 @@ def test_of_a_large_figure_no_more_is_sent_than_a_model_sees(subtests: pytest.Su
         with subtests.test(size=size):
             told, picture = shown(drawn(*size))
             image = opened(picture)
-            assert max(image.size) <= LONGEST and max(image.size) >= LONGEST - 2
+            assert max(image.size) <= MAX_PIXELS and max(image.size) >= MAX_PIXELS - 2
             assert (
                 told == f"a figure of {size[0] * 100:.0f} x {size[1] * 100:.0f} pixels, shown as {image.width} x {image.height}"
             )
@@ -133,7 +134,7 @@ def test_a_figure_that_grows_when_it_is_drawn_is_drawn_again() -> None:
     figure.text(3.0, 0.5, "far outside")
     with mpl.rc_context({"savefig.bbox": "tight"}):
         _, picture = shown(figure)
-    assert LONGEST / 2 < max(opened(picture).size) <= LONGEST
+    assert MAX_PIXELS / 2 < max(opened(picture).size) <= MAX_PIXELS
 
 
 def test_drawing_changes_nothing_of_the_figure_and_of_pyplot() -> None:

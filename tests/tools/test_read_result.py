@@ -10,7 +10,8 @@ import pytest
 
 from agentnb.core.messages import Text, ToolResult
 from agentnb.runtime.workers.worker_calls import call_in_thread
-from agentnb.tools.read_result import CHUNK, READ_TOOL, SPEC, ResultReader
+from agentnb.tools.defaults import READ_CHARACTERS
+from agentnb.tools.read_result import READ_TOOL, SPEC, ResultReader
 from agentnb.tools.tool import ToolContext, ToolOutcome
 
 TEXT = "".join(chr(ord("a") + number % 26) for number in range(10_000))
@@ -40,7 +41,7 @@ def test_it_gives_a_piece_and_says_where_it_stands_and_where_the_next_begins() -
 @pytest.mark.req("R0.76")
 def test_whatever_is_asked_for_it_gives_something_and_no_more_than_it_may(subtests: pytest.Subtests) -> None:
     cases = [
-        ({}, 0, CHUNK),
+        ({}, 0, READ_CHARACTERS),
         ({"length": 10**9}, 0, 5_000),
         ({"offset": 10, "length": 0}, 10, 11),
     ]

@@ -76,7 +76,7 @@ def one_turn(workflow: Workflow) -> str:
         servers = Servers()
         stack.callback(servers.close)
         for server in servers_of(word for agent in agents.values() for word in agent.tools):
-            servers.add(server)
+            servers.configuration.add(server)
         stack.enter_context(hosted(Host(servers=servers)))
         run = replace(workflow, spec=replace(workflow.spec, agents=agents)).run_sync("Which tide is it?", show=False)
         problems = [problem for one in loopbacks.values() for problem in one.problems]

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import msgspec
 
+from agentnb.chat.defaults import ATTEMPTS
 from agentnb.chat.logged_context import rules_of_run
 from agentnb.chat.plans.clear_words import clear_word
 from agentnb.chat.plans.known_drafts import drafts_of, is_draft, reason_of, spec_of
@@ -38,7 +39,6 @@ from agentnb.models.model import Model
 from agentnb.tools.signature import refused_arguments
 from agentnb.tools.tool import Inside, ToolContext, ToolOutcome, failure
 
-ATTEMPTS = 2
 NOT_APPROVED, ALREADY_EXECUTED, UNKNOWN_PLAN, DECLINED_PLAN = "not_approved", "already_executed", "unknown_plan", "declined"
 """The codes of errors of a call that names a draft."""
 OPERATION, QUALITY = "plan_review", "quality"

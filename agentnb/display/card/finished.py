@@ -10,8 +10,9 @@ from agentnb.core.messages import Image
 from agentnb.core.run.rounds import CallRecord
 from agentnb.detect.run import Run
 from agentnb.display.card.replay_offer import replay_offer
-from agentnb.display.card.transcript import MAX_OF_PICTURES, Transcript
+from agentnb.display.card.transcript import Transcript
 from agentnb.display.card.workflow_card import steps_html, steps_title
+from agentnb.display.defaults import MAX_FIGURES, MAX_OF_PICTURES
 from agentnb.display.form import Form
 from agentnb.display.markdown.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
@@ -29,8 +30,6 @@ from agentnb.display.texts.notebook_commands import NOTEBOOK
 from agentnb.display.texts.states import next_step, notes_in_pieces, shown_answer, why_in_pieces
 from agentnb.display.texts.todo_labels import todos_done
 
-MAX_FIGURES = 6
-"""Pictures shown above the transcript: the last ones."""
 MAX_OF_AN_ANSWER = 100_000
 MAX_OF_A_REASON = 2_000
 MAX_OF_A_LAST_REPLY = 20_000

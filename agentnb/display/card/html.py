@@ -16,13 +16,14 @@ from agentnb.display.card.finished import figures_html, foot_html, pictured_call
 from agentnb.display.card.text import ROUNDS_WHILE_RUNNING
 from agentnb.display.card.transcript import transcript
 from agentnb.display.card.workflow_card import steps_html, workflow_html
+from agentnb.display.defaults import MAX_OF_A_TEXT
 from agentnb.display.form import Form, effects_of, no_nested_runs
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.parts.expectations import expectations_html
 from agentnb.display.parts.finding_links import findings_html, lines_of
 from agentnb.display.parts.head import folded_prompt_html, meta_html, prompt_html, state_html
 from agentnb.display.parts.round_details import also_html, said_html
-from agentnb.display.parts.rounds import MAX_OF_A_TEXT, round_html, round_pieces
+from agentnb.display.parts.rounds import round_html, round_pieces
 from agentnb.display.parts.step_list import has_steps
 from agentnb.display.parts.todos import todos_html
 from agentnb.display.parts.totals import Totals

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from agentnb.core.messages import Text, Thinking
 from agentnb.detect.run import Run
 from agentnb.display.card.html import plain_html
+from agentnb.display.defaults import MAX_OF_A_TEXT, MAX_OF_ALL, MAX_OF_THINKING
 from agentnb.display.form import Form
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
-from agentnb.display.parts.long_text import MAX_OF_ALL
 from agentnb.display.parts.questions.call_view import MAX_OF_A_QUESTION
 from agentnb.display.parts.results import as_text, given
-from agentnb.display.parts.rounds import MAX_OF_A_TEXT, MAX_OF_THINKING
 from agentnb.display.parts.step_list import MAX_WHOLE
 from agentnb.display.style import style_sheet
 from agentnb.display.texts.labels import counted, first_line

@@ -13,13 +13,10 @@ import msgspec
 from agentnb.context.request_history import LeftOut, SentRequest
 from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.request import ToolSpec
+from agentnb.display.defaults import MAX_OF_A_SENT_RESULT, MAX_OF_A_SENT_TEXT
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.texts.labels import clean, counted, first_line, thousands
 
-MAX_OF_A_RESULT = 300
-"""Characters of a tool result that a saved notebook shows a second time: the round before shows it too."""
-MAX_OF_A_TEXT = 2_000
-"""Characters of other text of the conversation, which is shown elsewhere too."""
 MAX_OF_A_SCHEMA = 600
 """Characters of a tool's schema in a saved notebook: the todo tool's alone has twelve thousand, the same in each run."""
 SHORT = 100
@@ -54,7 +51,7 @@ class _Form(NamedTuple):
 
 
 _WHOLE = _Form()
-_CUT = _Form(MAX_OF_A_RESULT, MAX_OF_A_TEXT)
+_CUT = _Form(MAX_OF_A_SENT_RESULT, MAX_OF_A_SENT_TEXT)
 
 
 def request_view_html(seen: SentRequest, *, whole: bool, schemas: bool = False) -> Html:

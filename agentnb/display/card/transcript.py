@@ -13,6 +13,7 @@ from agentnb.core.run.rounds import CallRecord, WorkflowRound
 from agentnb.detect.run import Run
 from agentnb.display.card.compact import round_line
 from agentnb.display.card.request_view import request_view_html
+from agentnb.display.defaults import MAX_OF_PICTURES, MAX_REQUEST_BYTES, MAX_ROUND_BYTES, MAX_SAVED_ROUNDS
 from agentnb.display.form import Form
 from agentnb.display.markup import NOTHING, Html, joined, tag
 from agentnb.display.parts.round_details import saw_detail
@@ -26,15 +27,7 @@ from agentnb.display.texts.round_notes import ignored_guidance, round_notes
 from agentnb.display.texts.states import as_left, is_foreign, shown_answer
 from agentnb.display.texts.user_messages import USER, UserMessages
 
-MAX_OF_PICTURES = 4_000_000
-"""Bytes of all pictures of a run, which are saved in the notebook; beyond that, only the last pictures are shown."""
-MAX_ROUNDS = 400
-"""Rounds of a run that a saved notebook holds; of a longer run, the last rounds and the first `FIRST`."""
 FIRST = 20
-ROOM = 300_000
-"""Bytes of HTML for rounds, without pictures: the last ones in full, the others a line each."""
-ROOM_OF_REQUESTS = 80_000
-"""Bytes of HTML for what the model saw, in the last rounds and the first."""
 _PICTURE = re.compile(r"base64,[A-Za-z0-9+/=]+")
 
 
@@ -59,7 +52,11 @@ def _drawn(run: Run, rounds: list[WorkflowRound], form: Form, saw: dict[int, Htm
     """Return each round, and whether it is whole: the last ones are, while there is room."""
     answer = run.rounds[-1].index if run.rounds and shown_answer(run) else -1  # its text is shown above
     pictured = pictured_rounds(rounds, None if form.whole else MAX_OF_PICTURES, form.shown_above)
-    user_messages, also, room = UserMessages(run.events, USER if is_foreign(run) else ""), AlsoHappened(run.events), ROOM
+    user_messages, also, room = (
+        UserMessages(run.events, USER if is_foreign(run) else ""),
+        AlsoHappened(run.events),
+        MAX_ROUND_BYTES,
+    )
     drawn: list[tuple[Html, bool]] = []
     for one in reversed(rounds):
         questions = [each for each in run.questions_of(one.index) if each.outcome != "open"]  # those stand above
@@ -94,7 +91,7 @@ def size(html: str) -> int:
 
 
 def _is_left_out(run: Run, place: int) -> bool:
-    return FIRST <= place < len(run.rounds) - MAX_ROUNDS
+    return FIRST <= place < len(run.rounds) - MAX_SAVED_ROUNDS
 
 
 def _cut(run: Run, drawn: list[tuple[Html, bool]], form: Form) -> Html:
@@ -102,7 +99,7 @@ def _cut(run: Run, drawn: list[tuple[Html, bool]], form: Form) -> Html:
     if form.whole:
         return NOTHING
     lines = sum(not whole for _, whole in drawn)
-    left_out = max(0, len(run.rounds) - MAX_ROUNDS - FIRST)
+    left_out = max(0, len(run.rounds) - MAX_SAVED_ROUNDS - FIRST)
     cuts = [f"{counted(left_out, 'round')} left out"] if left_out else []
     cuts += [f"{counted(lines, 'round')} cut to a line"] if lines else []
     if not cuts:
@@ -131,7 +128,7 @@ def _views(run: Run, form: Form) -> dict[int, Html]:
     found = dict(sent_requests(run))
     if form.whole:
         return {index: request_view_html(seen, whole=False, schemas=True) for index, seen in found.items()}
-    room = ROOM_OF_REQUESTS
+    room = MAX_REQUEST_BYTES
     views: dict[int, Html] = {}
     for index in dict.fromkeys((0, *sorted(found, reverse=True))):
         if index in found and room > 0:

@@ -10,6 +10,7 @@ from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
 from agentnb.display.card.compact import compact_pieces
 from agentnb.display.card.html import plain_html
+from agentnb.display.defaults import RUNS_IN_A_PAGE
 from agentnb.display.form import Form
 from agentnb.display.lists.run_rows import RunRow
 from agentnb.display.markup import NOTHING, Html, tag
@@ -21,8 +22,6 @@ from agentnb.display.texts.notebook_commands import NOTEBOOK
 from agentnb.display.texts.states import with_outcome
 from agentnb.interchange.trace_file import Problem
 
-PAGE = 100
-"""Runs in one page of the list."""
 OPENING = 10
 """Runs of a saved list that open to a short form; the others of its first page are lines."""
 OPENED = "<!-- the opened run -->"
@@ -131,10 +130,10 @@ def saved_frame(rows: Sequence[RunRow], total: int, title: str, key: str) -> Htm
     ``rows``: the first page of ``total`` runs; ``key`` names the browser that a page puts in its place while there is a kernel.
     """
     listed = [_saved_row(row) for row in rows[:OPENING]]
-    if lines := rows[OPENING:PAGE]:
+    if lines := rows[OPENING:RUNS_IN_A_PAGE]:
         listed.append(tag("pre", "history-lines", "\n".join(map(line, lines))))
-    if total > min(len(rows), PAGE):
-        listed.append(tag("div", "browser-more quiet", f"{total - min(len(rows), PAGE):,} more"))
+    if total > min(len(rows), RUNS_IN_A_PAGE):
+        listed.append(tag("div", "browser-more quiet", f"{total - min(len(rows), RUNS_IN_A_PAGE):,} more"))
     heading = tag("div", "browser-title", tag("b", "", title), f". {AGAIN}")
     side = tag("div", "browser-list", *listed) if total > 1 else NOTHING
     body = tag("div", "browser-body", side, tag("div", "browser-run", Html(OPENED)))

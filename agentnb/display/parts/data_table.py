@@ -13,11 +13,11 @@ from agentnb.core.messages import encodable
 from agentnb.core.schema.nesting import is_too_deep
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.texts.labels import counted
+from agentnb.tools.defaults import MAX_COLUMNS, MAX_ROWS
 
 LONGEST_CELL = 300
 """Longest JSON text that still fits well in a cell, in characters."""
-FEWEST_OBJECTS, MAX_OBJECTS = 2, 30
-MAX_COLUMNS = 20
+FEWEST_OBJECTS = 2
 MAX_DECIMALS = 6
 """Digits shown of a number that is not whole."""
 MAX_INDENTED_LEVELS = 20
@@ -48,7 +48,7 @@ def table_size(table: Table) -> str:
 
 def table_of_objects(value: Any) -> Table | None:
     """Return a list of flat objects that all have the same keys as a table; None for anything else."""
-    if not isinstance(value, list) or not FEWEST_OBJECTS <= len(value) <= MAX_OBJECTS:
+    if not isinstance(value, list) or not FEWEST_OBJECTS <= len(value) <= MAX_ROWS:
         return None
     first = value[0]
     if not isinstance(first, dict) or not 1 <= len(first) <= MAX_COLUMNS:

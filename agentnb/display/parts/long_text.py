@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from agentnb.display.defaults import MAX_AT_ONCE, MAX_OF_ALL
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.texts.labels import clean
 
-MAX_AT_ONCE = 4_000
-"""Characters of a text shown at once."""
-MAX_OF_ALL = 2_000_000
-"""Characters of a text shown when all of it is requested."""
 LONGEST_LINE = 200
 """Longest line that is left out rather than cut, in characters."""
 SHARE_OF_THE_END = 4

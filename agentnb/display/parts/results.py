@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 from agentnb.core.messages import Image, Text, ToolResult
 from agentnb.core.run.rounds import CallRecord
+from agentnb.display.defaults import MAX_AT_ONCE, MAX_OF_ALL
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
 from agentnb.display.parts.data_table import pretty, table_html, table_of_objects
-from agentnb.display.parts.long_text import MAX_AT_ONCE, MAX_OF_ALL, Way, long_html
+from agentnb.display.parts.long_text import Way, long_html
 from agentnb.display.texts.call_labels import state
 from agentnb.display.texts.labels import clean, cut
 from agentnb.tools.pictures import media_type

@@ -9,6 +9,7 @@ from agentnb.core.messages import Thinking
 from agentnb.core.questions import AskedQuestion, by_call
 from agentnb.core.run.approvals import is_of_draft
 from agentnb.core.run.rounds import CallRecord, WorkflowRound
+from agentnb.display.defaults import MAX_OF_A_TEXT, MAX_OF_THINKING
 from agentnb.display.form import Form
 from agentnb.display.markdown.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
@@ -30,9 +31,6 @@ from agentnb.display.parts.tool_card import tool_card_html
 from agentnb.display.texts.call_labels import state, todo_words
 from agentnb.display.texts.labels import counted
 from agentnb.display.texts.round_notes import round_warnings
-
-MAX_OF_A_TEXT = 100_000
-MAX_OF_THINKING = 40_000
 
 ANSWER_ABOVE = "Answer: shown above."
 """Stands in place of the answer in its round."""

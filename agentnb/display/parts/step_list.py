@@ -12,6 +12,7 @@ from agentnb.core.plans.plan_steps import CALL, DROPPED, KNOWN, NOT_RUN, PASSED,
 from agentnb.core.run.inner_calls import with_inner
 from agentnb.core.run.work_records import StepRecord
 from agentnb.detect.run import Run
+from agentnb.display.defaults import MAX_STEPS
 from agentnb.display.form import Form
 from agentnb.display.markdown.markdown import markdown_html
 from agentnb.display.markup import NOTHING, Html, joined, tag, words
@@ -35,8 +36,6 @@ from agentnb.workflow.graph.drawing import DrawnNode
 from agentnb.workflow.graph.node_states import NodeState, status_of, waiting_paths
 
 Key = TypeVar("Key", bound=int | str)
-MAX_STEPS = 60
-"""Steps that are listed; of more, the first, the last, and those that failed or are open."""
 FIRST = 20
 """Of a long list, the steps from its begin that are listed."""
 MAX_OUTPUT = 4_000

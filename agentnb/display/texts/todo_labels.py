@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 from agentnb.core.todos import Todo, open_todos
 from agentnb.detect.run import Run
+from agentnb.display.defaults import MAX_TODOS
 from agentnb.display.texts.labels import clean, counted, first_line
 
-MAX_TODOS = 40
-"""Todos shown of a list."""
 TODO_MARKS = {"not-started": "○", "in-progress": "◐", "completed": "✓", "blocked": "⊘"}
 
 

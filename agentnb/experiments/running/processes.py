@@ -15,6 +15,7 @@ from agentnb.advice import Install
 from agentnb.agent.portable import to_bytes
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, SettingsError
+from agentnb.experiments.defaults import AT_A_TIME, MAX_DEATHS
 from agentnb.experiments.results.folder import Records
 from agentnb.experiments.results.rows import Row
 from agentnb.experiments.running.cell_runs import CellRun, Job, Work
@@ -23,11 +24,6 @@ from agentnb.experiments.running.worker import Finished, Secrets, Setup, serve
 from agentnb.runtime.host.host import host_here
 from agentnb.settings import kept_keys
 from agentnb.tools.mcp.server import MCPServer
-
-AT_A_TIME = 8
-"""Cells that each process runs at the same time."""
-MAX_DEATHS = 2
-"""Deaths of a process at the same cell after which the cell is a row that says so."""
 
 
 class WorkerDied(Exception):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from agentnb.models.defaults import MAX_AT_ONCE
 from agentnb.models.transport.connections import Account, CallLimits
-from agentnb.models.transport.limiter import MAX_AT_ONCE, Limiter
+from agentnb.models.transport.limiter import Limiter
 
 Refusal: TypeAlias = tuple[Account, float, float | None]
 """The account whose provider refused a call, the seconds to wait, and those that it asked for."""

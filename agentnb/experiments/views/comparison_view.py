@@ -8,6 +8,7 @@ from urllib.parse import quote
 from agentnb.display.markup import NOTHING, Html, tag, words
 from agentnb.display.texts.labels import counted
 from agentnb.errors import SettingsError
+from agentnb.experiments.defaults import MAX_FLIPS
 from agentnb.experiments.results.comparison import Comparison, Comparisons, signed
 from agentnb.experiments.results.rows import STATES
 from agentnb.experiments.statistics.paired import Difference
@@ -25,8 +26,6 @@ from agentnb.experiments.views.layout import (
 )
 from agentnb.experiments.views.numbers import limits_told
 
-MAX_FLIPS = 200
-"""Pairs of runs that are listed; `Comparison.flips` has them all."""
 MAX_FLIPS_IN_TEXT = 10
 MAX_OPEN = 5
 """Pairs of runs that are shown unfolded."""

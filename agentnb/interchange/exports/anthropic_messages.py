@@ -14,7 +14,7 @@ from agentnb.core.messages import AnyPart, Image, Message, Thinking, ToolCall, T
 from agentnb.detect.run import Run
 from agentnb.interchange.exports.stored_messages import conversation_of, one_or_lines
 from agentnb.interchange.formats.exchanges import PARENT_ID, RUN_ID
-from agentnb.models.providers.anthropic import MAX_TOKENS
+from agentnb.models.defaults import MAX_TOKENS
 from agentnb.models.providers.anthropic import NAME as OWN
 from agentnb.models.providers.serialization import arguments_of, parameters
 

@@ -16,6 +16,7 @@ from agentnb.core.log.events import ReplyDelta, TextDelta, ThinkingDelta
 from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.request import Request, ToolSpec
 from agentnb.core.usage import Usage
+from agentnb.models.defaults import MAX_TOKENS
 from agentnb.models.model import Reply
 from agentnb.models.options import Options
 from agentnb.models.provider import COMMON_OPTIONS, PART, SEALED, CutOff, Provider, ProviderError, Refused, sealed_length
@@ -56,8 +57,6 @@ SCHEMA_KEYWORDS = {"$defs", "$ref", "additionalProperties", "anyOf", "const", "d
     "type",
 }
 """Keywords of a JSON Schema of answers that the API surely takes; it refuses others, such as ``minimum``."""
-MAX_TOKENS = 32_000
-"""Default limit of a reply; the API requires one. The thinking budget comes on top, because thinking counts too."""
 MARKED = 3
 """Number of latest messages in which user messages are marked for the cache: the last one, which the next request will
 read, and the one before, which the previous request has written. (The provider looks back only 20 blocks by itself.)"""

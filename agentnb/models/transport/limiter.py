@@ -13,14 +13,12 @@ from threading import RLock
 from time import monotonic
 from typing import Protocol
 
-MAX_AT_ONCE = 32
-"""Calls to one provider at the same time."""
+from agentnb.models.defaults import LONGEST_CLOSED, MAX_AT_ONCE
+
 LOOK_AGAIN = 1.0
 """Seconds after which a waiting call checks whether an event loop ended with places taken: nothing signals that."""
 MOMENT = 0.001
 """Seconds too short to wait for."""
-LONGEST_CLOSED = 3600.0
-"""Most seconds to stay closed, however long the provider asked to wait: the account's limit may have been raised."""
 
 
 class NoPlace(Exception):

@@ -23,6 +23,7 @@ from agentnb.core.usage import NOTHING_USED, Usage
 from agentnb.errors import BrokenReply, ProviderTimedOut, RequestRefused
 from agentnb.models import prices, traits
 from agentnb.models.capabilities import Capabilities
+from agentnb.models.defaults import MAX_TURNS
 from agentnb.models.estimate import about, with_estimates
 from agentnb.models.model import Notice, Reply, Retry, StreamItem, Unshown
 from agentnb.models.options import OF_TRAITS, OPTION_OF, Options, named, option_text
@@ -47,8 +48,6 @@ from agentnb.models.transport.retry import AttemptFailed, RetryPolicy, with_retr
 USUAL_RETRIES = RetryPolicy()
 NOT_OF_THE_FORM = (401, 402, 403, 404, 408, 429)
 """HTTP statuses of refusals that no other form of the request changes."""
-MAX_TURNS = 10
-"""Most requests for one reply that the provider keeps pausing."""
 PAUSED = "pause_turn"
 MALFORMED = (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError)
 """What reading raises where a reply is not as it should be."""

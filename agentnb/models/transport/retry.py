@@ -13,6 +13,7 @@ from time import monotonic
 
 from agentnb.advice import TryAgain
 from agentnb.errors import RateLimited
+from agentnb.models import defaults
 from agentnb.models.model import Retry, StreamItem
 from agentnb.models.transport.failure import Failure
 from agentnb.models.transport.limiter import CallLimiter, NoPlace
@@ -39,13 +40,13 @@ class RetryPolicy:
     ``most_seconds`` after the first.
     """
 
-    rate_limit_first: float = 4.0
-    rate_limit_retries: int = 5
-    trouble_first: float = 2.0
-    trouble_retries: int = 4
-    longest_wait: float = 120.0
-    most_waiting: float = 300.0
-    most_seconds: float = 600.0
+    rate_limit_first: float = defaults.RATE_LIMIT_SECONDS
+    rate_limit_retries: int = defaults.RATE_LIMIT_RETRIES
+    trouble_first: float = defaults.TROUBLE_SECONDS
+    trouble_retries: int = defaults.TROUBLE_RETRIES
+    longest_wait: float = defaults.LONGEST_WAIT
+    most_waiting: float = defaults.MAX_WAITING
+    most_seconds: float = defaults.MAX_RETRY_SECONDS
 
     def wait(self, failure: Failure, attempt: int, waited: float, draw: float, elapsed: float = 0.0) -> float | None:
         """Return the seconds to wait after this failed attempt, counted from 1; None to give up.

@@ -10,6 +10,7 @@ from typing import Any
 from IPython.core.getipython import get_ipython
 
 from agentnb.detect.run import Run
+from agentnb.display.defaults import RUNS_IN_A_PAGE
 from agentnb.display.lists import browser as shown
 from agentnb.display.lists.run_rows import RunRow, Wanted, choices, matching, row_of, with_words
 from agentnb.display.markup import NOTHING
@@ -88,7 +89,7 @@ class Browser:
 
     @cached_property
     def _rows_of_first_page(self) -> list[RunRow]:
-        return [row_of(place, run) for place, run in enumerate(self.runs[: shown.PAGE])]
+        return [row_of(place, run) for place, run in enumerate(self.runs[:RUNS_IN_A_PAGE])]
 
     @cached_property
     def _title(self) -> str:
@@ -157,7 +158,7 @@ class Browser:
         found, others = with_words(self._rows, self._wanted.find), self._wanted._replace(find="")
         fitting = matching(found, others)
         first = self._first if self._first < len(fitting) else 0
-        page = fitting[first : first + shown.PAGE]
+        page = fitting[first : first + RUNS_IN_A_PAGE]
         self._tell(
             {
                 "kind": "list",
@@ -165,8 +166,8 @@ class Browser:
                 "told": shown.page_told(first, len(page), len(fitting), len(self.runs)),
                 "first": first,
                 "total": len(self.runs),
-                "before": max(0, first - shown.PAGE) if first else None,
-                "after": first + shown.PAGE if first + shown.PAGE < len(fitting) else None,
+                "before": max(0, first - RUNS_IN_A_PAGE) if first else None,
+                "after": first + RUNS_IN_A_PAGE if first + RUNS_IN_A_PAGE < len(fitting) else None,
                 "wanted": self._wanted._asdict(),
                 "choices": {name: [*map(list, some)] for name, some in choices(found, others).items()},
             }

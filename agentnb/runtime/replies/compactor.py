@@ -26,11 +26,10 @@ from agentnb.errors import StoreError
 from agentnb.models.capabilities import capabilities_of, used_until_cut
 from agentnb.models.model import Notice, Reply, Retry, Unshown
 from agentnb.policies.ending import CUT
+from agentnb.runtime.defaults import ROUNDS_BETWEEN
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.replies.model_calls import ModelCalls
 
-ROUNDS_BETWEEN = 6
-"""Rounds in which the size of the context alone triggers no second compaction, unless there is much to replace."""
 NO_WORDS = "the model gave no summary"
 CUT_OFF = "\n\n[The summary was cut off here.]"
 

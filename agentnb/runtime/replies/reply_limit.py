@@ -15,13 +15,8 @@ from agentnb.models.model import Model
 from agentnb.policies import Policy
 from agentnb.policies.limits import MaxTokens
 from agentnb.runtime.budget import Budget
+from agentnb.runtime.defaults import MARGIN, MAX_REPLY, SPARE, SPARE_OF_AN_END
 
-MAX_REPLY = 1_000_000
-"""Tokens of the longest reply, by estimate: several times what any model can write."""
-MARGIN = 2
-"""How many times over what was left a reply may go: a reply may exceed a limit, and estimates may be off."""
-SPARE, SPARE_OF_AN_END = 1_000, 16_000
-"""Tokens that every reply may have, whatever is left; and one that comes after a limit: a final answer, a summary."""
 SAMPLE = 100_000
 """Tokens of which the cost is asked for, to learn what one costs."""
 

@@ -212,8 +212,14 @@ def _path_of(name: str, *parts: str) -> Path:
 def _look(path: Path, now: FirstSight | None = None) -> FirstSight | None:
     """Return what a file holds: this, if it is not there yet. Where it cannot be written, it holds in this process."""
     found = _known.get(path, now)
-    with suppress(OSError):
-        found = _read(path) or (found if now is None else _create(path, now))
+    try:
+        if now is not None and not path.exists():
+            create_file(path, msgspec.json.encode(now))
+        found = msgspec.json.decode(path.read_bytes(), type=FirstSight)
+    except msgspec.DecodeError:
+        found = UNREADABLE
+    except OSError:
+        pass
     if found is not None:
         _known[path] = found
     return found
@@ -221,24 +227,7 @@ def _look(path: Path, now: FirstSight | None = None) -> FirstSight | None:
 
 def _replace(path: Path, now: FirstSight) -> bool:
     _known[path] = now
-    try:
+    with suppress(OSError):
         replace_file(path, msgspec.json.encode(now))
-    except OSError:
-        return False
-    return True
-
-
-def _read(path: Path) -> FirstSight | None:
-    """Return what a file holds; None if it is not there. Raises OSError."""
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=FirstSight)
-    except FileNotFoundError:
-        return None
-    except msgspec.DecodeError:
-        return UNREADABLE
-
-
-def _create(path: Path, now: FirstSight) -> FirstSight:
-    """Create a file, and return what it holds: this, or that of another process which was quicker. Raises OSError."""
-    create_file(path, msgspec.json.encode(now))
-    return _read(path) or now
+        return True
+    return False

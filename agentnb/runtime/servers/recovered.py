@@ -13,10 +13,8 @@ from agentnb.detect.run import Run
 from agentnb.errors import SettingsError
 from agentnb.runtime.servers.servers import Servers
 from agentnb.tools.mcp.logged import servers_of_log
+from agentnb.tools.mcp.results import one_line
 from agentnb.tools.mcp.server import ServerTools
-
-MAX_TARGET_CHARACTERS = 300
-"""Characters of a command or an address that a message shows."""
 
 
 def changed_servers(run: Run, items: Iterable[ServerTools]) -> Iterator[tuple[str, Advised]]:
@@ -24,7 +22,7 @@ def changed_servers(run: Run, items: Iterable[ServerTools]) -> Iterator[tuple[st
     logged = servers_of_log(run.settings)
     for name, server in {item.name: item.server for item in items}.items():
         if server is not None and name in logged and logged[name].target != redact(server.target):
-            what = f"The MCP server {name} is {shown(server.target)} now, and was {shown(logged[name].target)}"
+            what = f"The MCP server {name} is {one_line(server.target)} now, and was {one_line(logged[name].target)}"
             yield f"{what} when the run began", "Its tools ask again, whatever was allowed before"
 
 
@@ -34,13 +32,6 @@ def check_configured(servers: Servers, items: Iterable[ServerTools], run: Run) -
     for item in items:
         if item.server is None and item.name not in known and item.name in logged:
             servers.configuration.check()
-            what = (
-                f"Run {run.id} had the MCP server {item.name} ({shown(logged[item.name].target)}), which is not configured here"
-            )
+            had = f"the MCP server {item.name} ({one_line(logged[item.name].target)})"
+            what = f"Run {run.id} had {had}, which is not configured here"
             raise SettingsError(what, AddServer(name=item.name, lead="A log starts no command. If you trust it, configure it"))
-
-
-def shown(target: str) -> str:
-    """Return a command or an address of a log as a text for the person, on one line, each character of it visible."""
-    line = " ".join("".join(one if one.isprintable() else " " for one in target).split())
-    return line if len(line) <= MAX_TARGET_CHARACTERS else f"{line[: MAX_TARGET_CHARACTERS - 1]}…"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import atexit
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from weakref import WeakSet
@@ -25,7 +25,6 @@ from agentnb.tools.mcp.connections.login import Login
 from agentnb.tools.mcp.connections.refusal import has_own_login
 from agentnb.tools.mcp.expansion import expanded, secrets, values
 from agentnb.tools.mcp.server import FILE, MCPServer, ServerTools
-from agentnb.tools.mcp.server_settings import ServerList
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -48,8 +47,8 @@ class ListedServer(NamedTuple):
 class Servers:
     """Servers, with one connection each, which lives until `close`. Thread-safe."""
 
-    def __init__(self, configuration: Configuration | None = None) -> None:
-        self.configuration = configuration or Configuration(partial(check_person, CONFIGURING, is_lasting=True))
+    def __init__(self) -> None:
+        self.configuration = Configuration(self._changing)
         self._used: list[LiveServer] = []
         self._lock = threading.Lock()
         self._thread: LoopThread | None = None
@@ -63,25 +62,15 @@ class Servers:
         found = [one if one.server else replace(one, server=self.configuration.server(one.name)) for one in items]
         return tuple(dict.fromkeys(found))
 
-    def add(self, server: MCPServer) -> None:
-        """Configure a server that the person typed. The connections of another one of its name end. Blocks."""
-        self._change(lambda: self.configuration.add(server))
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Hold a change of the configuration; connections of servers that are not what they were end. Blocks.
 
-    def load(self, servers: ServerList, file: str) -> None:
-        """Configure the servers of a file that the person confirmed. The connections of those that they replace end. Blocks."""
-        self._change(lambda: self.configuration.load(servers, file))
-
-    def remove(self, name: str) -> None:
-        """Forget a server that was added or loaded, and end its connections. Blocks.
-
-        Raises `SettingsError` if there is none of this name.
+        They end for runs that know them, too.
         """
-        self._change(lambda: self.configuration.remove(name))
-
-    def _change(self, change: Callable[[], None]) -> None:
-        """Change the configuration; connections of servers that are not what they were end, also for runs that know them."""
+        check_person(CONFIGURING, is_lasting=True)
         before = self.configuration.known
-        change()
+        yield
         now = self.configuration.known
         for server in now.values():
             keep_secret(server)

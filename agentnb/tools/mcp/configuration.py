@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 
 from agentnb import settings
 from agentnb.advice import AddServer, AnyAdvice
@@ -21,41 +21,41 @@ class Configuration:
     Of several files, the one that was loaded last wins. The variable is read at each look.
     """
 
-    def __init__(self, check: Callable[[], None] = lambda: None) -> None:
-        """``check`` is called before each change, and may refuse it."""
-        self._check = check
+    def __init__(self, changing: Callable[[], AbstractContextManager[object]] = nullcontext) -> None:
+        """``changing``: makes the context of each change, which may refuse it."""
+        self._changing = changing
         self._added: dict[str, MCPServer] = {}
         self._of_files: dict[str, ServerList] = {}
         """The servers of each file, the last loaded last."""
 
     def add(self, server: MCPServer) -> None:
         """Configure a server, replacing one of its name."""
-        self._check()
-        self._added[server.name] = server
+        with self._changing():
+            self._added[server.name] = server
 
     def load(self, servers: ServerList, file: str) -> None:
         """Configure the servers of a file that the person named and confirmed, replacing those it had before."""
-        self._check()
-        self._of_files.pop(file, None)
-        self._of_files[file] = servers
+        with self._changing():
+            self._of_files.pop(file, None)
+            self._of_files[file] = servers
 
     def remove(self, name: str) -> None:
         """Forget the server that a name stands for; another one of this name may come in its place.
 
         Raises `SettingsError` if there is none, or the variable has it.
         """
-        self._check()
-        source = self.source(name)
-        if source == settings.SERVERS_VARIABLE:
-            raise SettingsError(f"The MCP server {name} is one of the variable {source}", "Change that")
-        if not source:
-            raise SettingsError(f"There is no MCP server {name}", nearest(name, self.known))
-        if source == TYPED:
-            del self._added[name]
-            return
-        listed = self._of_files[source]
-        kept = tuple([server for server in listed.servers if server.name != name])
-        self._of_files[source] = listed._replace(servers=kept)
+        with self._changing():
+            source = self.source(name)
+            if source == settings.SERVERS_VARIABLE:
+                raise SettingsError(f"The MCP server {name} is one of the variable {source}", "Change that")
+            if not source:
+                raise SettingsError(f"There is no MCP server {name}", nearest(name, self.known))
+            if source == TYPED:
+                del self._added[name]
+                return
+            listed = self._of_files[source]
+            kept = tuple([server for server in listed.servers if server.name != name])
+            self._of_files[source] = listed._replace(servers=kept)
 
     @property
     def servers(self) -> Mapping[str, MCPServer]:

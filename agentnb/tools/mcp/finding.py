@@ -9,14 +9,15 @@ from functools import lru_cache
 from math import log
 from typing import Any, NamedTuple
 
+import msgspec
+
 from agentnb.core.messages import Text
 from agentnb.core.request import ToolRole, ToolSpec
+from agentnb.tools.defaults import MAX_OFFERED
 from agentnb.tools.mcp.server_tool import MCPTool
 from agentnb.tools.mcp.wire_names import FIND_TOOLS
 from agentnb.tools.tool import Effect, ToolContext, ToolOutcome, failure
 
-MAX_OFFERED = 40
-"""Tools that each request offers; of more, those of servers are found by words."""
 DEFAULT_FOUND, MAX_FOUND = 5, 20
 MAX_LINE_CHARACTERS = 200
 MAX_SERVERS_NAMED = 20
@@ -111,7 +112,8 @@ def _line(spec: ToolSpec) -> str:
 
 # Ranking
 
-NAME_WEIGHT, TITLE_WEIGHT, ARGUMENT_WEIGHT = 3.0, 2.0, 0.7
+NAME_WEIGHT = 3.0
+"""The share of a word of the name; of other words it is 1."""
 SIMILAR_WEIGHT, RELATED_WEIGHT = 0.7, 0.5
 """The share with which a word counts that is misspelt, and one that means nearly the same."""
 _MIN_SIMILARITY = 80
@@ -149,7 +151,7 @@ _RELATED = (
 def ranked(query: str, tools: Sequence[MCPTool]) -> list[MCPTool]:
     """Return the tools that have words of the query in name, title, description or arguments, the best first.
 
-    Rare words count more, words of the name most; a misspelt or related word counts less.
+    Rare words count more, and words of the name; a misspelt or related word counts less.
     """
     texts = [_words_of(tool) for tool in tools]
     known = Counter(word for words in texts for word in words)
@@ -175,20 +177,14 @@ def _words(text: str) -> list[str]:
 
 @lru_cache(10_000)
 def _stem(word: str) -> str:
-    stem = _ENDING.sub("", word)
-    return stem[:-1] if stem != word and len(stem) > 3 and stem[-1] == stem[-2] else stem
+    return _ENDING.sub("", word)
 
 
 def _words_of(tool: MCPTool) -> dict[str, float]:
     """Return the words of a tool with their weights."""
-    arguments = tool.spec.input_schema.get("properties") or {}
-    told = [one.get("description", "") for one in arguments.values() if isinstance(one, dict)]
-    return {
-        **dict.fromkeys(_words(" ".join([*arguments, *map(str, told)])), ARGUMENT_WEIGHT),
-        **dict.fromkeys(_words(f"{tool.spec.name} {tool.spec.description}"), 1.0),
-        **dict.fromkeys(_words(tool.title), TITLE_WEIGHT),
-        **dict.fromkeys(_words(tool.tool_name), NAME_WEIGHT),
-    }
+    arguments = msgspec.json.encode(tool.spec.input_schema.get("properties")).decode()
+    words = _words(f"{tool.spec.name} {tool.title} {tool.spec.description} {arguments}")
+    return dict.fromkeys(words, 1.0) | dict.fromkeys(_words(tool.tool_name), NAME_WEIGHT)
 
 
 def _meant(word: str, known: Mapping[str, int]) -> dict[str, float]:

@@ -2,92 +2,52 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from agentnb.core.messages import visible
 from agentnb.core.questions import INPUT_REQUIRED
 from agentnb.core.schema.secret_fields import secret_fields
 from agentnb.errors import Declined, NotAnswered, QuestionCancelled, SettingsError
-from agentnb.tools.mcp.connections.connection import listed_roots
-from agentnb.tools.mcp.server import MCPServer
+from agentnb.tools.defaults import MAX_QUESTIONS
 from agentnb.tools.tool import ToolContext
 
 if TYPE_CHECKING:
-    from mcp import Client
     from mcp import types as t
 
-MAX_QUESTIONS = 10
-"""Questions that a server may ask in one call."""
-STATE_SECONDS = 0.1
-"""Seconds before a server that wants to be asked again is."""
 MAX_MESSAGE_CHARACTERS = 2_000
 
 
 class CallQuestions:
     """The questions of one call. On the event loop of the connections."""
 
-    def __init__(self, context: ToolContext, server: MCPServer) -> None:
+    def __init__(self, context: ToolContext) -> None:
         self._context = context
-        self._server = server
-        self._asked = 0
+        self.asked = 0
+        """The number of questions so far."""
         self.unanswered: NotAnswered | None = None
         """Why a question could not be asked: there is nobody to ask."""
         self.refused: list[str] = []
         """Why questions were not brought to the person."""
 
-    @property
-    def has_asked(self) -> bool:
-        """Whether the server has asked anything."""
-        return self._asked > 0
-
-    async def completed(self, client: Client, tool: str, arguments: dict[str, Any], progress: Any) -> t.CallToolResult:
-        """Call the tool, answer what the server asks for, and return the result. Raises the client's errors."""
-        from mcp.types import CallToolResult
-
-        responses, state = None, None
-        while len(self.refused) <= MAX_QUESTIONS:
-            result = await client.session.call_tool(
-                tool,
-                arguments,
-                progress_callback=progress,
-                input_responses=responses,
-                request_state=state,
-                allow_input_required=True,
-            )
-            if isinstance(result, CallToolResult):
-                return result
-            state = result.request_state
-            requests = result.input_requests or {}
-            if not requests:  # the server has not decided yet; the time limit of the call ends this
-                await asyncio.sleep(STATE_SECONDS)
-            responses = {key: await self._response(asked) for key, asked in requests.items()} or None
-        raise RuntimeError("it keeps asking for input")
-
     async def elicit(self, params: Any) -> t.ElicitResult:
         """Ask the person what the server asks, and return what they did: accept, decline or cancel."""
         from mcp.types import ElicitResult
 
-        self._asked += 1
-        action: Literal["accept", "decline", "cancel"] = "decline"
-        content = None
+        if len(self.refused) > MAX_QUESTIONS:
+            raise RuntimeError("it keeps asking for input")
+        self.asked += 1
         try:
-            if problem := self._problem(params):
-                self.refused.append(problem)
-            else:
-                content = await self._answer(params)
-                action = "accept"
-        except QuestionCancelled:
-            action = "cancel"
-        except Declined:
-            pass
+            self._check(params)
+            return ElicitResult(action="accept", content=await self._answer(params))
+        except Declined as error:
+            return ElicitResult(action="cancel" if isinstance(error, QuestionCancelled) else "decline")
         except NotAnswered as error:
             self.unanswered = error
-            action = "cancel"
-        except SettingsError as error:  # no schema, or an address that nobody can open
+            return ElicitResult(action="cancel")
+        except SettingsError as error:  # also no schema, or an address that nobody can open
             self.refused.append(str(error))
-        return ElicitResult(action=action, content=content)
+            return ElicitResult(action="decline")
 
     async def _answer(self, params: Any) -> dict[str, Any] | None:
         message = visible(params.message)[:MAX_MESSAGE_CHARACTERS].strip() or INPUT_REQUIRED
@@ -97,17 +57,9 @@ class CallQuestions:
         answer = await self._context.ask(message, dict(params.requested_schema))
         return dict(answer) if isinstance(answer, Mapping) else None
 
-    def _problem(self, params: Any) -> str:
-        """Return why a question is not brought to the person; empty if it is."""
-        if self._asked > MAX_QUESTIONS:
-            return f"it asked more than {MAX_QUESTIONS} questions in one call"
+    def _check(self, params: Any) -> None:
+        """Raise `SettingsError` for a question that is not brought to the person."""
+        if self.asked > MAX_QUESTIONS:
+            raise SettingsError(f"it asked more than {MAX_QUESTIONS} questions in one call")
         if params.mode != "url" and (fields := secret_fields(dict(params.requested_schema))):
-            return f"it asked for what looks like a password or key: {', '.join(fields)}"
-        return ""
-
-    async def _response(self, asked: Any) -> Any:
-        if asked.method == "elicitation/create":
-            return await self.elicit(asked.params)
-        if asked.method == "roots/list":
-            return listed_roots(self._server)
-        raise RuntimeError("it asked for a model's reply, which agentnb does not give to servers")
+            raise SettingsError(f"it asked for what looks like a password or key: {', '.join(fields)}")

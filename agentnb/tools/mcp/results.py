@@ -12,13 +12,13 @@ import msgspec
 from agentnb.core.display_data import Table
 from agentnb.core.messages import Image, Text, visible
 from agentnb.core.schema.json_schema import UnusableSchema, schema_errors, usable_schema
+from agentnb.tools.defaults import MAX_TEXT_CHARACTERS
 from agentnb.tools.frames import frame_table
 from agentnb.tools.pictures import media_type
 from agentnb.tools.rendering import as_text
 from agentnb.tools.tool import ToolOutcome
 
 MAX_IMAGE_BYTES = 5_000_000
-MAX_TEXT_CHARACTERS = 200_000
 MAX_LINE_CHARACTERS = 400
 MAX_ODD_CHARACTERS = 2_000
 """Characters of a text within content that is not of the protocol."""

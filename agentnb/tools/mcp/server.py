@@ -14,13 +14,10 @@ from typing import Any
 import msgspec
 
 from agentnb.errors import InvalidTool, SettingsError
+from agentnb.tools.defaults import DEFAULT_MAX_SECONDS, DEFAULT_TIMEOUT
 
 PREFIX = "mcp:"
 """Begins the words for tools of servers: ``mcp:clock``, ``mcp:clock/get_current_time``."""
-DEFAULT_TIMEOUT = 60.0
-"""Seconds that a call may take without progress."""
-DEFAULT_MAX_SECONDS = 600.0
-"""Seconds that a call with progress may take."""
 MAX_NAME = 64
 NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}")
 MAX_SHOWN = 40

@@ -97,15 +97,15 @@ class MCPTool:
         if self._answer is not None and (refused := self.refusal(arguments)) is not None:
             return refused
         arguments = with_real_names(self.spec.input_schema, arguments)
-        questions = CallQuestions(context, self.live.server)
+        questions = CallQuestions(context)
 
-        async def progress(done: float, total: float | None, message: str | None) -> None:
-            context.progress(done, total, visible(message or ""))
+        async def report(progress: float, total: float | None, message: str | None) -> None:
+            context.progress(progress, total, visible(message or ""))
 
         async def call(client: Client) -> ToolOutcome:
             if self._answer is not None:
                 return await self._answer(client, arguments, self.live.catalogue)
-            result = await questions.completed(client, self.tool_name, dict(arguments), progress)
+            result = await client.call_tool(self.tool_name, dict(arguments), progress_callback=report)
             return _noted(outcome_of(unwrapped(result.structured_content), self._output_schema), questions)
 
         for attempt in range(2):
@@ -115,7 +115,7 @@ class MCPTool:
                 raised = next(iter(leaves(error)), error)
                 if questions.unanswered is not None:
                     raise questions.unanswered from error
-                if attempt == 0 and questions.has_asked and self.may_repeat and self._is_end(raised):
+                if attempt == 0 and questions.asked and self.may_repeat and self._is_end(raised):
                     continue  # the question died with the server, and is asked again
                 if attempt == 0 and await self._logged_in(raised, context):
                     continue  # the server has refused the call unread

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from agentnb.errors import SettingsError, nearest
 from agentnb.runtime.runs.launch import MAX_LEVELS
+from agentnb.workflow.defaults import MAX_NESTED_RUNS
 from agentnb.workflow.form.fields import SourceMap
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.spec import WorkflowSpec, WorkflowStep
@@ -26,8 +27,6 @@ MAX_BYTES = 4_000_000
 """Maximum size of a file."""
 MAX_NESTED_CHARACTERS = 2_000_000
 """Maximum characters of all files that a workflow runs, those within others too."""
-MAX_NESTED_RUNS = 1_000
-"""Maximum runs of files that a workflow may declare: a file that two steps run counts twice, with all that it runs."""
 
 
 def path_of(name: str | Path) -> Path:

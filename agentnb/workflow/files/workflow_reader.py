@@ -9,12 +9,13 @@ from typing import Any
 from agentnb.workflow.cagent.agent_file import as_workflow_file
 from agentnb.workflow.checks.checks import check_workflow, known_tools
 from agentnb.workflow.checks.reference_checks import OUTPUT_HINT
+from agentnb.workflow.defaults import DEFAULT_LOOPS
 from agentnb.workflow.files.declared_files import WorkflowDefinition
 from agentnb.workflow.files.files import NestedFiles
 from agentnb.workflow.form.agent_reader import OF_WORKFLOWS, read_agents, read_limits
 from agentnb.workflow.form.fields import OF_WORKFLOW, Fields, SourceMap
 from agentnb.workflow.form.problems import Problems
-from agentnb.workflow.form.spec import DEFAULT_LOOPS, WorkflowSpec
+from agentnb.workflow.form.spec import WorkflowSpec
 from agentnb.workflow.form.step_ids import named_steps
 from agentnb.workflow.form.step_reader import StepReader
 from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, kind_of, read_mapping

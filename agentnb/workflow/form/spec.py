@@ -11,14 +11,11 @@ from dataclasses import Field, dataclass, field, fields
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from agentnb.core.step_retry import ONCE, Retry
+from agentnb.workflow.defaults import AT_ONCE, DEFAULT_LOOPS
 from agentnb.workflow.form.problems import Problem
 
 Context: TypeAlias = "Literal['all', 'none'] | tuple[str, ...]"
 """Which earlier outputs an agent is shown before its prompt: all, none, or those of the steps with these ids."""
-DEFAULT_LOOPS = 100
-"""How often a step may run within one loop, unless the workflow says otherwise."""
-AT_ONCE = 8
-"""How many items of a `MapStep` are worked on at the same time, unless it says otherwise."""
 END = "end"
 """The target of a goto that ends the workflow."""
 

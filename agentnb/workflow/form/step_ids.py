@@ -12,6 +12,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from agentnb.errors import MAX_PROBLEMS, nearest
+from agentnb.workflow.defaults import MAX_STEPS
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.spec import END
 from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, ScalarNode
@@ -22,10 +23,6 @@ ID_PATTERN = "[A-Za-z_][A-Za-z0-9_-]*"
 _ID = re.compile(ID_PATTERN)
 _NAMED_AFTER_NAME = ("agent", "tool")
 """Kinds of steps whose default id is their name."""
-
-
-MAX_STEPS = 20_000
-"""Maximum steps of a file, those that aliases repeat included."""
 
 
 class Named(NamedTuple):

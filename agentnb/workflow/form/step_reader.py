@@ -11,10 +11,10 @@ from agentnb.core.schema.json_schema import is_pattern as is_regular_expression
 from agentnb.core.step_retry import KNOWN_WORDS, NEVER_RETRIED, Retry, is_pattern
 from agentnb.errors import near, nearest
 from agentnb.tools.mcp.wire_names import registry_name
+from agentnb.workflow.defaults import AT_ONCE
 from agentnb.workflow.form.fields import Fields, SourceMap, hint_for_unknown
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.spec import (
-    AT_ONCE,
     KINDS,
     AgentStep,
     ConditionStep,

@@ -13,7 +13,8 @@ import msgspec
 
 from agentnb.runtime.steps.attempt import StepTerms
 from agentnb.runtime.steps.side_by_side import Mode
-from agentnb.workflow.form.spec import AT_ONCE, DEFAULT_LOOPS, AgentStep, HumanStep, WorkflowStep
+from agentnb.workflow.defaults import AT_ONCE, DEFAULT_LOOPS
+from agentnb.workflow.form.spec import AgentStep, HumanStep, WorkflowStep
 
 HANDLER = ".onError"
 """The ending of the path of what handles the failure of a node."""

@@ -20,6 +20,7 @@ from agentnb.core.run.rounds import DUPLICATE
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.errors import SettingsError
 from agentnb.tools.toolbox import Toolbox
+from agentnb.workflow.defaults import MAX_PLAN_STEPS
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import MappingNode
 from agentnb.workflow.graph.nodes import Call
@@ -37,7 +38,7 @@ from agentnb.workflow.plans.plan_results import (
     referred_output,
     step_result,
 )
-from agentnb.workflow.plans.plan_spec import MAX_STEPS, PlanSpec
+from agentnb.workflow.plans.plan_spec import PlanSpec
 from agentnb.workflow.plans.step_references import filled
 from agentnb.workflow.running.agents import tool_named
 from agentnb.workflow.running.execution import Execution
@@ -81,8 +82,8 @@ def plan_of(given: Any) -> PlanSpec:
     if not isinstance(data, dict) or not isinstance(data.get("steps"), list | None):
         raise SettingsError("plan is not a plan", EXAMPLE)
     steps = data.get("steps") or []
-    if len(steps) > MAX_STEPS:
-        raise SettingsError(f"The plan has more than {MAX_STEPS:,} steps", "Split it")
+    if len(steps) > MAX_PLAN_STEPS:
+        raise SettingsError(f"The plan has more than {MAX_PLAN_STEPS:,} steps", "Split it")
     told = [step.get("problem") if isinstance(step, dict) else None for step in steps]
     bare = [{key: one for key, one in step.items() if key != "problem"} if isinstance(step, dict) else step for step in steps]
     node = node_of({key: value for key, value in {**data, "steps": bare}.items() if value is not None})

@@ -19,11 +19,12 @@ from agentnb.core.plans.plan_steps import CHAT_TYPES, PlanQuestion, PlanStep
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.core.schema.nesting import is_too_deep
 from agentnb.tools.mcp.wire_names import tool_of_word
+from agentnb.workflow.defaults import MAX_PLAN_STEPS, MAX_RETRIES
 from agentnb.workflow.files.files import file_text
 from agentnb.workflow.form.fields import Fields
 from agentnb.workflow.form.problems import Problem, Problems
 from agentnb.workflow.form.yaml_source import Entry, ListNode, MappingNode, Node, ScalarNode, kind_of, plain, read_mapping
-from agentnb.workflow.plans.plan_spec import MAX_RETRIES, MAX_STEPS, PlanForm, PlanSpec
+from agentnb.workflow.plans.plan_spec import PlanForm, PlanSpec
 
 OF_PLANS = ("id", "intention", "steps", "elicitation")
 OF_CHAT_PLANS = ("id", "steps", "reasoning")
@@ -146,11 +147,13 @@ def read_plan(node: MappingNode, problems: Problems) -> ReadPlan:
     fields = Fields(node, "plan", problems)
     fields.refuse_unknown(OF_CHAT_PLANS if form == "chat" else OF_PLANS)
     items = fields.items("steps") or ()
-    if len(items) > MAX_STEPS:
-        problems.add(fields.line_of("steps"), f"plan: it has {len(items):,} steps; at most {MAX_STEPS:,} are run", "Split it")
+    if len(items) > MAX_PLAN_STEPS:
+        problems.add(
+            fields.line_of("steps"), f"plan: it has {len(items):,} steps; at most {MAX_PLAN_STEPS:,} are run", "Split it"
+        )
     if form == "planner" and "steps" not in fields and "elicitation" not in fields:
         problems.add(fields.line, "plan: there are neither steps nor an elicitation", EXAMPLE)
-    read = [_read_step(item, index, form, problems) for index, item in enumerate(items[: MAX_STEPS + 1])]
+    read = [_read_step(item, index, form, problems) for index, item in enumerate(items[: MAX_PLAN_STEPS + 1])]
     plan = PlanSpec(
         id=fields.text("id"),
         intention=fields.text("intention"),
@@ -172,7 +175,7 @@ _OF_STEPS: dict[str, tuple[set[str], set[str]]] = {
 def plan_of_data(data: Any) -> PlanSpec | None:
     """Return the plan of plain data that `PlanSpec.data` wrote, without asking where anything stands; None for any other."""
     steps = data.get("steps") if isinstance(data, dict) else None
-    if not isinstance(steps, list) or len(steps) > MAX_STEPS:
+    if not isinstance(steps, list) or len(steps) > MAX_PLAN_STEPS:
         return None
     form = "planner" if data.keys() == {*OF_PLANS} else "chat" if steps and data.keys() <= {*OF_CHAT_PLANS} else ""
     least, most = _OF_STEPS.get(form, (None, set()))

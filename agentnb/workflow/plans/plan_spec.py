@@ -15,10 +15,6 @@ from agentnb.core.plans.plan_steps import ABORT, ELICITATION, NOOP, TOOL, PlanQu
 PlanForm: TypeAlias = Literal["planner", "chat"]
 TYPES = (TOOL, ELICITATION, NOOP, ABORT)
 """The types of a planner's steps."""
-MAX_STEPS = 1_000
-"""Maximum steps of a plan."""
-MAX_RETRIES = 100
-"""Maximum further attempts of a step: they follow each other at once."""
 
 
 class PlanSpec(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,10 +10,11 @@ from agentnb.core.plans.plan_steps import ELICITATION, TOOL, PlanStep
 from agentnb.core.run.call_window import call_key
 from agentnb.errors import BrokenReply
 from agentnb.tools.mcp.wire_names import tool_of_word
+from agentnb.workflow.defaults import MAX_PLAN_STEPS
 from agentnb.workflow.form.problems import Problems
 from agentnb.workflow.form.yaml_source import ListNode, MappingNode, Node, ScalarNode, read_yaml
 from agentnb.workflow.plans.plan_reader import BEGINS_PLAN, PLAN_KEYS, ReadPlan, fenced_parts, node_of, read_plan, with_reason
-from agentnb.workflow.plans.plan_spec import MAX_STEPS, PlanSpec
+from agentnb.workflow.plans.plan_spec import PlanSpec
 from agentnb.workflow.plans.step_references import references_in
 from agentnb.workflow.templates.json_in_text import json_values
 
@@ -79,8 +80,8 @@ def _is_blank(node: Node) -> bool:
 
 def _checked(read: ReadPlan, prose: str) -> ReadPlan:
     steps = read.plan.steps
-    if len(steps) > MAX_STEPS:
-        raise BrokenReply(f"The model's plan has more than {MAX_STEPS:,} steps", "Ask for less at once")
+    if len(steps) > MAX_PLAN_STEPS:
+        raise BrokenReply(f"The model's plan has more than {MAX_PLAN_STEPS:,} steps", "Ask for less at once")
     if not steps and read.plan.question is None:
         return replace(read, answer=read.fields.text("answer") or prose or None)
     return with_reason(read, prose)

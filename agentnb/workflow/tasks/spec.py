@@ -12,12 +12,11 @@ from typing import Any, Literal
 from agentnb.policies.permissions.rules import Rule
 from agentnb.tools.mcp.server import server_tools
 from agentnb.tools.mcp.wire_names import WILDCARDS, registry_name, tool_of_word, wire_name
+from agentnb.workflow.defaults import DEFAULT_LOOPS, DEFAULT_PLANS
 from agentnb.workflow.form.problems import Problem
-from agentnb.workflow.form.spec import DEFAULT_LOOPS, written_as
+from agentnb.workflow.form.spec import written_as
 from agentnb.workflow.graph.nodes import Graph, Node
 
-DEFAULT_PLANS = 50
-"""Plans that a run may make unless its file says otherwise."""
 ALWAYS_KNOWN = ("query", "context", "model", "tools", "results", "transcript", "promptTemplate", "guard")
 """Variables that every task file has; null unless they are passed or set."""
 ApprovalMode = Literal["ask", "auto", "deny"]

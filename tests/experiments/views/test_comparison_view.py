@@ -13,8 +13,9 @@ from made_results import CALLED, results_from, results_of, row
 from small_experiments import small
 
 from agentnb import compare
+from agentnb.experiments.defaults import MAX_FLIPS
 from agentnb.experiments.results.comparison import Comparison
-from agentnb.experiments.views.comparison_view import MAX_FLIPS, comparison_html, comparison_text
+from agentnb.experiments.views.comparison_view import comparison_html, comparison_text
 from agentnb.experiments.views.interval_bar import interval_html
 
 HALF = [1, 0] * 20

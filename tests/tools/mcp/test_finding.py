@@ -16,7 +16,8 @@ from mcp_test_server import generated_tools
 from property_settings import examples
 from tool_searches import GENERATED, REAL, real_tools, tool_of
 
-from agentnb.tools.mcp.finding import MAX_OFFERED, MAX_QUERY_CHARACTERS, Offer, ToolFinder, next_offer, ranked
+from agentnb.tools.defaults import MAX_OFFERED
+from agentnb.tools.mcp.finding import MAX_QUERY_CHARACTERS, Offer, ToolFinder, next_offer, ranked
 from agentnb.tools.mcp.server_tool import MCPTool
 from agentnb.tools.mcp.wire_names import FIND_TOOLS, wire_name
 from agentnb.tools.tool import ToolContext, ToolOutcome

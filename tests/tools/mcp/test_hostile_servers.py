@@ -39,14 +39,12 @@ class Hostile:
     set_aside: dict[str, str] = {}
 
     async def request(self, make: Any, asker: Any) -> Any:
-        return await make(SimpleNamespace(session=self))
+        async def call_tool(*_: Any, progress_callback: Any) -> Any:
+            await progress_callback(1, 2, HOSTILE)
+            await asker(FORM)
+            raise RuntimeError(HOSTILE)
 
-    async def call_tool(self, *_: Any, progress_callback: Any, input_responses: Any, **__: Any) -> Any:
-        await progress_callback(1, 2, HOSTILE)
-        if input_responses is None:
-            asked = t.ElicitRequest(params=FORM)
-            return t.InputRequiredResult(input_requests={"a": asked})
-        raise RuntimeError(HOSTILE)
+        return await make(SimpleNamespace(call_tool=call_tool))
 
 
 def described(schema: dict[str, Any]) -> t.Tool:
@@ -64,7 +62,7 @@ def test_texts_of_a_server_have_no_control_characters() -> None:
     live: Any = Hostile()
     tool = MCPTool(live, described({"type": "object"}), "mcp_bench_look")
     outcome = asyncio.run(tool.run({}, context))
-    assert seen == [SHOWN] * 3, "progress, the question, progress"
+    assert seen == [SHOWN] * 2, "progress, the question"
     assert not outcome.ok and SHOWN in outcome.problem
     assert (tool.spec.description, tool.title) == (SHOWN, SHOWN)
     assert reason(ExceptionGroup("of tasks", [RuntimeError(f"{HOSTILE}\n")])) == SHOWN, "also where it refuses to start"
@@ -79,7 +77,7 @@ def test_question_without_words_has_some() -> None:
         return {}
 
     context: Any = SimpleNamespace(ask=ask)
-    answer = asyncio.run(CallQuestions(context, Hostile.server).elicit(FORM.model_copy(update={"message": " \x1b\n"})))
+    answer = asyncio.run(CallQuestions(context).elicit(FORM.model_copy(update={"message": " \x1b\n"})))
     assert (asked, answer.action) == (["Additional input required."], "accept")
 
 
@@ -94,7 +92,7 @@ def test_standard_error_keeps_its_end_without_keys_and_control_characters() -> N
     Key("planted", SECRET, "a test")
     lines = asyncio.run(tail())
     assert lines[-3:] == (SHOWN, "key [key]", "no end")
-    assert len(lines) == MAX_LINES + 1 and lines[-4] == "a" * MAX_LINE_CHARACTERS
+    assert len(lines) == MAX_LINES and lines[-4] == "a" * MAX_LINE_CHARACTERS
 
 
 def test_list_without_an_end_is_read_no_further() -> None:

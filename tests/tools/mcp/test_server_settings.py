@@ -10,7 +10,8 @@ import pytest
 from asserted_sentences import Snapshot
 
 from agentnb.errors import SettingsError
-from agentnb.tools.mcp.server import DEFAULT_TIMEOUT, MCPServer
+from agentnb.tools.defaults import DEFAULT_TIMEOUT
+from agentnb.tools.mcp.server import MCPServer
 from agentnb.tools.mcp.server_settings import read_servers, read_variable
 
 MCP_JSON = """{

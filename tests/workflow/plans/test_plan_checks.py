@@ -6,7 +6,7 @@ import pytest
 from plan_examples import PLANS, SPECS, tides_fetch, told
 
 from agentnb import Plan, validate_plan
-from agentnb.workflow.plans.plan_spec import MAX_STEPS
+from agentnb.workflow.defaults import MAX_PLAN_STEPS
 
 EXPECTED = told("problems.yaml")
 
@@ -44,7 +44,7 @@ def test_tools_are_given_as_for_an_agent_and_names_are_not_checked_without_any()
 
 
 def test_hostile_texts_are_problems_and_execute_nothing(subtests: pytest.Subtests) -> None:
-    many = ", ".join(["{type: noop}"] * (MAX_STEPS + 1))
+    many = ", ".join(["{type: noop}"] * (MAX_PLAN_STEPS + 1))
     cases = {
         "tag": "steps: [!!python/object/apply:os.system ['true']]",
         "deep": "steps: [{type: tool, name: x, args: " + "{a: " * 100 + "1" + "}" * 100 + "}]",

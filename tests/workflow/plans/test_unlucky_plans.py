@@ -17,8 +17,8 @@ from agentnb.core.log.events import ToolFinished
 from agentnb.core.log.work_events import PlanProposed
 from agentnb.errors import BrokenReply, SettingsError
 from agentnb.models.scripted import ScriptedModel
+from agentnb.workflow.defaults import MAX_PLAN_STEPS, MAX_RETRIES
 from agentnb.workflow.plans.execution import plan_of
-from agentnb.workflow.plans.plan_spec import MAX_RETRIES, MAX_STEPS
 from agentnb.workflow.plans.reply_plans import plan_in_reply
 
 DONE = "Two tides."
@@ -180,6 +180,6 @@ def test_keys_in_what_a_planner_is_given_are_not_sent(monkeypatch: pytest.Monkey
 
 
 def test_plan_of_more_steps_than_are_run_is_refused_by_the_executor() -> None:
-    assert len(plan_of({"steps": [{"type": "noop"}] * MAX_STEPS}).steps) == MAX_STEPS
+    assert len(plan_of({"steps": [{"type": "noop"}] * MAX_PLAN_STEPS}).steps) == MAX_PLAN_STEPS
     with pytest.raises(SettingsError, match="more than 1,000 steps"):
-        plan_of({"steps": [{"type": "noop"}] * (MAX_STEPS + 1)})
+        plan_of({"steps": [{"type": "noop"}] * (MAX_PLAN_STEPS + 1)})

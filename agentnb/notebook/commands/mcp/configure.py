@@ -38,7 +38,7 @@ _ASSIGNMENTS = {ENV: re.compile(r"([^=\s]+)=(.*)", re.DOTALL), HEADER: re.compil
 def add_command(session: Session, shell: Any, rest: str) -> None:
     """NAME COMMAND... | URL: configure a server, replacing one of its name"""
     server = _read(_words(rest))
-    session.servers.add(server)
+    session.servers.configuration.add(server)
     print(clean(f"{server.name} is configured: {server.target}. Next: %%agent -t {PREFIX}{server.name}"))
     if secrets(server):
         print(IN_THE_NOTEBOOK)
@@ -65,7 +65,7 @@ def remove_command(session: Session, shell: Any, rest: str) -> None:
     words = _words(rest)
     if len(words) != 1:
         raise SettingsError("Which server?", near("", session.servers.configuration.known) or "%agent mcp lists them")
-    session.servers.remove(words[0])
+    session.servers.configuration.remove(words[0])
     source = session.servers.configuration.source(words[0])
     print(clean(f"{words[0]} is removed" + (f". There is still the one of {source}" if source else "")))
 

@@ -20,9 +20,8 @@ from agentnb.errors import SettingsError
 from agentnb.tools.builtin.files import refusals
 from agentnb.tools.builtin.files.personal_folder import is_personal, is_personal_file, personal_identity
 from agentnb.tools.builtin.files.search_worker import identity_of
+from agentnb.tools.defaults import MAX_FILE_BYTES
 
-MAX_BYTES = 10_000_000
-"""The largest file that is read whole."""
 FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 ROOT = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 FILE = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
@@ -197,7 +196,7 @@ def small_file(path: str, work_dir: Path, most: int) -> bytes | None:
                 os.close(descriptor)
 
 
-def all_bytes(file: int, status: os.stat_result, place: Place, most: int = MAX_BYTES) -> bytes:
+def all_bytes(file: int, status: os.stat_result, place: Place, most: int = MAX_FILE_BYTES) -> bytes:
     """Return the bytes of an open file."""
     if status.st_size > most:
         raise refusals.too_large(status.st_size, most, place.shown)

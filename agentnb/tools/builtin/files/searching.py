@@ -17,10 +17,11 @@ from agentnb.core.log.stores import BEFORE_IMAGES
 from agentnb.core.redaction import MASK
 from agentnb.key_files import PATTERN
 from agentnb.tools.builtin.files import refusals, search_worker
-from agentnb.tools.builtin.files.confined import MAX_BYTES, Place, opened_folder, place_of
+from agentnb.tools.builtin.files.confined import Place, opened_folder, place_of
 from agentnb.tools.builtin.files.nature import personal_keys
 from agentnb.tools.builtin.files.personal_folder import personal_identities
 from agentnb.tools.builtin.files.reading import shown_name
+from agentnb.tools.defaults import MAX_FILE_BYTES
 from agentnb.tools.subject import READ_TOOL
 from agentnb.tools.tool import ToolContext, ToolRefused
 
@@ -40,7 +41,7 @@ class Limits(NamedTuple):
     line: int = 300
     """Characters of a line in the result."""
     seconds: float = 10.0
-    bytes: int = MAX_BYTES
+    bytes: int = MAX_FILE_BYTES
     """The largest file that is searched."""
     memory: int = 2_000_000_000
     noted: int = MAX_NOTED

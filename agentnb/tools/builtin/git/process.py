@@ -15,10 +15,9 @@ from typing import NamedTuple
 
 from agentnb.tools.builtin.shell.output import BoundedOutput, Bounds
 from agentnb.tools.builtin.shell.process_tree import descendants_of, process_text
+from agentnb.tools.defaults import GIT_SECONDS
 from agentnb.tools.tool import ToolRefused
 
-SECONDS = 60.0
-"""The time limit of one process."""
 LOOK_SECONDS = 0.3
 """The time between two looks at whether a process waits for a writer of a named pipe, which never comes."""
 FIFO_WAIT = "wait_for_partner"
@@ -47,7 +46,7 @@ async def run_process(
     environment: Mapping[str, str],
     stdin: bytes = b"",
     bounds: Bounds = WHOLE,
-    seconds: float = SECONDS,
+    seconds: float = GIT_SECONDS,
 ) -> ProcessResult:
     """Run a command to its end. Its whole group is ended at the time limit, and when the call is cancelled.
 

@@ -34,6 +34,7 @@ from agentnb.tools.builtin.github.api_errors import (
 )
 from agentnb.tools.builtin.github.repository import Repository, check_name, find_repository
 from agentnb.tools.builtin.group import BuiltinTool, ToolGroup
+from agentnb.tools.defaults import GITHUB_SECONDS
 from agentnb.tools.tool import ToolContext
 
 T = TypeVar("T")
@@ -235,7 +236,6 @@ def _is_own_http(parts: SplitResult) -> bool:
     return parts.scheme == "http" and is_loopback
 
 
-MAX_SECONDS = 40.0
 Number: TypeAlias = Annotated[int, Meta(ge=1)]
 Limit: TypeAlias = Annotated[int, Meta(ge=1, le=30)]
 Body: TypeAlias = Annotated[str, Meta(min_length=1)]
@@ -354,10 +354,10 @@ class GitHub(ToolGroup):
         url = self.url or API_URL
         try:
             key = await asyncio.to_thread(settings.find_key, self.word)  # a keyring may ask the person first
-            async with asyncio.timeout(MAX_SECONDS):
+            async with asyncio.timeout(GITHUB_SECONDS):
                 repository = await find_repository(owner or "", repo or "", self.repo, work_dir, url)
                 return await asyncio.to_thread(use, Api(url, key), repository)
         except TimeoutError:
-            raise too_slow(MAX_SECONDS) from None
+            raise too_slow(GITHUB_SECONDS) from None
         except settings.NotAKey as error:
             raise unusable_token(error.what) from None

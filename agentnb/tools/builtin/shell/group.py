@@ -24,6 +24,7 @@ from agentnb.errors import SettingsError, near
 from agentnb.tools.builtin.group import BuiltinTool, ToolGroup
 from agentnb.tools.builtin.shell.process import ProcessResult, run_process
 from agentnb.tools.builtin.shell.sandbox import SANDBOXES, Sandbox, check_sandbox, run_in_sandbox
+from agentnb.tools.defaults import MAX_COMMAND_SECONDS
 from agentnb.tools.rendering import success
 from agentnb.tools.subject import CallNature
 from agentnb.tools.tool import ToolContext, ToolOutcome, failure
@@ -77,7 +78,6 @@ def _opens_all(mode: str) -> bool:
     return re.fullmatch(r"0*777|(a|ugo)?[+=]rwx", mode) is not None
 
 
-MAX_SECONDS = 300
 NEWLINE = "\n"
 COMMAND_HINT = Plain('Such as Shell(sandbox="bwrap", env={"REGION": "brest"}, timeout=120)')
 
@@ -101,8 +101,10 @@ class Shell(ToolGroup):
     def __post_init__(self) -> None:
         if self.sandbox is not None and self.sandbox not in SANDBOXES:
             raise SettingsError(f"sandbox={self.sandbox!r} of Shell is not a sandbox", near(str(self.sandbox), SANDBOXES))
-        if type(self.timeout) is not int or not 1 <= self.timeout <= MAX_SECONDS:
-            raise SettingsError(f"timeout={self.timeout!r} of Shell is not a number of seconds", f"Give 1 to {MAX_SECONDS}")
+        if type(self.timeout) is not int or not 1 <= self.timeout <= MAX_COMMAND_SECONDS:
+            raise SettingsError(
+                f"timeout={self.timeout!r} of Shell is not a number of seconds", f"Give 1 to {MAX_COMMAND_SECONDS}"
+            )
         if type(self.network) is not bool:
             raise SettingsError(f"network={self.network!r} of Shell is neither True nor False", COMMAND_HINT)
         object.__setattr__(self, "env", _checked_variables(self.env))
@@ -112,7 +114,7 @@ class Shell(ToolGroup):
         async def bash(
             context: ToolContext,
             command: str,
-            timeout: Annotated[int, msgspec.Meta(ge=1, le=MAX_SECONDS)] = self.timeout,  # noqa: ASYNC109
+            timeout: Annotated[int, msgspec.Meta(ge=1, le=MAX_COMMAND_SECONDS)] = self.timeout,  # noqa: ASYNC109
         ) -> ToolOutcome:
             """Run a bash command in the working directory.
 
@@ -212,7 +214,7 @@ def _outcome(result: ProcessResult, seconds: int, note: str) -> ToolOutcome:
         return success(text)
     if result.exit_code is not None:
         return failure("command_failed", f"{text.removesuffix(NEWLINE)}\n{_words_of_end(result.exit_code)}")
-    advice = f"Give a longer timeout, at most {MAX_SECONDS}, or do less at once"
+    advice = f"Give a longer timeout, at most {MAX_COMMAND_SECONDS}, or do less at once"
     return failure("timeout", f"Command timed out after {seconds} seconds\n{text}", advice)
 
 

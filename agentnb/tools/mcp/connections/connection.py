@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections import deque
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from agentnb.core.messages import visible
 from agentnb.core.redaction import redact
 from agentnb.settings import known_secrets
+from agentnb.tools.defaults import CONNECT_SECONDS
 from agentnb.tools.mcp.connections.catalogue import REFUSED
 from agentnb.tools.mcp.connections.kept_logins import kept_login
 from agentnb.tools.mcp.connections.lenient_results import (
@@ -42,15 +43,15 @@ if TYPE_CHECKING:
 
 MAX_LINES = 40
 MAX_LINE_CHARACTERS = 500
-_CHUNK_BYTES = 65_536
+_PIPE_BYTES = 65_536
+"""Bytes that a pipe holds, and that are kept of a standard error."""
 
 
 class StderrTail:
-    """Reads a program's standard error on the running event loop and keeps its last lines."""
+    """Reads a program's standard error on the running event loop and keeps its end."""
 
     def __init__(self) -> None:
-        self._lines: deque[str] = deque(maxlen=MAX_LINES)
-        self._rest = b""
+        self._end = b""
         self._read, write = os.pipe()
         os.set_blocking(self._read, False)
         self.writer: TextIO = os.fdopen(write, "w")
@@ -61,37 +62,24 @@ class StderrTail:
     @property
     def lines(self) -> tuple[str, ...]:
         """The last lines, without known keys and control characters."""
-        rest = (self._rest.decode(errors="replace"),) if self._rest.strip() else ()
-        return tuple([redact(visible(line), known_secrets())[:MAX_LINE_CHARACTERS] for line in (*self._lines, *rest)])
+        lines = self._end.decode(errors="replace").splitlines()[-MAX_LINES:]
+        return tuple([redact(visible(line), known_secrets())[:MAX_LINE_CHARACTERS] for line in lines])
 
     def close(self) -> None:
         """Read what is left and close the pipe. On the event loop."""
         self._take()
-        if self._read >= 0:
-            self._loop.remove_reader(self._read)
-            os.close(self._read)
-            self._read = -1
-        with suppress(OSError):
-            self.writer.close()
+        self._loop.remove_reader(self._read)
+        os.close(self._read)
+        self.writer.close()
 
     def _take(self) -> None:
-        while self._read >= 0:
-            try:
-                chunk = os.read(self._read, _CHUNK_BYTES)
-            except BlockingIOError:
-                return
-            except OSError:
-                chunk = b""
-            if not chunk:
+        with suppress(BlockingIOError):
+            if chunk := os.read(self._read, _PIPE_BYTES):
+                self._end = (self._end + chunk)[-_PIPE_BYTES:]
+            else:
                 self._loop.remove_reader(self._read)
-                return
-            *lines, self._rest = (self._rest + chunk).split(b"\n")
-            self._rest = self._rest[-_CHUNK_BYTES:]
-            self._lines.extend(line.decode(errors="replace") for line in lines)
 
 
-CONNECT_SECONDS = 30.0
-"""Seconds to reach a server at an address; how long a call takes is limited by its tool."""
 CLOSE_SECONDS = 9.0
 """Seconds that a server has to end: a program is killed before; a server at an address may never answer the farewell."""
 NO_STREAMABLE_HTTP = (400, 404, 405)
@@ -182,11 +170,9 @@ class Connection:
             if self._status not in NO_STREAMABLE_HTTP:
                 raise
             try:
-                import mcp.client.sse  # noqa: F401
+                client = await stack.enter_async_context(self._client(self._over_sse()))
             except ImportError:
                 raise ConnectionError(f"it answers {self._status} as servers of {NO_SSE}") from error
-            try:
-                client = await stack.enter_async_context(self._client(self._over_sse()))
             except Exception:
                 raise error from None
         # The client's own check loads a validator that takes a second beside JupyterLab; `outcome_of` has a faster one.
@@ -195,14 +181,23 @@ class Connection:
 
     def _client(self, transport: Any) -> Client:
         from mcp import Client
+        from mcp.types import ListRootsResult, Root
+        from pydantic import FileUrl
+
+        folders = [Path(root).resolve() for root in self.server.roots]
+        roots = ListRootsResult(roots=[Root(uri=FileUrl(folder.as_uri()), name=folder.name) for folder in folders])
+
+        async def list_roots(context: Any) -> ListRootsResult:
+            return roots
 
         client = Client(
             transport,
             mode="auto",
             cache=None,
             elicitation_callback=self._elicit,
-            list_roots_callback=self._on_roots if self.server.roots else None,
+            list_roots_callback=list_roots if folders else None,
             message_handler=self._on_message,
+            input_required_max_rounds=sys.maxsize,  # the time limit of the call ends them
         )
         read_leniently(client, self._set_aside)
         return client
@@ -303,21 +298,9 @@ class Connection:
         if isinstance(message, ToolListChangedNotification):
             self._changed()
 
-    async def _on_roots(self, context: Any) -> Any:
-        return listed_roots(self.server)
-
 
 async def _unchecked(name: str, result: t.CallToolResult) -> None:
     """Take a result without a look at its schema."""
-
-
-def listed_roots(server: MCPServer) -> t.ListRootsResult:
-    """Return the folders that the person has given a server to work in."""
-    from mcp.types import ListRootsResult, Root
-    from pydantic import FileUrl
-
-    folders = [Path(root).resolve() for root in server.roots]
-    return ListRootsResult(roots=[Root(uri=FileUrl(folder.as_uri()), name=folder.name) for folder in folders])
 
 
 def _readable(message: Any) -> Any:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 from agentnb.advice import Advised, Plain
 from agentnb.core.messages import visible
 from agentnb.errors import AgentnbError, ServerFailed
+from agentnb.tools.defaults import START_SECONDS
 from agentnb.tools.mcp.connections.catalogue import (
     REFUSED,
     SESSION_TERMINATED,
@@ -34,8 +36,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 State: TypeAlias = Literal["configured", "starting", "ready", "dead", "failed", "stopped"]
-START_SECONDS = 60.0
-"""Seconds that a server may take to start and to list its tools, or its own time limit if that is longer."""
+Asker: TypeAlias = Callable[[Any], Awaitable[Any]]
+_asker: ContextVar[Asker | None] = ContextVar("asker", default=None)
+"""Answers the questions of the call that is being made."""
 MAX_REASON_CHARACTERS = 2_000
 """Characters of an error, which may be the server's own words."""
 
@@ -69,8 +72,8 @@ class LiveServer:
         """The tools of its last list that cannot be used, with the reason of each."""
         self.catalogue = Catalogue()
         """The first page of its resources and prompts, as last listed."""
-        self._askers: list[Callable[[Any], Awaitable[Any]]] = []
-        """Answer its questions during calls; that of the newest call last."""
+        self._askers: list[Asker] = []
+        """Answer its questions of which it does not say to which call they belong: the newest call's does, the last here."""
         self.work_dir = work_dir
         self.is_retired = False
         """Whether it is never started again: nothing would end it."""
@@ -107,7 +110,7 @@ class LiveServer:
 
         await self._there(list_again)
 
-    async def request(self, make: Callable[[Client], Awaitable[T]], asker: Callable[[Any], Awaitable[Any]] | None = None) -> T:
+    async def request(self, make: Callable[[Client], Awaitable[T]], asker: Asker | None = None) -> T:
         """Make a request; a server that is found dead is started again first.
 
         ``asker``: from the parameters of a question that the server sends meanwhile to the protocol's result.
@@ -117,6 +120,7 @@ class LiveServer:
         async def send(*, is_again: bool = False) -> T:
             connection = await self._opened()
             client = await connection.ready()
+            token = _asker.set(asker)
             if asker is not None:
                 self._askers.append(asker)
             try:
@@ -127,6 +131,7 @@ class LiveServer:
                 if is_again or not (connection.is_forgotten and getattr(error, "code", None) == SESSION_TERMINATED):
                     raise ConnectionResetError("the server ended") from error  # whatever the client says of that
             finally:
+                _asker.reset(token)
                 if asker is not None:
                     self._askers.remove(asker)
             return await send(is_again=True)  # the server has refused the request unread
@@ -216,11 +221,10 @@ class LiveServer:
         self._state = "stopped"
 
     async def _elicit(self, context: Any, params: Any) -> Any:
-        if not self._askers:
-            from mcp.types import ElicitResult
+        from mcp.types import ElicitResult
 
-            return ElicitResult(action="cancel")  # no call is running that a person waits for
-        return await self._askers[-1](params)
+        asker = _asker.get() or next(reversed(self._askers), None)
+        return await asker(params) if asker else ElicitResult(action="cancel")  # no call is running that a person waits for
 
     def _note_change(self) -> None:
         self.version += 1

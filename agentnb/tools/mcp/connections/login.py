@@ -18,6 +18,7 @@ from agentnb.core.messages import visible
 from agentnb.core.redaction import redact
 from agentnb.core.schema.addresses import WebAddress, web_address
 from agentnb.errors import ServerFailed, SettingsError
+from agentnb.tools.defaults import LOGIN_SECONDS
 from agentnb.tools.mcp.connections.kept_logins import KeptLogin, keep_login, kept_login, redact_login
 from agentnb.tools.mcp.connections.lenient_results import replace_body
 from agentnb.tools.mcp.connections.refusal import NOT_ALLOWED, UNAUTHORIZED
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"
 ANSWER_PATH = "/callback"
-LOGIN_SECONDS = 600.0
-"""Seconds that the person has in the browser."""
 REQUEST_SECONDS = 30.0
 MAX_RESPONSE_BYTES = 1_000_000
 """Bytes of a response of an authorization server that are read."""

@@ -11,6 +11,7 @@ from asserted_sentences import Snapshot
 from file_desk import FileDesk
 
 from agentnb.tools.builtin.files import confined, reading
+from agentnb.tools.defaults import MAX_FILE_BYTES
 
 
 @pytest.mark.req("R2.18")
@@ -41,7 +42,7 @@ def test_what_is_not_an_ordinary_text_file_is_an_error_that_says_so(
     with socket.socket(socket.AF_UNIX) as server:
         server.bind("socket")
     (desk.folder / "to_pipe").symlink_to("pipe")
-    monkeypatch.setattr(confined, "MAX_BYTES", 100_000)
+    monkeypatch.setattr(confined, "MAX_FILE_BYTES", 100_000)
     codes = {
         "a.bin": "not_text",
         "large.bin": "not_text",
@@ -69,12 +70,12 @@ def test_device_is_no_file(desk: FileDesk) -> None:
 
 def test_large_file_is_refused_with_another_way(desk: FileDesk, snapshot: Snapshot) -> None:
     with (desk.folder / "large.txt").open("wb") as file:
-        file.truncate(confined.MAX_BYTES + 1)
+        file.truncate(MAX_FILE_BYTES + 1)
     for name, arguments in {"read_file": {}, "write_file": {"content": "x"}, "edit_file": {"old": "a", "new": "b"}}.items():
         outcome = desk.call(name, path="large.txt", **arguments)
         assert outcome.error_code == "too_large"
     assert outcome.text == snapshot
-    assert (desk.folder / "large.txt").stat().st_size == confined.MAX_BYTES + 1
+    assert (desk.folder / "large.txt").stat().st_size == MAX_FILE_BYTES + 1
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read all files")

@@ -121,7 +121,7 @@ def test_the_repository_is_that_of_the_call_the_setting_or_origin(tmp_path: Path
 
 
 def test_a_server_that_does_not_answer_in_time_is_left(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
-    monkeypatch.setattr(group, "MAX_SECONDS", 0.0)
+    monkeypatch.setattr(group, "GITHUB_SECONDS", 0.0)
     with GitHubServer() as server:
         outcome = call(server, "get_issue", number=12)
     assert outcome.error_code == "timeout" and outcome.text == snapshot

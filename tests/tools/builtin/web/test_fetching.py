@@ -75,8 +75,8 @@ def test_compressed_pages_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_long_pages_are_cut_and_say_so(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
-    monkeypatch.setattr(fetching, "MAX_BYTES", 5_000)
-    monkeypatch.setattr(fetching, "MAX_CHARACTERS", 1_000)
+    monkeypatch.setattr(fetching, "WEB_BYTES", 5_000)
+    monkeypatch.setattr(fetching, "WEB_CHARACTERS", 1_000)
     pages: dict[str, Answer] = {
         "/bytes": Reply("a" * 5_001, "text/plain"),
         "/whole": Reply("a" * 1_000, "text/plain"),
@@ -91,7 +91,7 @@ def test_long_pages_are_cut_and_say_so(monkeypatch: pytest.MonkeyPatch, snapshot
 
 
 def test_a_bomb_takes_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetching, "MAX_BYTES", 5_000)
+    monkeypatch.setattr(fetching, "WEB_BYTES", 5_000)
     bomb = gzip.compress(b"a" * 20_000_000)
     with public_server(monkeypatch, {"/": Reply(bomb, headers={"Content-Encoding": "gzip"})}):
         web_fetch("http://page.test/")  # what the libraries keep is there
@@ -140,8 +140,8 @@ def test_a_page_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_slow_server_is_left(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
-    monkeypatch.setattr(fetching, "MAX_SECONDS", 0.2)
-    monkeypatch.setattr(fetching, "MAX_BYTES", 10**12)
+    monkeypatch.setattr(fetching, "WEB_SECONDS", 0.2)
+    monkeypatch.setattr(fetching, "WEB_BYTES", 10**12)
     silence, trickle = threading.Event(), threading.Event()
     pages: dict[str, Answer] = {"/silent": silent(silence), "/trickle": forever(b"", trickle)}
     pages["/trickle"] = _trickle(trickle)

@@ -1,0 +1,16 @@
+"""Numbers of what a request holds that a person may want to change."""
+
+from __future__ import annotations
+
+RESULT_CHARACTERS = 8_192
+"""Characters above which a tool result is kept whole in the log and truncated for the model."""
+SHARE = 0.8
+"""Share of the model's window above which a conversation is compacted."""
+KEEP_RECENT = 10
+"""Messages at the end of a conversation that compaction keeps."""
+MAX_INSTRUCTIONS = 32_000
+"""Characters of the instructions of the repository in a system prompt."""
+HEAD = 3_000
+"""Characters of the start of a long result that the model sees; fewer under a low limit."""
+TAIL = 1_000
+"""Characters of its end."""
