@@ -9,7 +9,6 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from asserted_sentences import RENEW, Sentences, Snapshot
@@ -56,8 +55,6 @@ SLOWEST_FIRST = (
     "tests/runtime",
 )
 """The order in which workers take files: what takes long is not begun last, when nothing is left for the other worker."""
-ARCHITECTURE = "tests/architecture/"
-"""The room whose files share what they parse, and so a worker."""
 
 PROFILE = {"deadline": None, "database": None, "print_blob": True, "suppress_health_check": [HealthCheck.too_slow]}
 property_settings.register_profile("quick", max_examples=20, derandomize=True, **PROFILE)
@@ -137,19 +134,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     skipped = terminalreporter.stats.get("skipped", ())
     if line := missing_line(value for report in skipped for name, value in report.user_properties if name == LACKS):
         terminalreporter.write_line(line)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Hand out whole files; those of a room that parse the package, together."""
-    from xdist.scheduler import LoadFileScheduling  # in the process that hands out only
-
-    class Scheduling(LoadFileScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            path = str(super()._split_scope(nodeid))
-            return ARCHITECTURE if path.startswith(ARCHITECTURE) else path
-
-    return Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def _remove(home: str, process: int) -> None:
