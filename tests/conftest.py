@@ -89,4 +89,5 @@ def own_folder(request: pytest.FixtureRequest, folders: Path) -> Iterator[None]:
     settings._held = settings._Held()
     os.chdir(request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else mkdtemp(dir=folders))
     yield
+    os.chdir(folders)  # a test may have deleted its own
     settings._held = before

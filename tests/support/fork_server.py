@@ -16,7 +16,7 @@ from typing import Any, Self
 
 
 class ForkServer:
-    """Does work in children of a process without threads that has loaded these modules, of a package all: a child loads the rest.
+    """Does work in children of a process without threads that has loaded these modules and packages: a child loads the rest.
 
     Work is a function of a module of the tests. It gets its arguments, which are plain JSON, and the pipe to which it writes
     what it has to tell.
