@@ -9,7 +9,6 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from asserted_sentences import RENEW, Sentences, Snapshot
@@ -56,10 +55,6 @@ SLOWEST_FIRST = (
     "tests/runtime",
 )
 """The order in which workers take files: what takes long is not begun last, when nothing is left for the other worker."""
-ARCHITECTURE = "tests/architecture/"
-"""The room whose files share what they parse, and so a worker."""
-TAKES_LONG = 2.0
-"""Seconds above which a test says why it takes them."""
 
 PROFILE = {"deadline": None, "database": None, "print_blob": True, "suppress_health_check": [HealthCheck.too_slow]}
 property_settings.register_profile("quick", max_examples=20, derandomize=True, **PROFILE)
@@ -71,10 +66,9 @@ and more ones, with ``--hypothesis-profile nightly``. See `tests/property_settin
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The browser is asked for, for it is slow and not everywhere; how long tests take, where nothing else runs."""
+    """The browser is asked for: it is slow and not everywhere."""
     parser.addoption("--browser", action="store_true", help="also run the tests that need a browser")
     parser.addoption(RENEW, action="store_true", help="write the sentences of these tests anew (sentences.toml of each room)")
-    parser.addoption("--slow-say-why", action="store_true", help="fail if a test takes over 2 s and is not marked slow")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -88,8 +82,6 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.pop(name, None)
     os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"  # no test asks this machine's
     config.pluginmanager.register(Sentences(config), "sentences")
-    if config.getoption("--slow-say-why"):
-        config.pluginmanager.register(SlowTests())
 
 
 @pytest.fixture
@@ -144,19 +136,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(line)
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Hand out whole files; those of a room that parse the package, together."""
-    from xdist.scheduler import LoadFileScheduling  # in the process that hands out only
-
-    class Scheduling(LoadFileScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            path = str(super()._split_scope(nodeid))
-            return ARCHITECTURE if path.startswith(ARCHITECTURE) else path
-
-    return Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
-
-
 def _remove(home: str, process: int) -> None:
     if os.getpid() == process:  # a child that was forked ends, too
         shutil.rmtree(home, ignore_errors=True)
@@ -164,26 +143,3 @@ def _remove(home: str, process: int) -> None:
 
 def _turn(path: str) -> int:
     return next((turn for turn, folder in enumerate(SLOWEST_FIRST) if f"{path}/".startswith(f"{folder}/")), len(SLOWEST_FIRST))
-
-
-class SlowTests:
-    """Finds tests that take long and do not say why: ``@pytest.mark.slow("why")``. Those of the browser need not."""
-
-    def __init__(self) -> None:
-        self.found: dict[str, float] = {}
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note how long a test took, of which only its own part counts."""
-        known = {"slow", "browser"} & set(report.keywords)
-        if report.when == "call" and report.duration > TAKES_LONG and not known and report.nodeid.startswith("tests/"):
-            self.found[report.nodeid] = report.duration
-
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Fail for them, once all have run."""
-        if self.found and not session.exitstatus:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Name them."""
-        for name, seconds in sorted(self.found.items(), key=lambda one: -one[1]):
-            terminalreporter.write_line(f'{seconds:6.1f} s  {name}: make it faster, or mark it: @pytest.mark.slow("why")')

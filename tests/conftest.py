@@ -7,6 +7,7 @@ import signal
 import socket
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from tempfile import mkdtemp
 
 import pytest
 from certificates import certificates_read_once  # noqa: F401  # fixtures, used by all tests below
@@ -76,30 +77,17 @@ def own_data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def empty_folder(tmp_path_factory: pytest.TempPathFactory) -> EmptyFolder:
-    """The folder of tests that ask for none."""
-    return EmptyFolder(tmp_path_factory)
-
-
-class EmptyFolder:
-    """A folder that is replaced as soon as a test has left something in it: most tests leave nothing."""
-
-    def __init__(self, factory: pytest.TempPathFactory) -> None:
-        self._factory = factory
-        self._made: Path | None = None
-
-    def path(self) -> Path:
-        """The folder, empty."""
-        if self._made is None or any(self._made.iterdir()):
-            self._made = self._factory.mktemp("folder")
-        return self._made
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with those of tests that ask for none."""
+    return tmp_path_factory.mktemp("folders")
 
 
 @pytest.fixture(autouse=True)
-def own_folder(request: pytest.FixtureRequest, empty_folder: EmptyFolder) -> Iterator[None]:
+def own_folder(request: pytest.FixtureRequest, folders: Path) -> Iterator[None]:
     """Each test works in a folder of its own, which is ``tmp_path`` if it asks for that, and without the keys of another."""
     before = settings._held
     settings._held = settings._Held()
-    os.chdir(request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else empty_folder.path())
+    os.chdir(request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else mkdtemp(dir=folders))
     yield
+    os.chdir(folders)  # a test may have deleted its own
     settings._held = before

@@ -1,14 +1,10 @@
-"""Whole sentences are compared with the snapshot of their room, and the snapshot notices what differs, lacks or is unused."""
+"""Whole sentences are compared with the snapshot of their room."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-
-import pytest
-from asserted_sentences import Sentences, Snapshot
 
 TESTS = Path(__file__).resolve().parents[1]
 EXACT = ("interchange/formats", "browser", "breaks", "fuzz", "architecture", "detect/test_labelled_sets.py")
@@ -54,56 +50,3 @@ def test_whole_sentences_are_compared_with_the_snapshot_of_their_room() -> None:
         for line in whole_sentences(node)
     ]
     assert not found, "Compare with the fixture snapshot, see tests/README.md: " + ", ".join(found)
-
-
-def compared(root: Path, *texts: str | list[str], renew: bool = False, test: str = "test_it") -> list[str]:
-    """Compare the texts in one run of one test; return what the comparisons and the end of the run complain about."""
-    path = root / "tests" / "room" / "test_words.py"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.touch()
-    sentences = Sentences(SimpleNamespace(rootpath=root, getoption=lambda name: renew))  # type: ignore[arg-type]
-    node = f"tests/room/test_words.py::{test}"
-    sentences.pytest_collection_modifyitems([SimpleNamespace(nodeid=node)])  # type: ignore[list-item]
-    snapshot, complaints = Snapshot(sentences, path, test), []
-    for text in texts:
-        try:
-            assert text == snapshot
-        except AssertionError as error:
-            complaints.append(str(error).splitlines()[0])
-    outcome = "failed" if complaints else "passed"
-    sentences.pytest_runtest_logreport(SimpleNamespace(nodeid=node, when="call", outcome=outcome))  # type: ignore[arg-type]
-    config = SimpleNamespace(rootpath=root, args=["tests"])
-    session = SimpleNamespace(config=config, exitstatus=0)
-    sentences.pytest_sessionfinish(session)  # type: ignore[arg-type]
-    assert bool(session.exitstatus) == bool(sentences.unused)
-    return [*complaints, *sentences.unused]
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    assert compared(tmp_path, "The door is open.", ["One.", 'Two "2".'], "a\nb\x7f\n", renew=True) == []
-    return tmp_path
-
-
-def test_renewed_sentences_are_those_that_the_next_run_compares(root: Path) -> None:
-    assert compared(root, "The door is open.", ["One.", 'Two "2".'], "a\nb\x7f\n") == []
-
-
-def test_sentence_that_differs_or_is_missing_fails(root: Path) -> None:
-    complaints = compared(root, "The door is shut.", ["One."], "a\nb\x7f\n", "One more.")
-    assert [line.partition(".")[0] for line in complaints] == [
-        "The sentence differs",
-        "The sentence differs",
-        "There is no such sentence yet",
-    ]
-
-
-def test_sentence_that_no_test_compares_fails_and_is_removed_by_renewal(root: Path) -> None:
-    assert compared(root, "The door is open.") == [f"tests/room/sentences.toml: test_words.test_it {n}" for n in (2, 3)]
-    assert len(compared(root, test="test_other")) == 3
-    assert compared(root, "The door is open.", renew=True) == []
-    assert compared(root, "The door is open.") == []
-
-
-def test_only_texts_are_compared(root: Path) -> None:
-    assert compared(root, 5) == ["A snapshot is of a text or of texts, not of 5"]  # type: ignore[arg-type]

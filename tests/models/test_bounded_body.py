@@ -38,7 +38,7 @@ UNENDING = {
 def test_a_piece_without_an_end_is_given_up_and_not_asked_for_again(
     subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bounded_body, "MAX_PIECE", 3_000_000)
+    monkeypatch.setattr(bounded_body, "MAX_PIECE", 300_000)
     for wire in FORMATS:
         for name, unending in UNENDING.items():
             with subtests.test(name, wire=wire):
@@ -65,11 +65,11 @@ class Large(Misbehaviour):
         return replace(good, chunks=[body])
 
 
-_LARGE = (Large(2_000_000), Large(2_000_000, level=0), Large(2_000_000, level=9), Large(2_000_000, status=400))
+_LARGE = (Large(200_000), Large(200_000, level=0), Large(200_000, level=9), Large(200_000, status=400))
 
 
 def test_a_body_that_came_whole_is_bounded_as_a_whole(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded_body, "MAX_PIECE", 1_000_000)
+    monkeypatch.setattr(bounded_body, "MAX_PIECE", 100_000)
     for wire in FORMATS:
         for stream in ("yes", "no"):
             for large in _LARGE:
@@ -77,7 +77,7 @@ def test_a_body_that_came_whole_is_bounded_as_a_whole(subtests: pytest.Subtests,
                     with LoopbackServer([large]) as server:
                         *_, error = ask(server, wire, stream=stream)
                     assert isinstance(error, BrokenReply) and "without an end" in error.what
-            with subtests.test(wire=wire, stream=stream), LoopbackServer([Large(900_000)]) as server:
+            with subtests.test(wire=wire, stream=stream), LoopbackServer([Large(90_000)]) as server:
                 *_, reply = ask(server, wire, stream=stream)
                 assert isinstance(reply, Reply) and reply.message.text == "Here."
 

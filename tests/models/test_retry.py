@@ -13,7 +13,7 @@ from fake_time import Clock, fake_clock, run_at_once
 from free_places import free_places
 from hypothesis import given
 from hypothesis import strategies as st
-from property_settings import AT_NIGHT, examples
+from property_settings import AT_NIGHT, examples, size
 
 from agentnb.core.log.events import TextDelta
 from agentnb.core.messages import Message, Text
@@ -295,6 +295,7 @@ TINY = RetryPolicy(0.04, 5, 0.02, 4, longest_wait=1.2, most_waiting=3.0, most_se
 @pytest.mark.slow("hundreds of refused calls")
 @pytest.mark.req("K0.12", "R2.40")
 def test_many_calls_that_are_always_refused_all_end_and_none_waits_for_more_than_the_cap(subtests: pytest.Subtests) -> None:
+    count = size(20, nightly=50)
     for (name, policy), asks, takes in product(
         {"tiny": TINY, "usual": POLICY}.items(), [None, 0.5, 1.0] if AT_NIGHT else [None, 1.0], [0.0, 0.1]
     ):
@@ -302,13 +303,13 @@ def test_many_calls_that_are_always_refused_all_end_and_none_waits_for_more_than
             clock = fake_clock(monkeypatch)
             limiter, failure = Limiter(), LIMITED if asks is None else asked(asks)
             attempt = Refusing(clock, failure, takes)
-            found = run_at_once(clock, crowd(attempt, policy, limiter))
-            assert len(found) == 50 and all(one.error is not None for one in found)
+            found = run_at_once(clock, crowd(attempt, policy, limiter, count))
+            assert len(found) == count and all(one.error is not None for one in found)
             for one in found:
                 # What it did not wait is its attempts, and the look in which the first was refused.
                 assert one.after <= policy.most_waiting + 6 * takes + LOOK_AGAIN
                 assert sum(retry.seconds for retry in one.retries) <= policy.most_waiting
-            assert len(attempt.asked_at) <= 50 * 6
+            assert len(attempt.asked_at) <= count * 6
             clock.now += limiter.closed_for
             assert run_at_once(clock, free_places(limiter)) == limiter.allowed
 

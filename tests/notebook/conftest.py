@@ -18,9 +18,11 @@ def kernels_are_forks() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
-    """A kernel with the extension and three tools, for all tests of a file."""
+def kernel(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
+    """A kernel with the extension, three tools and the module's ``SETUP``, for all tests of a file."""
     kernel = Kernel(tmp_path_factory.mktemp("kernel"))
-    assert kernel.run(TOOLS).status == "ok"
+    for cell in (TOOLS, getattr(request.module, "SETUP", "")):
+        made = kernel.run(cell)
+        assert made.status == "ok", made.error
     yield kernel
     kernel.close()

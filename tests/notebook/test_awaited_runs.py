@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -35,14 +34,6 @@ async def rest() -> str:
     "Wait."
     await asyncio.Event().wait()
 """
-
-
-@pytest.fixture(scope="module")
-def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
-    kernel = Kernel(tmp_path_factory.mktemp("kernel"))
-    assert kernel.run(SETUP).status == "ok"
-    yield kernel
-    kernel.close()
 
 
 def test_an_awaited_run_is_shown_once_and_keeps_no_log_without_a_store(kernel: Kernel) -> None:

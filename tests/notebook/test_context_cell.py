@@ -36,7 +36,6 @@ load: station_text
 
 
 def test_a_cell_writes_a_context_and_others_use_it(kernel: Any) -> None:
-    kernel.run(SETUP)
     written = kernel.run(STATION)
     assert written.status == "ok" and "%%agent --context station" in written.printed and "delete_*" in written.printed
     kernel.run("talker = ScriptedModel(['Two gauges.'])")

@@ -58,11 +58,6 @@ folder: false
 HELD = YAML.replace("[note]", "[held]").replace("tasks: rows", "tasks: held_rows")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def ready(kernel: Any) -> None:
-    assert kernel.run(SETUP).status == "ok"
-
-
 def tables(cell: Any) -> list[dict[str, str]]:
     """The states of the experiment's table, oldest first."""
     bundles = [one["data"] for one in cell.outputs if one["type"] in ("display_data", "update_display_data")]

@@ -29,11 +29,6 @@ CALLS = (
 )
 
 
-@pytest.fixture(scope="module", autouse=True)
-def ready(kernel: Any) -> None:
-    assert kernel.run(SETUP).status == "ok"
-
-
 def test_cell_calls_methods_and_functions_of_libraries_unasked(kernel: Any) -> None:
     kernel.run(CALLS)
     cell = kernel.run("%%agent -m model -t sales.describe pd.read_csv -p minimal -g off\nGo.")

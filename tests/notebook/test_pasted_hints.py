@@ -44,11 +44,6 @@ agents: {writer: {instruction: "Write of {{ $inputs.station }}."}}
 """
 
 
-@pytest.fixture(scope="module", autouse=True)
-def ready(kernel: Any) -> None:
-    assert kernel.run(SETUP).status == "ok"
-
-
 def told(kernel: Any, variable: str) -> list[str]:
     """The commands that the card of the run in this variable shows."""
     printed = kernel.run(f"told({variable})").printed

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from real_kernel import Kernel
@@ -25,11 +24,6 @@ def tables_compare(left: list, right: list, options: dict | None = None) -> str:
 '''
 SIMPLE = "intention: Look\nsteps:\n- {name: tides.fetch, args: {station: brest}}\n"
 WRONG = "steps:\n- {name: tides.fetsch}\n- {name: tides_fetch, args: {station: 7}}\n- {type: sleep}\n"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def ready(kernel: Any) -> None:
-    assert kernel.run(SETUP).status == "ok"
 
 
 @pytest.mark.req("R1.51")

@@ -27,7 +27,6 @@ def drafted():
 
 
 def test_a_draft_waits_for_a_message_of_the_person_and_then_runs_once(kernel: Any) -> None:
-    kernel.run(SETUP)
     kernel.run("talker = ScriptedModel([plan(execution_mode='draft_only'), PLAN, 'Shall it run?'])")
     cell = kernel.run("%%agent --plans --context project:p-1 -m talker -t tides_fetch\nDraft it")
     assert cell.status == "ok", cell.error
@@ -46,7 +45,7 @@ HIGH = "talker = ScriptedModel(['It is high at 05:10.'])"
 @pytest.mark.req("R3.38")
 def test_a_draft_is_approved_by_a_command_also_by_the_id_of_its_plan_or_run(kernel: Any) -> None:
     for named in ("", "{drafted()} ", "{run.id} "):
-        kernel.run(f"{SETUP}{DRAFTED}")
+        kernel.run(DRAFTED)
         assert kernel.run(CELL).status == "ok"
         assert kernel.value("run.status, run.is_suspended, run.waiting[0].kind") == "('waiting_on_user', True, 'plan_review')"
         kernel.run(HIGH)
@@ -62,7 +61,7 @@ def test_what_waits_for_no_approval_is_not_approved_and_of_several_one_is_named(
     assert "Nothing waits for your approval" in nothing.error
     ids = []
     for _ in range(2):
-        kernel.run(f"{SETUP}{DRAFTED}")
+        kernel.run(DRAFTED)
         kernel.run(CELL)
         ids.append(kernel.value("drafted()").strip("'"))
     several = kernel.run("%agent approve")
@@ -77,7 +76,7 @@ def test_what_waits_for_no_approval_is_not_approved_and_of_several_one_is_named(
 
 
 def test_the_next_cell_goes_on_with_a_draft_in_words_and_ends_the_run_that_waits(kernel: Any) -> None:
-    kernel.run(f"{SETUP}{DRAFTED}")
+    kernel.run(DRAFTED)
     kernel.run(CELL)
     kernel.run("first = run; talker = ScriptedModel([plan(plan_id=drafted()), 'It is high at 05:10.'])")
     again = kernel.run("%%agent --plans --continue -m talker -t tides_fetch\nYes, run it")

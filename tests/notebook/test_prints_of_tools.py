@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from real_kernel import Kernel
 
@@ -51,14 +49,6 @@ EXPECTED = {
     "beside": ["beside 1:0\nbeside 1:1\nbeside 1:2\n", "beside 2:0\nbeside 2:1\nbeside 2:2\n"],
     "coroutine": ["coroutine 1\nagain 1\n", "coroutine 2\nagain 2\n"],
 }
-
-
-@pytest.fixture(scope="module")
-def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
-    kernel = Kernel(tmp_path_factory.mktemp("kernel"))
-    assert kernel.run(SETUP).status == "ok"
-    yield kernel
-    kernel.close()
 
 
 def test_what_a_tool_prints_is_kept_and_shown_at_its_call(kernel: Kernel, subtests: pytest.Subtests) -> None:

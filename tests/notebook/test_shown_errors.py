@@ -18,11 +18,6 @@ def mine(value):
 """
 
 
-@pytest.fixture(scope="module", autouse=True)
-def ready(kernel: Any) -> None:
-    assert kernel.run(SETUP).status == "ok"
-
-
 def shown(cell: Any) -> str:
     """The traceback without colours."""
     return re.sub(r"\x1b\[[0-9;]*m", "", cell.error)

@@ -45,11 +45,6 @@ workflow:
 """
 
 
-@pytest.fixture(scope="module", autouse=True)
-def ready(kernel: Any) -> None:
-    assert kernel.run(SETUP).status == "ok"
-
-
 def test_a_workflow_that_waits_for_the_person_is_told_of_and_resumed_by_the_answer(kernel: Any) -> None:
     kernel.run("calls.clear()")
     cell = kernel.run(f"%%workflow -m simulated:disciplined -t fetch --gate deny --budget 1 --prompt 'Low water'\n{ASKS}")

@@ -11,11 +11,12 @@ import traceback
 from collections.abc import Callable, Iterable
 from functools import partial
 from importlib import import_module
+from pkgutil import walk_packages
 from typing import Any, Self
 
 
 class ForkServer:
-    """Does work in children of a process without threads that has loaded these modules: a child loads only what is missing.
+    """Does work in children of a process without threads that has loaded these modules and packages: a child loads the rest.
 
     Work is a function of a module of the tests. It gets its arguments, which are plain JSON, and the pipe to which it writes
     what it has to tell.
@@ -57,7 +58,8 @@ class ForkServer:
 
 def _serve(*modules: str) -> None:
     for one in modules:
-        import_module(one)
+        for below in walk_packages(getattr(import_module(one), "__path__", ()), f"{one}."):
+            import_module(below.name)
     for line in sys.stdin:
         module, name, arguments = json.loads(line)
         work = partial(getattr(import_module(module), name), *arguments)

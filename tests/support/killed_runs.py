@@ -242,8 +242,15 @@ def run_in(folder: Path, watch: Any = None, prompt: str = PROMPT, continue_from:
 
 # The faults
 
-LOADS = ("killed_runs", "jsonschema_rs", "docstring_parser", "concurrent.futures.thread")
-"""What a `ForkServer` should load for these runs: they load some of it when they first need it."""
+_ROOMS = ("agent", "context", "core", "policies", "runtime", "store", "tools")
+LOADS = (
+    "killed_runs",
+    *(f"agentnb.{room}" for room in _ROOMS),
+    "jsonschema_rs",
+    "docstring_parser",
+    "concurrent.futures.thread",
+)
+"""What a `ForkServer` should load for these runs: they load most of it when they first need it."""
 
 
 def happens(server: ForkServer, faults: Sequence[Fault], folder: Path) -> list[Outcome]:

@@ -37,11 +37,6 @@ while not live.run.waiting:
 CELL = "%%agent -m simulated:disciplined -t write --gate careful --gate lax"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def ready(kernel: Any) -> None:
-    assert kernel.run(SETUP).status == "ok"
-
-
 def suspended(kernel: Any) -> str:
     """The id of a run that has just been suspended, in a cell without a person."""
     cell = kernel.run(f"{CELL}\n{PLAN}")

@@ -28,11 +28,6 @@ def cut_off(run, rounds=1):
 PLAN = "- first `add(1)`\n- second `add(a=3, b=4)`\n"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def ready(kernel: Any) -> None:
-    assert kernel.run(SETUP).status == "ok"
-
-
 def cut(kernel: Any, options: str, prompt: str = PLAN, rounds: int = 1) -> str:
     """A run with these options, cut off after so many rounds; its id."""
     done = kernel.run(f"%%agent {options} -o dead\n{prompt}")

@@ -23,11 +23,6 @@ def begun(run):
 '''
 
 
-@pytest.fixture(scope="module", autouse=True)
-def ready(kernel: Any) -> None:
-    assert kernel.run(SETUP).status == "ok"
-
-
 def begin(kernel: Any, name: str) -> str:
     """Begin a run in the background, and return its id."""
     cell = kernel.run(f"%%agent -t rest -o {name} --background\nTask of {name}.\n- rest `rest()`")
