@@ -22,8 +22,7 @@ from agentnb.context.result_truncation import truncate_results
 from agentnb.context.tool_pairing import answers, are_whole
 from agentnb.context.truncation import truncated
 from agentnb.core.compaction import Compacted
-from agentnb.core.log.events import RoundStarted, RunStarted
-from agentnb.core.log.work_events import ToolsChanged
+from agentnb.core.log.events import RoundStarted, RunStarted, ToolsOffered
 from agentnb.core.messages import AnyPart, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.request import Request, Sent, ToolSpec
 from agentnb.core.run.output import logged_schema
@@ -334,10 +333,10 @@ def _tools_at_round(run: Run) -> tuple[ToolSpec, ...]:
     """Return the tools that the run had when its newest round began: a change within a round is for the next one."""
     events = reversed(run.events)
     in_round = takewhile(lambda event: not isinstance(event, RoundStarted), events)
-    changes = [event for event in in_round if isinstance(event, ToolsChanged)]
+    changes = [event for event in in_round if isinstance(event, ToolsOffered)]
     if not changes:
         return run.tools
-    return next((event.tools for event in events if isinstance(event, RunStarted | ToolsChanged)), run.tools)
+    return next((event.tools for event in events if isinstance(event, ToolsOffered)), run.tools)
 
 
 def _all_failed(message: Message) -> bool:

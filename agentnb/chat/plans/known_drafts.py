@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from agentnb.agent.extension import logged_extensions
 from agentnb.chat.plans.clear_words import clear_word
 from agentnb.core.log.events import CommandReceived, QuestionAsked, RoundStarted, RunRecovered
-from agentnb.core.log.work_events import PlanProposed
+from agentnb.core.log.work_events import PlanEvent, PlanProposed
 from agentnb.core.plans.plan_history import DRAFT
 from agentnb.core.run.approvals import CONTINUED
-from agentnb.core.run.work_records import PlanEvent, PlanRecord, plan_after
+from agentnb.core.run.work_records import PlanRecord, plan_after
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError
 from agentnb.workflow.plan import Plan

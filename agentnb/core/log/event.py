@@ -31,3 +31,9 @@ class Event(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True, g
     at: Annotated[datetime, Meta(tz=True)] | None
     run_id: Annotated[str, Meta(min_length=1)]
     parent_id: str | None = None
+
+
+class Noted:
+    """Marks an event that spans of the run hold as a note, from which it is read again."""
+
+    __slots__ = ()

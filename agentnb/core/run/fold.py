@@ -413,7 +413,7 @@ def _warned(run: RunFacts, event: e.Warned) -> None:
 
 @handles
 def _error_raised(run: RunFacts, event: e.ErrorRaised) -> None:
-    run._error = event.error
+    run._error, run._failed_at = event.error, event.where
 
 
 @handles

@@ -138,7 +138,7 @@ class _Clock:
         if isinstance(ended, e.ModelReplied):
             is_inferred = isinstance(begun, e.RoundStarted) and begun.at is None
             self._add(MODEL, self._start(start, ended.seconds, now, inferred=is_inferred), now)
-        elif isinstance(ended, e.RetryScheduled):
+        elif isinstance(ended, e.BeforeReply):
             if start is None:
                 self._after_waits[ended.seq] = None
             else:
