@@ -19,10 +19,9 @@ from agentnb.core.log.events import (
     Event,
     ModelReplied,
     RoundFinished,
-    RunFinished,
+    RunEnd,
     RunRecovered,
     RunStarted,
-    RunSuspended,
     StreamEnd,
     TextDelta,
 )
@@ -103,7 +102,7 @@ class DisplayView:
             self._run.apply(item)
             if isinstance(item, StreamEnd):
                 self._heard.clear()
-        if isinstance(item, RunStarted | RunFinished | RunSuspended):
+        if isinstance(item, RunStarted | RunEnd):
             if self._timer is not None:
                 self._timer.cancel()
             self._draw()
@@ -168,7 +167,7 @@ class TerminalView:
             record = self._run.step_records[item.step]
             if record.status != "running":
                 self._write(f"  {row_text(row_of(record, record.status))}\n")
-        elif isinstance(item, RunFinished | RunSuspended):
+        elif isinstance(item, RunEnd):
             self._end_line(clean(shown_answer(self._run)) if has_steps(self._run) else "")
             self._end_line("\n".join(question_lines(self._run)))
             self._write(f"{head_line(self._run)}\n")

@@ -20,7 +20,7 @@ from agentnb.core.log.event import Event as Event  # noqa: PLC0414  # handed on:
 from agentnb.core.log.event import RoundStatus as RoundStatus  # noqa: PLC0414  # likewise
 from agentnb.core.log.event import Status as Status  # noqa: PLC0414  # likewise
 from agentnb.core.log.outcome import Assessment
-from agentnb.core.messages import Message, ToolCall, ToolResult
+from agentnb.core.messages import Message, ToolCall, ToolResult, user
 from agentnb.core.questions import Answerer, WaitingOnUser
 from agentnb.core.request import ToolSpec
 from agentnb.core.schema.counts import LARGEST, Count
@@ -359,6 +359,11 @@ class CommandReceived(Event, frozen=True, kw_only=True, tag="command_received", 
     """False for a message of the environment, such as a notice that a background task has ended."""
 
     @property
+    def said(self) -> Message:
+        """The message, of the command ``say``."""
+        return self.message or user(self.text)
+
+    @property
     def is_from_person(self) -> bool:
         """Whether it is a message of the person."""
         return self.command == "say" and self.by_person
@@ -481,6 +486,8 @@ Found: TypeAlias = LoopDetected | w.FindingMade
 """The events that say what was found in some rounds."""
 ScopeSet: TypeAlias = RunStarted | w.ContextShifted
 """The events that hold the context type and the entity from there on."""
+RunEnd: TypeAlias = RunFinished | RunSuspended
+"""The events that close the log of a run."""
 ToolsOffered: TypeAlias = RunStarted | w.ToolsChanged
 """The events that hold the tools as the model sees them from there on."""
 AnyEvent: TypeAlias = (

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agentnb.core.log.events import AnyEvent, BeforeReply, CommandReceived
+from agentnb.core.log.events import AnyEvent, BeforeReply
 from agentnb.core.log.work_events import Severity
+from agentnb.core.messages import Message
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import WorkflowRound
 from agentnb.detect.blocks.rounds import NOTHING, Ladder, RoundDetector, RowDetector, ladder_of, severity_at
@@ -25,7 +26,7 @@ class FailingTool(RoundDetector):
         self._rows: dict[str, tuple[int, int]] = {}
         """For each tool that failed in the last round that called it, its first round and the count."""
 
-    def spoke(self, event: CommandReceived) -> None:
+    def spoke(self, said: Message) -> None:
         """End the rows."""
         self._rows = {}
 

@@ -67,7 +67,7 @@ class Default:
                 found = (*found, *each_rule.take(event, run))
         elif kind is CommandReceived and event.is_from_person:  # type: ignore[union-attr]  # the type says it, not mypy
             for each_rule in (*self._rules, self._near):
-                each_rule.spoke(event)  # type: ignore[arg-type]
+                each_rule.spoke(event.said)  # type: ignore[union-attr]
         return found
 
 

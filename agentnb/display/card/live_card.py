@@ -21,8 +21,7 @@ from agentnb.core.log.events import (
     Progress,
     RoundFinished,
     RoundStarted,
-    RunFinished,
-    RunSuspended,
+    RunEnd,
     StreamEnd,
     TextDelta,
     ThinkingDelta,
@@ -162,7 +161,7 @@ class LiveCard:
                 self._steps = LiveSteps.of(self.run)
         elif isinstance(event, CommandReceived):
             self._was_read(event)
-        elif isinstance(event, RunFinished | RunSuspended):
+        elif isinstance(event, RunEnd):
             self._asked.clear()
         self._user_messages.take(event)
         if self._steps is not None:
