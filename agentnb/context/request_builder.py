@@ -93,9 +93,7 @@ class RequestBuilder:
     @classmethod
     def rebuilt(cls, run: Run) -> RequestBuilder:
         """Return a builder for a run that has begun, by preparing each of its rounds again."""
-        started = run.events[0]
-        assert isinstance(started, RunStarted), "a run begins with it"
-        builder, folded = cls.of_run(started), Run()
+        builder, folded = cls.of_run(run.opening), Run()
         for one in walk_rounds(run):
             folded.extend((*one.before, one.start))
             builder.take_in(folded)

@@ -19,7 +19,7 @@ from agentnb.detect.run import Run
 
 BEFORE_THE_REPLY = e.BeforeReply | e.ExtraUsage | e.RunRecovered | e.RunSuspended | e.Warned | w.WorkEvent
 """Kinds of events of a round that come before its request was sent, or sent for the last time."""
-DECIDED = e.GuidanceGiven | e.Found
+DECIDED = frozenset({e.GuidanceGiven, *e.Found.__args__})
 """Kinds of events that say what the model was told, and what was found: a shadow run has its own."""
 
 
@@ -101,7 +101,7 @@ class ShadowRun:
     def take_over(self, events: Iterable[e.AnyEvent]) -> None:
         """Take over these events of the recorded run, such as what came after its last round."""
         for event in events:
-            if not isinstance(event, DECIDED) and (varied := self._vary(event)) is not None:
+            if type(event) not in DECIDED and (varied := self._vary(event)) is not None:
                 self._apply(varied)
 
     def open_round(

@@ -30,7 +30,7 @@ except ImportError:  # Windows
 _sync = getattr(os, "fdatasync", os.fsync)
 APPEND = os.O_APPEND | BINARY
 CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | APPEND
-ENDS = RoundFinished | RunEnd
+ENDS = frozenset({RoundFinished, *RunEnd.__args__})
 ATTEMPTS, PAUSE = 50, 0.005
 """Attempts to lock a log that others are reading, and seconds between them."""
 
@@ -281,7 +281,7 @@ def write_event(
     state = b""
     if marks is not None:
         data, state = marks.marked(data)
-    ends = isinstance(event, ENDS)
+    ends = type(event) in ENDS
     done = 0
     try:
         while done < len(data):

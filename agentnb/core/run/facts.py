@@ -151,6 +151,7 @@ class RunFacts:
 
     # What it began with
 
+    opening: e.RunStarted = _read("_opening", "The event with which it began.")
     id: str = _read("_opening.run_id", "The name of the run; it begins with date and time, so that names sort by age.")
     parent_id: str | None = _read("_opening.parent_id", "Id of the parent run, if this is a nested run.")
     kind: str = _read("_opening.run_kind", "What kind of run it is: agent, workflow, plan, judge, or a word of an extension.")
