@@ -92,8 +92,8 @@ class LoggedMessages:
 
     @handles
     def _command_received(self, event: e.CommandReceived) -> None:
-        if event.command == "say":
-            self.pending.append(event.said)
+        if (said := event.said) is not None:
+            self.pending.append(said)
 
     @handles
     def _run_suspended(self, event: e.RunSuspended) -> None:

@@ -308,8 +308,8 @@ def _limit_reached(run: RunFacts, event: e.LimitReached) -> None:
 
 @handles
 def _command_received(run: RunFacts, event: e.CommandReceived) -> None:
-    if event.command == "say":
-        run._pending.append(event.said)
+    if (said := event.said) is not None:
+        run._pending.append(said)
         if event.by_person:
             run._counters.calls_this_turn = 0
             run._calls.clear()

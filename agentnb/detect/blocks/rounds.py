@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from agentnb.core.log.events import AnyEvent, CommandReceived, RoundFinished
+from agentnb.core.log.events import AnyEvent, RoundFinished
 from agentnb.core.log.work_events import Severity
 from agentnb.core.messages import Message
 from agentnb.core.run.facts import RunFacts
@@ -25,11 +25,10 @@ class RoundDetector:
 
     def take(self, event: AnyEvent, run: RunFacts) -> Iterable[Finding]:
         """Take in an event."""
-        kind = type(event)
-        if kind is RoundFinished:
+        if type(event) is RoundFinished:
             return self.finished(run.last_round, run)
-        if kind is CommandReceived and event.is_from_person:  # type: ignore[union-attr]  # the type says it, not mypy
-            self.spoke(event.said)  # type: ignore[union-attr]
+        if (said := event.said_by_person) is not None:
+            self.spoke(said)
         return NOTHING
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:

@@ -31,7 +31,8 @@ SHOWN = frozenset({*w.WorkEvent.__args__, RunSuspended, RunRecovered} - {w.Resul
 """The kinds of events that are shown by their lines; the result of a workflow is its answer, an outcome is beside the state."""
 
 
-_LISTED = w.StepEvent | w.PlanProposed
+LISTED = w.StepEvent | w.PlanProposed
+"""The events that lists of steps and plans show."""
 
 
 class WorkNames:
@@ -83,7 +84,7 @@ def is_listed(event: AnyEvent) -> bool:
     """Return whether the lists of steps and plans of a run show an event; they have the usage of planning that succeeded."""
     if isinstance(event, w.ModelCalled):
         return event.operation == GENERATION and not event.error
-    return isinstance(event, _LISTED)
+    return isinstance(event, LISTED)
 
 
 class AlsoHappened:
