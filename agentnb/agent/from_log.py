@@ -11,7 +11,7 @@ from agentnb.agent.derived_settings import MODEL_FROM, NO_LIMIT, PERSON
 from agentnb.agent.extension import check_extensions
 from agentnb.agent.output import Output
 from agentnb.context.history import as_sent_then
-from agentnb.core.log.events import RunRecovered, RunStarted
+from agentnb.core.log.events import RunRecovered
 from agentnb.core.todos import TODO_TOOL
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, UnknownTool
@@ -139,8 +139,7 @@ def missing_tools(run: Run, names: Container[str]) -> list[str]:
 
 def has_guidance_texts(run: Run) -> bool:
     """Return whether the log holds the texts of the run's guidance set, as those of older versions do not."""
-    first = run.events[0] if run.events else None
-    return isinstance(first, RunStarted) and first.schema >= WITH_GUIDANCE_TEXTS and "guidance" in first.settings
+    return run.opening.schema >= WITH_GUIDANCE_TEXTS and "guidance" in run.opening.settings
 
 
 def _check_tools(run: Run, given: Iterable[Tool | ServerTools]) -> None:
@@ -166,8 +165,8 @@ def logged_guidance(run: Run) -> str | GuidanceSet:
     """Return the guidance set that a run began with, from its log; raise `SettingsError` if that does not hold its texts."""
     logged = run.settings.get("guidance", NO_GUIDANCE_YET)
     name = logged.get("set") if isinstance(logged, dict) else logged
-    if has_guidance_texts(run) and isinstance(first := run.events[0], RunStarted):
-        return GuidanceSet.as_logged(str(name), first.guidance)
+    if has_guidance_texts(run):
+        return GuidanceSet.as_logged(str(name), run.opening.guidance)
     if not isinstance(name, str) or name not in BUILT_IN:
         what = f"Run {run.id} had the guidance set {name}, which is not here"
         raise SettingsError(what, WriteGuidance(str(name), resumes=True, lead="Write it again"))

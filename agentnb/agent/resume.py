@@ -7,7 +7,6 @@ from itertools import takewhile
 
 from agentnb.core.guidance import Guidance
 from agentnb.core.log import events as e
-from agentnb.core.log.work_events import GuidanceDrawn
 from agentnb.core.run.rounds import WorkflowRound
 from agentnb.detect.run import Run
 from agentnb.detect.walk import run_before, walk_rounds
@@ -26,7 +25,7 @@ def guidance_of_open_round(policies: Sequence[Policy], run: Run, current: Workfl
 def is_guidance_drawn(run: Run) -> bool:
     """Return whether the set of the next round is drawn: the process died right after it."""
     since = takewhile(lambda event: not isinstance(event, e.RoundStarted), reversed(run.events))
-    return any(isinstance(event, GuidanceDrawn) for event in since)
+    return any(event is run.drawn for event in since)
 
 
 def resume_verdict(policies: Sequence[Policy], run: Run) -> Verdict:

@@ -22,8 +22,7 @@ from agentnb.context.result_truncation import truncate_results
 from agentnb.context.tool_pairing import answers, are_whole
 from agentnb.context.truncation import truncated
 from agentnb.core.compaction import Compacted
-from agentnb.core.log.events import RoundStarted, RunStarted
-from agentnb.core.log.work_events import ToolsChanged
+from agentnb.core.log.events import RoundStarted, RunStarted, ToolsOffered
 from agentnb.core.messages import AnyPart, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.request import Request, Sent, ToolSpec
 from agentnb.core.run.output import logged_schema
@@ -94,9 +93,7 @@ class RequestBuilder:
     @classmethod
     def rebuilt(cls, run: Run) -> RequestBuilder:
         """Return a builder for a run that has begun, by preparing each of its rounds again."""
-        started = run.events[0]
-        assert isinstance(started, RunStarted), "a run begins with it"
-        builder, folded = cls.of_run(started), Run()
+        builder, folded = cls.of_run(run.opening), Run()
         for one in walk_rounds(run):
             folded.extend((*one.before, one.start))
             builder.take_in(folded)
@@ -334,10 +331,10 @@ def _tools_at_round(run: Run) -> tuple[ToolSpec, ...]:
     """Return the tools that the run had when its newest round began: a change within a round is for the next one."""
     events = reversed(run.events)
     in_round = takewhile(lambda event: not isinstance(event, RoundStarted), events)
-    changes = [event for event in in_round if isinstance(event, ToolsChanged)]
+    changes = [event for event in in_round if isinstance(event, ToolsOffered)]
     if not changes:
         return run.tools
-    return next((event.tools for event in events if isinstance(event, RunStarted | ToolsChanged)), run.tools)
+    return next((event.tools for event in events if isinstance(event, ToolsOffered)), run.tools)
 
 
 def _all_failed(message: Message) -> bool:

@@ -12,7 +12,6 @@ from typing import Literal, NamedTuple, TypeAlias, cast
 
 from agentnb.context.request_builder import RequestBuilder, WhyLeftOut, ephemeral_text
 from agentnb.core.compaction import Compacted
-from agentnb.core.log.events import RunStarted
 from agentnb.core.messages import Message
 from agentnb.core.request import Request, Sent
 from agentnb.core.usage import Usage
@@ -76,11 +75,9 @@ class SentRequest:
 
 def sent_requests(run: Run) -> Iterator[tuple[int, SentRequest]]:
     """Yield the index of each round and what the model saw in it, in one pass over the run's events."""
-    folded, past = Run(), None
+    folded, past = Run(), _Past(run)
     for one in walk_rounds(run):
         folded.extend((*one.before, one.start, *one.prepared))
-        if past is None and isinstance(folded.events[0], RunStarted):
-            past = _Past(folded.events[0])
         yield _next(past, folded, run)
         folded.extend(one.answered)
 
@@ -93,8 +90,7 @@ def sent_request(run: Run, index: int) -> SentRequest:
     raise SettingsError(f"Run {run.id} has no round {index}", f"Its rounds are numbered from 0; it has {len(run.rounds)}")
 
 
-def _next(past: _Past | None, folded: Run, run: Run) -> tuple[int, SentRequest]:
-    assert past is not None, "a run begins with RunStarted"
+def _next(past: _Past, folded: Run, run: Run) -> tuple[int, SentRequest]:
     usage = run.rounds[len(folded.rounds) - 1].usage or Usage()
     return folded.last_round.index, past.seen(folded, usage)
 
@@ -102,9 +98,9 @@ def _next(past: _Past | None, folded: Run, run: Run) -> tuple[int, SentRequest]:
 class _Past:
     """The requests of one run, rebuilt in order. Work per round depends on what is new in it."""
 
-    def __init__(self, started: RunStarted) -> None:
-        self._request_builder = RequestBuilder.of_run(started)
-        self._history = len(started.history)
+    def __init__(self, run: Run) -> None:
+        self._request_builder = RequestBuilder.of_run(run.opening)
+        self._history = run.inherited
         self._before: Sent | None = None
         self._left_out: list[LeftOut] = []
         self._noted: set[int] = set()

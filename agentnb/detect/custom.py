@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from operator import attrgetter
 from typing import Any, TypeVar, get_args, overload
 
-from agentnb.core.log.events import AnyEvent, CallBlocked, RoundFinished, ToolFinished
+from agentnb.core.log.events import AnyEvent, CallEnd, RoundFinished
 from agentnb.core.log.work_events import FindingMade, Severity
 from agentnb.core.run.facts import RunFacts
 from agentnb.detect.detector import Finding
@@ -62,7 +62,7 @@ class _OfFunction:
         """Ask the function when a round is over, or the call of a step."""
         if isinstance(event, RoundFinished):
             return findings_of(self._of.function(run), self._of, run.last_round.index)
-        if isinstance(event, ToolFinished | CallBlocked) and event.step and not event.parent_call:
+        if isinstance(event, CallEnd) and event.step and not event.parent_call:
             return findings_of(self._of.function(run), self._of, len(run.step_calls) - 1)
         return ()
 

@@ -61,6 +61,7 @@ OF_POLICIES = frozenset(
         "set_threshold",
         "round_number",
         "carried_todos",
+        "opening",
         "own_tools",
         "tool_words",
         "usage_inside",

@@ -14,23 +14,12 @@ from agentnb.core.log import events as e
 from agentnb.core.log import work_events as w
 from agentnb.core.messages import ToolResult
 from agentnb.core.run.facts import RunFacts
-from agentnb.core.run.work_fold import KINDS as WORK_KINDS
 from agentnb.detect.detector import DetectorMaker
 from agentnb.detect.run import Run
 
-BEFORE_THE_REPLY: tuple[type[e.Event], ...] = (
-    e.GuidanceGiven,
-    e.RetryScheduled,
-    e.CompactionStarted,
-    e.ContextCompacted,
-    e.ExtraUsage,
-    e.RunRecovered,
-    e.RunSuspended,
-    e.Warned,
-    *WORK_KINDS,
-)
+BEFORE_THE_REPLY = e.BeforeReply | e.ExtraUsage | e.RunRecovered | e.RunSuspended | e.Warned | w.WorkEvent
 """Kinds of events of a round that come before its request was sent, or sent for the last time."""
-DECIDED = frozenset({e.GuidanceGiven, e.LoopDetected, w.FindingMade})
+DECIDED = frozenset({e.GuidanceGiven, *e.Found.__args__})
 """Kinds of events that say what the model was told, and what was found: a shadow run has its own."""
 
 
@@ -83,7 +72,7 @@ def run_before(run: RunFacts, one: RoundEvents) -> Run:
 
 Vary: TypeAlias = Callable[[e.AnyEvent], "e.AnyEvent | None"]
 """Returns an event of the recorded run as the shadow has it, such as with other settings; None leaves it out."""
-JudgeCall: TypeAlias = Callable[["e.ToolAdmitted | e.ToolStarted | e.CallBlocked"], "tuple[ToolResult, str] | None"]
+JudgeCall: TypeAlias = Callable[[e.CallEvent], "tuple[ToolResult, str] | None"]
 """Judges the call of the event, which the recorded run admitted, started or blocked: the result of a block and its rule."""
 
 
@@ -157,7 +146,7 @@ class ShadowRun:
         judged: set[str] = set()
         blocked: set[str] = set()
         for event in events:
-            if isinstance(event, e.ToolAdmitted | e.ToolStarted | e.CallBlocked):
+            if isinstance(event, e.CallEvent):
                 call, parent = event.call, event.parent_call
                 if parent in blocked:
                     blocked.add(call.id)
@@ -176,7 +165,7 @@ class ShadowRun:
 
 def _call_of(event: e.AnyEvent) -> str | None:
     """Return the id of the call that the event is about, if it is about one."""
-    if isinstance(event, e.ToolAdmitted | e.ToolStarted | e.CallBlocked):
+    if isinstance(event, e.CallEvent):
         return event.call.id
     if isinstance(event, e.ToolFinished):
         return event.result.call_id

@@ -9,7 +9,6 @@ from uuid import uuid4
 from msgspec.structs import replace
 
 from agentnb.advice import NameOne, StopRun
-from agentnb.core.log.events import RunStarted
 from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, StoreError
 from agentnb.interchange.exports.sam import conversation_export
@@ -103,12 +102,12 @@ def _save(run: Run, store: Store) -> None:
 def _renamed(run: Run, run_id: str) -> Run:
     """Return the run under another id, and with a title that says that it was imported."""
     events = [replace(event, run_id=run_id) for event in run.events]
-    first = events[0]
-    if isinstance(first, RunStarted) and isinstance(recorded := first.settings.get("recorded"), dict):
+    settings = run.opening.settings
+    if isinstance(recorded := settings.get("recorded"), dict):
         about = dict(recorded.get("conversation") or {})
         about["id"] = run_id
         about["title"] = f"{about.get('title') or ''}{IMPORTED}".strip()
-        events[0] = replace(first, settings={**first.settings, "recorded": {**recorded, "conversation": about}})
+        events[0] = replace(run.opening, run_id=run_id, settings={**settings, "recorded": {**recorded, "conversation": about}})
     fresh = Run.from_events(events)
     fresh.mark_interrupted()
     return fresh

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections import Counter
 from collections.abc import Callable
 from time import perf_counter
 from typing import Any
@@ -13,21 +14,19 @@ from msgspec.structs import replace
 
 from agentnb.core.log.events import (
     AnyEvent,
-    CompactionStarted,
-    ContextCompacted,
+    BeforeReply,
     Delta,
     Event,
     ModelReplied,
-    RetryScheduled,
     RoundFinished,
-    RunFinished,
+    RunEnd,
     RunRecovered,
     RunStarted,
-    RunSuspended,
+    StreamEnd,
     TextDelta,
 )
 from agentnb.core.log.stores import Watcher
-from agentnb.core.log.work_events import PlanProposed, StepFinished, StepSkipped
+from agentnb.core.log.work_events import PlanProposed, StepEnd
 from agentnb.detect.run import Run
 from agentnb.display.card.html import run_html, running_html
 from agentnb.display.card.nested import NestedRuns
@@ -101,9 +100,9 @@ class DisplayView:
             self._heard.append(item.text)
         elif isinstance(item, Event):
             self._run.apply(item)
-            if isinstance(item, ModelReplied | RetryScheduled):
+            if isinstance(item, StreamEnd):
                 self._heard.clear()
-        if isinstance(item, RunStarted | RunFinished | RunSuspended):
+        if isinstance(item, RunStarted | RunEnd):
             if self._timer is not None:
                 self._timer.cancel()
             self._draw()
@@ -136,6 +135,8 @@ class TerminalView:
     def __init__(self) -> None:
         self._run = Run()
         self._names = WorkNames()
+        self._noted = Counter[str]()
+        """The notes of the open round that are written."""
         self._written = ""
 
     def __call__(self, item: AnyEvent | Delta) -> None:
@@ -146,10 +147,10 @@ class TerminalView:
         was_suspended = self._run.is_suspended
         if isinstance(item, Event):
             self._run.apply(item)
-        if isinstance(item, RetryScheduled | CompactionStarted | ContextCompacted | RunRecovered):
-            self._end_line("")
-            self._write(self._told_at_once(item, was_suspended) + "\n")
-            self._written = ""
+        if isinstance(item, BeforeReply):
+            self._write_notes()
+        elif isinstance(item, RunRecovered):
+            self._write_line(RESUMED if was_suspended else RECOVERED)
         elif isinstance(item, ModelReplied):
             self._end_line("" if self._written else clean(item.message.text))
         elif isinstance(item, RoundFinished):
@@ -158,27 +159,34 @@ class TerminalView:
             for line in round_lines(rest, questions=self._run.questions_of(rest.index), with_text=False):
                 self._write(line + "\n")
             self._written = ""  # so that the next reply is written if it comes whole
+            self._noted.clear()
         elif isinstance(item, PlanProposed) and has_steps(self._run):
             self._names.take(item)
             self._write(f"  {event_line(item, names=self._names)}\n")
-        elif isinstance(item, StepFinished | StepSkipped) and has_steps(self._run):
+        elif isinstance(item, StepEnd) and has_steps(self._run):
             record = self._run.step_records[item.step]
-            self._write(f"  {row_text(row_of(record, record.status))}\n")
-        elif isinstance(item, RunFinished | RunSuspended):
+            if record.status != "running":
+                self._write(f"  {row_text(row_of(record, record.status))}\n")
+        elif isinstance(item, RunEnd):
             self._end_line(clean(shown_answer(self._run)) if has_steps(self._run) else "")
             self._end_line("\n".join(question_lines(self._run)))
             self._write(f"{head_line(self._run)}\n")
             self._end_line(ending(self._run))
 
-    def _told_at_once(
-        self, item: RetryScheduled | CompactionStarted | ContextCompacted | RunRecovered, was_suspended: bool
-    ) -> str:
-        if isinstance(item, RunRecovered):
-            return RESUMED if was_suspended else RECOVERED
-        current = self._run.rounds[-1]
-        if isinstance(item, RetryScheduled):
-            return retry_line(current.retries[-1])
-        return compaction_line(current.compactions[-1], self._run.settings)
+    def _write_notes(self) -> None:
+        """Write the new lines of the open round's retries and compactions."""
+        if (current := self._run.open_round) is None:  # a retry of a call that a step makes
+            return
+        compactions = [compaction_line(one, self._run.settings) for one in current.compactions]
+        for line in Counter([*map(retry_line, current.retries), *compactions]) - self._noted:
+            self._noted[line] += 1
+            self._write_line(line)
+
+    def _write_line(self, line: str) -> None:
+        """Write a line of its own."""
+        self._end_line("")
+        self._write(f"{line}\n")
+        self._written = ""
 
     def show(self, live: LiveRun) -> None:
         """Do nothing: lines are written as events arrive."""

@@ -27,9 +27,10 @@ from agentnb.core.log.events import (
     RunStarted,
     ToolAdmitted,
     ToolFinished,
+    ToolsOffered,
     ToolStarted,
 )
-from agentnb.core.log.work_events import GrantGiven, ServerStarted, ToolsChanged
+from agentnb.core.log.work_events import GrantGiven, ServerStarted
 from agentnb.core.messages import encodable
 from agentnb.core.redaction import redact
 from agentnb.core.run.approvals import AUTO
@@ -249,11 +250,11 @@ def _pending(
     agent: Agent, before: Sequence[AnyEvent], forked_from: ForkedFrom | None, options: RunOptions
 ) -> PendingRun[AgentParts]:
     """Return a run that begins with these events of another one, under an id of its own, with this agent."""
-    offered = [event.tools for event in before if isinstance(event, RunStarted | ToolsChanged)][-1]
-    before = [event for event in before if not isinstance(event, ToolsChanged | ServerStarted)]  # its first event has its tools
+    offered = [event.tools for event in before if isinstance(event, ToolsOffered)][-1]
+    kept = [event for event in before[1:] if not isinstance(event, ToolsOffered | ServerStarted)]  # the first has its tools
     own = {"run_id": options.run_id or new_run_id(), "parent_id": options.parent_id}
     options = replace(options, run_id=None)
-    first, *others = [structs.replace(event, seq=seq, **own) for seq, event in enumerate(before)]
+    first, *others = [structs.replace(event, seq=seq, **own) for seq, event in enumerate((before[0], *kept))]
     pending = forked_run(agent, [first, *others], options)
     started = redact(_started(first, pending, forked_from), known_secrets())
     return forked_run(agent, [started, *others], options, [tool.name for tool in offered])

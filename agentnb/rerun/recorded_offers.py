@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agentnb.core.log.events import RoundStarted, RunStarted
-from agentnb.core.log.work_events import ToolsChanged
+from agentnb.core.log.events import RoundStarted, ToolsOffered
 from agentnb.core.request import ToolSpec
 from agentnb.detect.run import Run
 from agentnb.rerun.recorded_tools import RecordedResults, RecordedTool
@@ -62,7 +61,7 @@ def _tools_by_round(run: Run) -> list[tuple[ToolSpec, ...]]:
     """Return the tools of each round; those of a run without rounds as it had them."""
     by_round, tools = [], run.tools
     for event in run.events:
-        if isinstance(event, RunStarted | ToolsChanged):
+        if isinstance(event, ToolsOffered):
             tools = event.tools
         elif isinstance(event, RoundStarted):
             by_round.append(tools)
@@ -71,4 +70,4 @@ def _tools_by_round(run: Run) -> list[tuple[ToolSpec, ...]]:
 
 def has_changing_tools(run: Run) -> bool:
     """Return whether the tools of a run changed while it continued."""
-    return any(isinstance(event, ToolsChanged) for event in run.events)
+    return any(isinstance(event, ToolsOffered) for event in run.events[1:])

@@ -155,7 +155,7 @@ class _Walk:
         self.shadow.close_round(_read_by(one, self._variant.bundle.markers), self._judge)
         self.shadow.log_findings()
 
-    def _judge(self, event: e.ToolAdmitted | e.ToolStarted | e.CallBlocked) -> tuple[ToolResult, str] | None:
+    def _judge(self, event: e.CallEvent) -> tuple[ToolResult, str] | None:
         """Let the gates judge a call, and note what differs from the record. A person's denial stays as it was."""
         was_blocked = isinstance(event, e.CallBlocked)
         if isinstance(event, e.CallBlocked) and event.result.error_code not in BY_A_GATE:

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from agentnb.agent.start import AgentParts
 from agentnb.core.inbox import Inbox
-from agentnb.core.log.events import CommandReceived, RoundFinished
+from agentnb.core.log.events import RoundFinished
 from agentnb.core.log.work_events import GrantGiven
 from agentnb.core.questions import JudgedCall, WaitingOnUser, by_call
 from agentnb.core.run.approvals import APPROVE
@@ -153,8 +153,8 @@ class _Says:
         for event in run.events:
             if isinstance(event, RoundFinished):
                 index = event.index
-            elif isinstance(event, CommandReceived) and event.command == "say":
-                self._texts.setdefault(index, []).append(event.text)
+            elif (said := event.said) is not None:
+                self._texts.setdefault(index, []).append(said.text)
 
     def __call__(self, item: Any) -> None:
         if self._watch is not None:

@@ -7,7 +7,6 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from agentnb.core.log import events as e
 from agentnb.detect.run import Run
 from agentnb.detect.walk import RoundEvents
 
@@ -85,7 +84,7 @@ def after_texts(run: Run, walked: Sequence[RoundEvents]) -> list[AfterText | Non
         elif place + 1 == len(rounds):
             after.append("end")
         else:
-            speakers = {_author(event) for event in walked[place + 1].before if _is_said(event)}
+            speakers = {event.said.author for event in walked[place + 1].before if event.said is not None}
             next_reply = rounds[place + 1].reply
             if speakers:
                 after.append("person" if speakers & persons else "harness")
@@ -97,12 +96,3 @@ def after_texts(run: Run, walked: Sequence[RoundEvents]) -> list[AfterText | Non
 
 def _prompt_author(run: Run) -> str:
     return run.messages[run.inherited].author
-
-
-def _is_said(event: e.AnyEvent) -> bool:
-    return isinstance(event, e.CommandReceived) and event.command == "say"
-
-
-def _author(event: e.AnyEvent) -> str:
-    message = event.message if isinstance(event, e.CommandReceived) else None
-    return "" if message is None else message.author

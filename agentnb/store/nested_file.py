@@ -8,10 +8,9 @@ import threading
 from collections import OrderedDict
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from agentnb.core.forks import after_fork
-from agentnb.core.log.events import AnyEvent, RunStarted
+from agentnb.core.log.events import AnyEvent
 from agentnb.core.log.wire import decode
 from agentnb.errors import TraceError
 from agentnb.store.own_logs import log_marks
@@ -169,8 +168,7 @@ class Holders:
 def _state(path: Path) -> tuple[bool, datetime | None, str | None]:
     with opened(path) as file:
         if not is_being_written(file):
-            started: Any = decode(file.readline())
-            return False, None, started.parent_id if isinstance(started, RunStarted) else None
+            return False, None, decode(file.readline()).parent_id
         data = file.read()
     place = data.rfind(_RECOVERED)
     return True, decode(data[place + 1 :].partition(b"\n")[0]).at if place >= 0 else None, None

@@ -14,7 +14,7 @@ from weakref import WeakSet, WeakValueDictionary
 
 from agentnb.core.forks import after_fork
 from agentnb.core.log.event_bounds import check_event
-from agentnb.core.log.events import AnyEvent, RoundFinished, RunFinished, RunRecovered, RunSuspended
+from agentnb.core.log.events import AnyEvent, RoundFinished, RunEnd, RunRecovered
 from agentnb.core.log.stores import FileBefore
 from agentnb.core.log.wire import decode_lines, encode
 from agentnb.store.before_images.images import folder_of_run
@@ -30,7 +30,7 @@ except ImportError:  # Windows
 _sync = getattr(os, "fdatasync", os.fsync)
 APPEND = os.O_APPEND | BINARY
 CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | APPEND
-ENDS = frozenset({RoundFinished, RunSuspended, RunFinished})
+ENDS = frozenset({RoundFinished, *RunEnd.__args__})
 ATTEMPTS, PAUSE = 50, 0.005
 """Attempts to lock a log that others are reading, and seconds between them."""
 

@@ -23,19 +23,19 @@ BEGINNINGS = (_LIMIT, _TODOS, _OUTCOME, _QUESTION, _COMMAND, SUSPENDED, RECOVERE
 
 
 class _Limit(msgspec.Struct, gc=False):
-    """The part of a `LimitReached` event needed here."""
+    """The part of ``limit_reached`` needed here."""
 
     value: float
 
 
 class _Todos(msgspec.Struct, gc=False):
-    """The part of a `TodosChanged` event needed here."""
+    """The part of ``todos_changed`` needed here."""
 
     todos: tuple[Todo, ...]
 
 
 class _Outcome(msgspec.Struct, gc=False):
-    """The part of an `OutcomeGiven` event needed here."""
+    """The part of ``outcome_given`` needed here."""
 
     assessment: Assessment
 
@@ -47,13 +47,13 @@ class _Question(msgspec.Struct, gc=False):
 
 
 class _Asked(msgspec.Struct, gc=False):
-    """The part of a `QuestionAsked` event needed here."""
+    """The part of ``question_asked`` needed here."""
 
     question: _Question
 
 
 class _Answered(msgspec.Struct, gc=False):
-    """The part of a `QuestionAnswered` event needed here."""
+    """The part of ``question_answered`` needed here."""
 
     question_id: str
 

@@ -88,7 +88,7 @@ class RunSummary(NamedTuple):
 
 
 class _Started(msgspec.Struct, tag="run_started", tag_field="kind", gc=False):
-    """The part of a `RunStarted` event needed here; the rest of its line, which is most of it, is skipped."""
+    """The part of a ``run_started`` event needed here; the rest of its line, which is most of it, is skipped."""
 
     seq: int
     at: datetime | None
@@ -105,26 +105,26 @@ class _Started(msgspec.Struct, tag="run_started", tag_field="kind", gc=False):
 
 
 class _Reply(msgspec.Struct, gc=False):
-    """The part of a `ModelReplied` event needed here."""
+    """The part of a ``model_replied`` event needed here."""
 
     usage: Usage = UNKNOWN
 
 
 class _Step(msgspec.Struct, gc=False):
-    """The part of a `StepStarted` or `StepSkipped` event needed here."""
+    """The part of a ``step_started`` or ``step_skipped`` event needed here."""
 
     step: str
     step_kind: str = ""
 
 
 class _Summary(msgspec.Struct, gc=False):
-    """The part of a `ContextCompacted` event needed here."""
+    """The part of a ``context_compacted`` event needed here."""
 
     usage: Usage = NOTHING_USED
 
 
 class _Besides(msgspec.Struct, gc=False):
-    """The part of an `ExtraUsage` event needed here."""
+    """The part of an ``spent_besides`` event needed here."""
 
     usage: Usage = NOTHING_USED
     error: str = ""
@@ -134,13 +134,13 @@ class _Besides(msgspec.Struct, gc=False):
 
 
 class _Finished(msgspec.Struct, gc=False):
-    """The part of a `RoundFinished` event of earlier versions needed here."""
+    """The part of a ``round_finished`` event of earlier versions needed here."""
 
     spent_inside: float = 0.0
 
 
 class _Called(msgspec.Struct, gc=False):
-    """The part of a `ModelCalled` event needed here."""
+    """The part of a ``model_called`` event needed here."""
 
     usage: Usage = UNKNOWN
     error: str = ""

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from agentnb.core.log.events import AnyEvent, CompactionStarted, ContextCompacted, RunStarted
-from agentnb.core.log.work_events import ContextShifted
+from agentnb.core.log.events import ScopeSet
 from agentnb.core.plans.plan_steps import EXECUTOR
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import BROKEN_OFF, Retry, WorkflowRound
-from agentnb.core.run.timeline import CHAT, CLARIFY_BLANK, COMPACTION, ModelCall, first_seq, timeline
+from agentnb.core.run.timeline import CHAT, CLARIFY_BLANK, COMPACTION, TOO_LONG, ModelCall, first_seq, timeline
 from agentnb.core.usage import Usage
 
 NESTED = "nested"
@@ -121,7 +120,7 @@ def executor_of(run: RunFacts) -> Mapping[str, str]:
 
 def _contexts(run: RunFacts) -> list[tuple[int, str]]:
     """Return the numbers of the events from which on each context type is in force."""
-    return [(event.seq, event.context_type) for event in run.events if isinstance(event, RunStarted | ContextShifted)]
+    return [(event.seq, event.context_type) for event in run.events if isinstance(event, ScopeSet)]
 
 
 def _latest(values: Sequence[tuple[int, str]], seq: int) -> str:
@@ -132,7 +131,6 @@ def _latest(values: Sequence[tuple[int, str]], seq: int) -> str:
 
 def _call(run: RunFacts, part: ModelCall) -> Call:
     """Return the call with what the events at its ends say of it."""
-    ended = part.ended
     retries = tuple([Retry(one.attempt, one.seconds, one.reason, one.status, one.heard) for one in part.retries])
     call = Call(
         run,
@@ -155,8 +153,8 @@ def _call(run: RunFacts, part: ModelCall) -> Call:
         call = call._replace(usage=side.usage, seconds=side.seconds, model=side.model)
         return call._replace(replied=is_ok, failed=not is_ok, stop_reason=stop_reason)
     if part.operation == COMPACTION:
-        return _of_summary(call, ended)
-    if isinstance(ended, CompactionStarted) or part.round is None:
+        return _of_summary(call, part)
+    if part.problem == TOO_LONG or part.round is None:
         return call
     one = run.rounds[part.round]
     is_cut_off = _is_out_of_time(run, one)
@@ -179,8 +177,8 @@ def _is_out_of_time(run: RunFacts, one: WorkflowRound) -> bool:
     return not is_whole and one.status == "cancelled" and run.limit is not None and run.limit.limit == MAX_SECONDS
 
 
-def _of_summary(call: Call, ended: AnyEvent | None) -> Call:
-    if not isinstance(ended, ContextCompacted):
+def _of_summary(call: Call, part: ModelCall) -> Call:
+    if (ended := part.summary) is None:
         return call._replace(seconds=0.0)
     is_ok = not ended.problem
     stop_reason = "" if is_ok else None

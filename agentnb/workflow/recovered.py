@@ -22,7 +22,7 @@ from agentnb.workflow.form.step_tree import walk_all, with_branches
 from agentnb.workflow.running.agents import Replies
 from agentnb.workflow.tasks.spec import TaskFile
 
-KEPT = (w.StepStarted, w.StepAttempted, w.StepSkipped, w.StepFinished)
+KEPT = w.StepStarted | w.StepEnd
 
 
 def check_agents_again(run: Run, given: Mapping[str, Agent]) -> tuple[str, ...]:

@@ -17,8 +17,8 @@ from usage_sums import check_sums
 from agentnb import Run, Store, load_trace, load_traces, save_trace, tables
 from agentnb.core.log import events as e
 from agentnb.core.log.well_formed import check_events as check_well_formed
+from agentnb.core.log.work_events import WorkEvent
 from agentnb.core.messages import ToolResult
-from agentnb.core.run import work_fold
 
 STATUSES = {"completed", "limited", "stopped", "cancelled", "failed"}
 ROUND_STATUSES = {
@@ -39,7 +39,7 @@ NOT_BY_A_LOOP = {
     e.ExtraUsage,  # of money: tests/runtime/test_budget.py
     e.ToolAdmitted,
     e.RunSuspended,
-    *work_fold.KINDS,
+    *WorkEvent.__args__,
 }
 """Kinds of events that the loop of these runs does not write."""
 

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from agentnb.agent.extension import logged_extensions
 from agentnb.chat.plans.clear_words import clear_word
-from agentnb.core.log.events import CommandReceived, QuestionAsked, RoundStarted, RunRecovered
-from agentnb.core.log.work_events import PlanProposed
+from agentnb.core.log.events import QuestionAsked, RoundStarted, RunRecovered
+from agentnb.core.log.work_events import PlanEvent, PlanProposed
 from agentnb.core.plans.plan_history import DRAFT
 from agentnb.core.run.approvals import CONTINUED
-from agentnb.core.run.work_records import PlanEvent, PlanRecord, plan_after
+from agentnb.core.run.work_records import PlanRecord, plan_after
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError
 from agentnb.workflow.plan import Plan
@@ -41,8 +41,8 @@ def drafts_of(run: Run) -> dict[str, PlanRecord]:
     for event in run.events:
         if isinstance(event, RoundStarted | QuestionAsked):  # words that come earlier were written without a look at it
             seen.update(found)
-        elif isinstance(event, CommandReceived) and event.command == "say":
-            found.update({name: _after_words(found[name], event.text) for name in seen})
+        elif (said := event.said) is not None:
+            found.update({name: _after_words(found[name], said.text) for name in seen})
         elif isinstance(event, PlanProposed):
             made = plan_after(event, None)
             if made.id not in found and is_draft(made) and _is_readable(made):

@@ -14,10 +14,9 @@ from agentnb.core.log.events import AnyEvent, Delta, Event, RunStarted, ToolFini
 from agentnb.core.log.stores import Watcher
 from agentnb.detect.run import Run
 from agentnb.display.card.text import call_line
-from agentnb.display.texts.event_lines import WorkNames, event_line
+from agentnb.display.texts.event_lines import LISTED, WorkNames, event_line
 from agentnb.display.texts.labels import clean, counted
 from agentnb.runtime.host.host import Beginning
-from agentnb.workflow.graph.node_states import STEP_EVENTS
 
 
 class Progress:
@@ -40,7 +39,7 @@ class Progress:
 
     def __call__(self, item: AnyEvent | Delta) -> None:
         """Take in an event of the run."""
-        if isinstance(item, (*STEP_EVENTS, w.PlanProposed)):
+        if isinstance(item, LISTED):
             with self._lock:
                 self._take(item)
                 if item.seq >= self._after:

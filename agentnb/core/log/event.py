@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Literal, TypeAlias, get_args
+from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
 
 import msgspec
 from msgspec import Meta
+
+from agentnb.core.messages import Message
 
 Status: TypeAlias = Literal[
     "running", "waiting_on_user", "completed", "limited", "stopped", "cancelled", "interrupted", "unknown", "failed"
@@ -31,3 +33,13 @@ class Event(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True, g
     at: Annotated[datetime, Meta(tz=True)] | None
     run_id: Annotated[str, Meta(min_length=1)]
     parent_id: str | None = None
+    said: ClassVar[Message | None] = None
+    """The message of the person, or of the environment, if the event is one."""
+    said_by_person: ClassVar[Message | None] = None
+    """The same of the person alone."""
+
+
+class Noted:
+    """Marks an event that spans of the run hold as a note, from which it is read again."""
+
+    __slots__ = ()

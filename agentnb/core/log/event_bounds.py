@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from agentnb.core.log.events import AnyEvent, RoundFinished, RunFinished, RunRecovered, RunSuspended
+from agentnb.core.log.events import AnyEvent, RoundFinished, RunEnd, RunRecovered
 from agentnb.core.log.wire import decode, encode
 from agentnb.errors import TraceError
 
@@ -21,7 +21,7 @@ SHARE = 10
 MIN_TEXT = 50
 CUT = "[{:,} {} were left out here: the log of the run has no room for them]"
 IMAGE = "[an image was left out here: the log of the run has no room for its {:,} characters]"
-_ENDS = (RoundFinished, RunFinished, RunRecovered, RunSuspended)
+_ENDS = RoundFinished | RunEnd | RunRecovered
 
 
 class EventTooLarge(Exception):

@@ -15,12 +15,12 @@ from agentnb.core.compaction import Compacted, WhyCompacted
 from agentnb.core.display_data import Table
 from agentnb.core.guidance import Guidance, GuidanceTexts
 from agentnb.core.log import work_events as w
-from agentnb.core.log.event import EndStatus
+from agentnb.core.log.event import EndStatus, Noted
 from agentnb.core.log.event import Event as Event  # noqa: PLC0414  # handed on: readers of events need only this module
 from agentnb.core.log.event import RoundStatus as RoundStatus  # noqa: PLC0414  # likewise
 from agentnb.core.log.event import Status as Status  # noqa: PLC0414  # likewise
 from agentnb.core.log.outcome import Assessment
-from agentnb.core.messages import Message, ToolCall, ToolResult
+from agentnb.core.messages import Message, ToolCall, ToolResult, user
 from agentnb.core.questions import Answerer, WaitingOnUser
 from agentnb.core.request import ToolSpec
 from agentnb.core.schema.counts import LARGEST, Count
@@ -154,13 +154,13 @@ class RoundStarted(Event, frozen=True, kw_only=True, tag="round_started", gc=Fal
     """The line that tells the model where the run stands, for this request only."""
 
 
-class GuidanceGiven(Event, frozen=True, kw_only=True, tag="guidance_given", gc=False):
+class GuidanceGiven(Event, Noted, frozen=True, kw_only=True, tag="guidance_given", gc=False):
     """Ephemeral guidance was given: the model gets it with the next request only."""
 
     guidance: Guidance
 
 
-class RetryScheduled(Event, frozen=True, kw_only=True, tag="retry_scheduled", gc=False):
+class RetryScheduled(Event, Noted, frozen=True, kw_only=True, tag="retry_scheduled", gc=False):
     """A model call failed with a transient error, and is retried after ``seconds``.
 
     ``attempt`` is the one that failed, counted from 1 (0: none was made yet, the call waited for others); ``reason`` says why,
@@ -193,7 +193,7 @@ class ContextCompacted(Event, frozen=True, kw_only=True, tag="context_compacted"
     problem: str = ""
 
 
-class ExtraUsage(Event, frozen=True, kw_only=True, tag="spent_besides", gc=False):
+class ExtraUsage(Event, Noted, frozen=True, kw_only=True, tag="spent_besides", gc=False):
     """Usage outside the replies of the rounds, logged at once because the process may die.
 
     ``usage``: the approximate usage of a model call of which nothing is kept, such as a summary that was stopped, or a reply
@@ -289,7 +289,7 @@ class CallBlocked(Event, frozen=True, kw_only=True, tag="call_blocked", gc=False
     step: str = ""
 
 
-class TodosChanged(Event, frozen=True, kw_only=True, tag="todos_changed", gc=False):
+class TodosChanged(Event, Noted, frozen=True, kw_only=True, tag="todos_changed", gc=False):
     """The todo list changed. ``by``: the model (``call_id`` says with which call), or outside, such as the person."""
 
     todos: tuple[Todo, ...]
@@ -319,7 +319,7 @@ class QuestionAnswered(Event, frozen=True, kw_only=True, tag="question_answered"
     cancelled: bool = False
 
 
-class LoopDetected(Event, frozen=True, kw_only=True, tag="loop_detected", gc=False):
+class LoopDetected(Event, Noted, frozen=True, kw_only=True, tag="loop_detected", gc=False):
     """The run repeats itself in the rounds ``first`` to ``last``. ``sentence`` says how."""
 
     rule: str
@@ -341,7 +341,7 @@ class RoundFinished(Event, frozen=True, kw_only=True, tag="round_finished", gc=F
     spent_inside: float = 0.0
 
 
-class LimitReached(Event, frozen=True, kw_only=True, tag="limit_reached", gc=False):
+class LimitReached(Event, Noted, frozen=True, kw_only=True, tag="limit_reached", gc=False):
     """A limit of the agent ended the run; ``limit`` is its name and the stop reason, ``value`` what it was set to."""
 
     limit: str
@@ -359,9 +359,14 @@ class CommandReceived(Event, frozen=True, kw_only=True, tag="command_received", 
     """False for a message of the environment, such as a notice that a background task has ended."""
 
     @property
-    def is_from_person(self) -> bool:
-        """Whether it is a message of the person."""
-        return self.command == "say" and self.by_person
+    def said(self) -> Message | None:  # type: ignore[override]  # other kinds have none
+        """The message, if the command is one."""
+        return (self.message or user(self.text)) if self.command == "say" else None
+
+    @property
+    def said_by_person(self) -> Message | None:  # type: ignore[override]
+        """The message, if it is one of the person."""
+        return self.said if self.by_person else None
 
 
 class RunSuspended(Event, frozen=True, kw_only=True, tag="run_suspended", gc=False):
@@ -385,7 +390,7 @@ class RunRecovered(Event, frozen=True, kw_only=True, tag="run_recovered", gc=Fal
     guidance: GuidanceTexts | None = None
 
 
-class Warned(Event, frozen=True, kw_only=True, tag="warned", gc=False):
+class Warned(Event, Noted, frozen=True, kw_only=True, tag="warned", gc=False):
     """A warning to the person; it stops nothing."""
 
     message: str
@@ -419,7 +424,7 @@ class RunError(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         return "".join(pieces(self.message, self.advice, PYTHON))
 
 
-class ErrorRaised(Event, frozen=True, kw_only=True, tag="error_raised", gc=False):
+class ErrorRaised(Event, Noted, frozen=True, kw_only=True, tag="error_raised", gc=False):
     """An error ended the run. ``where``: model, store, reply or agentnb."""
 
     error: RunError
@@ -469,19 +474,31 @@ class RunFinished(Event, frozen=True, kw_only=True, tag="run_finished", gc=False
     """None if no store kept the run, and in logs of earlier versions."""
 
 
+StreamEnd: TypeAlias = ModelReplied | RetryScheduled
+"""The events that end what streams of a reply: it is whole, or the next attempt replaces it."""
+BeforeReply: TypeAlias = GuidanceGiven | RetryScheduled | CompactionStarted | ContextCompacted
+"""The events of a round that prepare its reply."""
+CallEvent: TypeAlias = ToolAdmitted | ToolStarted | CallBlocked
+"""The events that hold a tool call."""
+CallEnd: TypeAlias = ToolFinished | CallBlocked
+"""The events that hold the result of a tool call."""
+Found: TypeAlias = LoopDetected | w.FindingMade
+"""The events that say what was found in some rounds."""
+ScopeSet: TypeAlias = RunStarted | w.ContextShifted
+"""The events that hold the context type and the entity from there on."""
+RunEnd: TypeAlias = RunFinished | RunSuspended
+"""The events that close the log of a run."""
+ToolsOffered: TypeAlias = RunStarted | w.ToolsChanged
+"""The events that hold the tools as the model sees them from there on."""
 AnyEvent: TypeAlias = (
     RunStarted
     | RoundStarted
-    | GuidanceGiven
-    | RetryScheduled
-    | CompactionStarted
-    | ContextCompacted
+    | BeforeReply
     | ExtraUsage
     | ModelReplied
     | ToolAdmitted
     | ToolStarted
-    | ToolFinished
-    | CallBlocked
+    | CallEnd
     | TodosChanged
     | QuestionAsked
     | QuestionAnswered
@@ -494,29 +511,7 @@ AnyEvent: TypeAlias = (
     | Warned
     | ErrorRaised
     | RunFinished
-    | w.StepStarted
-    | w.StepAttempted
-    | w.StepSkipped
-    | w.StepFinished
-    | w.BranchTaken
-    | w.ResultGiven
-    | w.PlanProposed
-    | w.PlanEdited
-    | w.PlanApproved
-    | w.PlanRejected
-    | w.PlanReviewed
-    | w.ModelCalled
-    | w.ReplyGiven
-    | w.ToolsChanged
-    | w.ServerStarted
-    | w.ServerChanged
-    | w.FindingMade
-    | w.GuidanceDrawn
-    | w.GrantGiven
-    | w.GrantWithdrawn
-    | w.ContextShifted
-    | w.OutcomeGiven
-    | w.OtherEvent
+    | w.WorkEvent
 )
 ReplyDelta: TypeAlias = TextDelta | ThinkingDelta
 """The next part of a reply that streams."""

@@ -76,7 +76,7 @@ class LoggedMessages:
         self._calls = [part.id for part in message.parts if type(part) is ToolCall]
 
     @handles
-    def _result_came(self, event: e.ToolFinished | e.CallBlocked) -> None:
+    def _result_came(self, event: e.CallEnd) -> None:
         if not event.parent_call:
             self._results[event.result.call_id] = event.result
 
@@ -92,8 +92,8 @@ class LoggedMessages:
 
     @handles
     def _command_received(self, event: e.CommandReceived) -> None:
-        if event.command == "say":
-            self.pending.append(event.message or user(event.text))
+        if (said := event.said) is not None:
+            self.pending.append(said)
 
     @handles
     def _run_suspended(self, event: e.RunSuspended) -> None:

@@ -24,7 +24,7 @@ from agentnb.errors import TraceError
 YEARS = range(1900, 9000)
 """The years in which times can be shown in any place."""
 
-AnyCallEvent: TypeAlias = "e.ToolAdmitted | e.ToolStarted | e.ToolFinished | e.CallBlocked"
+AnyCallEvent: TypeAlias = e.CallEvent | e.CallEnd
 CheckCall: TypeAlias = Callable[[AnyCallEvent, str], None]
 """Checks that an event is about the call of this id."""
 
@@ -136,7 +136,8 @@ class _Reading:
         if not self.is_open:
             raise Wrong(f"{_kind(event)} comes while no round is open")
 
-    def before_reply(self, event: e.Event) -> None:
+    @checks
+    def before_reply(self, event: e.BeforeReply | e.ModelReplied) -> None:
         """Check that the open round has no reply yet."""
         if not self.is_open or self.replied:
             self.in_round(event)
@@ -173,6 +174,11 @@ class _Reading:
     # The kinds
 
     @checks
+    def tools_offered(self, event: e.ToolsOffered) -> None:
+        """Check the schemas of the tools."""
+        check_tools(event.tools)
+
+    @checks
     def run_started(self, event: e.RunStarted) -> None:
         """Check what a run begins with."""
         if event.prompt.role != "user":
@@ -186,7 +192,7 @@ class _Reading:
                 raise Wrong(f"settings.{name} is not an object")
         check_extensions(event.settings.get("extensions", []))
         check_depth("settings", event.settings)
-        check_tools(event.tools)
+        self.tools_offered(event)
         for message in (*event.history, event.prompt):
             check_message(message)
         self.messages = len(event.history) + 1
@@ -338,7 +344,7 @@ class _Reading:
         self.questions.remove(event.question_id)
 
     @checks
-    def rounds_named(self, event: e.LoopDetected | w.FindingMade) -> None:
+    def rounds_named(self, event: e.Found) -> None:
         """Check that the rounds are in order."""
         if event.first > event.last:
             raise Wrong(f"{_kind(event)} names the rounds {event.first} to {event.last}")
@@ -386,6 +392,12 @@ class _Reading:
             raise Wrong("a reply without a model is text of the assistant")
 
     @checks
+    def plain_data(self, event: w.ResultGiven | w.PlanEvent | w.StepEvent | w.OtherEvent) -> None:
+        """Check the depth of data of any shape."""
+        for name in event.__struct_fields__[_IN_EVERY_EVENT:]:
+            check_depth(name, getattr(event, name))
+
+    @checks
     def step_started(self, event: w.StepStarted) -> None:
         """Note that the step is open, and check its data."""
         self.plain_data(event)
@@ -399,19 +411,7 @@ class _Reading:
             raise Wrong(f"the step {event.step!r} ends before its call has a result")
         self.steps.discard(event.step)
 
-    def plain_data(self, event: e.Event) -> None:
-        """Check the depth of data of any shape."""
-        for name in event.__struct_fields__[_IN_EVERY_EVENT:]:
-            check_depth(name, getattr(event, name))
 
-    @checks
-    def tools_changed(self, event: w.ToolsChanged) -> None:
-        """Check the schemas of the tools."""
-        check_tools(event.tools)
-
-
-checks.update(dict.fromkeys((e.CompactionStarted, e.GuidanceGiven), _Reading.before_reply))
-checks.update(dict.fromkeys((w.ResultGiven, w.PlanProposed, w.PlanEdited, w.OtherEvent), _Reading.plain_data))
 _IN_EVERY_EVENT = len(e.Event.__struct_fields__)
 
 

@@ -70,6 +70,11 @@ class TooDeep(TraceError):
         )
 
 
+def kind_of(event: AnyEvent) -> str:
+    """Return the word for the kind of an event."""
+    return event.name if type(event) is OtherEvent else str(event.__struct_config__.tag)
+
+
 def encode(event: AnyEvent) -> bytes:
     """Return the event as one line, including the line end."""
     if type(event) is OtherEvent:

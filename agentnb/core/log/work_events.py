@@ -5,11 +5,11 @@ An orchestrator, a planner, a detector or an experiment writes them; `agentnb.co
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 
-from agentnb.core.log.event import Event
+from agentnb.core.log.event import Event, Noted
 from agentnb.core.log.outcome import Assessment
 from agentnb.core.messages import Message
 from agentnb.core.request import ToolSpec
@@ -19,7 +19,7 @@ from agentnb.core.usage import UNKNOWN, Usage
 Severity = Literal["notice", "nudge", "block", "stop"]
 
 
-class StepStarted(Event, frozen=True, kw_only=True, tag="step_started", gc=False):
+class StepStarted(Event, Noted, frozen=True, kw_only=True, tag="step_started", gc=False):
     """A step of a workflow or a plan, or a further attempt at it, began. ``parent`` is the block around it.
 
     ``inputs`` are plain data. ``iteration`` counts the executions of the step, and ``attempt`` the tries of one, from 1.
@@ -38,23 +38,25 @@ class StepStarted(Event, frozen=True, kw_only=True, tag="step_started", gc=False
     attempt: Count = 1
 
 
-class StepAttempted(Event, frozen=True, kw_only=True, tag="step_attempted", gc=False):
+class StepAttempted(Event, Noted, frozen=True, kw_only=True, tag="step_attempted", gc=False):
     """An attempt at a step failed, and another follows after ``wait`` seconds. ``attempt`` counts from 1."""
 
     step: str
     attempt: Count
     error: str = ""
     wait: float = 0.0
+    status: ClassVar = "retried"
 
 
-class StepSkipped(Event, frozen=True, kw_only=True, tag="step_skipped", gc=False):
+class StepSkipped(Event, Noted, frozen=True, kw_only=True, tag="step_skipped", gc=False):
     """A step was not run; ``reason`` says why, such as the condition that was false."""
 
     step: str
     reason: str = ""
+    status: ClassVar = "skipped"
 
 
-class StepFinished(Event, frozen=True, kw_only=True, tag="step_finished", gc=False):
+class StepFinished(Event, Noted, frozen=True, kw_only=True, tag="step_finished", gc=False):
     """A step is over: completed, failed or cancelled. ``seconds`` is None where that is unknown."""
 
     step: str
@@ -71,7 +73,7 @@ class StepFinished(Event, frozen=True, kw_only=True, tag="step_finished", gc=Fal
     """Why it was cancelled although its run went on; empty if with its run."""
 
 
-class BranchTaken(Event, frozen=True, kw_only=True, tag="branch_taken", gc=False):
+class BranchTaken(Event, Noted, frozen=True, kw_only=True, tag="branch_taken", gc=False):
     """A step chose where to continue: ``to`` is the step or branch, ``reason`` the condition that held."""
 
     step: str
@@ -81,7 +83,13 @@ class BranchTaken(Event, frozen=True, kw_only=True, tag="branch_taken", gc=False
     """Of a way back to an earlier step: how often it was taken in this loop, this time included; else 0."""
 
 
-class ResultGiven(Event, frozen=True, kw_only=True, tag="result_given", gc=False):
+StepEvent: TypeAlias = StepStarted | StepAttempted | StepSkipped | StepFinished | BranchTaken
+"""The events that are about a step."""
+StepEnd: TypeAlias = StepFinished | StepAttempted | StepSkipped
+"""The events with which an attempt at a step ends."""
+
+
+class ResultGiven(Event, Noted, frozen=True, kw_only=True, tag="result_given", gc=False):
     """A workflow that names its result has one: plain data, of the type that a template has.
 
     ``text`` is the same as a text, where that is not ``output`` itself or its JSON.
@@ -91,7 +99,7 @@ class ResultGiven(Event, frozen=True, kw_only=True, tag="result_given", gc=False
     text: str = ""
 
 
-class PlanProposed(Event, frozen=True, kw_only=True, tag="plan_proposed", gc=False):
+class PlanProposed(Event, Noted, frozen=True, kw_only=True, tag="plan_proposed", gc=False):
     """A plan was made. ``plan`` is the whole plan as plain data; a new proposal with the same id replaces it."""
 
     plan_id: str
@@ -100,7 +108,7 @@ class PlanProposed(Event, frozen=True, kw_only=True, tag="plan_proposed", gc=Fal
     """The tool call that asked for it, if one did."""
 
 
-class PlanEdited(Event, frozen=True, kw_only=True, tag="plan_edited", gc=False):
+class PlanEdited(Event, Noted, frozen=True, kw_only=True, tag="plan_edited", gc=False):
     """A plan was changed before it ran; ``plan`` is the whole plan as it is now."""
 
     plan_id: str
@@ -108,7 +116,7 @@ class PlanEdited(Event, frozen=True, kw_only=True, tag="plan_edited", gc=False):
     by: str = "person"
 
 
-class PlanApproved(Event, frozen=True, kw_only=True, tag="plan_approved", gc=False):
+class PlanApproved(Event, Noted, frozen=True, kw_only=True, tag="plan_approved", gc=False):
     """A plan may run. ``by``: person, reviewer, or model for one that nobody has to approve."""
 
     plan_id: str
@@ -119,7 +127,7 @@ class PlanApproved(Event, frozen=True, kw_only=True, tag="plan_approved", gc=Fal
     """The words of the person that approved it, if words did."""
 
 
-class PlanRejected(Event, frozen=True, kw_only=True, tag="plan_rejected", gc=False):
+class PlanRejected(Event, Noted, frozen=True, kw_only=True, tag="plan_rejected", gc=False):
     """A plan will not run; ``reason`` is what the planner is told."""
 
     plan_id: str
@@ -129,7 +137,7 @@ class PlanRejected(Event, frozen=True, kw_only=True, tag="plan_rejected", gc=Fal
     """The words of the person that declined it, if words did; the planner reads them as their message."""
 
 
-class PlanReviewed(Event, frozen=True, kw_only=True, tag="plan_reviewed", gc=False):
+class PlanReviewed(Event, Noted, frozen=True, kw_only=True, tag="plan_reviewed", gc=False):
     """A model reviewed a plan."""
 
     plan_id: str
@@ -139,7 +147,11 @@ class PlanReviewed(Event, frozen=True, kw_only=True, tag="plan_reviewed", gc=Fal
     """Whether no review came: the verdict is that of the settings."""
 
 
-class ModelCalled(Event, frozen=True, kw_only=True, tag="model_called", gc=False):
+PlanEvent: TypeAlias = PlanProposed | PlanEdited | PlanApproved | PlanRejected | PlanReviewed
+"""The events of a plan before it runs."""
+
+
+class ModelCalled(Event, Noted, frozen=True, kw_only=True, tag="model_called", gc=False):
     """A model was called besides the loop. ``operation``: summary, planner, review, judge, detector, or a word of one's own."""
 
     operation: str
@@ -188,7 +200,7 @@ class ServerChanged(Event, frozen=True, kw_only=True, tag="server_changed", gc=F
     """The tools whose description or schema has changed, as the model sees them."""
 
 
-class FindingMade(Event, frozen=True, kw_only=True, tag="finding_made", gc=False):
+class FindingMade(Event, Noted, frozen=True, kw_only=True, tag="finding_made", gc=False):
     """A detector found something in the rounds ``first`` to ``last``. ``sentence`` says what, ``evidence`` is plain data."""
 
     rule: str
@@ -200,7 +212,7 @@ class FindingMade(Event, frozen=True, kw_only=True, tag="finding_made", gc=False
     evidence: Any = None
 
 
-class GuidanceDrawn(Event, frozen=True, kw_only=True, tag="guidance_drawn", gc=False):
+class GuidanceDrawn(Event, Noted, frozen=True, kw_only=True, tag="guidance_drawn", gc=False):
     """A guidance set was drawn at random, and is in force from here on.
 
     ``propensity`` is the probability with which this one was drawn, above 0 to 1.
@@ -250,7 +262,7 @@ class GrantWithdrawn(Event, frozen=True, kw_only=True, tag="grant_withdrawn", gc
     by: str = "person"
 
 
-class ContextShifted(Event, frozen=True, kw_only=True, tag="context_shifted", gc=False):
+class ContextShifted(Event, Noted, frozen=True, kw_only=True, tag="context_shifted", gc=False):
     """The scope of the run changed: from here on it works in this context, on this entity."""
 
     context_type: str
@@ -270,3 +282,22 @@ class OtherEvent(Event, frozen=True, kw_only=True, tag="other", gc=False):
 
     name: str
     data: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+WorkEvent: TypeAlias = (
+    StepEvent
+    | ResultGiven
+    | PlanEvent
+    | ModelCalled
+    | ReplyGiven
+    | ToolsChanged
+    | ServerStarted
+    | ServerChanged
+    | FindingMade
+    | GuidanceDrawn
+    | GrantGiven
+    | GrantWithdrawn
+    | ContextShifted
+    | OutcomeGiven
+    | OtherEvent
+)

@@ -32,7 +32,7 @@ from agentnb.core.plans.plan_steps import (
 from agentnb.core.run.agent_state import EXECUTION as EXECUTION  # noqa: PLC0414  # handed on, beside PLANNING
 from agentnb.core.run.agent_state import plan_step_number
 from agentnb.core.run.rounds import DUPLICATE
-from agentnb.core.run.work_records import PlanEvent, PlanRecord, StepRecord, begun, ended, plan_after
+from agentnb.core.run.work_records import PlanRecord, StepRecord, begun, ended, plan_after
 from agentnb.core.usage import Usage
 
 PLANNING = "llm/core:plan"
@@ -110,7 +110,7 @@ class PlanProgress:
         has_steps = not isinstance(self.record.plan.get("steps"), list | tuple) or bool(self.steps)
         return PENDING if has_steps or self.asks else "completed"
 
-    def decide(self, event: PlanEvent) -> None:
+    def decide(self, event: w.PlanEvent) -> None:
         """Take what was decided about it before it runs."""
         self.record = plan_after(event, self.record)
         if isinstance(event, w.PlanEdited):
@@ -226,12 +226,12 @@ class PlanHistory:
         return made
 
     @handles
-    def moved(self, event: e.RunStarted | w.ContextShifted) -> None:
+    def moved(self, event: e.ScopeSet) -> None:
         """Record the scope for the plans to come."""
         self._context = event.context_type
 
     @handles
-    def decided(self, event: PlanEvent) -> PlanProgress | None:
+    def decided(self, event: w.PlanEvent) -> PlanProgress | None:
         """Add a plan, or replace the one with its id; or take what was decided about it."""
         if not isinstance(event, w.PlanProposed):
             if (plan := self._known(event.plan_id)) is not None:

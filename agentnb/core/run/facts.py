@@ -62,7 +62,7 @@ class RunFacts:
         *("_compacted", "_recovered", "_todos", "_carried_todos", "_todos_done", "_todos_unseen"),
         *("_counters", "_calls", "_loops", "_usage", "_nested", "_text", "_warned"),
         *("_status", "_paused", "_suspended", "_waiting", "_questions", "_grants"),
-        *("_stop_reason", "_error", "_limit", "_started_at", "_ended_at", "_seconds"),
+        *("_stop_reason", "_error", "_failed_at", "_limit", "_started_at", "_ended_at", "_seconds"),
         *("_steps", "_outputs", "_result", "_step_calls", "_open_step_calls", "_back_edges", "_variables"),
         *("_plans", "_model_calls", "_findings", "_drawn", "_context_type", "_contexts", "_entity", "_assessments", "_labels"),
         *("_threshold", "_agent_states"),
@@ -123,6 +123,7 @@ class RunFacts:
         self._warned: list[e.Warned] = []
         self._stop_reason: str | None = None
         self._error: e.RunError | None = None
+        self._failed_at = ""
         self._limit: e.LimitReached | None = None
         self._started_at: datetime | None = None
         self._ended_at: datetime | None = None
@@ -150,6 +151,7 @@ class RunFacts:
 
     # What it began with
 
+    opening: e.RunStarted = _read("_opening", "The event with which it began.")
     id: str = _read("_opening.run_id", "The name of the run; it begins with date and time, so that names sort by age.")
     parent_id: str | None = _read("_opening.parent_id", "Id of the parent run, if this is a nested run.")
     kind: str = _read("_opening.run_kind", "What kind of run it is: agent, workflow, plan, judge, or a word of an extension.")
@@ -252,6 +254,7 @@ class RunFacts:
         "_stop_reason", "Why the run ended: natural, max_rounds, cancelled, error and so on; None while it runs."
     )
     error: e.RunError | None = _read("_error", "What went wrong, if the run failed.")
+    failed_at: str = _read("_failed_at", "What failed when an error ended the run: model, store, reply or agentnb; else empty.")
     limit: e.LimitReached | None = _read("_limit", "The limit that ended the run, if one did.")
 
     @property
@@ -614,11 +617,6 @@ class RunFacts:
     def annotate(self, **changes: Any) -> None:
         """Note what is judged about the last round; its facts only the fold changes."""
         self._rounds[-1] = self._last_round = replace(self._rounds[-1], **changes)
-
-    @property
-    def failed_at(self) -> str:
-        """What failed when an error ended the run: model, store, reply or agentnb; empty without an error."""
-        return next((event.where for event in reversed(self._events) if isinstance(event, e.ErrorRaised)), "")
 
     __hash__ = None  # type: ignore[assignment]  # it grows
 

@@ -183,7 +183,8 @@ def _replace_record(run: RunFacts, place: int, record: CallRecord) -> None:
 @handles
 def _tool_admitted(run: RunFacts, event: e.ToolAdmitted) -> None:
     if event.step:
-        step_calls.admitted(run, event)
+        record = CallRecord(event.call, role=run.role_of(event.call.name), waits=bool(event.reason))
+        step_calls.begin(run, event.step, record)
     elif not event.parent_call:
         _put_record(run, event.call.id, call=event.call, waits=bool(event.reason))
 
@@ -192,9 +193,9 @@ def _tool_admitted(run: RunFacts, event: e.ToolAdmitted) -> None:
 def _tool_started(run: RunFacts, event: e.ToolStarted) -> None:
     call, counters = event.call, run._counters
     if event.parent_call:
-        inner_calls.started(run, event)
+        inner_calls.add(run, event.parent_call, CallRecord(call, role=run.role_of(call.name)))
     elif event.step:
-        step_calls.started(run, event)
+        step_calls.begin(run, event.step, CallRecord(call, role=run.role_of(call.name)), event.at)
         run._agent_states.start_call(call.id, call.name, event.step)
     else:
         records = run._rounds[-1].records
@@ -216,15 +217,15 @@ def _put_started(run: RunFacts, call: ToolCall) -> None:
 
 @handles
 def _tool_finished(run: RunFacts, event: e.ToolFinished) -> None:
-    if event.parent_call:
-        inner_calls.finished(run, event)
-        return
-    if event.step:
-        step_calls.finished(run, event)
-        run._agent_states.end_call(event.result.call_id, event.step)
-        return
     result = event.result
     call_id = result.call_id
+    if event.parent_call:
+        inner_calls.end(run, call_id, lambda record: record.ended(event))
+        return
+    if event.step:
+        step_calls.end(run, call_id, lambda record: record.ended(event), event.at)
+        run._agent_states.end_call(call_id, event.step)
+        return
     place = run._call_places.get(call_id)
     if place is not None:
         _replace_record(run, place, run._rounds[-1].records[place].ended(event))
@@ -235,17 +236,20 @@ def _tool_finished(run: RunFacts, event: e.ToolFinished) -> None:
 
 @handles
 def _call_blocked(run: RunFacts, event: e.CallBlocked) -> None:
-    if event.parent_call:
-        inner_calls.blocked(run, event)
+    call, result = event.call, event.result
+    if event.parent_call or event.step:
+        record = CallRecord(call, result, rule=event.rule, role=run.role_of(call.name))
+        if event.parent_call:
+            inner_calls.add(run, event.parent_call, record)
+            return
+        step_calls.begin(run, event.step, record)
+        step_calls.end(run, call.id, lambda record: record, event.at)
+        run._agent_states.end_call(call.id, event.step)
         return
-    if event.step:
-        step_calls.blocked(run, event)
-        run._agent_states.end_call(event.call.id, event.step)
-        return
-    _put_record(run, event.call.id, result=event.result, rule=event.rule, waits=False)
-    run._results[event.call.id] = event.result
-    run._calls.blocked(event.call)
-    run._agent_states.end_call(event.call.id, error_code=event.result.error_code)
+    _put_record(run, call.id, result=result, rule=event.rule, waits=False)
+    run._results[call.id] = result
+    run._calls.blocked(call)
+    run._agent_states.end_call(call.id, error_code=result.error_code)
 
 
 @handles
@@ -304,8 +308,8 @@ def _limit_reached(run: RunFacts, event: e.LimitReached) -> None:
 
 @handles
 def _command_received(run: RunFacts, event: e.CommandReceived) -> None:
-    if event.command == "say":
-        run._pending.append(event.message or user(event.text))
+    if (said := event.said) is not None:
+        run._pending.append(said)
         if event.by_person:
             run._counters.calls_this_turn = 0
             run._calls.clear()
@@ -413,7 +417,7 @@ def _warned(run: RunFacts, event: e.Warned) -> None:
 
 @handles
 def _error_raised(run: RunFacts, event: e.ErrorRaised) -> None:
-    run._error = event.error
+    run._error, run._failed_at = event.error, event.where
 
 
 @handles

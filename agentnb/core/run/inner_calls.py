@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
-from agentnb.core.log import events as e
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import CallRecord
 
@@ -18,22 +17,11 @@ Path = tuple[int, ...]
 """Place of a call: that of the call of the reply, or of the step, then the places among the inner calls of each."""
 
 
-def started(run: RunFacts, event: e.ToolStarted) -> None:
-    """Add the call to those of its parent call."""
-    _add(run, event.parent_call, CallRecord(event.call, role=run.role_of(event.call.name)))
-
-
-def finished(run: RunFacts, event: e.ToolFinished) -> None:
-    """Record the result of the call."""
-    call_id = event.result.call_id
+def end(run: RunFacts, call_id: str, ended: Callable[[CallRecord], CallRecord]) -> None:
+    """Record the result of a call."""
     path = _places(run, call_id).get(call_id)
     if path is not None:
-        _change(run, call_id, path, lambda one: one.ended(event))
-
-
-def blocked(run: RunFacts, event: e.CallBlocked) -> None:
-    """Add the call, which was not run, to those of its parent call."""
-    _add(run, event.parent_call, CallRecord(event.call, event.result, rule=event.rule, role=run.role_of(event.call.name)))
+        _change(run, call_id, path, ended)
 
 
 def outer_calls(run: RunFacts) -> Iterator[CallRecord]:
@@ -73,7 +61,8 @@ def _places(run: RunFacts, call_id: str) -> dict[str, Path]:
     return opened if call_id in opened else run._inner_places
 
 
-def _add(run: RunFacts, parent: str, added: CallRecord) -> None:
+def add(run: RunFacts, parent: str, added: CallRecord) -> None:
+    """Add a call to those of its parent call."""
     places, place = _places(run, parent), run._call_places.get(parent)
     path = places.get(parent) if place is None else (place,)
     if path is None:

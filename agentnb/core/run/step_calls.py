@@ -5,64 +5,34 @@ Their place is their step, not a round: no model asked for them, and they are no
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from datetime import datetime
 
 from msgspec.structs import replace
 
-from agentnb.core.log import events as e
-from agentnb.core.messages import ToolCall
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.inner_calls import with_inner
 from agentnb.core.run.rounds import CallRecord
 from agentnb.core.run.work_records import StepCall
 
 
-def admitted(run: RunFacts, event: e.ToolAdmitted) -> None:
-    """Add a call that waits for the person."""
-    _begin(run, event.step, event.call, waits=bool(event.reason))
-
-
-def started(run: RunFacts, event: e.ToolStarted) -> None:
-    """Add the call, or note that a call which waited has begun."""
-    _begin(run, event.step, event.call, waits=False)
-    _change(run, event.call.id, started_at=event.at)
-
-
-def finished(run: RunFacts, event: e.ToolFinished) -> None:
-    """Record the result of the call."""
-    call_id, calls = event.result.call_id, run._open_step_calls
-    if (path := calls.get(call_id)) is None:
-        return
-    _change(run, call_id, record=run._step_calls[path[0]].record.ended(event), ended_at=event.at)
-    _close(run, call_id)
-
-
-def blocked(run: RunFacts, event: e.CallBlocked) -> None:
-    """Record the call, which was not run, with the rule that blocked it."""
-    call = event.call
-    _begin(run, event.step, call, waits=False)
-    record = CallRecord(call, event.result, rule=event.rule, role=run.role_of(call.name))
-    _change(run, call.id, record=record, ended_at=event.at)
-    _close(run, call.id)
-
-
-def _begin(run: RunFacts, step: str, call: ToolCall, *, waits: bool) -> None:
-    record = CallRecord(call, role=run.role_of(call.name), waits=waits)
-    if call.id in run._open_step_calls:
-        _change(run, call.id, record=record)
+def begin(run: RunFacts, step: str, record: CallRecord, at: datetime | None = None) -> None:
+    """Add a call, or note that a call which waited has begun. ``at``: None of a call that waits, or was blocked."""
+    calls, opened, call_id = run._step_calls, run._open_step_calls, record.call.id
+    if call_id in opened:
+        place = opened[call_id][0]
+        calls[place] = replace(calls[place], record=record, started_at=at or calls[place].started_at)
     else:
-        run._open_step_calls[call.id] = (len(run._step_calls),)
-        run._step_calls.append(StepCall(step, record))
+        opened[call_id] = (len(calls),)
+        calls.append(StepCall(step, record, at))
 
 
-def _change(run: RunFacts, call_id: str, **changes: Any) -> None:
-    place = run._open_step_calls[call_id][0]
-    run._step_calls[place] = replace(run._step_calls[place], **changes)
-
-
-def _close(run: RunFacts, call_id: str) -> None:
-    """Forget where the call is, and the calls that its tool made. Other open calls are not looked at."""
+def end(run: RunFacts, call_id: str, ended: Callable[[CallRecord], CallRecord], at: datetime | None) -> None:
+    """Record the result of a call, and forget where it is, with the calls that its tool made."""
     opened = run._open_step_calls
-    record = run._step_calls[opened.pop(call_id)[0]].record
-    for _, inner in with_inner(record.inner):
+    if (path := opened.pop(call_id, None)) is None:
+        return
+    call = run._step_calls[path[0]]
+    run._step_calls[path[0]] = replace(call, record=ended(call.record), ended_at=at)
+    for _, inner in with_inner(call.record.inner):  # other open calls are not looked at
         opened.pop(inner.call.id, None)

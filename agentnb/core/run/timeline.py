@@ -71,6 +71,11 @@ class ModelCall(Part, frozen=True, gc=False):
         """Its end, if it was a call besides the rounds."""
         return self.ended if isinstance(self.ended, w.ModelCalled) else None
 
+    @property
+    def summary(self) -> e.ContextCompacted | None:
+        """Its end, if it was a call that wrote a summary."""
+        return self.ended if isinstance(self.ended, e.ContextCompacted) else None
+
 
 class Attempt(Part, frozen=True, gc=False):
     """An attempt at the model call of a round; ``begun`` is the `RetryScheduled` whose wait came before it, if one did."""
@@ -93,7 +98,7 @@ class Tool(Part, frozen=True, gc=False):
     """A tool call, whoever made it; a blocked one ends with `CallBlocked`, and has a start only if a dead process ran it."""
 
     begun: e.ToolStarted | None
-    ended: e.ToolFinished | e.CallBlocked | None
+    ended: e.CallEnd | None
     call: ToolCall | None
     """None for a result whose call is not in the log."""
 
@@ -109,19 +114,15 @@ class Tool(Part, frozen=True, gc=False):
 
 
 class Step(Part, frozen=True, gc=False):
-    """An attempt at a step; a step that was skipped has only its end, `StepSkipped`."""
+    """An attempt at a step; a step that was skipped has only its end."""
 
     begun: w.StepStarted | None
-    ended: w.StepFinished | w.StepAttempted | w.StepSkipped | None
+    ended: w.StepEnd | None
 
     @property
     def status(self) -> str:
         """The result of the attempt: open, completed, failed, cancelled, retried or skipped."""
-        if self.ended is None:
-            return "open"
-        if isinstance(self.ended, w.StepFinished):
-            return self.ended.status
-        return "retried" if isinstance(self.ended, w.StepAttempted) else "skipped"
+        return "open" if self.ended is None else self.ended.status
 
 
 class Pause(Part, frozen=True, gc=False):
@@ -288,7 +289,7 @@ class _Timeline:
         self._steps[event.step] = event
 
     @of_steps
-    def step_ended(self, event: w.StepFinished | w.StepAttempted | w.StepSkipped) -> None:
+    def step_ended(self, event: w.StepEnd) -> None:
         """End an attempt at a step."""
         self.parts.append(Step(self._steps.pop(event.step, None), event))
 

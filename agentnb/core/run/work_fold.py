@@ -9,12 +9,11 @@ from msgspec.structs import replace
 
 from agentnb.core.guidance import GuidanceTexts
 from agentnb.core.log import work_events as w
-from agentnb.core.log.event import Event
 from agentnb.core.log.handlers import Handlers
 from agentnb.core.request import role_of
 from agentnb.core.run.agent_state import EXECUTION
 from agentnb.core.run.facts import RunFacts
-from agentnb.core.run.work_records import PlanEvent, StepRecord, begun, ended, plan_after
+from agentnb.core.run.work_records import StepRecord, begun, ended, plan_after
 from agentnb.core.usage import counts
 
 handles = Handlers()
@@ -86,7 +85,7 @@ def _result_given(run: RunFacts, event: w.ResultGiven) -> None:
 
 
 @handles
-def _plan_changed(run: RunFacts, event: PlanEvent) -> None:
+def _plan_changed(run: RunFacts, event: w.PlanEvent) -> None:
     run._plans[event.plan_id] = plan_after(event, run._plans.get(event.plan_id))
 
 
@@ -148,7 +147,3 @@ def _outcome_given(run: RunFacts, event: w.OutcomeGiven) -> None:
 @handles
 def _nothing_known(run: RunFacts, event: w.ServerStarted | w.ServerChanged | w.OtherEvent) -> None:
     """Keep the event in the list of all events only."""
-
-
-KINDS: tuple[type[Event], ...] = tuple(handles)
-"""The kinds of events that are folded here."""

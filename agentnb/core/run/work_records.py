@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -125,11 +125,7 @@ class PlanRecord(msgspec.Struct, frozen=True, gc=False):
         return self.status in ("proposed", "edited")
 
 
-PlanEvent: TypeAlias = w.PlanProposed | w.PlanEdited | w.PlanApproved | w.PlanRejected | w.PlanReviewed
-"""The events of a plan before it runs."""
-
-
-def plan_after(event: PlanEvent, before: PlanRecord | None) -> PlanRecord:
+def plan_after(event: w.PlanEvent, before: PlanRecord | None) -> PlanRecord:
     """Return a plan as it stands after an event."""
     if isinstance(event, w.PlanProposed):
         return PlanRecord(event.plan_id, event.plan, call_id=event.call_id)

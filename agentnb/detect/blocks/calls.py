@@ -6,9 +6,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from agentnb.core.log.events import CommandReceived
 from agentnb.core.log.work_events import Severity
-from agentnb.core.messages import Thinking
+from agentnb.core.messages import Message, Thinking
 from agentnb.core.run.call_window import call_key
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import CallRecord, WorkflowRound
@@ -64,7 +63,7 @@ class RepeatedCall(RoundDetector):
         self._last: Any = None
         self._count = self._first = 0
 
-    def spoke(self, event: CommandReceived) -> None:
+    def spoke(self, said: Message) -> None:
         """End the row."""
         self._last, self._count = None, 0
 
@@ -121,7 +120,7 @@ class CycledCalls(RoundDetector):
         self._calls: deque[tuple[Any, int]] = deque(maxlen=history)
         self._has_found = False
 
-    def spoke(self, event: CommandReceived) -> None:
+    def spoke(self, said: Message) -> None:
         """Forget the calls."""
         self._calls.clear()
         self._has_found = False
@@ -162,7 +161,7 @@ class AlternatingCalls(RoundDetector):
         self.calls, self.severity, self.results = calls, severity, results
         self._last: deque[tuple[Any, int, int]] = deque(maxlen=calls)
 
-    def spoke(self, event: CommandReceived) -> None:
+    def spoke(self, said: Message) -> None:
         """Forget the calls."""
         self._last.clear()
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from agentnb.core.log.events import CommandReceived
 from agentnb.core.log.work_events import Severity
+from agentnb.core.messages import Message
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import WorkflowRound
 from agentnb.detect.blocks.rounds import RoundDetector
@@ -42,7 +42,7 @@ class RepeatedChunks(RoundDetector):
         self.mean_gap, self.periods, self.history = mean_gap, periods, history
         self._has_found = False
 
-    def spoke(self, event: CommandReceived) -> None:
+    def spoke(self, said: Message) -> None:
         """Start again: the next finding is the first again."""
         self._has_found = False
 

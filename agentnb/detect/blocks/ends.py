@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from agentnb.core.log.events import AnyEvent, CommandReceived, RoundFinished, RunFinished, TodosChanged
+from agentnb.core.log.events import AnyEvent, RunFinished, TodosChanged
+from agentnb.core.messages import Message
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import ASKED_FOR_TOOLS, CallRecord, WorkflowRound, is_empty_answer
 from agentnb.core.todos import has_open, open_todos
@@ -51,17 +52,13 @@ class EndDetector(RoundDetector):
     def take(self, event: AnyEvent, run: RunFacts) -> Iterable[Finding]:
         """Take in an event."""
         kind = type(event)
-        if kind is RoundFinished:
-            return self.finished(run.last_round, run)
         if kind is TodosChanged:
             self._has_listed = self._has_listed or event.by == "model"  # type: ignore[union-attr]  # the type says it, not mypy
-        elif kind is CommandReceived and event.is_from_person:  # type: ignore[union-attr]  # likewise
-            self.spoke(event)  # type: ignore[arg-type]
         elif kind is RunFinished and run.rounds and run.status in OVER:
             return self.ended(run.last_round, run)
-        return NOTHING
+        return super().take(event, run)
 
-    def spoke(self, event: CommandReceived) -> None:
+    def spoke(self, said: Message) -> None:
         """Forget the work before."""
         self._has_listed = False
 
@@ -87,9 +84,9 @@ class EmptyAnswer(EndDetector):
         super().__init__()
         self._is_working = False
 
-    def spoke(self, event: CommandReceived) -> None:
+    def spoke(self, said: Message) -> None:
         """Forget the work before."""
-        super().spoke(event)
+        super().spoke(said)
         self._is_working = False
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
@@ -123,9 +120,9 @@ class ClaimAgainstRecord(EndDetector):
         self._worked: WorkflowRound | None = None
         """The last round that called a work tool since the person last spoke."""
 
-    def spoke(self, event: CommandReceived) -> None:
+    def spoke(self, said: Message) -> None:
         """Forget the work before."""
-        super().spoke(event)
+        super().spoke(said)
         self._worked = None
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:

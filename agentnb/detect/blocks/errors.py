@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agentnb.core.log.events import AnyEvent, CommandReceived, ContextCompacted, RoundFinished
+from agentnb.core.log.events import AnyEvent, BeforeReply
 from agentnb.core.log.work_events import Severity
+from agentnb.core.messages import Message
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import WorkflowRound
 from agentnb.detect.blocks.rounds import NOTHING, Ladder, RoundDetector, RowDetector, ladder_of, severity_at
@@ -25,7 +26,7 @@ class FailingTool(RoundDetector):
         self._rows: dict[str, tuple[int, int]] = {}
         """For each tool that failed in the last round that called it, its first round and the count."""
 
-    def spoke(self, event: CommandReceived) -> None:
+    def spoke(self, said: Message) -> None:
         """End the rows."""
         self._rows = {}
 
@@ -90,17 +91,15 @@ class Condensations(RoundDetector):
 
     def __init__(self, times: int = 10, severity: Severity = "stop") -> None:
         self.times, self.severity = times, severity
-        self._count = 0
+        self._counted = (0, 0)
 
     def take(self, event: AnyEvent, run: RunFacts) -> Iterable[Finding]:
-        """Count a compaction; a finished round ends the row."""
-        if isinstance(event, RoundFinished):
-            self._count = 0
-        if not isinstance(event, ContextCompacted):
+        """Count the compactions of the open round."""
+        if not isinstance(event, BeforeReply):
             return NOTHING
-        self._count += 1
-        if self._count < self.times:
+        index, count = run.last_round.index, sum(one.compacted is not None for one in run.last_round.compactions)
+        before, self._counted = self._counted, (index, count)
+        if count < self.times or before == self._counted:
             return NOTHING
-        index = max(len(run.rounds) - 1, 0)
-        sentence = f"The conversation was compacted {self._count} times in a row, and nothing else happened"
+        sentence = f"The conversation was compacted {count} times in a row, and nothing else happened"
         return self.found(index, index, self.severity, sentence)

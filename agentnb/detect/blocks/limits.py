@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agentnb.core.log.events import CommandReceived
 from agentnb.core.log.work_events import Severity
+from agentnb.core.messages import Message
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import WorkflowRound
 from agentnb.detect.blocks.rounds import RoundDetector
@@ -34,7 +34,7 @@ class RoundLimit(RoundDetector):
         self.warned_from = None if warn_at is None else round(most * warn_at)
         self._count = self._first = 0
 
-    def spoke(self, event: CommandReceived) -> None:
+    def spoke(self, said: Message) -> None:
         """Start counting again if each turn has its own rounds."""
         if self.each_turn:
             self._count = 0

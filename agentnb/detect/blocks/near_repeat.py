@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from agentnb.core.log.events import CommandReceived
-from agentnb.core.messages import ToolCall, ToolResult
+from agentnb.core.messages import Message, ToolCall, ToolResult
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import CallRecord, WorkflowRound
 from agentnb.detect.blocks.rounds import Ladder, RoundDetector, ladder_of, severity_at
@@ -68,7 +67,7 @@ class NearRepeat(RoundDetector):
         self.times, self.alike = ladder_of(times, "nudge"), alike
         self._rows: deque[_Row] = deque(maxlen=MEMORY)
 
-    def spoke(self, event: CommandReceived) -> None:
+    def spoke(self, said: Message) -> None:
         """End all rows."""
         self._rows.clear()
 

@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Iterable
 from itertools import takewhile
 
-from agentnb.core.log.events import CommandReceived
 from agentnb.core.log.work_events import Severity
+from agentnb.core.messages import Message
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import CallRecord, WorkflowRound, is_blocked
 from agentnb.detect.blocks.rounds import RoundDetector
@@ -43,7 +43,7 @@ class NothingNew(RoundDetector):
         self._repeats = self._first = self._excused = 0
         """Calls in the stretch, its first round, and the calls in it that were right although they repeat."""
 
-    def spoke(self, event: CommandReceived) -> None:
+    def spoke(self, said: Message) -> None:
         """Forget all calls: the person has said something new."""
         self._seen.clear()
         self._by_call.clear()

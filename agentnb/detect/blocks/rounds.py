@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from agentnb.core.log.events import AnyEvent, CommandReceived, RoundFinished
+from agentnb.core.log.events import AnyEvent, RoundFinished
 from agentnb.core.log.work_events import Severity
+from agentnb.core.messages import Message
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import WorkflowRound
 from agentnb.detect.detector import Finding
@@ -24,18 +25,17 @@ class RoundDetector:
 
     def take(self, event: AnyEvent, run: RunFacts) -> Iterable[Finding]:
         """Take in an event."""
-        kind = type(event)
-        if kind is RoundFinished:
+        if type(event) is RoundFinished:
             return self.finished(run.last_round, run)
-        if kind is CommandReceived and event.is_from_person:  # type: ignore[union-attr]  # the type says it, not mypy
-            self.spoke(event)  # type: ignore[arg-type]
+        if (said := event.said_by_person) is not None:
+            self.spoke(said)
         return NOTHING
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Return what is found now that this round is over."""
         raise NotImplementedError(f"{type(self).__name__} does not say what it finds: write its finished")
 
-    def spoke(self, event: CommandReceived) -> None:
+    def spoke(self, said: Message) -> None:
         """Take in what the person said: there is something new, and rows of repeats end."""
 
     def found(self, first: int, last: int, severity: Severity, sentence: str, evidence: Any = None) -> tuple[Finding, ...]:
@@ -49,7 +49,7 @@ class RowDetector(RoundDetector):
     def __init__(self) -> None:
         self._count = self._first = 0
 
-    def spoke(self, event: CommandReceived) -> None:
+    def spoke(self, said: Message) -> None:
         """End the row."""
         self._count = 0
 
@@ -72,10 +72,9 @@ def ladder_of(at: Ladder | int, severity: Severity) -> dict[int, Severity]:
     return {at: severity} if isinstance(at, int) else dict(at)
 
 
-def is_new_input(event: CommandReceived, last: str) -> bool:
+def is_new_input(said: Message, last: str) -> bool:
     """Return whether a message is something new. What another agent says is new only if it has not just said the same.
 
     Conversations of several agents often have a proxy that answers every reply with the same words.
     """
-    author = event.message.author if event.message is not None else ""
-    return not author or event.text != last
+    return not said.author or said.text != last

@@ -7,9 +7,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from agentnb.core.log.events import CommandReceived
 from agentnb.core.log.work_events import Severity
-from agentnb.core.messages import Thinking, ToolCall
+from agentnb.core.messages import Message, Thinking, ToolCall
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import WorkflowRound
 from agentnb.detect.blocks.rounds import RoundDetector, RowDetector, is_new_input
@@ -67,13 +66,13 @@ class RepeatedText(RoundDetector):
         """For each of the last repeats, which reply it was, and the round that it repeats."""
         self._heard = ""
 
-    def spoke(self, event: CommandReceived) -> None:
+    def spoke(self, said: Message) -> None:
         """Forget what was said, unless another agent has only repeated itself."""
-        if is_new_input(event, self._heard):
+        if is_new_input(said, self._heard):
             self._replied.clear()
             self._found.clear()
             self._times = 0
-        self._heard = event.text
+        self._heard = said.text
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Compare a reply without calls, or with calls whose results no trace has, with the last ones of its author."""
@@ -166,9 +165,9 @@ class UnheededMessage(RoundDetector):
         self._has_called = False
         self._heard: list[str] = []
 
-    def spoke(self, event: CommandReceived) -> None:
+    def spoke(self, said: Message) -> None:
         """Take in a message; it is compared when the next round is over."""
-        self._heard = [*self._heard, event.text][-1:]
+        self._heard = [*self._heard, said.text][-1:]
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Compare the message that this round answers with the one before; a call ends the row."""

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
-from agentnb.core.log.events import CommandReceived
 from agentnb.core.log.work_events import Severity
+from agentnb.core.messages import Message
 from agentnb.core.run.call_window import call_key
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import WorkflowRound
@@ -30,7 +30,7 @@ class FrequentCall(RoundDetector):
         self.times, self.severity = times, severity
         self._last: deque[tuple[Key, int]] = deque(maxlen=window)
 
-    def spoke(self, event: CommandReceived) -> None:
+    def spoke(self, said: Message) -> None:
         """Forget the calls."""
         self._last.clear()
 
@@ -56,7 +56,7 @@ class FrequentStep(RoundDetector):
         self.most, self.severity = most, severity
         self._last: deque[tuple[Any, int]] = deque(maxlen=window)
 
-    def spoke(self, event: CommandReceived) -> None:
+    def spoke(self, said: Message) -> None:
         """Forget the rounds."""
         self._last.clear()
 
@@ -84,7 +84,7 @@ class RepeatedBatch(RoundDetector):
         self._batch: frozenset[Key] = frozenset()
         self._count = self._first = 0
 
-    def spoke(self, event: CommandReceived) -> None:
+    def spoke(self, said: Message) -> None:
         """End the row."""
         self._batch, self._count = frozenset(), 0
 
@@ -113,7 +113,7 @@ class MostlyReading(RoundDetector):
         self._last: deque[tuple[bool, int]] = deque(maxlen=window)
         self._has_worked = False
 
-    def spoke(self, event: CommandReceived) -> None:
+    def spoke(self, said: Message) -> None:
         """Forget the calls."""
         self._last.clear()
         self._has_worked = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from agentnb.core.log.events import AnyEvent, CommandReceived, RoundFinished, RunFinished, TodosChanged
+from agentnb.core.log.events import AnyEvent, RoundFinished, RunFinished, TodosChanged
 from agentnb.core.run.facts import RunFacts
 from agentnb.detect.blocks.ends import ClaimAgainstRecord, EmptyAnswer, EndDetector
 from agentnb.detect.blocks.errors import FailingTool
@@ -65,9 +65,9 @@ class Default:
         elif kind is TodosChanged or kind is RunFinished:
             for each_rule in (self._reopened, *self._ends):
                 found = (*found, *each_rule.take(event, run))
-        elif kind is CommandReceived and event.is_from_person:  # type: ignore[union-attr]  # the type says it, not mypy
+        elif (said := event.said_by_person) is not None:
             for each_rule in (*self._rules, self._near):
-                each_rule.spoke(event)  # type: ignore[arg-type]
+                each_rule.spoke(said)
         return found
 
 

@@ -18,20 +18,17 @@ from agentnb.core.log.events import (
     CommandReceived,
     Delta,
     Event,
-    ModelReplied,
     Progress,
-    RetryScheduled,
     RoundFinished,
     RoundStarted,
-    RunFinished,
-    RunStarted,
-    RunSuspended,
+    RunEnd,
+    StreamEnd,
     TextDelta,
     ThinkingDelta,
     ToolPrinted,
     ToolProgress,
+    ToolsOffered,
 )
-from agentnb.core.log.work_events import ToolsChanged
 from agentnb.core.messages import encodable
 from agentnb.core.questions import AskedQuestion, by_call
 from agentnb.core.redaction import redact
@@ -153,18 +150,18 @@ class LiveCard:
             self._progress.clear()
             self._printed.clear()
             self._stale.add(event.index - 1)  # its status may have changed
-        elif isinstance(event, ModelReplied | RetryScheduled):
+        elif isinstance(event, StreamEnd):
             self._end_stream()
         elif isinstance(event, RoundFinished):
             self._totals.add(self.run.rounds[-1])
-        elif isinstance(event, RunStarted):
-            self._form = self._form._replace(effects=effects_of(event.tools), settings=event.settings)
-            self._steps = LiveSteps.of(self.run)
-        elif isinstance(event, ToolsChanged):
+        elif isinstance(event, ToolsOffered):
             self._form = self._form._replace(effects=effects_of(event.tools))
+            if event.seq == 0:
+                self._form = self._form._replace(settings=self.run.settings)
+                self._steps = LiveSteps.of(self.run)
         elif isinstance(event, CommandReceived):
             self._was_read(event)
-        elif isinstance(event, RunFinished | RunSuspended):
+        elif isinstance(event, RunEnd):
             self._asked.clear()
         self._user_messages.take(event)
         if self._steps is not None:

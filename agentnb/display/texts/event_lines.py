@@ -8,20 +8,18 @@ from typing import Any
 import msgspec
 
 from agentnb.core.log import work_events as w
-from agentnb.core.log.events import AnyEvent, Event, RoundStarted, RunRecovered, RunStarted, RunSuspended, ToolAdmitted
+from agentnb.core.log.events import AnyEvent, Event, RoundStarted, RunRecovered, RunSuspended, ToolAdmitted, ToolsOffered
 from agentnb.core.plans.plan_history import GENERATION
 from agentnb.core.plans.plan_steps import CALL
 from agentnb.core.request import ToolSpec
 from agentnb.core.run.agent_state import EXECUTION
 from agentnb.core.run.timeline import CLARIFY_BLANK
-from agentnb.core.run.work_fold import KINDS
 from agentnb.core.run.work_records import is_substituted
 from agentnb.core.step_retry import retries_told
 from agentnb.core.usage import Usage
 from agentnb.display.texts.labels import clean, counted, duration, first_line, thousands
 from agentnb.display.texts.question_labels import server_of_rule
 from agentnb.display.texts.step_labels import ASKS, call_name
-from agentnb.workflow.graph.node_states import STEP_EVENTS
 
 LONGEST = 200
 """Characters of a line."""
@@ -29,10 +27,12 @@ MAX_LINES = 40
 """Lines shown of one round."""
 MAX_NAMES = 4
 """Names of tools in a line."""
-PLAN_EVENTS = (w.PlanProposed, w.PlanEdited, w.PlanApproved, w.PlanRejected, w.PlanReviewed)
-"""The events that are about a plan."""
-SHOWN = frozenset({*KINDS, RunSuspended, RunRecovered} - {w.ResultGiven, w.OutcomeGiven})
+SHOWN = frozenset({*w.WorkEvent.__args__, RunSuspended, RunRecovered} - {w.ResultGiven, w.OutcomeGiven})
 """The kinds of events that are shown by their lines; the result of a workflow is its answer, an outcome is beside the state."""
+
+
+LISTED = w.StepEvent | w.PlanProposed
+"""The events that lists of steps and plans show."""
 
 
 class WorkNames:
@@ -67,8 +67,8 @@ def event_line(event: AnyEvent, tools: Sequence[ToolSpec] | None = None, names: 
     Empty for kinds that the display shows in other ways. ``tools``: those that the run had before, if they are known: a
     change of the tools is then told as what was added, removed and changed. ``names``: those of steps and plans.
     """
-    if isinstance(event, (*STEP_EVENTS, *PLAN_EVENTS)):
-        return first_line(clean(_OF_WORK[type(event)](event, names or WorkNames())), LONGEST)
+    if (of_work := _OF_WORK.get(type(event))) is not None:
+        return first_line(clean(of_work(event, names or WorkNames())), LONGEST)
     words = _WORDS.get(type(event))
     if tools is not None and isinstance(event, w.ToolsChanged):
         return first_line(clean(_tools_changed_from(tools, event)), LONGEST)
@@ -84,7 +84,7 @@ def is_listed(event: AnyEvent) -> bool:
     """Return whether the lists of steps and plans of a run show an event; they have the usage of planning that succeeded."""
     if isinstance(event, w.ModelCalled):
         return event.operation == GENERATION and not event.error
-    return isinstance(event, (*STEP_EVENTS, w.PlanProposed))
+    return isinstance(event, LISTED)
 
 
 class AlsoHappened:
@@ -110,7 +110,7 @@ class AlsoHappened:
                 lines.append(line)
             else:
                 self._more[self._index] = self._more.get(self._index, 0) + 1
-        if isinstance(event, RunStarted | w.ToolsChanged):
+        if isinstance(event, ToolsOffered):
             self._tools = event.tools
 
     def during(self, index: int) -> Sequence[str]:

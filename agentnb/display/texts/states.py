@@ -21,7 +21,7 @@ from agentnb.advice import (
     with_advice,
 )
 from agentnb.agent.from_log import names_of_tools
-from agentnb.core.log.events import CompactionStarted, LimitReached, RetryScheduled
+from agentnb.core.log.events import CompactionStarted, RetryScheduled
 from agentnb.core.log.outcome import Assessment
 from agentnb.core.messages import ToolResult
 from agentnb.core.plans.plan_history import EXECUTION, PLANNING
@@ -386,7 +386,7 @@ def next_step(run: Run) -> AnyAdvice | None:
 
 def _next_step(run: Run) -> AnyAdvice | None:
     if run.status == "limited" and run.limit is not None:
-        return _with_more(run, run.limit)
+        return _with_more(run, run.limit.limit, run.limit.value * 2)
     if run.status in ("cancelled", "stopped"):
         step = continuation(run)
         return replace(step, todo=_blocked(run)) if run.stop_reason == "blocked" and isinstance(step, ContinueRun) else step
@@ -456,9 +456,9 @@ def _after_failure(run: Run) -> AnyAdvice | None:
     return replace(step, lead="Then continue") if error is not None and error.advice else step
 
 
-def _with_more(run: Run, limit: LimitReached) -> AnyAdvice | None:
-    """Return what continues the run with twice the limit that was reached; the count of calls per turn restarts by itself."""
-    step, name, value = continuation(run), limit.limit, limit.value * 2
+def _with_more(run: Run, name: str, value: float) -> AnyAdvice | None:
+    """Return what continues the run with this limit, if it can be set; the count of calls per turn restarts by itself."""
+    step = continuation(run)
     known = LIMITS.get(name)
     may_be_more = known is not None and known.name != MAX_TOOL_CALLS_PER_TURN and value <= known.maximum
     takes_it = name == "budget" or run.kind == "agent"  # other limits of a workflow are in its text

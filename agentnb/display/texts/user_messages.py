@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from agentnb.core.log.events import AnyEvent, CommandReceived, RoundStarted
+from agentnb.core.log.events import AnyEvent, RoundStarted
 
 USER = "User"
 """Who wrote the messages without an author in a run of another product."""
@@ -25,9 +25,9 @@ class UserMessages:
         """Record an event."""
         if isinstance(event, RoundStarted):
             self._index = event.index
-        elif isinstance(event, CommandReceived) and event.command == "say":
-            author = (event.message.author if event.message is not None else "") or self._unnamed
-            self._by_round.setdefault(self._index, []).append(f"{author}: {event.text}" if author else event.text)
+        elif (said := event.said) is not None:
+            author = said.author or self._unnamed
+            self._by_round.setdefault(self._index, []).append(f"{author}: {said.text}" if author else said.text)
 
     def during(self, index: int) -> Sequence[str]:
         """Return the messages received during this round; those from before the first round belong to the first."""

@@ -50,10 +50,8 @@ def _add_usage(run: Run, nested: list[Run]) -> Run:
     known = sum(cost for cost in costs if cost is not None)
     is_split = total is not None and None not in costs and known <= total
     if total is not None and is_split:  # each nested run has its part of the total
-        started = events[0]
-        assert isinstance(started, e.RunStarted), "a run begins with its start"
         own = replace(run.own_usage, cost=round(total - known, COST_DIGITS))
-        events[0] = replace(started, origin=replace(run.origin, usage=own, has_nested_cost=False))
+        events[0] = replace(run.opening, origin=replace(run.origin, usage=own, has_nested_cost=False))
     is_in_total = total is not None and not is_split
     place = len(events) - isinstance(events[-1], e.RunFinished)
     events[place:place] = [_event(run, inner, is_in_total) for inner in paid]

@@ -48,8 +48,6 @@ _WRITTEN_HERE = (
     e.CommandReceived,
     e.RunFinished,
 )
-_BEFORE_REPLY = (e.GuidanceGiven, e.RetryScheduled, e.ContextCompacted)
-"""Events that stand within a round, before its reply."""
 _COUNTS = ("input", "output", "cache_read")
 """Counts of tokens that traces sum up."""
 _ROUNDED = 0.005
@@ -199,6 +197,14 @@ class RunWriter:
         fact = Fact(kind, fields, self._time(at))
         call = self._call_named(fields.get("call_id")) if kind is e.TodosChanged else None
         (self._items if call is None else call.todos).append(fact)
+
+    def error(self, error: e.RunError, where: str, at: datetime | None = None) -> None:
+        """Take the error that ended the run. ``where``: trace, model or reply."""
+        self.event(e.ErrorRaised, error=error, where=where, at=at)
+
+    def warn(self, message: str, at: datetime | None = None) -> None:
+        """Take a warning to the person."""
+        self.event(e.Warned, message=message, at=at)
 
     def mark_copied(self) -> None:
         """Make all that was taken so far the history of the run: it was copied from another run, which used its tokens."""
@@ -423,7 +429,7 @@ class RunWriter:
         index, reason, author = 0, "prompt", ""
         before: list[Fact] = []
         for item in self._with_compactions():
-            if isinstance(item, Fact) and item.kind in _BEFORE_REPLY:
+            if isinstance(item, Fact) and item.kind in e.BeforeReply.__args__:
                 before.append(item)
                 continue
             if isinstance(item, Fact):

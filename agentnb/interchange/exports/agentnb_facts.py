@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 
 from agentnb.core.log import events as e
+from agentnb.core.log.wire import kind_of
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
-from agentnb.interchange.exports.spans import Span, SpanEvent, event_data, kind_of
+from agentnb.interchange.exports.spans import Span, SpanEvent, event_data
 
 PREFIX = "agentnb."
 EVENT = "agentnb.event"
@@ -37,7 +38,6 @@ def attributes_of(run: Run, span: Span) -> dict[str, Any]:
 
 
 def _of_run(run: Run) -> dict[str, Any]:
-    started: Any = run.events[0]
     origin = run.origin
     return {
         "run.id": run.id,
@@ -51,11 +51,11 @@ def _of_run(run: Run) -> dict[str, Any]:
         "run.cost": run.cost,
         "run.own_cost": run.own_cost,
         "run.rounds": len(run.rounds),
-        "run.settings": json_text(started.settings),
+        "run.settings": json_text(run.opening.settings),
         "run.continued_from": run.continued_from,
         "run.forked_from": json_text(run.forked_from) if run.forked_from else None,
         "run.history": run.inherited or None,
-        "run.todos": json_text(started.todos) if started.todos else None,
+        "run.todos": json_text(run.opening.todos) if run.opening.todos else None,
         "run.origin": json_text(origin) if origin is not None else None,
     }
 

@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 
 from agentnb.core.log import events as e
-from agentnb.core.log import work_events as w
 from agentnb.core.messages import AnyPart, Image, Message, Text, Thinking, ToolCall, ToolResult
 from agentnb.core.request import ToolSpec
 from agentnb.core.usage import Usage
@@ -227,7 +226,7 @@ def _evaluations(run: Run, spans: list[Span], trace_id: str) -> Iterator[dict[st
     keys = {span.key for span in spans}
     for noted in spans[0].events:
         event = noted.event
-        if not isinstance(event, e.LoopDetected | w.FindingMade):
+        if not isinstance(event, e.Found):
             continue
         key = f"round-{event.last}"
         attributes = {

@@ -120,11 +120,11 @@ class _Messages:
             for message in (*event.history, event.prompt):
                 if not message.is_placeholder:
                     yield from self._message(message)
-        elif isinstance(event, e.CommandReceived) and event.command == "say":
-            yield from self._message(event.message or Message("user", (Text(event.text),)))
+        elif (said := event.said) is not None:
+            yield from self._message(said)
         elif isinstance(event, e.ModelReplied | ReplyGiven):
             yield from self._message(event.message)
-        elif isinstance(event, e.ToolFinished | e.CallBlocked) and not event.parent_call:
+        elif isinstance(event, e.CallEnd) and not event.parent_call:
             if event.result.error_code != LOST:
                 yield self._result(event.result, getattr(event, "seconds", None))
         elif isinstance(event, e.Warned) and event.topic != "filled":

@@ -48,7 +48,6 @@ _SHOWN = frozenset(
     }
 )
 """Events that spans hold themselves; of a round the number and the status."""
-_OF_A_CALL = (e.GuidanceGiven, e.RetryScheduled, e.CompactionStarted, e.ContextCompacted)
 
 
 @dataclass(slots=True)
@@ -134,11 +133,6 @@ def event_data(event: e.AnyEvent) -> dict[str, Any]:
     return {name: value for name, value in found.items() if name not in ("kind", "seq", "at", "run_id", "parent_id")}
 
 
-def kind_of(event: e.AnyEvent) -> str:
-    """Return the word for the kind of an event."""
-    return event.name if isinstance(event, w.OtherEvent) else str(event.__struct_config__.tag)
-
-
 class _Spans:
     """Folds a run once more, and makes a span of each call on the way."""
 
@@ -192,7 +186,7 @@ class _Spans:
         if isinstance(event, w.PlanProposed):
             self._proposed(event)
         noted = SpanEvent(event, self._at[event.seq])
-        (self._waiting if isinstance(event, _OF_A_CALL) else self._spans[0].events).append(noted)
+        (self._waiting if isinstance(event, e.BeforeReply) else self._spans[0].events).append(noted)
 
     # The run
 

@@ -218,7 +218,7 @@ def finish(
     """
     end = partial(writer.finish, at=at, seconds=seconds)
     if error:
-        writer.event(e.ErrorRaised, error=e.RunError("ApiError", error), where="model")
+        writer.error(e.RunError("ApiError", error), "model")
         return end("failed", "error")
     last = next((step for step in reversed(reply or ()) if isinstance(step, Reply)), None)
     stop = last.stop_reason if last is not None else ""
@@ -226,7 +226,7 @@ def finish(
         return end("stopped", "refusal")
     if stop in CUT and last is not None and not last.calls:
         cut = e.RunError("ReplyCut", f"The reply was cut off by a limit of tokens ({stop})")
-        writer.event(e.ErrorRaised, error=cut, where="reply")
+        writer.error(cut, "reply")
         return end("failed", "reply_cut")
     if stop == "cancelled":
         return end("cancelled", "cancelled")

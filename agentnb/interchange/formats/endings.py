@@ -15,7 +15,7 @@ from agentnb.interchange.conversion.run_writer import RunWriter
 def fail(writer: RunWriter, kind: str, message: Any, *, at: datetime | None = None, seconds: float | None = None) -> Run:
     """Return a run that failed. ``kind``: the class of the error, or a word for it; ``message``: what was wrong."""
     raised = e.RunError(encodable(kind), encodable(str(message or kind)))
-    writer.event(e.ErrorRaised, error=raised, where="trace", at=at)
+    writer.error(raised, "trace", at)
     return writer.finish("failed", "error", at=at, seconds=seconds)
 
 

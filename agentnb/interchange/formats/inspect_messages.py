@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from agentnb.core.log import events as e
 from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
 from agentnb.core.request import ToolSpec
 from agentnb.core.run.rounds import SERVER_SIDE
@@ -151,9 +150,7 @@ class MessageReader:
             if reply is not None and is_same(reply, message):
                 return event
             if event.get("error"):
-                self._writer.event(
-                    e.Warned, message=f"A model call failed: {event['error']}", at=time_of(event.get("timestamp"))
-                )
+                self._writer.warn(f"A model call failed: {event['error']}", time_of(event.get("timestamp")))
 
     def _result(self, message: dict[str, Any]) -> None:
         call_id, error = str(message.get("tool_call_id") or ""), message.get("error")

@@ -12,7 +12,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from agentnb.core.log import events as e
 from agentnb.core.messages import AnyPart, Text, Thinking, ToolCall
 from agentnb.core.usage import Usage
 from agentnb.detect.run import Run
@@ -136,7 +135,7 @@ class _Reader:
             kept = next((number for number, one in enumerate(reversed(self._replied)) if one in forgotten), len(self._replied))
             self._writer.compact(summary, first=1, rounds=kept, at=self._at)
         else:
-            self._writer.event(e.Warned, message=f"OpenHands condensed the history: {len(forgotten):,} events were left out")
+            self._writer.warn(f"OpenHands condensed the history: {len(forgotten):,} events were left out")
 
     def _is_first(self, event: dict[str, Any]) -> bool:
         of_response = self._of_response.get(_response_id(event))

@@ -113,7 +113,7 @@ class _Reading:
         elif kind in ("toolExecution", "subagentExecution"):
             self._result(message)
         else:
-            self._writer.event(e.Warned, message=str(message.get("content") or ""), at=at)
+            self._writer.warn(str(message.get("content") or ""), at)
 
     def _result(self, message: dict[str, Any]) -> None:
         status = message.get("toolStatus", "success")

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from agentnb.core.log.events import ErrorRaised, RunError, Warned
+from agentnb.core.log.events import RunError
 from agentnb.core.messages import AnyPart, Text, ToolCall
 from agentnb.core.run.rounds import SERVER_SIDE
 from agentnb.core.usage import UNKNOWN, Usage
@@ -202,9 +202,9 @@ class SessionLog:
                 writer.compact(item.text, **item.fields)
             elif item is last:
                 error = RunError("ModelError", item.message)
-                writer.event(ErrorRaised, error=error, where="model", at=item.at)
+                writer.error(error, "model", item.at)
             else:
-                writer.event(Warned, message=item.message, at=item.at)
+                writer.warn(item.message, item.at)
 
 
 def _last(items: list[_Item]) -> _Item | None:

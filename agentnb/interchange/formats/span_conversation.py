@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 
 from agentnb.core.log import events as e
-from agentnb.core.log import work_events as w
-from agentnb.core.log.event import ENDS
+from agentnb.core.log.event import ENDS, Noted
 from agentnb.core.messages import Image, Message, Text, ToolCall, ToolResult
 from agentnb.core.todos import Todo
 from agentnb.core.usage import Usage
@@ -20,34 +19,7 @@ from agentnb.interchange.conversion.run_writer import RunWriter
 from agentnb.interchange.formats.span_calls import ModelCall, SpanMessage, ToolUse
 from agentnb.interchange.formats.spans import Span, SpanNote, json_value
 
-RESTORED: dict[str, type[e.Event]] = {
-    kind.__struct_config__.tag: kind  # type: ignore[misc]  # a tag is a text
-    for kind in (
-        e.GuidanceGiven,
-        e.RetryScheduled,
-        e.TodosChanged,
-        e.LoopDetected,
-        e.LimitReached,
-        e.Warned,
-        e.ErrorRaised,
-        e.ExtraUsage,
-        w.ModelCalled,
-        w.FindingMade,
-        w.PlanProposed,
-        w.PlanEdited,
-        w.PlanApproved,
-        w.PlanRejected,
-        w.PlanReviewed,
-        w.StepStarted,
-        w.StepAttempted,
-        w.StepSkipped,
-        w.StepFinished,
-        w.BranchTaken,
-        w.ResultGiven,
-        w.GuidanceDrawn,
-        w.ContextShifted,
-    )
-}
+RESTORED = {str(kind.__struct_config__.tag): kind for kind in e.KINDS if issubclass(kind, Noted)}
 """Events of agentnb that are read again from the events of its own spans."""
 _OF_A_CALL = frozenset({"agentnb.guidance_given", "agentnb.retry_scheduled"})
 """Events that belong to the reply after them."""
@@ -253,7 +225,7 @@ class SpanConversation:
         )
         if failed is not None:
             error = e.RunError(str(failed.get("error.type") or "Error"), failed.message or "It failed")
-            self._writer.event(e.ErrorRaised, error=error, where="model")
+            self._writer.error(error, "model")
             return self._writer.finish("failed", "error", at=at)
         seconds = self._span.seconds if self._span is not None else None
         return self._writer.finish_without_end(is_over=at is not None, at=at, seconds=seconds)

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias
 
-from agentnb.core.log.events import Warned
 from agentnb.core.messages import AnyPart, Image, Thinking, ToolCall
 from agentnb.core.run.rounds import SERVER_SIDE
 from agentnb.core.usage import UNKNOWN, Usage
@@ -73,7 +72,7 @@ def hand_over(writer: RunWriter, steps: Iterable[Step]) -> None:
             fields = {"author": step.author, "at": step.at, "usage": step.usage, "seconds": step.seconds}
             writer.reply(step.parts, step.calls, stop_reason=step.stop_reason, metadata=step.metadata, **fields)  # type: ignore[arg-type]
         elif isinstance(step, Note):
-            writer.event(Warned, message=step.message)
+            writer.warn(step.message)
         else:
             about = {"name": step.name, "is_error": step.is_error, "at": step.at, "seconds": step.seconds}
             writer.result(step.call_id, step.parts, **about)  # type: ignore[arg-type]

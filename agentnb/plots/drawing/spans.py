@@ -138,7 +138,7 @@ class _Clock:
         if isinstance(ended, e.ModelReplied):
             is_inferred = isinstance(begun, e.RoundStarted) and begun.at is None
             self._add(MODEL, self._start(start, ended.seconds, now, inferred=is_inferred), now)
-        elif isinstance(ended, e.RetryScheduled):
+        elif isinstance(ended, e.BeforeReply):
             if start is None:
                 self._after_waits[ended.seq] = None
             else:
@@ -172,8 +172,7 @@ class _Clock:
     def _messages(self) -> list[tuple[str, float]]:
         """Return the marks of what the person said since the first round."""
         events = dropwhile(lambda event: not isinstance(event, e.RoundStarted), self._run.events)
-        commands = [event for event in events if isinstance(event, e.CommandReceived)]
-        return [("message from you", self._at(event)) for event in commands if event.is_from_person]
+        return [("message from you", self._at(event)) for event in events if event.said_by_person is not None]
 
     def _questions(self) -> Iterator[Span]:
         for asked in self._run.questions:

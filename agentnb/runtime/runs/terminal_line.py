@@ -6,7 +6,7 @@ import sys
 import threading
 from typing import Any
 
-from agentnb.core.log.events import AnyEvent, Delta, Event, RunFinished, RunSuspended
+from agentnb.core.log.events import AnyEvent, Delta, Event, RunEnd
 from agentnb.core.log.stores import Watcher
 from agentnb.detect.run import Run
 
@@ -19,7 +19,7 @@ def progress_watcher(run: Run, run_id: str) -> Watcher | None:
 
     def watch(item: AnyEvent | Delta) -> None:
         if isinstance(item, Event):
-            _line.changed(run_id, ended=isinstance(item, RunFinished | RunSuspended))
+            _line.changed(run_id, ended=isinstance(item, RunEnd))
 
     return watch
 

@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 from agentnb.core.log import work_events as w
 from agentnb.core.log.event import Event
 
-StepEvent = TypeVar("StepEvent", w.StepStarted, w.StepAttempted, w.StepSkipped, w.StepFinished, w.BranchTaken)
-KINDS = (w.StepStarted, w.StepAttempted, w.StepSkipped, w.StepFinished, w.BranchTaken)
+Taken = TypeVar("Taken", bound=w.StepEvent)
 
 
 class StepJournal:
@@ -26,17 +25,17 @@ class StepJournal:
         self._within: dict[str, list[str]] = {}
         """By path, the steps that are within it."""
         for event in events:
-            if isinstance(event, KINDS):
+            if isinstance(event, w.StepEvent):
                 if event.step not in self.left:
                     self._note_around(event.step)
                 self.left.setdefault(event.step, deque()).append(event)
 
-    def take(self, kind: type[StepEvent], step: str) -> StepEvent | None:
+    def take(self, kind: type[Taken], step: str) -> Taken | None:
         """Return the next event of the step if it is of this kind, and count it as come to."""
         left = self.left.get(step)
         if not left or type(left[0]) is not kind:
             return None
-        event: StepEvent = left.popleft()
+        event: Taken = left.popleft()
         if not left:
             del self.left[step]
         return event

@@ -167,6 +167,10 @@ class StepRunner:
         """Log an event of a step, unless the journal of a recovered run has it already; return it."""
         return self.journal.take(kind, step) or self.log.emit(kind, step=step, **fields)
 
+    def skip(self, path: str, reason: str) -> None:
+        """Log that a step is not run, and why."""
+        self.record(w.StepSkipped, path, reason=reason)
+
     def count_begun(self, step: str, times: int = 1) -> None:
         """Count a step as begun, so often, by another run or by a process that died."""
         self._iterations[step] = self._iterations.get(step, 0) + times

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from agentnb.core.log.events import AnyEvent
-from agentnb.core.log.work_events import BranchTaken, StepAttempted, StepFinished, StepSkipped, StepStarted
+from agentnb.core.log.work_events import BranchTaken, StepEvent
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.work_records import StepRecord, is_substituted
 from agentnb.workflow.graph.drawing import Choice, Drawing, Edge
@@ -19,8 +19,6 @@ RETRYING = "retrying"
 """The status of a step whose attempt has failed, until the next one begins."""
 INTERRUPTED = "interrupted"
 """The status of a step that was open when the process died."""
-STEP_EVENTS = (StepStarted, StepAttempted, StepSkipped, StepFinished, BranchTaken)
-"""The events that are about a step."""
 _NONE: Mapping[str, int] = {}
 
 
@@ -71,7 +69,7 @@ class StepProgress:
 
     def take(self, event: AnyEvent) -> None:
         """Record an event."""
-        if isinstance(event, STEP_EVENTS):
+        if isinstance(event, StepEvent):
             self._changed.add(event.step)
         if isinstance(event, BranchTaken):
             self._taken[Choice(event.step, event.to)] += 1

@@ -164,7 +164,7 @@ class Walker:
             execution.problem = error  # it begins, and fails with that
             return True
         if not holds:
-            self._steps.record(w.StepSkipped, path, reason=when)
+            self._steps.skip(path, when)
         return holds
 
     def _way_on(self, node: Node, place: Place) -> _Way | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agentnb.advice import advised
-from agentnb.core.log.work_events import PlanProposed, StepSkipped, StepStarted
+from agentnb.core.log.work_events import PlanProposed, StepStarted
 from agentnb.core.messages import ToolCall
 from agentnb.core.questions import TEXT, NoAnswer
 from agentnb.core.request import Request
@@ -200,7 +200,7 @@ class ActionCall:
 
     def skip(self, key: str, reason: str) -> None:
         """Log that a step of the action is not run, and why."""
-        self._calls.steps.record(StepSkipped, call_step(self._place, key)[1].path, reason=reason)
+        self._calls.steps.skip(call_step(self._place, key)[1].path, reason)
 
     async def failed(self, name: str, error: str) -> bool:
         """Do what ``onError`` says, once for each execution of the task.

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from agentnb.core.log.work_events import ModelCalled
 from agentnb.core.messages import ToolCall
 from agentnb.core.request import Request
 from agentnb.core.schema.json_schema import plain_data
@@ -63,7 +62,7 @@ class ModelSteps:
     def _chosen(self, path: str, name: str | None) -> Model:
         if path in self._replies:
             if path not in self._made:
-                used = sum(isinstance(event, ModelCalled) for event in self._steps.log.run.events)  # goes on where it stopped
+                used = len(self._steps.log.run.model_calls)  # goes on where it stopped
                 self._made[path] = script_of(path, self._replies[path], used)
             return self._made[path]
         if name:  # from a file, a log or a variable, which choose no destination
