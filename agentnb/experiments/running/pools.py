@@ -17,11 +17,12 @@ from msgspec.structs import replace
 from agentnb.agent.portable import to_bytes
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, SettingsError
+from agentnb.experiments.defaults import MAX_DEATHS
 from agentnb.experiments.results.folder import ExperimentFolder, Records
 from agentnb.experiments.results.rows import LOST, Row
 from agentnb.experiments.running.cell_runs import CellRun, Job, Work
 from agentnb.experiments.running.pool_worker import HERE, Travelled, problem_here, run_cell_here
-from agentnb.experiments.running.processes import MAX_DEATHS, cores
+from agentnb.experiments.running.processes import cores
 from agentnb.experiments.running.spending import CellSpending
 
 POLL = 0.2
