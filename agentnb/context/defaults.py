@@ -9,7 +9,7 @@ SHARE = 0.8
 KEEP_RECENT = 10
 """Messages at the end of a conversation that compaction keeps."""
 MAX_INSTRUCTIONS = 32_000
-"""Characters of the instructions of the repository in a system prompt."""
+"""Characters of the instructions of the repository in a system prompt, which each request pays for."""
 HEAD = 3_000
 """Characters of the start of a long result that the model sees; fewer under a low limit."""
 TAIL = 1_000

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 MAX_AT_ONCE = 4_000
-"""Characters of a result or argument that are shown at once, beginning and end: a screen or two."""
+"""Characters of a result or argument that are shown at once, beginning and end; a button or a page has more."""
 MAX_OF_ALL = 2_000_000
-"""Characters of a result or argument when all of it is requested, as in a page: browsers take more only slowly."""
+"""Characters of a result or argument when all of it is requested, and in a page."""
 MAX_OF_A_TEXT = 100_000
 """Characters of a prompt, or of a text of the model."""
 MAX_OF_THINKING = 40_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -99,10 +99,10 @@ def _one_by_one(items: Sequence[Any]) -> tuple[Text | Image, ...]:
         else:
             seen.append(picture.source)
             parts += picture.parts(as_text(item) if picture.words is None else "")
-    return tuple(_joined(parts)) if seen else ()
+    return tuple(joined_texts(parts)) if seen else ()
 
 
-def _joined(parts: Sequence[Text | Image]) -> list[Text | Image]:
+def joined_texts(parts: Iterable[Text | Image]) -> list[Text | Image]:
     """Join texts that follow each other."""
     joined: list[Text | Image] = []
     for _, group in groupby(parts, type):

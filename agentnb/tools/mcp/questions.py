@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from agentnb.core.messages import visible
+from msgspec.structs import replace
+
+from agentnb.core.messages import Text, visible
 from agentnb.core.questions import INPUT_REQUIRED
 from agentnb.core.schema.secret_fields import secret_fields
 from agentnb.errors import Declined, NotAnswered, QuestionCancelled, SettingsError
 from agentnb.tools.defaults import MAX_QUESTIONS
-from agentnb.tools.tool import ToolContext
+from agentnb.tools.tool import ToolContext, ToolOutcome
 
 if TYPE_CHECKING:
     from mcp import types as t
@@ -48,6 +50,13 @@ class CallQuestions:
         except SettingsError as error:  # also no schema, or an address that nobody can open
             self.refused.append(str(error))
             return ElicitResult(action="decline")
+
+    def noted(self, outcome: ToolOutcome) -> ToolOutcome:
+        """Return the outcome of the call with the questions that were refused. Raises `NotAnswered` without anybody to ask."""
+        if self.unanswered is not None and not outcome.ok:
+            raise self.unanswered
+        note = f"(agentnb refused a question of the server: {visible('; '.join(self.refused))})"
+        return replace(outcome, parts=(*outcome.parts, Text(note))) if self.refused else outcome
 
     async def _answer(self, params: Any) -> dict[str, Any] | None:
         message = visible(params.message)[:MAX_MESSAGE_CHARACTERS].strip() or INPUT_REQUIRED

@@ -15,7 +15,7 @@ from agentnb.core.schema.json_schema import UnusableSchema, schema_errors, usabl
 from agentnb.tools.defaults import MAX_TEXT_CHARACTERS
 from agentnb.tools.frames import frame_table
 from agentnb.tools.pictures import media_type
-from agentnb.tools.rendering import as_text
+from agentnb.tools.rendering import as_text, joined_texts
 from agentnb.tools.tool import ToolOutcome
 
 MAX_IMAGE_BYTES = 5_000_000
@@ -83,14 +83,7 @@ def _table(content: Any) -> Table | None:
 
 def parts_of(content: Iterable[Any]) -> tuple[Text | Image, ...]:
     """Return blocks of content as the model gets them: neighbouring texts as one."""
-    parts: list[Text | Image] = []
-    for block in content:
-        part = _part(block)
-        if isinstance(part, Text) and parts and isinstance(parts[-1], Text):
-            parts[-1] = Text(f"{parts[-1].text}\n{part.text}")
-        else:
-            parts.append(part)
-    return tuple(parts)
+    return tuple(joined_texts(map(_part, content)))
 
 
 def _part(block: Any) -> Text | Image:

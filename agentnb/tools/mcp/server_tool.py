@@ -7,10 +7,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
-from msgspec.structs import replace
 
 from agentnb.advice import PYTHON, in_words
-from agentnb.core.messages import Text, visible
+from agentnb.core.messages import visible
 from agentnb.core.questions import ToolOrigin
 from agentnb.core.request import ToolRole, ToolSpec
 from agentnb.core.schema.accepted_schema import with_real_names
@@ -106,7 +105,7 @@ class MCPTool:
             if self._answer is not None:
                 return await self._answer(client, arguments, self.live.catalogue)
             result = await client.call_tool(self.tool_name, dict(arguments), progress_callback=report)
-            return _noted(outcome_of(unwrapped(result.structured_content), self._output_schema), questions)
+            return questions.noted(outcome_of(unwrapped(result.structured_content), self._output_schema))
 
         for attempt in range(2):
             try:
@@ -194,16 +193,6 @@ def _read(text: Any) -> Any:
     with suppress(msgspec.DecodeError, RecursionError):
         return msgspec.json.decode(text) if isinstance(text, str) else text
     return text
-
-
-def _noted(outcome: ToolOutcome, questions: CallQuestions) -> ToolOutcome:
-    """Return the outcome with the questions of the server that were not asked. Raises `NotAnswered` without anybody to ask."""
-    if questions.unanswered is not None and not outcome.ok:
-        raise questions.unanswered
-    if not questions.refused:
-        return outcome
-    note = f"(agentnb refused a question of the server: {visible('; '.join(questions.refused))})"
-    return replace(outcome, parts=(*outcome.parts, Text(note)))
 
 
 def _object_schema(schema: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:

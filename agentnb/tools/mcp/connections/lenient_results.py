@@ -24,8 +24,6 @@ MAX_LEVELS = MAX_DEPTH + 20
 """Levels of a message that are read, fewer than the client's: a schema in it that was cut off is still too deep to be used."""
 MAX_LINE_BYTES = 64_000_000
 """Bytes of a message over HTTP: pictures are far above the client's own limit of 1 MB for an event."""
-MAX_DIGITS = 400
-"""Digits of a number that are read as one."""
 _PAGE = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 _HINTS = ("readOnlyHint", "idempotentHint")
 SetAside = dict[str, str]
@@ -121,7 +119,7 @@ def readable_message(error: ValidationError) -> dict[str, Any] | None:
     line = given[0].decode(errors="replace") if isinstance(given[0], bytes) else given[0]
     if isinstance(line, str):
         with suppress(ValueError, RecursionError):
-            given = [json.loads(cut_deep(line.lstrip("\ufeff"), MAX_LEVELS), parse_int=_integer)]
+            given = [json.loads(cut_deep(line.lstrip("\ufeff"), MAX_LEVELS))]
     given = [one for part in given for one in (part if isinstance(part, list) else [part])]
     message = next((one for one in given if isinstance(one, dict) and "id" in one), None)
     if message is None:
@@ -137,10 +135,6 @@ def readable_message(error: ValidationError) -> dict[str, Any] | None:
         }
         return {"jsonrpc": "2.0", "id": read["id"], "error": known}
     return {**read, "result": {BARE: read["result"]}} if not isinstance(read.get("result", {}), dict) else read
-
-
-def _integer(digits: str) -> int | str:
-    return int(digits) if len(digits) <= MAX_DIGITS else digits
 
 
 def readable_start(raw: Mapping[str, Any]) -> dict[str, Any]:
