@@ -14,7 +14,6 @@ import pytest
 from property_settings import size
 from ruamel.yaml import YAML
 from task_examples import cut, on_virtual_time
-from virtual_time import VirtualTimeLoop
 
 from agentnb import Plan, Run, Store, Workflow, recover, tables, tool
 from agentnb.core.log.events import ToolFinished, ToolStarted
@@ -153,10 +152,8 @@ def test_every_course_is_said_in_each_form_or_has_a_reason() -> None:
     assert all(counted[form] >= least for form, least in FORMS.items()), counted
 
 
-def test_each_form_makes_the_calls_of_a_course_and_so_does_its_recovered_run(
-    tmp_path: Path, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(asyncio, "new_event_loop", VirtualTimeLoop)  # of the thread of a recovered run
+@pytest.mark.usefixtures("virtual_time")
+def test_each_form_makes_the_calls_of_a_course_and_so_does_its_recovered_run(tmp_path: Path, subtests: Any) -> None:
     for name, course in COURSES.items():
         shown = set()
         for form, what in forms(course, tmp_path):
