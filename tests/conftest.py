@@ -13,7 +13,7 @@ import pytest
 from certificates import certificates_read_once  # noqa: F401  # fixtures, used by all tests below
 from keyrings import locked, memory  # noqa: F401
 from mcp_runs import forked, forked_where_used, servers  # noqa: F401
-from run_fixtures import no_escape, own_limiters, skipped  # noqa: F401
+from run_fixtures import no_escape, own_limiters, skipped, virtual_time  # noqa: F401
 
 from agentnb import settings
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from traceback import format_stack
 
 import pytest
-from virtual_time import SkippedClock
+from virtual_time import SkippedClock, VirtualTimeLoop
 
 from agentnb.models.transport.connections import current_limits
 from agentnb.runtime import clock
@@ -33,6 +33,12 @@ def skipped(monkeypatch: pytest.MonkeyPatch) -> Iterator[SkippedClock]:
         monkeypatch.setattr(module, "perf_counter", made.perf_counter)
     yield made
     made.forget()
+
+
+@pytest.fixture
+def virtual_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Virtual time for the runs that this test begins in threads of their own."""
+    monkeypatch.setattr(asyncio, "new_event_loop", VirtualTimeLoop)
 
 
 @pytest.fixture

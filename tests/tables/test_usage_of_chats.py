@@ -151,7 +151,7 @@ def test_a_call_that_the_time_limit_cuts_off_says_so(subtests: pytest.Subtests) 
         for on_limit in ("stop", "final_answer"):
             with subtests.test(heard=heard, on_limit=on_limit):
                 model = Streaming([Streamed(*heard, FOREVER), "This is what I have."])
-                agent = Agent(model, policy="minimal", max_seconds=90, on_limit=on_limit)  # type: ignore[arg-type]
+                agent = Agent(model, policy="minimal", max_seconds=9, on_limit=on_limit)  # type: ignore[arg-type]
                 with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
                     table = tables.usage(runner.run(agent.run("Go")))
                 assert list(table.operation) == ["chat", "final_answer"][: len(table)]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 from property_settings import size
 from ruamel.yaml import YAML
 from task_examples import cut, on_virtual_time
@@ -151,6 +152,7 @@ def test_every_course_is_said_in_each_form_or_has_a_reason() -> None:
     assert all(counted[form] >= least for form, least in FORMS.items()), counted
 
 
+@pytest.mark.usefixtures("virtual_time")
 def test_each_form_makes_the_calls_of_a_course_and_so_does_its_recovered_run(tmp_path: Path, subtests: Any) -> None:
     for name, course in COURSES.items():
         shown = set()
