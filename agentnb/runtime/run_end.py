@@ -59,7 +59,7 @@ def log_findings(log: EventLog) -> None:
     for detector, error in log.run.take_failures():
         name = getattr(detector, "name", type(detector).__name__)
         failure = encodable(f"{name} failed and was dropped ({type(error).__name__}: {error})")
-        log.emit(e.Warned, message=f"The detector {failure}", advice=(TryDetector(lead="Try it on the run"),))
+        log.warn(f"The detector {failure}", (TryDetector(lead="Try it on the run"),))
     for finding in log.run.take_unlogged():
         log.emit(FindingMade, **structs.asdict(finding))
 

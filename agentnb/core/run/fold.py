@@ -308,8 +308,8 @@ def _limit_reached(run: RunFacts, event: e.LimitReached) -> None:
 
 @handles
 def _command_received(run: RunFacts, event: e.CommandReceived) -> None:
-    if (said := event.said) is not None:
-        run._pending.append(said)
+    if (message := event.user_message) is not None:
+        run._pending.append(message)
         if event.by_person:
             run._counters.calls_this_turn = 0
             run._calls.clear()
