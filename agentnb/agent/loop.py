@@ -219,7 +219,7 @@ class Loop:
         except ModelError as error:
             self.close_open("error")
             what, advice = change_texts((error.what, error.advice), encodable)
-            self._log.emit(e.Warned, message=f"The final answer did not come: {what}", advice=advice)
+            self._log.warn(f"The final answer did not come: {what}", advice)
 
     def _draw_guidance(self, draw: Draw) -> None:
         """Log the guidance set drawn for the next round, which the policies and guides read."""

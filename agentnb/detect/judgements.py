@@ -225,7 +225,7 @@ def _judge_guidance(self: Judgements, run: RunFacts, one: WorkflowRound, said_be
 
 def _command_received(self: Judgements, event: e.CommandReceived, run: RunFacts) -> None:
     """Reset what is counted in a row when the person has said something new."""
-    if event.said_by_person is None:
+    if event.person_message is None:
         return
     self.reasons.progressed()
     self.ignored.clear()

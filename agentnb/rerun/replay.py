@@ -157,8 +157,8 @@ class _Walk:
 
     def _judge(self, event: e.CallEvent) -> tuple[ToolResult, str] | None:
         """Let the gates judge a call, and note what differs from the record. A person's denial stays as it was."""
-        was_blocked = isinstance(event, e.CallBlocked)
-        if isinstance(event, e.CallBlocked) and event.result.error_code not in BY_A_GATE:
+        was_blocked = isinstance(event, e.CallEnd)  # no other event of a call has a result
+        if isinstance(event, e.CallEnd) and event.result.error_code not in BY_A_GATE:
             return None
         call = self._as_made(event.call)
         found = judge(self._gates, call, self.shadow.run)
@@ -166,7 +166,7 @@ class _Walk:
             if not was_blocked:
                 self._judged.append(JudgedCall(call, found.rule, True))
             return found.result, found.rule
-        if isinstance(event, e.CallBlocked):
+        if isinstance(event, e.CallEnd):
             self._judged.append(JudgedCall(call, event.rule, False))
         return None
 

@@ -153,8 +153,8 @@ class _Says:
         for event in run.events:
             if isinstance(event, RoundFinished):
                 index = event.index
-            elif (said := event.said) is not None:
-                self._texts.setdefault(index, []).append(said.text)
+            elif (message := event.user_message) is not None:
+                self._texts.setdefault(index, []).append(message.text)
 
     def __call__(self, item: Any) -> None:
         if self._watch is not None:

@@ -84,7 +84,7 @@ def after_texts(run: Run, walked: Sequence[RoundEvents]) -> list[AfterText | Non
         elif place + 1 == len(rounds):
             after.append("end")
         else:
-            speakers = {event.said.author for event in walked[place + 1].before if event.said is not None}
+            speakers = {event.user_message.author for event in walked[place + 1].before if event.user_message is not None}
             next_reply = rounds[place + 1].reply
             if speakers:
                 after.append("person" if speakers & persons else "harness")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
 
-from agentnb.advice import Advised, FreeDisk, advised
+from agentnb.advice import Advised, AnyAdvice, FreeDisk, advised
 from agentnb.core.log.event_bounds import EventTooLarge, cut_event
 from agentnb.core.log.events import (
     AnyEvent,
@@ -145,7 +145,11 @@ class EventLog:
         """Log a warning, unless the same one is in the log: a process that died may have written it."""
         warning = (message, advised(advice), topic)
         if all((logged.message, logged.advice, logged.topic) != warning for logged in self.run.warned):
-            self.emit(Warned, message=message, advice=warning[1], topic=topic)
+            self.warn(*warning)
+
+    def warn(self, message: str, advice: tuple[AnyAdvice, ...] = (), topic: Topic = "") -> None:
+        """Log a warning to the person."""
+        self.emit(Warned, message=message, advice=advice, topic=topic)
 
     def head(self) -> tuple[int, datetime, str, str | None]:
         """Return the fields with which the next event begins: its number, the time, and the ids of the run and its parent."""

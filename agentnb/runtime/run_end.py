@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import structs
 
 from agentnb.advice import TryDetector, advised
+from agentnb.core.guidance import Guidance
 from agentnb.core.log import events as e
 from agentnb.core.log.work_events import FindingMade
 from agentnb.core.messages import encodable
@@ -47,8 +48,11 @@ def log_stop(log: EventLog, verdict: Stop, component: str = "") -> None:
 
 def _log_unknown_facts(log: EventLog) -> None:
     """Warn of guidance that asks for unknown facts, such as mistyped names: nobody can judge whether it was followed."""
-    judged = [guidance for one in log.run.rounds for guidance in one.guidance if guidance.asks or guidance.forbids]
-    unknown = {name: guidance for guidance in judged for name in unknown_facts(guidance)}
+    unknown: dict[str, Guidance] = {}
+    for one in log.run.rounds:
+        for guidance in one.guidance:
+            if guidance.asks or guidance.forbids:
+                unknown |= dict.fromkeys(unknown_facts(guidance), guidance)
     for name, guidance in unknown.items():
         problem = f"Guidance {guidance.set}/{guidance.cell} asks for {name!r}: nobody can judge whether it was followed"
         log.warn_once(encodable(problem), near(name, SENTENCES))
@@ -59,7 +63,7 @@ def log_findings(log: EventLog) -> None:
     for detector, error in log.run.take_failures():
         name = getattr(detector, "name", type(detector).__name__)
         failure = encodable(f"{name} failed and was dropped ({type(error).__name__}: {error})")
-        log.emit(e.Warned, message=f"The detector {failure}", advice=(TryDetector(lead="Try it on the run"),))
+        log.warn(f"The detector {failure}", (TryDetector(lead="Try it on the run"),))
     for finding in log.run.take_unlogged():
         log.emit(FindingMade, **structs.asdict(finding))
 

@@ -11,7 +11,7 @@ from agentnb.core.log.events import ScopeSet
 from agentnb.core.plans.plan_steps import EXECUTOR
 from agentnb.core.run.facts import RunFacts
 from agentnb.core.run.rounds import BROKEN_OFF, Retry, WorkflowRound
-from agentnb.core.run.timeline import CHAT, CLARIFY_BLANK, COMPACTION, TOO_LONG, ModelCall, first_seq, timeline
+from agentnb.core.run.timeline import CHAT, CLARIFY_BLANK, COMPACTION, ModelCall, first_seq, timeline
 from agentnb.core.usage import Usage
 
 NESTED = "nested"
@@ -154,7 +154,7 @@ def _call(run: RunFacts, part: ModelCall) -> Call:
         return call._replace(replied=is_ok, failed=not is_ok, stop_reason=stop_reason)
     if part.operation == COMPACTION:
         return _of_summary(call, part)
-    if part.problem == TOO_LONG or part.round is None:
+    if part.is_refused or part.round is None:
         return call
     one = run.rounds[part.round]
     is_cut_off = _is_out_of_time(run, one)

@@ -7,10 +7,13 @@ from functools import partial
 from typing import Any
 
 import pytest
+from run_builder import Story
 from scripted_runs import add, play
 
 from agentnb.agent.agent import Agent
-from agentnb.core.messages import ToolCall
+from agentnb.core.compaction import Compacted
+from agentnb.core.log import events as e
+from agentnb.core.messages import Text, ToolCall
 from agentnb.display.card.html import run_html
 from agentnb.display.card.text import run_text
 from agentnb.errors import ModelError, StoreError
@@ -68,6 +71,16 @@ def test_a_view_shows_the_same_run_that_the_log_holds(monkeypatch: pytest.Monkey
     )
     assert shown[-1]["text/html"] == run_html(run)
     assert shown[-1]["text/plain"] == run_text(run)
+
+
+def test_a_terminal_gets_each_retry_and_compaction_once(capsys: pytest.CaptureFixture[str]) -> None:
+    story = Story().begun().retried(1.0, 2.0).add(e.CompactionStarted, why="share", messages=4)
+    story.add(e.ContextCompacted, why="share", compacted=Compacted(1, 5, 4, "Sum.")).retried(1.0).replied(Text("Done."))
+    view = TerminalView()
+    for event in story.run.events:
+        view(event)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["attempt", "attempt", "summarizing,", "4", "attempt", "Done."]
 
 
 def test_a_terminal_gets_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:

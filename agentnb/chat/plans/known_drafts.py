@@ -41,8 +41,8 @@ def drafts_of(run: Run) -> dict[str, PlanRecord]:
     for event in run.events:
         if isinstance(event, RoundStarted | QuestionAsked):  # words that come earlier were written without a look at it
             seen.update(found)
-        elif (said := event.said) is not None:
-            found.update({name: _after_words(found[name], said.text) for name in seen})
+        elif (message := event.user_message) is not None:
+            found.update({name: _after_words(found[name], message.text) for name in seen})
         elif isinstance(event, PlanProposed):
             made = plan_after(event, None)
             if made.id not in found and is_draft(made) and _is_readable(made):

@@ -33,9 +33,9 @@ class Event(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True, g
     at: Annotated[datetime, Meta(tz=True)] | None
     run_id: Annotated[str, Meta(min_length=1)]
     parent_id: str | None = None
-    said: ClassVar[Message | None] = None
+    user_message: ClassVar[Message | None] = None
     """The message of the person, or of the environment, if the event is one."""
-    said_by_person: ClassVar[Message | None] = None
+    person_message: ClassVar[Message | None] = None
     """The same of the person alone."""
 
 

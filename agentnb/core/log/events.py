@@ -359,14 +359,14 @@ class CommandReceived(Event, frozen=True, kw_only=True, tag="command_received", 
     """False for a message of the environment, such as a notice that a background task has ended."""
 
     @property
-    def said(self) -> Message | None:  # type: ignore[override]  # other kinds have none
+    def user_message(self) -> Message | None:  # type: ignore[override]  # other kinds have none
         """The message, if the command is one."""
         return (self.message or user(self.text)) if self.command == "say" else None
 
     @property
-    def said_by_person(self) -> Message | None:  # type: ignore[override]
+    def person_message(self) -> Message | None:  # type: ignore[override]
         """The message, if it is one of the person."""
-        return self.said if self.by_person else None
+        return self.user_message if self.by_person else None
 
 
 class RunSuspended(Event, frozen=True, kw_only=True, tag="run_suspended", gc=False):

@@ -92,8 +92,8 @@ class LoggedMessages:
 
     @handles
     def _command_received(self, event: e.CommandReceived) -> None:
-        if (said := event.said) is not None:
-            self.pending.append(said)
+        if (message := event.user_message) is not None:
+            self.pending.append(message)
 
     @handles
     def _run_suspended(self, event: e.RunSuspended) -> None:

@@ -184,7 +184,7 @@ def _replace_record(run: RunFacts, place: int, record: CallRecord) -> None:
 def _tool_admitted(run: RunFacts, event: e.ToolAdmitted) -> None:
     if event.step:
         record = CallRecord(event.call, role=run.role_of(event.call.name), waits=bool(event.reason))
-        step_calls.begin(run, event.step, record)
+        step_calls.put(run, event.step, record)
     elif not event.parent_call:
         _put_record(run, event.call.id, call=event.call, waits=bool(event.reason))
 
@@ -195,7 +195,7 @@ def _tool_started(run: RunFacts, event: e.ToolStarted) -> None:
     if event.parent_call:
         inner_calls.add(run, event.parent_call, CallRecord(call, role=run.role_of(call.name)))
     elif event.step:
-        step_calls.begin(run, event.step, CallRecord(call, role=run.role_of(call.name)), event.at)
+        step_calls.put(run, event.step, CallRecord(call, role=run.role_of(call.name)), started_at=event.at)
         run._agent_states.start_call(call.id, call.name, event.step)
     else:
         records = run._rounds[-1].records
@@ -223,15 +223,15 @@ def _tool_finished(run: RunFacts, event: e.ToolFinished) -> None:
         inner_calls.end(run, call_id, lambda record: record.ended(event))
         return
     if event.step:
-        step_calls.end(run, call_id, lambda record: record.ended(event), event.at)
-        run._agent_states.end_call(call_id, event.step)
-        return
-    place = run._call_places.get(call_id)
-    if place is not None:
-        _replace_record(run, place, run._rounds[-1].records[place].ended(event))
-    run._results[call_id] = result
-    run._calls.finished(result)
-    run._agent_states.end_call(call_id, error_code=result.error_code)
+        if (opened := run.open_step_call(call_id)) is not None:
+            step_calls.put(run, event.step, opened.record.ended(event), ended_at=event.at)
+    else:
+        place = run._call_places.get(call_id)
+        if place is not None:
+            _replace_record(run, place, run._rounds[-1].records[place].ended(event))
+        run._results[call_id] = result
+        run._calls.finished(result)
+    run._agent_states.end_call(call_id, event.step, result.error_code)
 
 
 @handles
@@ -242,14 +242,12 @@ def _call_blocked(run: RunFacts, event: e.CallBlocked) -> None:
         if event.parent_call:
             inner_calls.add(run, event.parent_call, record)
             return
-        step_calls.begin(run, event.step, record)
-        step_calls.end(run, call.id, lambda record: record, event.at)
-        run._agent_states.end_call(call.id, event.step)
-        return
-    _put_record(run, call.id, result=result, rule=event.rule, waits=False)
-    run._results[call.id] = result
-    run._calls.blocked(call)
-    run._agent_states.end_call(call.id, error_code=result.error_code)
+        step_calls.put(run, event.step, record, ended_at=event.at)
+    else:
+        _put_record(run, call.id, result=result, rule=event.rule, waits=False)
+        run._results[call.id] = result
+        run._calls.blocked(call)
+    run._agent_states.end_call(call.id, event.step, result.error_code)
 
 
 @handles
@@ -308,8 +306,8 @@ def _limit_reached(run: RunFacts, event: e.LimitReached) -> None:
 
 @handles
 def _command_received(run: RunFacts, event: e.CommandReceived) -> None:
-    if (said := event.said) is not None:
-        run._pending.append(said)
+    if (message := event.user_message) is not None:
+        run._pending.append(message)
         if event.by_person:
             run._counters.calls_this_turn = 0
             run._calls.clear()

@@ -5,8 +5,7 @@ Their place is their step, not a round: no model asked for them, and they are no
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import datetime
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -16,23 +15,16 @@ from agentnb.core.run.rounds import CallRecord
 from agentnb.core.run.work_records import StepCall
 
 
-def begin(run: RunFacts, step: str, record: CallRecord, at: datetime | None = None) -> None:
-    """Add a call, or note that a call which waited has begun. ``at``: None of a call that waits, or was blocked."""
-    calls, opened, call_id = run._step_calls, run._open_step_calls, record.call.id
+def put(run: RunFacts, step: str, record: CallRecord, **changes: Any) -> None:
+    """Put the record of a call in its place; of one with a result forget the place, and those of calls that its tool made."""
+    call_id, opened = record.call.id, run._open_step_calls
     if call_id in opened:
         place = opened[call_id][0]
-        calls[place] = replace(calls[place], record=record, started_at=at or calls[place].started_at)
+        run._step_calls[place] = replace(run._step_calls[place], record=record, **changes)
     else:
-        opened[call_id] = (len(calls),)
-        calls.append(StepCall(step, record, at))
-
-
-def end(run: RunFacts, call_id: str, ended: Callable[[CallRecord], CallRecord], at: datetime | None) -> None:
-    """Record the result of a call, and forget where it is, with the calls that its tool made."""
-    opened = run._open_step_calls
-    if (path := opened.pop(call_id, None)) is None:
-        return
-    call = run._step_calls[path[0]]
-    run._step_calls[path[0]] = replace(call, record=ended(call.record), ended_at=at)
-    for _, inner in with_inner(call.record.inner):  # other open calls are not looked at
-        opened.pop(inner.call.id, None)
+        opened[call_id] = (len(run._step_calls),)
+        run._step_calls.append(StepCall(step, record, **changes))
+    if record.result is not None:
+        del opened[call_id]
+        for _, inner in with_inner(record.inner):  # other open calls are not looked at
+            opened.pop(inner.call.id, None)

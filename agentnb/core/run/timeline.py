@@ -72,6 +72,11 @@ class ModelCall(Part, frozen=True, gc=False):
         return self.ended if isinstance(self.ended, w.ModelCalled) else None
 
     @property
+    def is_refused(self) -> bool:
+        """Whether it was refused because the conversation was too long."""
+        return isinstance(self.ended, e.CompactionStarted)
+
+    @property
     def summary(self) -> e.ContextCompacted | None:
         """Its end, if it was a call that wrote a summary."""
         return self.ended if isinstance(self.ended, e.ContextCompacted) else None

@@ -63,7 +63,7 @@ class RepeatedCall(RoundDetector):
         self._last: Any = None
         self._count = self._first = 0
 
-    def spoke(self, said: Message) -> None:
+    def spoke(self, message: Message) -> None:
         """End the row."""
         self._last, self._count = None, 0
 
@@ -120,7 +120,7 @@ class CycledCalls(RoundDetector):
         self._calls: deque[tuple[Any, int]] = deque(maxlen=history)
         self._has_found = False
 
-    def spoke(self, said: Message) -> None:
+    def spoke(self, message: Message) -> None:
         """Forget the calls."""
         self._calls.clear()
         self._has_found = False
@@ -161,7 +161,7 @@ class AlternatingCalls(RoundDetector):
         self.calls, self.severity, self.results = calls, severity, results
         self._last: deque[tuple[Any, int, int]] = deque(maxlen=calls)
 
-    def spoke(self, said: Message) -> None:
+    def spoke(self, message: Message) -> None:
         """Forget the calls."""
         self._last.clear()
 

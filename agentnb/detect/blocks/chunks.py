@@ -42,7 +42,7 @@ class RepeatedChunks(RoundDetector):
         self.mean_gap, self.periods, self.history = mean_gap, periods, history
         self._has_found = False
 
-    def spoke(self, said: Message) -> None:
+    def spoke(self, message: Message) -> None:
         """Start again: the next finding is the first again."""
         self._has_found = False
 

@@ -58,7 +58,7 @@ class EndDetector(RoundDetector):
             return self.ended(run.last_round, run)
         return super().take(event, run)
 
-    def spoke(self, said: Message) -> None:
+    def spoke(self, message: Message) -> None:
         """Forget the work before."""
         self._has_listed = False
 
@@ -84,9 +84,9 @@ class EmptyAnswer(EndDetector):
         super().__init__()
         self._is_working = False
 
-    def spoke(self, said: Message) -> None:
+    def spoke(self, message: Message) -> None:
         """Forget the work before."""
-        super().spoke(said)
+        super().spoke(message)
         self._is_working = False
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
@@ -120,9 +120,9 @@ class ClaimAgainstRecord(EndDetector):
         self._worked: WorkflowRound | None = None
         """The last round that called a work tool since the person last spoke."""
 
-    def spoke(self, said: Message) -> None:
+    def spoke(self, message: Message) -> None:
         """Forget the work before."""
-        super().spoke(said)
+        super().spoke(message)
         self._worked = None
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:

@@ -26,7 +26,7 @@ class FailingTool(RoundDetector):
         self._rows: dict[str, tuple[int, int]] = {}
         """For each tool that failed in the last round that called it, its first round and the count."""
 
-    def spoke(self, said: Message) -> None:
+    def spoke(self, message: Message) -> None:
         """End the rows."""
         self._rows = {}
 

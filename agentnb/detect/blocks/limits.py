@@ -34,7 +34,7 @@ class RoundLimit(RoundDetector):
         self.warned_from = None if warn_at is None else round(most * warn_at)
         self._count = self._first = 0
 
-    def spoke(self, said: Message) -> None:
+    def spoke(self, message: Message) -> None:
         """Start counting again if each turn has its own rounds."""
         if self.each_turn:
             self._count = 0

@@ -67,7 +67,7 @@ class NearRepeat(RoundDetector):
         self.times, self.alike = ladder_of(times, "nudge"), alike
         self._rows: deque[_Row] = deque(maxlen=MEMORY)
 
-    def spoke(self, said: Message) -> None:
+    def spoke(self, message: Message) -> None:
         """End all rows."""
         self._rows.clear()
 

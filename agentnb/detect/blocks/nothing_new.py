@@ -43,7 +43,7 @@ class NothingNew(RoundDetector):
         self._repeats = self._first = self._excused = 0
         """Calls in the stretch, its first round, and the calls in it that were right although they repeat."""
 
-    def spoke(self, said: Message) -> None:
+    def spoke(self, message: Message) -> None:
         """Forget all calls: the person has said something new."""
         self._seen.clear()
         self._by_call.clear()

@@ -27,15 +27,15 @@ class RoundDetector:
         """Take in an event."""
         if type(event) is RoundFinished:
             return self.finished(run.last_round, run)
-        if (said := event.said_by_person) is not None:
-            self.spoke(said)
+        if (message := event.person_message) is not None:
+            self.spoke(message)
         return NOTHING
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Return what is found now that this round is over."""
         raise NotImplementedError(f"{type(self).__name__} does not say what it finds: write its finished")
 
-    def spoke(self, said: Message) -> None:
+    def spoke(self, message: Message) -> None:
         """Take in what the person said: there is something new, and rows of repeats end."""
 
     def found(self, first: int, last: int, severity: Severity, sentence: str, evidence: Any = None) -> tuple[Finding, ...]:
@@ -49,7 +49,7 @@ class RowDetector(RoundDetector):
     def __init__(self) -> None:
         self._count = self._first = 0
 
-    def spoke(self, said: Message) -> None:
+    def spoke(self, message: Message) -> None:
         """End the row."""
         self._count = 0
 
@@ -72,9 +72,9 @@ def ladder_of(at: Ladder | int, severity: Severity) -> dict[int, Severity]:
     return {at: severity} if isinstance(at, int) else dict(at)
 
 
-def is_new_input(said: Message, last: str) -> bool:
+def is_new_input(message: Message, last: str) -> bool:
     """Return whether a message is something new. What another agent says is new only if it has not just said the same.
 
     Conversations of several agents often have a proxy that answers every reply with the same words.
     """
-    return not said.author or said.text != last
+    return not message.author or message.text != last

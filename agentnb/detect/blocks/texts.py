@@ -66,13 +66,13 @@ class RepeatedText(RoundDetector):
         """For each of the last repeats, which reply it was, and the round that it repeats."""
         self._heard = ""
 
-    def spoke(self, said: Message) -> None:
+    def spoke(self, message: Message) -> None:
         """Forget what was said, unless another agent has only repeated itself."""
-        if is_new_input(said, self._heard):
+        if is_new_input(message, self._heard):
             self._replied.clear()
             self._found.clear()
             self._times = 0
-        self._heard = said.text
+        self._heard = message.text
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Compare a reply without calls, or with calls whose results no trace has, with the last ones of its author."""
@@ -165,9 +165,9 @@ class UnheededMessage(RoundDetector):
         self._has_called = False
         self._heard: list[str] = []
 
-    def spoke(self, said: Message) -> None:
+    def spoke(self, message: Message) -> None:
         """Take in a message; it is compared when the next round is over."""
-        self._heard = [*self._heard, said.text][-1:]
+        self._heard = [*self._heard, message.text][-1:]
 
     def finished(self, one: WorkflowRound, run: RunFacts) -> Iterable[Finding]:
         """Compare the message that this round answers with the one before; a call ends the row."""

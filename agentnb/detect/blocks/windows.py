@@ -30,7 +30,7 @@ class FrequentCall(RoundDetector):
         self.times, self.severity = times, severity
         self._last: deque[tuple[Key, int]] = deque(maxlen=window)
 
-    def spoke(self, said: Message) -> None:
+    def spoke(self, message: Message) -> None:
         """Forget the calls."""
         self._last.clear()
 
@@ -56,7 +56,7 @@ class FrequentStep(RoundDetector):
         self.most, self.severity = most, severity
         self._last: deque[tuple[Any, int]] = deque(maxlen=window)
 
-    def spoke(self, said: Message) -> None:
+    def spoke(self, message: Message) -> None:
         """Forget the rounds."""
         self._last.clear()
 
@@ -84,7 +84,7 @@ class RepeatedBatch(RoundDetector):
         self._batch: frozenset[Key] = frozenset()
         self._count = self._first = 0
 
-    def spoke(self, said: Message) -> None:
+    def spoke(self, message: Message) -> None:
         """End the row."""
         self._batch, self._count = frozenset(), 0
 
@@ -113,7 +113,7 @@ class MostlyReading(RoundDetector):
         self._last: deque[tuple[bool, int]] = deque(maxlen=window)
         self._has_worked = False
 
-    def spoke(self, said: Message) -> None:
+    def spoke(self, message: Message) -> None:
         """Forget the calls."""
         self._last.clear()
         self._has_worked = False

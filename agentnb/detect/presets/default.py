@@ -65,9 +65,9 @@ class Default:
         elif kind is TodosChanged or kind is RunFinished:
             for each_rule in (self._reopened, *self._ends):
                 found = (*found, *each_rule.take(event, run))
-        elif (said := event.said_by_person) is not None:
+        elif (message := event.person_message) is not None:
             for each_rule in (*self._rules, self._near):
-                each_rule.spoke(said)
+                each_rule.spoke(message)
         return found
 
 

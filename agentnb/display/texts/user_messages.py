@@ -25,9 +25,9 @@ class UserMessages:
         """Record an event."""
         if isinstance(event, RoundStarted):
             self._index = event.index
-        elif (said := event.said) is not None:
-            author = said.author or self._unnamed
-            self._by_round.setdefault(self._index, []).append(f"{author}: {said.text}" if author else said.text)
+        elif (message := event.user_message) is not None:
+            author = message.author or self._unnamed
+            self._by_round.setdefault(self._index, []).append(f"{author}: {message.text}" if author else message.text)
 
     def during(self, index: int) -> Sequence[str]:
         """Return the messages received during this round; those from before the first round belong to the first."""

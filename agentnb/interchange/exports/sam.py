@@ -120,8 +120,8 @@ class _Messages:
             for message in (*event.history, event.prompt):
                 if not message.is_placeholder:
                     yield from self._message(message)
-        elif (said := event.said) is not None:
-            yield from self._message(said)
+        elif event.user_message is not None:
+            yield from self._message(event.user_message)
         elif isinstance(event, e.ModelReplied | ReplyGiven):
             yield from self._message(event.message)
         elif isinstance(event, e.CallEnd) and not event.parent_call:

@@ -40,8 +40,7 @@ _SHOWN = frozenset(
         e.RoundStarted,
         e.ModelReplied,
         e.ToolStarted,
-        e.ToolFinished,
-        e.CallBlocked,
+        *e.CallEnd.__args__,
         e.RoundFinished,
         e.RunFinished,
         w.ModelCalled,
@@ -282,15 +281,17 @@ class _Spans:
 
     def _ran(self, part: Tool) -> None:
         event, call = part.ended, part.call
-        if isinstance(event, e.CallBlocked):
-            span = self._add("tool", f"tool-{event.seq}", event.call.name, event, None)
-            span.call, span.seconds, span.facts = event.call, 0.0, {"rule": event.rule}
-        elif isinstance(event, e.ToolFinished) and call is not None and not is_filled(event.result):
+        if isinstance(event, e.ToolFinished):
+            if call is None or is_filled(event.result):
+                return
             begun = event if part.begun is None else part.begun  # one that was stopped before it began has a result too
             span = self._add("tool", f"tool-{begun.seq}", call.name, event, event.seconds)
             span.call, span.seconds = call, event.seconds
             if event.traceback:
                 span.facts["traceback"] = event.traceback
+        elif event is not None:
+            span = self._add("tool", f"tool-{event.seq}", event.call.name, event, None)
+            span.call, span.seconds, span.facts = event.call, 0.0, {"rule": event.rule}
         else:
             return
         span.parent, span.result = self._keys.get(event.parent_call, AGENT), event.result

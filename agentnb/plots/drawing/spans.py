@@ -172,7 +172,7 @@ class _Clock:
     def _messages(self) -> list[tuple[str, float]]:
         """Return the marks of what the person said since the first round."""
         events = dropwhile(lambda event: not isinstance(event, e.RoundStarted), self._run.events)
-        return [("message from you", self._at(event)) for event in events if event.said_by_person is not None]
+        return [("message from you", self._at(event)) for event in events if event.person_message is not None]
 
     def _questions(self) -> Iterator[Span]:
         for asked in self._run.questions:

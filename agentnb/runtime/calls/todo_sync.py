@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from agentnb.core.log.events import TodosChanged, Warned
+from agentnb.core.log.events import TodosChanged
 from agentnb.core.messages import encodable
 from agentnb.core.redaction import redact
 from agentnb.core.todos import Todo, Todos, normal_status
@@ -70,7 +70,7 @@ class TodoSync:
             self._failed = True
             words = encodable(f"{type(error).__name__}: {error}")
             message = f"The todo list could not be read ({words}). The run continues with the list as last known"
-            self._log.emit(Warned, message=message)
+            self._log.warn(message)
 
 
 def todos_at_first(board: Board) -> Todos:

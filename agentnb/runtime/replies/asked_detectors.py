@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from msgspec import structs
 
 from agentnb.context.side_question import side_question
-from agentnb.core.log.events import Warned
 from agentnb.core.log.work_events import FindingMade
 from agentnb.core.messages import encodable
 from agentnb.detect.custom import FunctionDetector, findings_of
@@ -38,7 +37,7 @@ class AskedDetectors:
                     raise
                 self._detectors = tuple([each for each in self._detectors if each is not one])
                 what = encodable(f"{one.name} failed and was dropped ({type(error).__name__}: {error})")
-                self._log.emit(Warned, message=f"The detector {what}")
+                self._log.warn(f"The detector {what}")
                 continue
             for finding in found:
                 self._log.emit(FindingMade, **structs.asdict(finding))

@@ -252,7 +252,7 @@ class ModelCalls:
         assert heard is not None, "it was too long"
         usage = used_until_cut(self.model, request, heard)
         message = Message("assistant", (Text(text),) if text else ())
-        self._log.emit(e.Warned, message=f"{self.model.name} streamed far more than was left of a limit: its reply was cut off")
+        self._log.warn(f"{self.model.name} streamed far more than was left of a limit: its reply was cut off")
         return Reply(message, about(request, heard) if usage == UNKNOWN else usage, OVER_LIMIT)
 
     def _note_retry(self, retry: Retry, heard: str = "") -> None:
