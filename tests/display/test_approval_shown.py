@@ -8,6 +8,7 @@ from html import unescape
 import pytest
 from asserted_sentences import Snapshot
 from hostile import BREAKS, SCRIPTS, check_is_harmless
+from shown_words import words_in
 from some_approvals import BASH, CASES, DIFF, OF_SERVER, OFFERS, approval
 from some_questions import run_of
 
@@ -22,18 +23,14 @@ from agentnb.display.texts.judged_call import call_text
 from agentnb.display.texts.question_labels import answer_told, listed_choices, typed_answers
 
 
-def words(html: str) -> str:
-    return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
-
-
 def buttons(html: str) -> list[str]:
     return [" ".join(unescape(re.sub(r"<[^>]+>", "", one)).split()) for one in re.findall("<button.*?</button>", html)]
 
 
 def test_command_is_a_block_and_other_arguments_follow() -> None:
     html = question_html(CASES["command"], Form(live=True))
-    blocks = [words(one) for one in re.findall("<pre.*?</pre>", html, re.DOTALL)]
-    assert blocks == ["git status··-s", "bash timeout: 5"] and "bash runs this command" in words(html)
+    blocks = [words_in(one) for one in re.findall("<pre.*?</pre>", html, re.DOTALL)]
+    assert blocks == ["git status··-s", "bash timeout: 5"] and "bash runs this command" in words_in(html)
     alone = question_html(approval({"command": "ls"}, command="ls"), Form(live=True))
     assert len(re.findall("<pre", alone)) == 1, "a command that is the only argument is shown once"
 
@@ -57,9 +54,9 @@ def test_change_that_cannot_be_undone_is_said_before_the_change(snapshot: Snapsh
     note, *rest = call_text(lasting.question).split("\n")
     assert note == snapshot and "\n".join(rest) == call_text(other.question)
     for live in (True, False):
-        html = words(question_html(lasting, Form(live=live)))
+        html = words_in(question_html(lasting, Form(live=live)))
         assert html.index(note) < html.index("write changes a file")
-        assert "undone" not in words(question_html(other, Form(live=live)))
+        assert "undone" not in words_in(question_html(other, Form(live=live)))
 
 
 def test_argument_that_the_diff_holds_is_not_repeated() -> None:
@@ -96,7 +93,7 @@ def test_each_button_says_what_it_allows_and_how_far(subtests: pytest.Subtests) 
     for name, labels in expected.items():
         with subtests.test(name):
             html = question_html(CASES[name], Form(live=True))
-            assert buttons(html) == labels and "Edit the arguments" in words(html)
+            assert buttons(html) == labels and "Edit the arguments" in words_in(html)
     with subtests.test("values"):
         html = question_html(CASES["command"], Form(live=True))
         values = [unescape(one) for one in re.findall('data-value="([^"]*)"', html)]
@@ -122,7 +119,7 @@ def test_saved_question_says_what_was_offered(snapshot: Snapshot) -> None:
     assert not re.search("<(button|form|select|textarea|input)", html)
     listed = listed_choices(CASES["command"].question)
     assert listed == snapshot
-    assert listed in words(html)
+    assert listed in words_in(html)
 
 
 def test_answers_that_are_shown_as_lines_to_type_fit() -> None:
@@ -149,7 +146,7 @@ def test_answered_question_says_what_was_allowed(subtests: pytest.Subtests) -> N
     for answer, told in cases:
         with subtests.test(str(answer)):
             asked = AskedQuestion(question=CASES["command"].question, round=0, outcome="answered", answer=answer)
-            assert answer_told(asked) == told and told in words(question_html(asked, Form()))
+            assert answer_told(asked) == told and told in words_in(question_html(asked, Form()))
 
 
 def test_answer_for_a_server_says_its_reach(snapshot: Snapshot) -> None:
@@ -162,8 +159,8 @@ def test_words_of_a_server_are_marked_as_such_and_stay_text(snapshot: Snapshot) 
     case = CASES["server"]
     html = question_html(case, Form(live=True))
     check_is_harmless(html)
-    assert [words(one) for one in re.findall('<div class="agentnb-quiet">(.*?)</div>', html)] == snapshot("titles")
-    assert words(re.findall('<div class="agentnb-question-text">(.*?)</div>', html)[1]) == snapshot("note")
+    assert [words_in(one) for one in re.findall('<div class="agentnb-quiet">(.*?)</div>', html)] == snapshot("titles")
+    assert words_in(re.findall('<div class="agentnb-question-text">(.*?)</div>', html)[1]) == snapshot("note")
     assert "<img" not in html and "<script" not in html
     changed = call_part_html(case.question, "news")
     assert changed.count("line-added") == 100 and changed.count("line-removed") == 1
@@ -176,7 +173,7 @@ def test_form_of_the_arguments_has_their_values_and_kinds() -> None:
     html = form_html(CASES["diff"].question)
     assert 'type="text" value="note.py"' in html
     assert "<textarea" in html and "<fieldset" in html and 'value="&quot;w&quot;"' in html and "How to write" in html
-    assert words(html).count("(required)") == 2 and "Approve with these arguments" in words(html)
+    assert words_in(html).count("(required)") == 2 and "Approve with these arguments" in words_in(html)
     assert HIDDEN_KEY not in html and HIDDEN_KEY in unescape(form_html(approval({"command": "x [key]"}, schema=BASH).question))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from asserted_sentences import Snapshot
 from hostile import BREAKS, SCRIPTS, check_is_harmless
+from shown_words import words_in
 from some_questions import CANCELLED, PERSON, answered, asked, run_of
 
 from agentnb.core.questions import DONE, AskedQuestion, WaitingOnUser
@@ -20,12 +21,8 @@ from agentnb.display.parts.questions.schema_form import form_html
 URL = "https://accounts.example.org/connect?state=a%20b&next=1"
 
 
-def words(html: str) -> str:
-    return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
-
-
 def buttons(html: str) -> list[str]:
-    return [words(one) for one in re.findall(r"<(?:button|a) .*?</(?:button|a)>", html)]
+    return [words_in(one) for one in re.findall(r"<(?:button|a) .*?</(?:button|a)>", html)]
 
 
 def question(schema: dict[str, Any], kind: Any = "elicitation", **fields: str) -> WaitingOnUser:
@@ -39,7 +36,7 @@ def shown(question: WaitingOnUser, *, live: bool = True) -> str:
 def test_form_has_a_field_of_each_kind_with_its_label_default_and_limits(snapshot: Snapshot) -> None:
     html = form_html(question(PERSON))
     fields = re.findall(r'<div class="agentnb-form-field">(.*?<div class="agentnb-field-error"[^>]*></div>)</div>', html)
-    assert [words(one) for one in fields] == snapshot
+    assert [words_in(one) for one in fields] == snapshot
     starts = {name: value for value, name in re.findall(r'<input [^>]*value="([^"]*)" [^>]*name="(\d+)"', html)}
     assert (starts["2"], starts["3"]) == ("2026-07-28", "2")
     assert re.findall(r'<option value="(?:true|false)"[^>]*selected>(\w+)', html) == ["no"]
@@ -81,9 +78,9 @@ def test_title_names_who_asks(subtests: pytest.Subtests) -> None:
     for (kind, name), (open_title, closed_title, line) in cases.items():
         with subtests.test(kind, name=name):
             fact = asked(kind=kind, asked_by=name)
-            assert words(shown(fact[1]["question"])).startswith(open_title)
+            assert words_in(shown(fact[1]["question"])).startswith(open_title)
             closed = AskedQuestion(question=fact[1]["question"], round=0, outcome="cancelled")
-            assert words(question_html(closed, Form())).startswith(closed_title)
+            assert words_in(question_html(closed, Form())).startswith(closed_title)
             assert line in run_text(run_of(fact))
 
 
@@ -100,7 +97,7 @@ def test_address_is_shown_as_text_and_opened_only_by_a_click(subtests: pytest.Su
     for outcome, live in (("open", False), ("answered", True), ("declined", True)):
         with subtests.test(outcome, live=live):
             whole = question_html(AskedQuestion(question=question(DONE, url=URL), round=0, outcome=outcome), Form(live=live))  # type: ignore[arg-type]
-            assert URL in words(whole) and "accounts.example.org " in words(whole) and "href" not in whole
+            assert URL in words_in(whole) and "accounts.example.org " in words_in(whole) and "href" not in whole
 
 
 def test_host_in_other_letters_is_shown_in_ascii_too(subtests: pytest.Subtests) -> None:
@@ -111,14 +108,14 @@ def test_host_in_other_letters_is_shown_in_ascii_too(subtests: pytest.Subtests) 
     ):
         with subtests.test(url):
             html = shown(question(DONE, url=url))
-            assert told in words(html) and f'href="{opened}' in html
+            assert told in words_in(html) and f'href="{opened}' in html
 
 
 def test_address_of_a_log_that_cannot_be_opened_has_no_link(subtests: pytest.Subtests) -> None:
     for url in ("javascript:alert(1)", "https://a@b.c", 'https://x"><script>', "data:text/html,x"):
         with subtests.test(url):
             html = shown(question(DONE, url=url))
-            assert "<a " not in html and buttons(html) == ["Done", "Decline", "Cancel"] and url in words(html)
+            assert "<a " not in html and buttons(html) == ["Done", "Decline", "Cancel"] and url in words_in(html)
 
 
 def test_nothing_of_a_form_an_asker_or_an_address_becomes_markup(subtests: pytest.Subtests) -> None:

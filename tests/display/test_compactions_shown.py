@@ -46,17 +46,17 @@ def work(count: int, start: int = 0) -> list[Reply]:
     return [said(Text(f"Part {n}."), ToolCall("look", {"n": n})) for n in range(start, start + count)]
 
 
-def made(*replies: Any, **how: Any) -> Run:
+def run_of_script(*replies: Any, **how: Any) -> Run:
     given: dict[str, Any] = {"tools": [look], "todos": False, "guidance": "off", "history": SHORT, **how}
     return Agent(Summing(replies), **given).run_sync("Go.")
 
 
 def summed_up() -> Run:
-    return made(*work(4), said(Text(SUMMARY)), *work(1, 4), said(Text("Done.")))
+    return run_of_script(*work(4), said(Text(SUMMARY)), *work(1, 4), said(Text("Done.")))
 
 
 def without_summary() -> Run:
-    return made(*work(4), said(Text(" ")), said(Text("Done.")))
+    return run_of_script(*work(4), said(Text(" ")), said(Text("Done.")))
 
 
 # One line, which opens to the summary
@@ -143,7 +143,7 @@ def seen_in_last(run: Run, *, whole: bool = True) -> str:
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_what_the_model_saw_tells_the_summary_from_what_is_stored(whole: bool) -> None:
-    run = made(*work(4), said(Text(SUMMARY)), said(Text("Done.")))
+    run = run_of_script(*work(4), said(Text(SUMMARY)), said(Text("Done.")))
     seen = next(seen for index, seen in sent_requests(run) if index == 4)
     assert "with a summary of 4 stored messages" in summary(seen)
     shown = words(request_view_html(seen, whole=whole))
@@ -152,7 +152,7 @@ def test_what_the_model_saw_tells_the_summary_from_what_is_stored(whole: bool) -
 
 
 def test_messages_that_only_moved_are_one_line_where_not_all_is_shown() -> None:
-    run = made(*work(30), said(Text("Done.")), history=History(max_messages=10))
+    run = run_of_script(*work(30), said(Text("Done.")), history=History(max_messages=10))
     seen = [seen for _, seen in sent_requests(run)]
     assert all(one.truncated for one in seen[6:])
     cut, whole = (words(request_view_html(seen[25], whole=whole)) for whole in (False, True))
@@ -172,7 +172,7 @@ def test_what_the_model_saw_says_that_messages_are_missing_for_which_no_summary_
 
 
 def test_what_the_model_saw_says_how_many_messages_were_too_many() -> None:
-    run = made(*work(6), said(Text("Done.")), history=History(max_messages=6))
+    run = run_of_script(*work(6), said(Text("Done.")), history=History(max_messages=6))
     seen = [seen for _, seen in sent_requests(run)][-1]
     assert seen.truncated
     assert f"⊘ {seen.truncated} messages left out: there were more than may be sent" in words(
@@ -188,7 +188,7 @@ def boom() -> str:
 
 def test_what_the_model_saw_says_which_rounds_were_left_out_because_they_failed() -> None:
     failing = [said(Text("Try."), ToolCall("boom")), said(Text("Try."), ToolCall("boom", {}))]
-    run = made(*failing, *work(3), said(Text("Done.")), tools=[boom, look], history=History(failed_rounds_above=2))
+    run = run_of_script(*failing, *work(3), said(Text("Done.")), tools=[boom, look], history=History(failed_rounds_above=2))
     assert "⊘ left out: every call of that round failed" in " ".join(
         words(request_view_html(seen, whole=True)) for _, seen in sent_requests(run)
     )

@@ -14,15 +14,15 @@ from agentnb.display.parts.tool_card import MAX_INNER, tool_card_html
 OUTER = ToolCall("total", {}, "c1")
 
 
-def made(number: int) -> CallRecord:
+def inner_call(number: int) -> CallRecord:
     call = ToolCall("add", {"n": number}, f"c1.{number}")
     return CallRecord(call, ToolResult(call.id, "add", (Text(f"found <{number}>"),)))
 
 
 def test_they_stand_in_the_card_of_the_call_that_made_them_and_of_many_the_last() -> None:
-    html = tool_card_html(CallRecord(OUTER, inner=(made(1),)), key="call:0:0", live=True)
+    html = tool_card_html(CallRecord(OUTER, inner=(inner_call(1),)), key="call:0:0", live=True)
     assert html.count("<details") == 2 and "found &lt;1&gt;" in html and 'data-call="c1.1"' in html
-    many = CallRecord(OUTER, inner=tuple(made(n) for n in range(MAX_INNER + 5)))
+    many = CallRecord(OUTER, inner=tuple(inner_call(n) for n in range(MAX_INNER + 5)))
     html = tool_card_html(many)
     assert "5 earlier calls" in html and html.count("<details") == MAX_INNER + 1
     assert tool_card_html(many, whole=True).count("<details") == MAX_INNER + 6
@@ -30,8 +30,8 @@ def test_they_stand_in_the_card_of_the_call_that_made_them_and_of_many_the_last(
 
 def test_they_are_lines_of_text_and_rows_of_the_table_after_the_call_that_made_them() -> None:
     story = RunBuilder().extend(*begun(0)).add(e.ModelReplied, message=Message("assistant", (OUTER,)))
-    story.add(e.ToolStarted, call=OUTER).add(e.ToolStarted, call=made(1).call, parent_call="c1")
-    story.add(e.ToolFinished, result=made(1).result, parent_call="c1")
+    story.add(e.ToolStarted, call=OUTER).add(e.ToolStarted, call=inner_call(1).call, parent_call="c1")
+    story.add(e.ToolFinished, result=inner_call(1).result, parent_call="c1")
     story.add(e.ToolFinished, result=ToolResult("c1", "total", (Text("1"),)))
     run = story.add(e.RoundFinished, index=0, status="success").run
     assert "↳ add(" in run_text(run)

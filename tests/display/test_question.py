@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from hostile import BREAKS, SCRIPTS, check_is_harmless
+from shown_words import words_in
 from some_questions import CANCELLED, DECLINED, WITHDRAWN, answered, asked, asking_call, declined_by, run_of
 
 from agentnb.core.log import events as e
@@ -30,10 +31,6 @@ ODD = [1, True, None, " a ", "B\n\tb", "\x1b[2J", '"quoted"', {"a": [1]}, "<b>"]
 MANY = [*[f"colour {number}" for number in range(MAX_CHOICES)], *ODD]
 
 
-def words(html: str) -> str:
-    return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
-
-
 def approval(arguments: Any, message: str = "May shell run?") -> AskedQuestion:
     about = judged_call(ToolCall("shell", arguments), "ask")
     return AskedQuestion(question=WaitingOnUser("approval", message, approval_schema(("always",)), "q1", "c1", about), round=3)
@@ -41,7 +38,7 @@ def approval(arguments: Any, message: str = "May shell run?") -> AskedQuestion:
 
 def test_short_call_is_shown_whole_and_its_button_says_nothing() -> None:
     html = question_html(approval({"command": f"ls{' ' * 320}; rm"}), Form(live=True))
-    assert "ls⟨320 spaces⟩; rm" in words(html) and "question-rest" not in html and "not opened" not in html
+    assert "ls⟨320 spaces⟩; rm" in words_in(html) and "question-rest" not in html and "not opened" not in html
 
 
 def test_long_call_is_folded_and_approving_counts_its_rest() -> None:
@@ -51,7 +48,7 @@ def test_long_call_is_folded_and_approving_counts_its_rest() -> None:
     assert count > 50_000 and len(html) < 4_000, "the card keeps its size"
     fold = re.search(r'<details[^>]*data-fold="question:q1"[^>]*data-ask="question"[^>]*data-round="3"', html)
     assert fold and f"Show all {count:,} characters" in html and 'data-fill="question:q1"' in html
-    buttons = [words(one) for one in re.findall("<button.*?</button>", html)]
+    buttons = [words_in(one) for one in re.findall("<button.*?</button>", html)]
     unfolded = words_kept(re.findall("<pre.*?</pre>", html, re.DOTALL)[0]).removesuffix("…")
     assert unfolded.count("\n") == MAX_UNFOLDED_LINES - 1 and words_kept(whole).startswith(unfolded)
     note = f"({count - len(unfolded):,} characters not opened)"
@@ -86,7 +83,7 @@ def test_few_choices_are_buttons() -> None:
     assert [unescape(one) for one in re.findall('data-value="([^"]*)"', html)] == ['"red"', "1", "null"]
     assert "<select" not in html and "<textarea" not in html
     of_two = question_html(question({"type": "boolean"}), Form(live=True))
-    assert [words(one) for one in re.findall("<button.*?</button>", of_two)] == ["Yes", "No", "Decline", "Cancel"]
+    assert [words_in(one) for one in re.findall("<button.*?</button>", of_two)] == ["Yes", "No", "Decline", "Cancel"]
 
 
 @pytest.mark.req("KX.5")
@@ -124,7 +121,7 @@ def test_a_number_has_a_number_field_with_its_limits(subtests: pytest.Subtests) 
 
 @pytest.mark.parametrize("choices", [FEW, MANY])
 def test_a_saved_card_tells_the_choices_in_words(choices: list[Any]) -> None:
-    told = words(question_html(question({"enum": choices}), Form()))
+    told = words_in(question_html(question({"enum": choices}), Form()))
     assert told.startswith(f"The agent asks you Which? To choose from: {choices[0]}, ") and ", null" in told
     assert not re.search("<(button|form|select|textarea)", question_html(question({"enum": choices}), Form()))
 
@@ -133,10 +130,10 @@ def test_a_run_that_is_over_had_asked(subtests: pytest.Subtests) -> None:
     for kind in ASKS:
         with subtests.test(kind=kind):
             ended = run_of(asked(kind=kind))
-            assert ASKS[kind] in words(run_html(ended))  # it goes on
+            assert ASKS[kind] in words_in(run_html(ended))  # it goes on
             ended.mark_interrupted()
             for html in (run_html(ended), page_html(ended)):
-                assert f"{HAD_ASKED[kind]} Which?" in words(html) and ASKS[kind] not in words(html)
+                assert f"{HAD_ASKED[kind]} Which?" in words_in(html) and ASKS[kind] not in words_in(html)
             assert "It had asked: Which?" in run_text(ended)
 
 
@@ -164,7 +161,7 @@ def test_a_question_stays_with_its_answer_in_every_form(subtests: pytest.Subtest
             run.mark_interrupted()
             for form, html in (forms | {"saved": run_html(run), "page": page_html(run)}).items():
                 with subtests.test(name, where=where, form=form):
-                    assert f"It asked you Which? To choose from: Vienna, Graz {told}" in words(html)
+                    assert f"It asked you Which? To choose from: Vienna, Graz {told}" in words_in(html)
                     assert not re.search("<(button|form|select|textarea)", html)
             with subtests.test(name, where=where, form="text"):
                 lines = [line.strip() for line in run_text(run).splitlines()]
@@ -173,13 +170,13 @@ def test_a_question_stays_with_its_answer_in_every_form(subtests: pytest.Subtest
 
 def test_the_answer_stands_in_the_list_of_runs() -> None:
     run = run_of(*asking_call(asked(call_id="c1"), answered("Vienna")))
-    assert "ask_person … running (You: Vienna)" in words(compact_html(run))
+    assert "ask_person … running (You: Vienna)" in words_in(compact_html(run))
 
 
 def test_a_call_that_asks_twice_shows_both_questions() -> None:
     run = run_of(*asking_call(asked("First?", call_id="c1"), asked("Second?", id="q2", call_id="c1"), answered("1")))
     (shown,) = live_card_of(run).whole()["rounds"]
-    html = words(shown["html"]["call:0"])
+    html = words_in(shown["html"]["call:0"])
     assert "It asked you First? You: 1 The agent asks you Second?" in html
 
 
@@ -193,7 +190,7 @@ def test_an_answer_replaces_the_question_in_the_live_card() -> None:
     frame = card.frame()
     assert frame is not None
     (changed,) = frame["rounds"]
-    assert "<textarea" not in changed["html"]["call:0"] and "You: Vienna" in words(changed["html"]["call:0"])
+    assert "<textarea" not in changed["html"]["call:0"] and "You: Vienna" in words_in(changed["html"]["call:0"])
 
 
 def test_an_answer_to_a_question_of_an_earlier_round_is_drawn_there() -> None:
@@ -206,7 +203,7 @@ def test_an_answer_to_a_question_of_an_earlier_round_is_drawn_there() -> None:
     card.take(events[-1])
     frame = card.frame()
     assert frame is not None
-    assert "You: Vienna" in words(next(one for one in frame["rounds"] if one["index"] == 0)["html"]["question:q1"])
+    assert "You: Vienna" in words_in(next(one for one in frame["rounds"] if one["index"] == 0)["html"]["question:q1"])
 
 
 def test_neither_question_nor_answer_becomes_markup(subtests: pytest.Subtests) -> None:
@@ -230,7 +227,7 @@ def test_a_long_question_and_answer_are_cut_but_not_on_the_page() -> None:
 
 def test_a_live_card_asks_while_the_run_waits() -> None:
     (one,) = live_card_of(run_of(asked())).whole()["rounds"]
-    assert "The agent asks you Which?" in words(one["html"]["question:q1"]) and "<textarea" in one["html"]["question:q1"]
+    assert "The agent asks you Which?" in words_in(one["html"]["question:q1"]) and "<textarea" in one["html"]["question:q1"]
 
 
 def test_an_open_question_stands_where_no_live_card_can_be() -> None:
@@ -261,4 +258,4 @@ def test_each_kind_of_question_has_its_title_open_left_open_and_closed(subtests:
                 question_html(closed, Form()),
             ]
             for html, title in zip(forms, titles, strict=True):
-                assert words(html).startswith(f"{title} Which?")
+                assert words_in(html).startswith(f"{title} Which?")

@@ -33,7 +33,7 @@ from agentnb.interchange.trace_file import Problem
 HOSTILE = "<img src=x onerror=alert(1)>\x1b[31m</div>"
 
 
-def made(prompt: str, *tools: str, ends: bool = True, origin: Origin | None = None) -> Run:
+def run_with_calls(prompt: str, *tools: str, ends: bool = True, origin: Origin | None = None) -> Run:
     """A run of another product that calls these tools, the last of which fails."""
     writer = RunWriter(origin or Origin("by_hand", "made.json"), model="m")
     writer.say(prompt)
@@ -44,7 +44,7 @@ def made(prompt: str, *tools: str, ends: bool = True, origin: Origin | None = No
     return writer.finish() if ends else writer.finish(None)
 
 
-RUNS = [made("Unos", "dig", "look"), made("Two", "dig", ends=False), load_trace("complex-fails")]
+RUNS = [run_with_calls("Unos", "dig", "look"), run_with_calls("Two", "dig", ends=False), load_trace("complex-fails")]
 ROWS = [row_of(place, run) for place, run in enumerate(RUNS)]
 
 
@@ -52,7 +52,7 @@ def test_a_row_counts_what_a_run_did() -> None:
     row = ROWS[0]
     assert (row.rounds, row.calls, row.failed, row.format, row.tools) == (3, 2, 1, "by_hand", {"dig", "look"})
     assert ROWS[2].findings == ("already_said",) * 4 and ROWS[2].format == "sam"
-    task = row_of(0, made("P", origin=Origin("by_hand", "f", "3", "t7", "2")))
+    task = row_of(0, run_with_calls("P", origin=Origin("by_hand", "f", "3", "t7", "2")))
     assert "by_hand · task t7 · trial 2" in rows_html([task])
     assert "3 rounds · 2 calls · 1 failed" in rows_html(ROWS) and "$0.03" in rows_html(ROWS)
 
@@ -121,7 +121,7 @@ def test_the_saved_form_holds_the_first_rows_and_the_opened_run_and_no_script() 
 
 
 def test_no_text_of_a_trace_becomes_markup() -> None:
-    run = made(HOSTILE, HOSTILE, origin=Origin(HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE))
+    run = run_with_calls(HOSTILE, HOSTILE, origin=Origin(HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE))
     row = row_of(0, run)
     shown = [rows_html([row]), saved_frame([row] * 20, 20, HOSTILE, "k"), opened_html(run, "runs[0]")]
     assert all("<img" not in html and "\x1b" not in html for html in shown)

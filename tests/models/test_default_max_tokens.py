@@ -34,7 +34,7 @@ def nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AGENT_MAX_TOKENS", raising=False)
 
 
-def made(name: str) -> RemoteModel:
+def remote_model(name: str) -> RemoteModel:
     model = make_model(f"{name}{'&' if '?' in name else '?'}{HERE}")
     assert isinstance(model, RemoteModel)
     return model
@@ -42,7 +42,7 @@ def made(name: str) -> RemoteModel:
 
 def sent(name: str) -> dict[str, Any]:
     """The body of a request to this model."""
-    return json.loads(made(name).body(HELLO))
+    return json.loads(remote_model(name).body(HELLO))
 
 
 def test_each_provider_has_its_field() -> None:
@@ -68,7 +68,7 @@ def test_without_it_or_with_a_bad_one_all_stays_as_the_model_has_it(subtests: py
                 monkeypatch.setenv("AGENT_MAX_TOKENS", said)
             usual = {"anthropic": {"max_tokens": 32_000}}.get(provider, {})
             assert {key: value for key, value in sent(f"{provider}:m-1").items() if key in FIELD.values()} == usual
-            assert made(f"{provider}:m-1").options.max_tokens is None
+            assert remote_model(f"{provider}:m-1").options.max_tokens is None
 
 
 @pytest.mark.req("R2.15")
@@ -82,7 +82,7 @@ def test_what_may_be_thought_comes_on_top(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_model_that_was_made_keeps_its_limit_and_tells_it_in_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENT_MAX_TOKENS", "4096")
-    model = made("openai:m-1")
+    model = remote_model("openai:m-1")
     monkeypatch.setenv("AGENT_MAX_TOKENS", "50")
     assert model.name.startswith("openai:m-1?max_tokens=4096&")
     assert json.loads(model.body(HELLO))["max_completion_tokens"] == 4096

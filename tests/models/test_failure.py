@@ -100,7 +100,7 @@ def load_all(package: Any) -> None:
             import_module(found.name)
 
 
-def made(kind: type, status: int) -> Any:
+def library_error(kind: type, status: int) -> Any:
     """An exception of this class, as the library would raise it."""
     answer = httpx2.Response(status, request=ASKED)
     for how in (
@@ -145,7 +145,7 @@ def test_every_error_of_a_status_that_a_library_has_is_mapped(subtests: pytest.S
         with subtests.test(provider=provider, kind=kind):
             own = getattr(kind, "status_code", None)
             for status in [own] if isinstance(own, int) else [400, 500, 503, 599]:
-                found = of(made(kind, status), provider)
+                found = of(library_error(kind, status), provider)
                 assert (type(found.error), found.status) == (meant(status), status)
                 assert found.transient is (status in TRANSIENT)
 
@@ -153,7 +153,7 @@ def test_every_error_of_a_status_that_a_library_has_is_mapped(subtests: pytest.S
 def test_every_other_error_of_an_api_that_a_library_has_is_mapped(subtests: pytest.Subtests) -> None:
     for provider, kind in other_kinds():
         with subtests.test(provider=provider, kind=kind):
-            found = of(made(kind, 200), provider)
+            found = of(library_error(kind, 200), provider)
             connection = issubclass(kind, SDKS[provider].APIConnectionError)
             assert isinstance(found.error, ProviderTrouble if connection else ProviderTrouble | BrokenReply)
             assert found.transient
@@ -171,7 +171,10 @@ TOLD = {"Timeout": "nothing came for too long", "ConnectError": "could not be re
 def test_every_error_of_the_connection_may_pass(subtests: pytest.Subtests) -> None:
     for kind in dict.fromkeys([*kinds_of(httpx2.HTTPError), *kinds_of(httpx2.StreamError)]):
         with subtests.test(kind=kind):
-            for error in (made(kind, 500), caused_by(made(kind, 500), openai.APIConnectionError(request=ASKED))):
+            for error in (
+                library_error(kind, 500),
+                caused_by(library_error(kind, 500), openai.APIConnectionError(request=ASKED)),
+            ):
                 found = of(error)
                 assert isinstance(found.error, ProviderTrouble) and found.transient and found.status is None
                 words = next((words for end, words in TOLD.items() if kind.__name__.endswith(end)), "the connection broke")

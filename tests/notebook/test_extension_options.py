@@ -15,12 +15,12 @@ from agentnb.notebook.cells import extension_options
 from agentnb.notebook.cells.extension_options import ExtensionOption, chosen_extensions, extensions_again
 
 
-def made(settings: Any) -> Extension:
+def make_extension(settings: Any) -> Extension:
     return Extension(name="two-plans", settings={"most": 3, **settings})
 
 
 def test_a_row_is_an_option_and_recovery_makes_the_extension_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(extension_options.OPTIONS, "two-plans", ExtensionOption("let it plan", made))
+    monkeypatch.setitem(extension_options.OPTIONS, "two-plans", ExtensionOption("let it plan", make_extension))
 
     @magic_arguments("agent")
     @extension_options.extension_options
@@ -29,7 +29,7 @@ def test_a_row_is_an_option_and_recovery_makes_the_extension_again(monkeypatch: 
 
     assert [one.name for one in chosen_extensions(parse_argstring(cell, "--two-plans"))] == ["two-plans"]
     assert chosen_extensions(parse_argstring(cell, "")) == ()
-    run = Agent(ScriptedModel(["Done."]), extensions=[made({"most": 5})]).run_sync("go")
+    run = Agent(ScriptedModel(["Done."]), extensions=[make_extension({"most": 5})]).run_sync("go")
     assert [one.settings for one in extensions_again(run)] == [{"most": 5}]
     monkeypatch.delitem(extension_options.OPTIONS, "two-plans")
     assert extensions_again(run) == ()

@@ -22,14 +22,14 @@ from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
 
 
-def made(count: int, **how: Any) -> Run:
+def run_of_calls(count: int, **how: Any) -> Run:
     model = ScriptedModel([*[ToolCall("look", {"n": n}) for n in range(count)], "Done."])
     return Agent(model, tools=[look], todos=False, guidance="off", **how).run_sync("Go.")
 
 
 def cut() -> Run:
     """A run whose process died after its first call."""
-    run = made(2)
+    run = run_of_calls(2)
     return own_run(run.events[: next(event.seq for event in run.events if event.__struct_config__.tag == "tool_finished")])
 
 
@@ -39,7 +39,7 @@ def gone_on_with(watch: Any) -> LiveRun:
 
 
 def test_a_terminal_is_told_once_of_a_summary_and_when_it_happens(capsys: pytest.CaptureFixture[str]) -> None:
-    run, view = made(5, history=History(compact_above=8, keep_recent=3)), TerminalView()
+    run, view = run_of_calls(5, history=History(compact_above=8, keep_recent=3)), TerminalView()
     for event in run.events:
         view(event)
     out = capsys.readouterr().out

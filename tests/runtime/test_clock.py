@@ -122,7 +122,7 @@ def test_without_a_limit_it_only_counts(quick: OnQuickLoop) -> None:
 # What a log says of the time
 
 
-def made(*steps: tuple[float, type[e.Event], dict[str, Any]]) -> list[e.AnyEvent]:
+def timed_events(*steps: tuple[float, type[e.Event], dict[str, Any]]) -> list[e.AnyEvent]:
     """The events of a run: how many seconds after the one before each of them came."""
     at, found = START, [opening()]
     for seq, (seconds, kind, fields) in enumerate(steps, 1):
@@ -184,4 +184,4 @@ TAKEN: dict[str, tuple[list[Any], float]] = {
 def test_what_a_run_has_taken_is_all_but_waiting_for_the_person_and_being_dead(subtests: pytest.Subtests) -> None:
     for what, (steps, seconds) in TAKEN.items():
         with subtests.test(what=what):
-            assert seconds_taken(made(*steps)) == seconds
+            assert seconds_taken(timed_events(*steps)) == seconds

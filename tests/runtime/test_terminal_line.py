@@ -23,7 +23,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def made(*replies: Any) -> Agent:
+def agent_of(*replies: Any) -> Agent:
     return Agent(ScriptedModel(list(replies or [ToolCall("add", {"a": 1}), "Done."])), [add], guidance="off", todos=False)
 
 
@@ -37,9 +37,9 @@ def written(do: Callable[[], object], *, to: io.StringIO | None = None) -> str:
 
 def test_in_a_terminal_each_way_to_run_shows_one_line_that_is_gone_at_the_end(subtests: pytest.Subtests) -> None:
     ways: dict[str, Callable[[], Run]] = {
-        "run": lambda: asyncio.run(made().run("go")),
-        "run_sync": lambda: made().run_sync("go"),
-        "start": lambda: made().start("go").result(),
+        "run": lambda: asyncio.run(agent_of().run("go")),
+        "run_sync": lambda: agent_of().run_sync("go"),
+        "start": lambda: agent_of().start("go").result(),
     }
     for name, way in ways.items():
         with subtests.test(name):
@@ -50,21 +50,21 @@ def test_in_a_terminal_each_way_to_run_shows_one_line_that_is_gone_at_the_end(su
 
 def test_nothing_is_written_without_a_terminal_with_a_watcher_or_if_you_say_so(subtests: pytest.Subtests) -> None:
     ways: dict[str, Callable[[], Run]] = {
-        "run, show=False": lambda: asyncio.run(made().run("go", show=False)),
-        "run_sync, show=False": lambda: made().run_sync("go", show=False),
-        "start, show=False": lambda: made().start("go", show=False).result(),
-        "an option": lambda: asyncio.run(made().run("go", RunOptions(show=False))),
-        "a watcher": lambda: made().run_sync("go", watch=lambda item: None),
+        "run, show=False": lambda: asyncio.run(agent_of().run("go", show=False)),
+        "run_sync, show=False": lambda: agent_of().run_sync("go", show=False),
+        "start, show=False": lambda: agent_of().start("go", show=False).result(),
+        "an option": lambda: asyncio.run(agent_of().run("go", RunOptions(show=False))),
+        "a watcher": lambda: agent_of().run_sync("go", watch=lambda item: None),
     }
     for name, way in ways.items():
         with subtests.test(name):
             assert written(way) == ""
-    assert written(lambda: made().run_sync("go"), to=io.StringIO()) == ""
+    assert written(lambda: agent_of().run_sync("go"), to=io.StringIO()) == ""
 
 
 def test_many_runs_share_the_line() -> None:
     async def main() -> None:
-        await asyncio.gather(*[made().run(f"part {n}") for n in range(5)])
+        await asyncio.gather(*[agent_of().run(f"part {n}") for n in range(5)])
 
     text = written(lambda: asyncio.run(main()))
     assert "5 in progress" in text and "4 ended" in text and "\n" not in text
@@ -73,7 +73,7 @@ def test_many_runs_share_the_line() -> None:
 def test_a_nested_run_has_no_line_of_its_own() -> None:
     async def delegate() -> str:
         """Ask another agent."""
-        return (await made("Inner.").run("part")).text
+        return (await agent_of("Inner.").run("part")).text
 
     outer = Agent(ScriptedModel([ToolCall("delegate", {}), "Done."]), [delegate], guidance="off", todos=False)
     text = written(lambda: outer.run_sync("go"))
@@ -81,7 +81,7 @@ def test_a_nested_run_has_no_line_of_its_own() -> None:
 
 
 def test_a_name_that_a_model_made_up_does_not_control_the_terminal() -> None:
-    assert "\x1b[2J" not in written(lambda: made(ToolCall("add\x1b[2J", {}), "Done.").run_sync("go"))
+    assert "\x1b[2J" not in written(lambda: agent_of(ToolCall("add\x1b[2J", {}), "Done.").run_sync("go"))
 
 
 def test_where_there_is_no_terminal_nothing_is_loaded_for_it() -> None:

@@ -78,7 +78,7 @@ def numbered(events: Sequence[Any]) -> list[Any]:
     return [replace(event, seq=seq) for seq, event in enumerate(events)]
 
 
-def made(kind: type[e.Event], events: Sequence[Any], **fields: Any) -> Any:
+def next_event(kind: type[e.Event], events: Sequence[Any], **fields: Any) -> Any:
     return kind(seq=len(events), at=datetime.now(UTC), run_id=events[0].run_id, parent_id=None, **fields)
 
 
@@ -87,7 +87,7 @@ def answered(value: Any) -> Edit:
 
     def edit(events: list[Any]) -> list[Any]:
         asked = next(event for event in events if isinstance(event, e.QuestionAsked))
-        return [*events[:-1], made(e.QuestionAnswered, events, question_id=asked.question.id, answer=value), events[-1]]
+        return [*events[:-1], next_event(e.QuestionAnswered, events, question_id=asked.question.id, answer=value), events[-1]]
 
     return edit
 
@@ -128,18 +128,18 @@ def started(events: list[Any]) -> list[Any]:
     """Says that a call that may be repeated had begun."""
     admission = next(event for event in events if isinstance(event, e.ToolAdmitted))
     kept = [event for event in events[:-1] if not isinstance(event, e.QuestionAsked | e.ToolAdmitted)]
-    return [*kept, made(e.ToolStarted, kept, call=admission.call)]
+    return [*kept, next_event(e.ToolStarted, kept, call=admission.call)]
 
 
 def granted(events: list[Any]) -> list[Any]:
     """Says that all calls of the tool are allowed, in place of the question."""
     kept = [event for event in events[:-1] if not isinstance(event, e.QuestionAsked | e.ToolAdmitted)]
-    return [*kept, made(w.GrantGiven, kept, grant_id="g1", tool="write")]
+    return [*kept, next_event(w.GrantGiven, kept, grant_id="g1", tool="write")]
 
 
 def recovered(events: list[Any]) -> list[Any]:
     """Says that the person took it all, in a process before."""
-    return [*admitted(events), made(e.RunRecovered, events, schema=e.SCHEMA, approve="auto", consent="taken")]
+    return [*admitted(events), next_event(e.RunRecovered, events, schema=e.SCHEMA, approve="auto", consent="taken")]
 
 
 WRITE, AGAIN = ToolCall("write", {"path": "a"}), ToolCall("again", {"path": "a"})
@@ -230,8 +230,8 @@ def test_tool_is_not_told_answers_of_a_refused_log(tmp_path: Path) -> None:
         kept = [_with_call(event, call) for event in events if not isinstance(event, e.QuestionAsked | e.ToolAdmitted)][:-1]
         asked = next(event for event in events if isinstance(event, e.QuestionAsked))
         question = replace(asked.question, kind="elicitation", message="Which?", schema={"type": "string"}, call_id="c1")
-        kept += [made(e.ToolStarted, kept, call=call), replace(asked, question=question)]
-        return [*kept, made(e.QuestionAnswered, kept, question_id=question.id, answer="evil")]
+        kept += [next_event(e.ToolStarted, kept, call=call), replace(asked, question=question)]
+        return [*kept, next_event(e.QuestionAnswered, kept, question_id=question.id, answer="evil")]
 
     path = desk.log_of(WRITE, edit=edit)
     run = desk.resumed(path, trust_log=False)

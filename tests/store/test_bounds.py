@@ -35,7 +35,7 @@ def call(name: str) -> dict[str, Any]:
     return {"id": name, "type": "function", "function": {"name": "look", "arguments": "{}"}}
 
 
-def made(*names: str) -> dict[str, Any]:
+def message_with_calls(*names: str) -> dict[str, Any]:
     return {"role": "assistant", "content": None, "tool_calls": [call(name) for name in names]}
 
 
@@ -62,17 +62,23 @@ def lines_run(act: Callable[[], object]) -> int:
 
 
 SHAPES: dict[str, Callable[[int], list[dict[str, Any]]]] = {
-    "equal ids in many rounds": lambda n: [each for _ in range(n) for each in (made("same"), result("same"))],
-    "equal ids in one message": lambda n: [made(*["same"] * n), *[result("same")] * n],
-    "many calls in one message": lambda n: [made(*map(str, range(n))), *[result(str(name)) for name in range(n)]],
-    "answered in reverse": lambda n: [made(*map(str, range(n))), *[result(str(name)) for name in reversed(range(n))]],
-    "answered long after": lambda n: [*[made(str(name)) for name in range(n)], *[result(str(name)) for name in range(n)]],
-    "results without calls": lambda n: [made(), *[result(str(name)) for name in range(n)]],
+    "equal ids in many rounds": lambda n: [each for _ in range(n) for each in (message_with_calls("same"), result("same"))],
+    "equal ids in one message": lambda n: [message_with_calls(*["same"] * n), *[result("same")] * n],
+    "many calls in one message": lambda n: [message_with_calls(*map(str, range(n))), *[result(str(name)) for name in range(n)]],
+    "answered in reverse": lambda n: [
+        message_with_calls(*map(str, range(n))),
+        *[result(str(name)) for name in reversed(range(n))],
+    ],
+    "answered long after": lambda n: [
+        *[message_with_calls(str(name)) for name in range(n)],
+        *[result(str(name)) for name in range(n)],
+    ],
+    "results without calls": lambda n: [message_with_calls(), *[result(str(name)) for name in range(n)]],
 }
 
 
 def test_reading_takes_time_in_proportion_to_the_calls(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    load_trace(chat(tmp_path / "first.json", made("a"), result("a")))
+    load_trace(chat(tmp_path / "first.json", message_with_calls("a"), result("a")))
     for name, messages in SHAPES.items():
         with subtests.test(name):
             few, many = (chat(tmp_path / f"{count}.json", *messages(count)) for count in (40, 160))
@@ -156,7 +162,12 @@ def test_what_a_file_holds_and_expands_to_is_bounded(
             "has a directory of",
         ),
         "members": ((tmp_path / "directory.zip").read_bytes(), archives, {"MAX_MEMBERS": 50}, "holds 60 files"),
-        "calls": (chat(tmp_path / "x.json", made(*"abcdef")).read_bytes(), bounds, {"MAX_ROUND_CALLS": 5}, "more than 5 calls"),
+        "calls": (
+            chat(tmp_path / "x.json", message_with_calls(*"abcdef")).read_bytes(),
+            bounds,
+            {"MAX_ROUND_CALLS": 5},
+            "more than 5 calls",
+        ),
         "yaml": (
             b"interactions:\n" + b"- {request: {body: x}}\n" * 40,
             yaml_text,

@@ -35,7 +35,7 @@ def calls(count: int) -> list[Reply]:
     return [said(ToolCall("add", {"a": n})) for n in range(count)]
 
 
-def made(*replies: Any, store: Store | None = None, **how: Any) -> Run:
+def run_of_script(*replies: Any, store: Store | None = None, **how: Any) -> Run:
     given: dict[str, Any] = {"tools": [add], "todos": False, "guidance": "off", **how}
     return Agent(Summing(replies), **given).run_sync("Go", store=store)
 
@@ -43,25 +43,25 @@ def made(*replies: Any, store: Store | None = None, **how: Any) -> Run:
 def summed_up(store: Store | None = None) -> Run:
     """Five calls; before the fifth its conversation was summed up, at the second attempt."""
     summary = Streamed(Retry(1, 2.0, "busy", 529), said(Text("Sum."), cost=0.125))
-    return made(*calls(4), summary, *calls(1), said(Text("Done.")), history=SHORT, store=store)
+    return run_of_script(*calls(4), summary, *calls(1), said(Text("Done.")), history=SHORT, store=store)
 
 
 @pytest.mark.req("KX.2")
 def test_a_row_of_runs_says_which_limit_was_reached_and_what_was_spent() -> None:
-    frame = tables.runs([made(*calls(9), budget=0.5), made(*calls(2), said(Text("x")))])
+    frame = tables.runs([run_of_script(*calls(9), budget=0.5), run_of_script(*calls(2), said(Text("x")))])
     first, second = frame.iloc[0], frame.iloc[1]
     assert (first.status, first.limit, first.limit_value, first.budget, first.spent) == ("limited", "budget", 0.5, 0.5, 0.5)
     assert pd.isna(second.limit) and pd.isna(second.limit_value) and pd.isna(second.budget) and second.spent == 0.75
 
 
 def test_what_was_spent_is_known_also_where_the_cost_is_not() -> None:
-    row = tables.runs(made(*calls(1), said(Text("x"), cost=None))).iloc[0]
+    row = tables.runs(run_of_script(*calls(1), said(Text("x"), cost=None))).iloc[0]
     assert pd.isna(row.cost) and row.spent == 0.25
 
 
 @pytest.mark.req("KX.2")
 def test_calls_that_a_limit_did_not_let_run_have_its_name_as_their_rule() -> None:
-    run = made(said(*[ToolCall("add", {"a": n}) for n in range(3)]), said(Text("x")), max_tool_calls=1)
+    run = run_of_script(said(*[ToolCall("add", {"a": n}) for n in range(3)]), said(Text("x")), max_tool_calls=1)
     assert list(tables.tool_calls(run).rule.fillna("")) == ["", "max_tool_calls", "max_tool_calls"]
     assert tables.runs(run).calls_blocked[0] == 2
 
@@ -80,7 +80,7 @@ def test_a_summary_is_a_row_of_its_own_and_the_rows_add_up_to_what_the_run_cost(
 
 @pytest.mark.req("KX.9")
 def test_the_last_call_at_a_limit_is_told_from_the_others() -> None:
-    run = made(*calls(2), said(Text("So far.")), max_rounds=2, on_limit="final_answer")
+    run = run_of_script(*calls(2), said(Text("So far.")), max_rounds=2, on_limit="final_answer")
     assert list(tables.usage(run).operation) == ["chat", "chat", "final_answer"]
 
 
@@ -90,7 +90,7 @@ def test_the_last_call_at_a_limit_is_told_from_the_others() -> None:
     [(RuntimeError("away"), "RuntimeError: away", 0.0), (said(Text(" ")), "the model gave no summary", 0.25)],
 )
 def test_a_call_for_a_summary_that_came_to_none_says_why(reply: Any, why: str, cost: float) -> None:
-    run = made(*calls(4), reply, said(Text("Done.")), history=SHORT)
+    run = run_of_script(*calls(4), reply, said(Text("Done.")), history=SHORT)
     row = tables.usage(run).iloc[4]
     assert (row.operation, row.error, row.cost) == ("compaction", why, cost) and pd.isna(row.seconds)
     assert run.cost == tables.usage(run).cost.sum()
@@ -151,7 +151,7 @@ def test_the_summary_of_a_log_counts_what_the_conversations_summaries_cost(tmp_p
 @pytest.mark.req("KX.2", "KX.11")
 def test_the_list_says_at_which_limit_a_run_stopped_and_which_was_recovered(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    run = made(*calls(9), budget=0.5, store=store)
+    run = run_of_script(*calls(9), budget=0.5, store=store)
     cut_log(store.path(run.id), "tool_finished")
     (cut,) = store.summaries()
     assert "Interrupted" in history_text([cut], "") and "Interrupted" in run_list_html([cut])
@@ -169,7 +169,7 @@ def test_the_list_says_at_which_limit_a_run_stopped_and_which_was_recovered(tmp_
 def test_a_call_that_was_refused_as_too_long_is_a_row_with_its_attempts() -> None:
     refused = Streamed(Retry(1, 2.0, "busy", 529), ContextOverflow("Too long"))
     again = Streamed(Retry(1, 3.0, "busy", 529), Retry(2, 4.0, "busy", 529), *calls(1))
-    run = made(*calls(3), refused, said(Text("Sum."), cost=0.125), again, said(Text("Done.")), history="auto")
+    run = run_of_script(*calls(3), refused, said(Text("Sum."), cost=0.125), again, said(Text("Done.")), history="auto")
     found = tables.usage(run)[lambda frame: frame["round"] == 4]
     assert list(found.operation) == ["chat", "compaction", "chat"]
     assert (list(found.attempts), list(found.waited)) == ([2, 1, 3], [2.0, 0.0, 7.0])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
 from asserted_sentences import Snapshot
 from made_results import CALLED, results_from, results_of, row
+from shown_words import words_in
 from small_experiments import small
 
 from agentnb import compare
@@ -22,7 +22,7 @@ HALF = [1, 0] * 20
 MORE = [1, 1, 1, 0] * 10
 
 
-def made(a: Any, b: Any, repeats: int = 1, **more: Any) -> Comparison:
+def compared(a: Any, b: Any, repeats: int = 1, **more: Any) -> Comparison:
     return compare(results_of({"a": a, "b": b}, repeats, **more), "a", "b")
 
 
@@ -36,24 +36,20 @@ def half_missing() -> Comparison:
     return compare(results_from(rows), "a", "b")
 
 
-def plain(html: str) -> str:
-    return " ".join(unescape(re.sub("<[^>]*>", " ", html)).split())
-
-
 def test_verdict_says_what_is_shown_or_what_would_have_been_seen(snapshot: Snapshot, subtests: Any) -> None:
     results = results_of({"a": HALF, "b": [0] * 40, "c": MORE})
     cases = {
-        "a difference": made([1] * 20 + [0] * 20, [0] * 40),
-        "no difference": made(HALF, [0, 1] * 20),
+        "a difference": compared([1] * 20 + [0] * 20, [0] * 40),
+        "no difference": compared(HALF, [0, 1] * 20),
         "no difference by Holm": compare(results, primary="rounds")[0],
-        "too few tasks": made([1, 0, 1], [0, 0, 1]),
-        "none differs": made([1] * 12, [1] * 12),
-        "all differ alike": made([1] * 12, [0] * 12),
+        "too few tasks": compared([1, 0, 1], [0, 0, 1]),
+        "none differs": compared([1] * 12, [1] * 12),
+        "all differ alike": compared([1] * 12, [0] * 12),
         "identical runs": compare(
             results_from([row(arm, f"t{n}", True, digest="same") for arm in "ab" for n in range(6)]), "a", "b"
         ),
         "turned by missing values": half_missing(),
-        "only runs that did not complete": made([1] * 20, [None] * 9 + [1] * 11),
+        "only runs that did not complete": compared([1] * 20, [None] * 9 + [1] * 11),
         "alike but for tokens": compare(
             results_from([row(a, f"t{n}", True, digest="same", input_tokens=len(a)) for a in ("a", "bb") for n in range(6)]),
             "a",
@@ -65,15 +61,15 @@ def test_verdict_says_what_is_shown_or_what_would_have_been_seen(snapshot: Snaps
         with subtests.test(name):
             told = comparison_text(comparison).splitlines()[1]
             assert told == snapshot(name)
-            assert told in plain(comparison_html(comparison))
+            assert told in words_in(comparison_html(comparison))
 
 
 def test_text_and_html_hold_every_number(snapshot: Snapshot, subtests: Any) -> None:
     lost = [None, None, *MORE[2:]]
     cases = {
-        "one repeat": made(lost, HALF),
+        "one repeat": compared(lost, HALF),
         "missing values": half_missing(),
-        "four repeats": made(MORE, HALF, repeats=4, notes=["extended by 10 tasks after its first run"]),
+        "four repeats": compared(MORE, HALF, repeats=4, notes=["extended by 10 tasks after its first run"]),
         "three variants": compare(results_of({"b": HALF, "a": MORE, "c": [0, 1] * 20}))[0],
         "loops": compare(
             results_from(
@@ -87,7 +83,7 @@ def test_text_and_html_hold_every_number(snapshot: Snapshot, subtests: Any) -> N
         with subtests.test(name):
             text = comparison_text(comparison)
             assert text == snapshot(name)
-            html = plain(comparison_html(comparison))
+            html = words_in(comparison_html(comparison))
             for line in text.splitlines()[1:]:
                 label, _, value = line.removeprefix("Note:").strip().partition("  ")
                 assert label.rstrip(":") in html
@@ -108,7 +104,7 @@ def test_flips_name_task_values_and_what_to_type(tmp_path: Path, monkeypatch: py
 
 
 def test_flips_of_memory_have_no_links_and_only_so_many_are_listed() -> None:
-    comparison = made([1] * (MAX_FLIPS + 5), [0] * (MAX_FLIPS + 5))
+    comparison = compared([1] * (MAX_FLIPS + 5), [0] * (MAX_FLIPS + 5))
     html = comparison_html(comparison)
     assert "<a " not in html and html.count("c.diff(") == MAX_FLIPS
     assert "5 more in c.flips" in html

@@ -22,7 +22,9 @@ def constructed(kind: str, **fields: Any) -> dict[str, Any]:
     return {"lc": 1, "type": "constructor", "id": ["langchain", "schema", "messages", kind], "kwargs": fields}
 
 
-def made(run_id: str, kind: str, name: str, second: int, parent: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+def langsmith_run(
+    run_id: str, kind: str, name: str, second: int, parent: dict[str, Any] | None = None, **more: Any
+) -> dict[str, Any]:
     order = f"{parent['dotted_order']}." if parent else ""
     return {
         "id": run_id,
@@ -52,11 +54,15 @@ def generated(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def tree() -> list[dict[str, Any]]:
-    root = made("root", "chain", "Researcher", 0, inputs={"input": "How high?"}, outputs={"output": "It is 7 m."}, tags=["a"])
+    root = langsmith_run(
+        "root", "chain", "Researcher", 0, inputs={"input": "How high?"}, outputs={"output": "It is 7 m."}, tags=["a"]
+    )
     about = {"metadata": {"ls_model_name": "m1"}, "invocation_params": {"tools": [{"function": {"name": "look"}}]}}
-    first = made("llm1", "llm", "Chat", 2, root, inputs={"messages": [ASKS]}, outputs=generated(CALLS), extra=about)
-    tool = made("tool", "tool", "look", 4, root, inputs={"input": "{'at': 'tower'}"}, outputs={"output": RETURNS})
-    last = made("llm2", "llm", "Chat", 6, root, inputs={"messages": [[*ASKS, CALLS, RETURNS]]}, outputs=generated(SAYS))
+    first = langsmith_run("llm1", "llm", "Chat", 2, root, inputs={"messages": [ASKS]}, outputs=generated(CALLS), extra=about)
+    tool = langsmith_run("tool", "tool", "look", 4, root, inputs={"input": "{'at': 'tower'}"}, outputs={"output": RETURNS})
+    last = langsmith_run(
+        "llm2", "llm", "Chat", 6, root, inputs={"messages": [[*ASKS, CALLS, RETURNS]]}, outputs=generated(SAYS)
+    )
     return [root, first, tool, last]
 
 
@@ -110,7 +116,9 @@ def test_times_without_a_zone_are_utc_and_tools_have_their_durations(tmp_path: P
 def test_an_agent_within_a_tool_is_a_run_of_its_own_and_the_tool_stays_a_call(tmp_path: Path) -> None:
     runs = tree()
     asked = {"messages": [[constructed("HumanMessage", content="Measure.")]]}
-    inner = made("sub", "llm", "Chat", 4, runs[2], inputs=asked, outputs=generated(constructed("AIMessage", content="7 m")))
+    inner = langsmith_run(
+        "sub", "llm", "Chat", 4, runs[2], inputs=asked, outputs=generated(constructed("AIMessage", content="7 m"))
+    )
     outer, nested = load_traces(document(tmp_path, [*runs, inner]))
     assert lines(outer) == READ
     assert (nested.id, nested.parent_id, lines(nested)) == ("tool", "root", ["user: Measure.", "assistant: 7 m"])
@@ -118,27 +126,29 @@ def test_an_agent_within_a_tool_is_a_run_of_its_own_and_the_tool_stays_a_call(tm
 
 def test_another_conversation_of_a_trace_is_a_nested_run_with_the_name_of_its_agent(tmp_path: Path) -> None:
     runs = tree()
-    agent = made("node", "chain", "Critic", 8, runs[0])
+    agent = langsmith_run("node", "chain", "Critic", 8, runs[0])
     asked = {"messages": [[constructed("HumanMessage", content="Is it right?")]]}
-    model = made("llm3", "llm", "Chat", 8, agent, inputs=asked, outputs=generated(constructed("AIMessage", content="Yes.")))
+    model = langsmith_run(
+        "llm3", "llm", "Chat", 8, agent, inputs=asked, outputs=generated(constructed("AIMessage", content="Yes."))
+    )
     outer, nested = load_traces(document(tmp_path, [*runs, agent, model]))
     assert outer.text == "It is 7 m." and (nested.parent_id, nested.agent, nested.text) == ("root", "Critic", "Yes.")
 
 
 def test_agents_that_share_a_conversation_are_the_authors_of_their_replies(tmp_path: Path) -> None:
-    root = made("root", "chain", "Team", 0)
-    writer, critic = made("n1", "chain", "Writer", 1, root), made("n2", "chain", "Critic", 3, root)
+    root = langsmith_run("root", "chain", "Team", 0)
+    writer, critic = langsmith_run("n1", "chain", "Writer", 1, root), langsmith_run("n2", "chain", "Critic", 3, root)
     draft, verdict = constructed("AIMessage", content="A draft."), constructed("AIMessage", content="Fine.")
-    first = made("l1", "llm", "Chat", 1, writer, inputs={"messages": [ASKS]}, outputs=generated(draft))
+    first = langsmith_run("l1", "llm", "Chat", 1, writer, inputs={"messages": [ASKS]}, outputs=generated(draft))
     more = [*ASKS, draft, constructed("HumanMessage", content="Judge.")]
-    last = made("l2", "llm", "Chat", 3, critic, inputs={"messages": [more]}, outputs=generated(verdict))
+    last = langsmith_run("l2", "llm", "Chat", 3, critic, inputs={"messages": [more]}, outputs=generated(verdict))
     run = load_trace(document(tmp_path, [root, writer, critic, first, last]))
     assert lines(run) == ["user: How high?", "Writer: A draft.", "user: Judge.", "Critic: Fine."]
 
 
 def test_tools_that_no_model_called_are_calls_where_they_ran(tmp_path: Path) -> None:
     runs = tree()
-    found = made("ret", "retriever", "search_docs", 1, runs[0], inputs={"query": "high"}, outputs={"documents": []})
+    found = langsmith_run("ret", "retriever", "search_docs", 1, runs[0], inputs={"query": "high"}, outputs={"documents": []})
     run = load_trace(document(tmp_path, [*runs, found]))
     assert lines(run)[1:3] == ['assistant: search_docs {"query": "high"}', 'tool: -> {"documents": []}']
     assert lines(run)[3:] == READ[1:]
@@ -150,13 +160,13 @@ def test_errors_of_tools_models_and_traces_are_told(tmp_path: Path) -> None:
     run = load_trace(document(tmp_path, [{**runs[0], "error": "It broke.", "outputs": None}, runs[1], failed]))
     assert (run.status, run.stop_reason, str(run.error)) == ("failed", "error", "It broke.")
     assert lines(run)[-1] == "tool: ! -> ToolException('gone')"
-    broken = made("x", "llm", "Chat", 1, inputs={"messages": [ASKS]}, error="RateLimitError")
+    broken = langsmith_run("x", "llm", "Chat", 1, inputs={"messages": [ASKS]}, error="RateLimitError")
     assert str(load_trace(document(tmp_path, [broken])).error) == "RateLimitError"
 
 
 def test_a_trace_without_a_model_is_its_inputs_its_tools_and_its_outputs(tmp_path: Path) -> None:
-    root = made("root", "chain", "pipeline", 0, inputs={"question": "How high?"}, outputs={"answer": "7 m"})
-    tool = made("t", "tool", "look", 1, root, inputs={"at": "tower"}, outputs={"output": "7"})
+    root = langsmith_run("root", "chain", "pipeline", 0, inputs={"question": "How high?"}, outputs={"answer": "7 m"})
+    tool = langsmith_run("t", "tool", "look", 1, root, inputs={"at": "tower"}, outputs={"output": "7"})
     assert lines(load_trace(document(tmp_path, [root, tool]))) == [
         "user: How high?",
         'assistant: look {"at": "tower"}',
@@ -166,17 +176,19 @@ def test_a_trace_without_a_model_is_its_inputs_its_tools_and_its_outputs(tmp_pat
 
 
 def test_several_traces_in_a_file_are_as_many_runs(tmp_path: Path) -> None:
-    one, other = (made(name, "llm", "Chat", 0, inputs={"messages": [ASKS]}, outputs=generated(SAYS)) for name in ("a", "b"))
+    one, other = (
+        langsmith_run(name, "llm", "Chat", 0, inputs={"messages": [ASKS]}, outputs=generated(SAYS)) for name in ("a", "b")
+    )
     runs = load_traces(document(tmp_path, [one, other]))
     assert [(run.id, run.origin and run.origin.position) for run in runs] == [("a", "0"), ("b", "1")]
 
 
 def test_runs_nested_in_each_other_and_damaged_ones_are_problems(tmp_path: Path) -> None:
-    one, other = made("a", "chain", "a", 0), made("b", "chain", "b", 1)
+    one, other = langsmith_run("a", "chain", "a", 0), langsmith_run("b", "chain", "b", 1)
     circle = [{**one, "parent_run_id": "b"}, {**other, "parent_run_id": "a"}]
     with pytest.raises(TraceError, match="nested in each other"):
         load_traces(document(tmp_path, circle))
-    whole = made("c", "llm", "Chat", 0, inputs={"messages": [ASKS]}, outputs=generated(SAYS))
+    whole = langsmith_run("c", "llm", "Chat", 0, inputs={"messages": [ASKS]}, outputs=generated(SAYS))
     odd = {**whole, "id": "d", "inputs": {"messages": [[{"type": "ai", "content": [7]}]]}}
     found = load_traces(document(tmp_path, [whole, 7, odd], "a.jsonl"), strict=False)
     assert [run.text for run in found] == ["It is 7 m."] and [one.position for one in found.problems] == ["line 2", "1"]

@@ -112,12 +112,13 @@ def test_a_browser_that_goes_without_a_word_leaves_a_few_and_no_more(told: Any) 
     nothing_is_left(told)
 
 
-@pytest.mark.slow("forty cells, each interrupted a little later")
+@pytest.mark.slow("twenty cells, each interrupted a little later")
 @pytest.mark.parametrize("tool", ["nap", "doze"])
 def test_an_interrupt_at_any_moment_leaves_nothing(told: Any, tool: str) -> None:
     told.run("from agentnb.runtime.host import process_end; process_end.NOTICE = 0.0")  # its kernel stays
-    for place in range(40):
-        cell = told.run(f"interrupted_after({place / 500}, ('{tool}', {{'seconds': 600}}))", attended=True)
+    count = size(20, nightly=40)
+    for place in range(count):
+        cell = told.run(f"interrupted_after({0.08 * place / count}, ('{tool}', {{'seconds': 600}}))", attended=True)
         assert cell.status == "error" and "Interrupt" in cell.error, cell.error
     nothing_is_left(told)
     assert told.run("go(1)", attended=True).status == "ok"

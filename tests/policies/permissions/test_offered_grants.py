@@ -14,14 +14,19 @@ from agentnb.tools.builtin.git.group import Git
 from agentnb.tools.function import FunctionTool
 
 
-def made(name: str, **subject: str) -> FunctionTool:
+def tool_named(name: str, **subject: str) -> FunctionTool:
     def function(what: str = "") -> None:
         """Do it."""
 
     return FunctionTool(function, name=name, effects=["execute"], **subject)  # type: ignore[arg-type]
 
 
-BASH, SAVE, FETCH, PLAIN = made("bash", command="what"), made("save", path="what"), made("fetch", url="what"), made("plain")
+BASH, SAVE, FETCH, PLAIN = (
+    tool_named("bash", command="what"),
+    tool_named("save", path="what"),
+    tool_named("fetch", url="what"),
+    tool_named("plain"),
+)
 
 
 def test_each_grant_that_is_offered_allows_the_call_and_says_its_reach(subtests: pytest.Subtests, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ HERE = Path("/work")
 STRICTEST_FIRST = ("deny", "ask", "allow")
 
 
-def made(name: str, effects: list[Effect] | None, flag: Flag | None = None, **subject: str) -> FunctionTool:
+def tool_named(name: str, effects: list[Effect] | None, flag: Flag | None = None, **subject: str) -> FunctionTool:
     def function(command: str = ".", content: str = "") -> None:
         """Do it."""
 
@@ -33,17 +33,17 @@ def made(name: str, effects: list[Effect] | None, flag: Flag | None = None, **su
 TOOLS = {
     one.spec.name: one
     for one in (
-        made("bash", ["execute"], "bash", command="command"),
-        made("run_python", ["execute"], "bash"),
-        made("read_file", ["read"], "file_read", path="command"),
-        made("write_file", ["write"], "file_write", path="command", content="content"),
-        made("git_add", ["write"], "git"),
-        made("github_get_issue", ["network"], "github"),
-        made("web_fetch", ["network"], "network", url="command"),
-        made("save", ["write"]),
-        made("measure", None),
-        made("look", ["read"]),
-        made("ask_person", []),
+        tool_named("bash", ["execute"], "bash", command="command"),
+        tool_named("run_python", ["execute"], "bash"),
+        tool_named("read_file", ["read"], "file_read", path="command"),
+        tool_named("write_file", ["write"], "file_write", path="command", content="content"),
+        tool_named("git_add", ["write"], "git"),
+        tool_named("github_get_issue", ["network"], "github"),
+        tool_named("web_fetch", ["network"], "network", url="command"),
+        tool_named("save", ["write"]),
+        tool_named("measure", None),
+        tool_named("look", ["read"]),
+        tool_named("ask_person", []),
     )
 }
 

@@ -123,7 +123,6 @@ def counting() -> Case:
 
 @pytest.mark.slow("each run is killed after every fourth event, at night after every one")
 @pytest.mark.req("R1.7", "R1.8", "R1.10", "K1.7")
-@pytest.mark.usefixtures("virtual_time")
 def test_a_killed_run_ends_as_it_would_have(tmp_path: Path, subtests: pytest.Subtests) -> None:
     names = ("fan-out", "loop-three", "on-error-abort", "planner")
     for name, case in [("counting", counting()), *((name, example(name)) for name in names)]:

@@ -11,14 +11,14 @@ from asserted_sentences import Snapshot
 from git_repositories import GitRepository, call_tool
 
 
-def made(path: str) -> GitRepository:
+def repository_at(path: str) -> GitRepository:
     repository = GitRepository.make(Path(path).absolute())
     repository.commit(path, a_txt="1\n")
     return repository
 
 
 def test_a_repository_above_is_used() -> None:
-    repository = made("r")
+    repository = repository_at("r")
     repository.write("d/e/x.txt", "1\n")
     for folder in ("d", "d/e"):
         assert call_tool("git_status", repository.folder / folder).text == "## main\n?? ./"
@@ -31,7 +31,7 @@ def test_a_repository_above_is_used() -> None:
 
 
 def test_linked_work_trees_and_submodules_are_used() -> None:
-    repository, inner = made("r"), made("inner")
+    repository, inner = repository_at("r"), repository_at("inner")
     tree = Path("tree").absolute()
     repository.git("worktree", "add", "--quiet", "-b", "two", str(tree))
     assert call_tool("git_status", tree).text == "## two\nNo changes."
@@ -41,7 +41,7 @@ def test_linked_work_trees_and_submodules_are_used() -> None:
 
 def test_no_repository_is_an_error_with_what_to_do(snapshot: Snapshot) -> None:
     assert call_tool("git_status", Path().absolute()).text == snapshot
-    repository = made("r")
+    repository = repository_at("r")
     assert call_tool("git_status", repository.folder / ".git").text == snapshot
 
 
@@ -99,7 +99,7 @@ REDIRECTED: dict[str, Callable[[GitRepository, GitRepository], None]] = {
 def test_a_repository_that_leads_elsewhere_is_refused(subtests: pytest.Subtests, snapshot: Snapshot) -> None:
     for number, (name, redirect) in enumerate(REDIRECTED.items()):
         with subtests.test(name):
-            repository, other = made(f"r{number}"), made(f"other{number}")
+            repository, other = repository_at(f"r{number}"), repository_at(f"other{number}")
             redirect(repository, other)
             outcome = repository.call("git_log")
             assert outcome.error_code == "redirected"
@@ -108,7 +108,7 @@ def test_a_repository_that_leads_elsewhere_is_refused(subtests: pytest.Subtests,
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
 def test_a_repository_of_another_user_is_refused_with_gits_own_advice() -> None:
-    repository = made("r")
+    repository = repository_at("r")
     os.chown(repository.folder, 12_345, 12_345)
     outcome = repository.call("git_status")
     assert outcome.error_code == "not_a_repository" and "safe.directory" in outcome.text
