@@ -18,7 +18,7 @@ from agentnb.core.run.work_records import PlanRecord, plan_after
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError
 from agentnb.workflow.plan import Plan
-from agentnb.workflow.plans.plan_reader import OF_CHAT_PLANS
+from agentnb.workflow.plans.plan_reader import OF_CHAT_PLANS, plan_of_data
 
 EXTENSION = "plans"
 """The name of the extension, whose settings carry the drafts of a conversation from run to run."""
@@ -81,7 +81,9 @@ def is_draft(record: PlanRecord) -> bool:
 
 def spec_of(record: PlanRecord) -> Plan:
     """Return a plan of the log as a chat's plan. Raises `SettingsError` if it cannot be read."""
-    return Plan.read(data_of(record))
+    data = data_of(record)
+    written = plan_of_data(data)  # nearly always: it is read several times in each turn
+    return Plan.read(data) if written is None else Plan.of(written)
 
 
 def data_of(record: PlanRecord) -> dict[str, Any]:

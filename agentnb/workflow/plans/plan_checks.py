@@ -83,7 +83,7 @@ def check_plan(read: ReadPlan, schemas: Schemas | None, problems: Problems) -> N
     for index, (step, fields) in enumerate(zip(plan.steps, read.steps, strict=True)):
         if fields is not None:
             checks.check_step(step, index, fields)
-    if not problems.found:
+    if not problems.found and plan.form == "planner":  # in a chat's plan no step ends the others
         warn_of_ways(compiled_plan(plan, "plan", (), Toolbox()), problems, checks.located)
 
 
