@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agentnb.advice import Plain
-from agentnb.agent.run_context import RunContext
+from agentnb.agent.conversation_context import ConversationContext
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.detect.custom import FunctionDetector
 from agentnb.detect.detector import DetectorMaker
@@ -59,7 +59,7 @@ class Extension:
     keeps: tuple[Callable[[Run], str], ...] = ()
     agent_settings: Mapping[str, Any] = field(default_factory=dict)
     virtual_tools: Mapping[str, Handler] = field(default_factory=dict)
-    context: RunContext | None = None
+    context: ConversationContext | None = None
     continuing: Callable[[Run], Extension] | None = None
 
     def __post_init__(self) -> None:
@@ -145,7 +145,7 @@ def _asks_model(maker: DetectorMaker) -> bool:
     return isinstance(maker, FunctionDetector) and maker.asks_model
 
 
-def context_of(extensions: Iterable[Extension]) -> RunContext | None:
+def context_of(extensions: Iterable[Extension]) -> ConversationContext | None:
     """Return the context of the runs of an agent with these extensions; None without one."""
     return next((one.context for one in extensions if one.context is not None), None)
 
