@@ -54,7 +54,7 @@ class Loop:
         self._lifecycle = lifecycle
         self._inbox = lifecycle.inbox
         self._budget = lifecycle.budget
-        servers = lifecycle.services.servers
+        servers = lifecycle.context.servers
         self._servers = servers if servers is not None and servers.can_change else None
         self._log = log
         self._request_builder = request_builder

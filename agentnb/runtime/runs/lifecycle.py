@@ -5,13 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
 from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
-from agentnb.advice import Advised
-from agentnb.core.inbox import INTERRUPTED, Command, Inbox, current_inbox
+from agentnb.core.inbox import INTERRUPTED, Command, current_inbox
 from agentnb.core.log import events as e
 from agentnb.core.log.stores import Writer
 from agentnb.core.log.work_events import OutcomeGiven
@@ -23,20 +20,14 @@ from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, ServerFailed, StoreError
 from agentnb.policies.limits import OnLimit
 from agentnb.policies.verdict import Stop
-from agentnb.runtime.budget import Budget, current_budget, nested_levels
+from agentnb.runtime.budget import current_budget, nested_levels
 from agentnb.runtime.calls.dispatch import PATIENCE
-from agentnb.runtime.calls.run_servers import RunServers
-from agentnb.runtime.clock import Clock
-from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.calls.run_context import RunContext
 from agentnb.runtime.failure_place import LOOP, WORKFLOW, failure_place
-from agentnb.runtime.host.host import plain_tools
 from agentnb.runtime.host.process_end import process_end
-from agentnb.runtime.questions.elicitation import Elicitation
 from agentnb.runtime.run_end import Suspended, check_within_limits, log_stop, run_error
 from agentnb.runtime.runs.assessing import assessments_at
 from agentnb.runtime.threads import is_running, running_loop
-from agentnb.runtime.workers.foreground import Foreground
-from agentnb.tools.tool import CallSync
 
 T = TypeVar("T")
 
@@ -63,39 +54,15 @@ class Orchestrator(Protocol):
         """Leave open what waits for the person: the run is suspended when what runs has ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunServices:
-    """The log, the time, the money and the person of one run."""
-
-    log: EventLog
-    inbox: Inbox
-    clock: Clock
-    budget: Budget
-    elicitation: Elicitation
-    foreground: Foreground | None = None
-    """Runs plain tools on the thread that waits for the run."""
-    work_dir: Path | None = None
-    """The folder that the options of the run name for its tools."""
-    warnings: tuple[tuple[str, Advised], ...] = ()
-    """Warnings to the person at the beginning, each with advice."""
-    servers: RunServers | None = None
-    """The MCP servers of the run."""
-
-    @property
-    def call_sync(self) -> CallSync:
-        """Runs plain tools in the right thread."""
-        return plain_tools(None if self.foreground is None else self.foreground.call)
-
-
 class Lifecycle:
     """Takes one run from its first event to its last. Lives in one task of one event loop."""
 
-    def __init__(self, services: RunServices, *, on_limit: OnLimit = "stop") -> None:
-        self.services = services
-        self.log = services.log
-        self.clock = services.clock
-        self.budget = services.budget
-        self.inbox = services.inbox
+    def __init__(self, context: RunContext, *, on_limit: OnLimit = "stop") -> None:
+        self.context = context
+        self.log = context.log
+        self.clock = context.clock
+        self.budget = context.budget
+        self.inbox = context.inbox
         self._on_limit = on_limit
         self._orchestrator: Orchestrator | None = None
         self._task: asyncio.Task[None] | None = None
@@ -173,8 +140,8 @@ class Lifecycle:
         except BaseException as error:
             if not self._ended.is_set():
                 self._error = error
-        if self.services.servers is not None:
-            await self.services.servers.close()
+        if self.context.servers is not None:
+            await self.context.servers.close()
         with suppress(RuntimeError):  # collected after its event loop was closed: nobody waits any more
             self._ended.set()
 
@@ -225,7 +192,7 @@ class Lifecycle:
             if open_log is not None:
                 self.log.keep_in(await open_log())  # it may have to wait for other runs to end
             self.log.begin(first)
-            for message, advice in self.services.warnings:
+            for message, advice in self.context.warnings:
                 self.log.warn_once(message, advice)
             await self._conclude(orchestrator, await self._verdict(orchestrator))
         except Suspended as suspended:
@@ -253,8 +220,8 @@ class Lifecycle:
         """Work until a policy or the time limit stops the run, and return that verdict."""
         self.clock.start(self._note_time_up)
         try:
-            if self.services.servers is not None:
-                await self.services.servers.connect()
+            if self.context.servers is not None:
+                await self.context.servers.connect()
             return await orchestrator.work()
         except asyncio.CancelledError:
             if self._time_up is None or self._over or self._cancelled_by_others(self.inbox.stop_requested):
@@ -282,7 +249,7 @@ class Lifecycle:
             self.check_stop()
             if not paused:
                 return
-            with self.services.elicitation.held():
+            with self.context.elicitation.held():
                 await self._woken.wait()
 
     async def hear_while(self, work: Coroutine[Any, Any, T]) -> T | None:
@@ -348,9 +315,9 @@ class Lifecycle:
 
         def heed(command: Command) -> None:
             if command.answer is not None:
-                self.services.elicitation.take(command.answer)
+                self.context.elicitation.take(command.answer)
             elif command.name == "withdraw" and not self._over:
-                self.services.elicitation.grants.update()
+                self.context.elicitation.grants.update()
             elif command.name == "stop" and not self._over:
                 self._is_interrupted = command.text == INTERRUPTED
                 self._cancel()
@@ -360,7 +327,7 @@ class Lifecycle:
 
         def wake(command: Command) -> None:
             if command.name == "withdraw":
-                self.services.elicitation.grants.withdraw(command.text)
+                self.context.elicitation.grants.withdraw(command.text)
             if not self._over:
                 loop.call_soon_threadsafe(heed, command)
 
@@ -384,8 +351,8 @@ class Lifecycle:
         if not self._over and self._task is not None and not self.inbox.stop_requested:
             self._time_up = Stop("max_seconds", "limited", limit=self.clock.limit)
             self._cancel()
-            if self.services.foreground is not None:
-                self.services.foreground.end_tool()
+            if (foreground := self.context.options.foreground) is not None:
+                foreground.end_tool()
 
     def _take_command(self) -> Command | None:
         command = self.inbox.take()
@@ -460,7 +427,7 @@ class Lifecycle:
 
     def _close_open(self, status: e.RoundStatus) -> None:
         """Withdraw open questions and close whatever else is open."""
-        self.services.elicitation.close()
+        self.context.elicitation.close()
         if self._orchestrator is not None:
             self._orchestrator.close_open(status)
 
@@ -487,7 +454,7 @@ class Lifecycle:
 
     def _leave(self) -> None:
         self._over = self.budget.closed = True
-        self.services.elicitation.end_code()
+        self.context.elicitation.end_code()
         self.clock.stop()
         self.log.close()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -13,8 +12,7 @@ from agentnb.core.messages import encodable
 from agentnb.core.plans.plan_steps import CALL
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError
-from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.questions.elicitation import Elicitation
+from agentnb.runtime.calls.run_context import RunContext
 from agentnb.runtime.run_end import Suspended
 from agentnb.runtime.runs.launch import new_run_id
 from agentnb.runtime.steps.attempt import Attempt, Place
@@ -24,9 +22,9 @@ from agentnb.runtime.steps.nested_runs import NestedRuns, Runnable
 class RunSteps:
     """The steps of one run of an agent."""
 
-    def __init__(self, log: EventLog, elicitation: Elicitation, work_dir: Path | None = None) -> None:
-        self._log = log
-        self._nested = NestedRuns(log, elicitation, work_dir)
+    def __init__(self, context: RunContext) -> None:
+        self._log = context.log
+        self._nested = NestedRuns(context)
 
     async def run(
         self,
