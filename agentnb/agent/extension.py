@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -152,7 +151,7 @@ def context_of(extensions: Iterable[Extension]) -> ConversationContext | None:
 
 def merged(extensions: Iterable[Extension], part: str) -> dict[str, Any]:
     """Return one part of all extensions that has values by name; of several for one name, that of the first extension."""
-    return dict(ChainMap(*[dict(getattr(one, part)) for one in extensions]))
+    return {name: value for one in reversed([*extensions]) for name, value in getattr(one, part).items()}
 
 
 def without_model(extensions: Iterable[Extension]) -> tuple[Extension, ...]:

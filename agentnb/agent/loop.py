@@ -54,8 +54,7 @@ class Loop:
         self._lifecycle = lifecycle
         self._inbox = lifecycle.inbox
         self._budget = lifecycle.budget
-        servers = lifecycle.context.servers
-        self._servers = servers if servers is not None and servers.can_change else None
+        self._servers = lifecycle.context.servers
         self._log = log
         self._request_builder = request_builder
         self._dispatch = dispatch
@@ -77,16 +76,21 @@ class Loop:
     async def work(self) -> Stop:
         """Run rounds until a policy stops the run."""
         run = self._log.run
+        may_be_open = bool(run.rounds)
+        """Whether a process that died, or an interlude, may have left something open."""
         verdict: Verdict | Interlude = self._before_end(await self._first_verdict())
-        log_findings(self._log)  # a process that died may not have come to it
+        if self._has_detectors:
+            log_findings(self._log)  # a process that died may not have come to it
         self._todos.look()  # the run may have waited for the store
         while not isinstance(verdict, Stop):
             if isinstance(verdict, Continue):
                 await self._whole_round(verdict)
             else:
+                may_be_open = True
                 await self._interludes.run(verdict)
             verdict = self._before_end(decide(self._after_calls if run.last_round.records else self._policies, run))
-        self.close_open("cancelled")  # an interlude that a dead process left, if something else ends the run
+        if may_be_open or run.step_records:
+            self.close_open("cancelled")
         return verdict
 
     def _before_end(self, verdict: Verdict) -> Verdict | Interlude:

@@ -82,7 +82,7 @@ class AgentRun(PendingRun):
         self.own_board, self.carried_board = own_board, carried_board
         self.name, self.budget, self.limits_of_file = agent.name, limits.budget, limits.limits_of_file
         self.max_seconds, self.on_limit = limits.max_seconds, limits.on_limit
-        self.approve, self.rule_list, self.rule_scope = agent.approve, agent.rule_list, agent.rule_scope
+        self.approve, self.rule_list = agent.approve, agent.rule_list
         self.confirms = confirms_nothing if agent.context is None else agent.context.confirms
         self.guidance, self.work_dir = agent.guidance_texts, agent.work_dir
         self.board = carried_board if own_board is None else own_board
@@ -100,6 +100,11 @@ class AgentRun(PendingRun):
         run.read_output_as(None if agent.output_form is None else agent.output_form.read)
 
     @property
+    def rule_scope(self) -> Iterable[Any]:
+        """The tools of the agent, and the names that its extensions answer."""
+        return self.agent.rule_scope
+
+    @property
     def is_slow(self) -> bool:
         """Whether a key may have to be read, from the system's keyring, or a text about the entity of the context."""
         context = self.agent.context
@@ -109,7 +114,7 @@ class AgentRun(PendingRun):
     def prepare(self) -> None:
         """Make the model and, for a new run, the section of the system prompt about the context."""
         self._model = make_model(self.agent.used_model)
-        if not self._has_system:
+        if self.agent.context is not None and not self._has_system:
             _ = self.context_prompt
 
     @property
@@ -261,7 +266,7 @@ def pending_run(agent: AgentSettings, prompt: str | Message, options: RunOptions
         as_prompt(prompt, may_be_blank=agent.context is not None),
         options,
         own_board=given if given is not None and agent.keeps_todos else board_of(agent, before),
-        carried_board=given if not agent.keeps_todos else None,
+        carried_board=None if given is None or agent.keeps_todos else given,
         earlier=() if before is None else [tool.name for tool in before.tools],
     )
     if before is not None and waits_for_drafts(before):

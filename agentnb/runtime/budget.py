@@ -101,7 +101,8 @@ class Budget:
         if own == before or (own.is_nothing and usage.cost is not None):
             return
         with self._lock:
-            more = NestedUsage(spent - before.spent, usage.since(before.usage))
+            is_first = not before.spent and before.usage is NOTHING_USED
+            more = own if is_first else NestedUsage(spent - before.spent, usage.since(before.usage))
             self._own = own
         self._spend("" if self.log is None else self.log.id, more)
 

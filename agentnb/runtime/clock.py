@@ -72,4 +72,5 @@ class Clock:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._taken, self._since = self.seconds, None
+        if self._since is not None:
+            self._taken, self._since = self.seconds, None

@@ -47,9 +47,8 @@ def log_stop(log: EventLog, verdict: Stop, component: str = "") -> None:
 
 def _log_unknown_facts(log: EventLog) -> None:
     """Warn of guidance that asks for unknown facts, such as mistyped names: nobody can judge whether it was followed."""
-    all_guidance = [event.guidance for event in log.run.events if type(event) is e.GuidanceGiven]
-    judged = [guidance for guidance in all_guidance if guidance.asks or guidance.forbids]
-    unknown = {name: guidance for guidance in judged for name in unknown_facts(guidance)}
+    given = [event.guidance for event in log.run.events if type(event) is e.GuidanceGiven]
+    unknown = {name: guidance for guidance in given if guidance.asks or guidance.forbids for name in unknown_facts(guidance)}
     for name, guidance in unknown.items():
         problem = f"Guidance {guidance.set}/{guidance.cell} asks for {name!r}: nobody can judge whether it was followed"
         log.warn_once(encodable(problem), near(name, SENTENCES))

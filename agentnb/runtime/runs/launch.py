@@ -58,6 +58,7 @@ from agentnb.tools.todos.board import Board
 
 Life: TypeAlias = Callable[[], Coroutine[Any, Any, Run]]
 """Makes the coroutine of a run."""
+_NOTHING_LOGGED = Permissions()
 MAX_LEVELS = 20
 """Runs that tools begin, one within the other."""
 
@@ -92,8 +93,6 @@ class PendingRun:
     """Its time limit."""
     server_tools: Sequence[ServerTools]
     """The tools of MCP servers that it names."""
-    rule_scope: Iterable[Any]
-    """The toolboxes, agents and names that rules may name."""
     on_limit: OnLimit = "stop"
     """The end of a run at a limit."""
     approve: Approve | str | None = None
@@ -123,7 +122,7 @@ class PendingRun:
             options = replace(options, work_dir=work_dir)
         self.consent: Consent = "" if recovered is None else consent_to(recovered, options)
         """The person's decision about the log of a resumed run, as `RunRecovered` logs it."""
-        logged = Permissions()
+        logged = _NOTHING_LOGGED
         warnings: list[tuple[str, Advised]] = []
         if recovered is not None and not is_fork:
             logged = logged_permissions(recovered, options, counts=self.consent != "refused")
@@ -148,6 +147,9 @@ class PendingRun:
         budget.is_of_file = OWN in self.limits_of_file
         clock = Clock(self.max_seconds, before=0.0 if recovered is None else seconds_taken(recovered.events))
         approve: Any = options.approve or self.approve
+        outer = current_budget.get()
+        shared = (None if outer is None else outer.servers) or host.servers
+        servers = budget.servers = shared or Servers()
         elicitation = Elicitation(
             log,
             can_ask=bool(options.can_ask),
@@ -172,12 +174,18 @@ class PendingRun:
             elicitation=elicitation,
             call_sync=plain_tools(options.foreground, host),
             work_dir=work_dir,
-            servers=self._servers(log, options, host, budget, work_dir),
+            servers=self._servers(log, options, servers, work_dir),
+            own_servers=None if shared else servers,
             open_log=open_log,
             warnings=warnings,
         )
 
     # What its agent or orchestration does
+
+    @property
+    def rule_scope(self) -> Iterable[Any]:
+        """The toolboxes, agents and names that rules may name."""
+        return ()
 
     @property
     def is_slow(self) -> bool:
@@ -225,12 +233,11 @@ class PendingRun:
         """Return the maker of its coroutine. Raises `SettingsError` if the budget is spent or cannot work."""
         context, recovered, servers = self.context, self.recovered, self.context.host.servers
         self._check_left()
-        of_session: Iterable[str] = () if servers is None else servers.configuration.known
-        known_rules(context.options.permissions or NO_RULES, self.rule_scope, of_session)
+        if (rules := context.options.permissions) is not None:
+            known_rules(rules, self.rule_scope, () if servers is None else servers.configuration.known)
         self.check()
         if recovered is not None:
-            assert context.servers is not None, "it is made with the context"
-            context.warnings.extend(changed_servers(recovered, context.servers.items))
+            context.warnings.extend(changed_servers(recovered, () if context.servers is None else context.servers.items))
         lifecycle = Lifecycle(context, on_limit=self.on_limit)
         if context.elicitation.around is not None and recovered is None:
             context.elicitation.around.began(context.log.id, self.name)
@@ -243,7 +250,7 @@ class PendingRun:
         The first of them that gives a mode decides it; of a log that does not count, what it forbids is added. The rules of the
         log, with the outer ones first, hold as well.
         """
-        rules = (options.permissions or NO_RULES).then(self.rule_list)
+        rules = self.rule_list if options.permissions is None else options.permissions.then(self.rule_list)
         if isinstance(self.approve, str):
             usual = ApprovalMode.of(self.approve)
         if options.approval_mode is not None:
@@ -256,18 +263,14 @@ class PendingRun:
         layers = (*outer, rules.then(own)) if outer or rules or own else ()
         return Permissions(mode, layers, confirms=logged.confirms)
 
-    def _servers(self, log: EventLog, options: RunOptions, host: Host, budget: Budget, work_dir: Path) -> RunServers:
-        """Return the MCP servers of the run: with the connections of the run around it, of its host, or of its own.
-
-        Raises `SettingsError` for a server that is not configured.
-        """
-        around = current_budget.get()
-        shared = (None if around is None else around.servers) or host.servers
-        servers = budget.servers = shared or Servers()
+    def _servers(self, log: EventLog, options: RunOptions, servers: Servers, work_dir: Path) -> RunServers | None:
+        """Return the MCP servers that the run names. Raises `SettingsError` for one that is not configured."""
         if self.recovered is not None:
             check_configured(servers, self.server_tools, self.recovered)
+        if not self.server_tools:
+            return None
         given = (*(options.permissions or NO_RULES).rules, *self.rule_list.rules)
-        return RunServers(log, servers.resolved(self.server_tools), servers, work_dir, given, owns=shared is None)
+        return RunServers(log, servers.resolved(self.server_tools), servers, work_dir, given)
 
     def _check_left(self) -> None:
         """Raise `SettingsError` if nothing is left to spend; a recovered run ends at its own limit by itself."""

@@ -78,8 +78,10 @@ class Lifecycle:
         """Whether an abandonment waits once more, for the nested runs that are being abandoned too."""
         self._error: BaseException | None = None
         """What the run raises to its caller."""
-        self._ended = asyncio.Event()
-        """Set when the caller gets the run or its error, also if something ignores its cancellation."""
+        self._has_ended = False
+        """Whether the caller gets the run or its error now, also if something ignores its cancellation."""
+        self._end: asyncio.Future[None] | None = None
+        """What the caller waits for."""
         self._own_cancellations = 0
         self._is_interrupted = False
         """Whether an interrupt stopped it, as far as is known of a cancellation."""
@@ -102,13 +104,14 @@ class Lifecycle:
         orchestrator raises, a log that cannot be written, a limit with ``on_limit="raise"``, and a cancellation other than
         the person's stop.
         """
-        self._caller = asyncio.current_task()
+        loop, self._caller = asyncio.get_running_loop(), asyncio.current_task()
         self._cancelled_before = 0 if self._caller is None else self._caller.cancelling()
-        self._task = asyncio.ensure_future(self._run_to_end(orchestrator, first, open_log))
+        self._task = loop.create_task(self._run_to_end(orchestrator, first, open_log))
         cancelled: asyncio.CancelledError | None = None
-        while not self._ended.is_set():
+        while not self._has_ended:
+            self._end = loop.create_future()
             try:
-                await self._ended.wait()
+                await self._end
             except asyncio.CancelledError as error:
                 cancelled, self._is_interrupted = error, True
                 asks = self.log.store and waiting_for_approval(self.log.run)
@@ -116,7 +119,7 @@ class Lifecycle:
                     self._cancel(own=False)
             except BaseException:  # nobody waits any more, perhaps in another thread
                 with suppress(RuntimeError):  # the loop is closed
-                    self._task.get_loop().call_soon_threadsafe(self._task.cancel)
+                    loop.call_soon_threadsafe(self._task.cancel)
                 raise
         try:
             if self._error is not None:
@@ -138,12 +141,21 @@ class Lifecycle:
         try:
             await self._run_in_context(orchestrator, first, open_log)
         except BaseException as error:
-            if not self._ended.is_set():
+            if not self._has_ended:
                 self._error = error
-        if self.context.servers is not None:
-            await self.context.servers.close()
-        with suppress(RuntimeError):  # collected after its event loop was closed: nobody waits any more
-            self._ended.set()
+        if (own := self.context.own_servers) is not None and own.used:
+            await asyncio.to_thread(own.close)
+        self._release_caller()
+
+    def _release_caller(self) -> None:
+        """Give the caller the run, or its error."""
+        self._has_ended = True
+        if self._end is None or self._end.done():
+            return
+        try:  # noqa: SIM105  # in every run: `suppress` would take longer
+            self._end.set_result(None)
+        except RuntimeError:  # collected after its event loop was closed: nobody waits any more
+            pass
 
     async def _run_in_context(
         self,
@@ -156,8 +168,9 @@ class Lifecycle:
         self._listen()
         for event in self.log.run.events:
             self.log.tell(event)  # a watcher sees a recovered run, or a fork, from its beginning
-        outer_budget, outer_levels = current_budget.set(self.budget), nested_levels.set(nested_levels.get() + 1)
-        outer_inbox = current_inbox.set(self.inbox)
+        current_budget.set(self.budget)  # in the context of its own task, which ends with it
+        nested_levels.set(nested_levels.get() + 1)
+        current_inbox.set(self.inbox)
         try:
             await self._run_closed(orchestrator, first, open_log)
         except AgentnbError as error:
@@ -173,10 +186,6 @@ class Lifecycle:
                 self._fail(error, "agentnb")
             raise
         finally:
-            with suppress(ValueError):  # a run that was not awaited is closed from another context
-                current_budget.reset(outer_budget)
-                nested_levels.reset(outer_levels)
-                current_inbox.reset(outer_inbox)
             self._leave()
             self._let_go()
 
@@ -450,7 +459,7 @@ class Lifecycle:
         except StoreError as error:
             self._fail(error, "store")
         self._leave()
-        self._ended.set()
+        self._release_caller()
 
     def _leave(self) -> None:
         self._over = self.budget.closed = True
@@ -466,8 +475,8 @@ class Lifecycle:
 
     def _log_late_commands(self) -> None:
         """Log commands that came too late for a round all the same."""
-        while self._take_command() is not None:
-            pass
+        while self.inbox.unread:
+            self._take_command()
 
     def _finish(self, status: e.Status, stop_reason: str, last_round: e.RoundStatus = "") -> None:
         self._log_late_commands()

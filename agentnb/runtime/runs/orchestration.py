@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -138,8 +138,13 @@ class _OrchestratedRun(PendingRun):
         self.name, self.budget, self.max_seconds = orchestration.name, orchestration.budget, orchestration.max_seconds
         self.limits_of_file = orchestration.limits_of_file
         self.server_tools = orchestration.server_tools
-        self.rule_scope = (*orchestration.server_tools, *(orchestration.rule_scope or (orchestration.make,)))
         super().__init__(options, **resumed)
+
+    @property
+    def rule_scope(self) -> Iterable[Any]:
+        """Its servers, and the toolboxes and agents of its steps."""
+        what = self._orchestration
+        return (*what.server_tools, *(what.rule_scope or (what.make,)))
 
     def check(self) -> None:
         """Raise `SettingsError` for what cannot work within the budget of a new run."""
