@@ -191,7 +191,7 @@ class AgentRun(PendingRun):
             tools=self.toolbox.specs,
             settings={**agent.settings, **self.logged_settings},
             guidance=agent.guidance_texts.texts,
-            tags=tuple([encodable(one) for one in options.tags]),
+            tags=tuple(map(encodable, options.tags)),
             conversation=before.conversation if before is not None else "",
             context_type=options.context_type if agent.context is None else agent.context.name,
             entity=options.entity if agent.context is None else agent.context.entity,
@@ -377,7 +377,7 @@ def system_prompt(agent: AgentSettings, toolbox: Toolbox, folder: Path, context:
         *[one.prompt.strip() for one in agent.extensions],
         "" if agent.output_form is None else agent.output_form.prompt,
     )
-    return encodable("\n\n".join(part for part in parts if part))
+    return encodable("\n\n".join(filter(None, parts)))
 
 
 def as_prompt(prompt: str | Message, *, may_be_blank: bool = False) -> Message:

@@ -17,7 +17,6 @@ from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host.host import Host
 from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.questions.elicitation import Elicitation
-from agentnb.runtime.servers.servers import Servers
 from agentnb.tools.tool import CallSync
 
 OpenLog: TypeAlias = Callable[[], Awaitable[Writer]]
@@ -45,8 +44,6 @@ class RunContext:
     host: Host = field(default_factory=Host)
     servers: RunServers | None = None
     """The MCP servers that it names; None if it names none."""
-    own_servers: Servers | None = None
-    """The MCP servers whose connections end with it, those of its nested runs included; None if it shares those around it."""
     open_log: OpenLog | None = None
     """Opens the log; None if nothing keeps it."""
     warnings: list[tuple[str, Advised]] = field(default_factory=list)

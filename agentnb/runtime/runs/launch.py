@@ -48,7 +48,6 @@ from agentnb.runtime.questions.model_code import check_person, model_code
 from agentnb.runtime.runs.lifecycle import Lifecycle, Orchestrator
 from agentnb.runtime.runs.terminal_line import progress_watcher
 from agentnb.runtime.servers.recovered import changed_servers, check_configured
-from agentnb.runtime.servers.servers import Servers
 from agentnb.runtime.threads import AwakeForInterrupts, LoopThread
 from agentnb.runtime.workers.foreground import Foreground
 from agentnb.runtime.workers.tool_threads import call_around, follow_threads
@@ -147,9 +146,7 @@ class PendingRun:
         budget.is_of_file = OWN in self.limits_of_file
         clock = Clock(self.max_seconds, before=0.0 if recovered is None else seconds_taken(recovered.events))
         approve: Any = options.approve or self.approve
-        outer = current_budget.get()
-        shared = (None if outer is None else outer.servers) or host.servers
-        servers = budget.servers = shared or Servers()
+        budget.host_servers = host.servers
         elicitation = Elicitation(
             log,
             can_ask=bool(options.can_ask),
@@ -174,8 +171,7 @@ class PendingRun:
             elicitation=elicitation,
             call_sync=plain_tools(options.foreground, host),
             work_dir=work_dir,
-            servers=self._servers(log, options, servers, work_dir),
-            own_servers=None if shared else servers,
+            servers=self._servers(log, options, budget, work_dir),
             open_log=open_log,
             warnings=warnings,
         )
@@ -263,12 +259,13 @@ class PendingRun:
         layers = (*outer, rules.then(own)) if outer or rules or own else ()
         return Permissions(mode, layers, confirms=logged.confirms)
 
-    def _servers(self, log: EventLog, options: RunOptions, servers: Servers, work_dir: Path) -> RunServers | None:
+    def _servers(self, log: EventLog, options: RunOptions, budget: Budget, work_dir: Path) -> RunServers | None:
         """Return the MCP servers that the run names. Raises `SettingsError` for one that is not configured."""
-        if self.recovered is not None:
-            check_configured(servers, self.server_tools, self.recovered)
         if not self.server_tools:
             return None
+        servers = budget.servers
+        if self.recovered is not None:
+            check_configured(servers, self.server_tools, self.recovered)
         given = (*(options.permissions or NO_RULES).rules, *self.rule_list.rules)
         return RunServers(log, servers.resolved(self.server_tools), servers, work_dir, given)
 

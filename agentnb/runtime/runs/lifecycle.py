@@ -143,7 +143,7 @@ class Lifecycle:
         except BaseException as error:
             if not self._has_ended:
                 self._error = error
-        if (own := self.context.own_servers) is not None and own.used:
+        if (own := self.budget.own_servers) is not None and own.used:
             await asyncio.to_thread(own.close)
         self._release_caller()
 
