@@ -143,10 +143,9 @@ class PendingRun:
         elif (is_fork or not is_resumed) and log.store is not None:
             open_log = partial(_new_log, log)
         budget = _budget_of(self.budget, options, log, recovered)
-        budget.is_of_file = OWN in self.limits_of_file
+        budget.is_of_file, budget.host_servers = OWN in self.limits_of_file, host.servers
         clock = Clock(self.max_seconds, before=0.0 if recovered is None else seconds_taken(recovered.events))
         approve: Any = options.approve or self.approve
-        budget.host_servers = host.servers
         elicitation = Elicitation(
             log,
             can_ask=bool(options.can_ask),

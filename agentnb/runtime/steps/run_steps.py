@@ -24,7 +24,7 @@ class RunSteps:
 
     def __init__(self, context: RunContext) -> None:
         self._log = context.log
-        self._nested = NestedRuns(context)
+        self._context = context
 
     async def run(
         self,
@@ -42,7 +42,7 @@ class RunSteps:
         ``output``: returns the output of the step; ``seconds``: its time limit, which stands still while the person is asked;
         ``in_call``: whether a tool does it in its call. Raises `TimeoutError` at the limit.
         """
-        record = self._log.run.step_records.get(path)
+        nested, record = NestedRuns(self._context), self._log.run.step_records.get(path)
         is_new = record is None or record.status != "running"
         run_id = new_run_id() if record is None or is_new else record.nested
         if is_new:
@@ -51,11 +51,11 @@ class RunSteps:
         began, limit = perf_counter(), asyncio.timeout(seconds)
         try:
             async with limit:
-                run = await self._nested.run(Attempt(Place(path), limit, run_id, is_new), runnable, "", in_call=in_call)
+                run = await nested.run(Attempt(Place(path), limit, run_id, is_new), runnable, "", in_call=in_call)
         except Suspended:
             raise
         except TimeoutError as error:
-            left = self._nested.logged(run_id)  # what it did so far
+            left = nested.logged(run_id)  # what it did so far
             given = None if left is None else output(left)
             words = f"It took longer than {seconds:g} s" if limit.expired() else encodable(str(error))
             self._finish(path, "failed", began, output=given, error=words)
