@@ -151,7 +151,10 @@ def context_of(extensions: Iterable[Extension]) -> ConversationContext | None:
 
 def merged(extensions: Iterable[Extension], part: str) -> dict[str, Any]:
     """Return one part of all extensions that has values by name; of several for one name, that of the first extension."""
-    return {name: value for one in reversed([*extensions]) for name, value in getattr(one, part).items()}
+    found: dict[str, Any] = {}
+    for one in reversed([*extensions]):
+        found.update(getattr(one, part))
+    return found
 
 
 def without_model(extensions: Iterable[Extension]) -> tuple[Extension, ...]:

@@ -34,6 +34,8 @@ from agentnb.runtime.run_end import log_findings
 from agentnb.runtime.runs.interludes import Interludes
 from agentnb.runtime.runs.lifecycle import Lifecycle
 
+_PROMPT = Continue("prompt")
+
 
 class Loop:
     """Orchestrator of an agent's run: works in rounds."""
@@ -76,9 +78,10 @@ class Loop:
     async def work(self) -> Stop:
         """Run rounds until a policy stops the run."""
         run = self._log.run
-        may_be_open = bool(run.rounds)
+        first = await self._first_verdict()
+        may_be_open = first is not _PROMPT
         """Whether a process that died, or an interlude, may have left something open."""
-        verdict: Verdict | Interlude = self._before_end(await self._first_verdict())
+        verdict: Verdict | Interlude = self._before_end(first)
         if self._has_detectors:
             log_findings(self._log)  # a process that died may not have come to it
         self._todos.look()  # the run may have waited for the store
@@ -146,7 +149,7 @@ class Loop:
             self._todos.look()
         if self._draw is not None and not is_guidance_drawn(run):
             self._draw_guidance(self._draw)
-        return resume_verdict(self._policies, run) if run.rounds else Continue("prompt")
+        return resume_verdict(self._policies, run) if run.rounds else _PROMPT
 
     async def _resume_round(self, current: WorkflowRound) -> None:
         """Finish the round that was open when another process died."""

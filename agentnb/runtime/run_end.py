@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import structs
 
 from agentnb.advice import TryDetector, advised
+from agentnb.core.guidance import Guidance
 from agentnb.core.log import events as e
 from agentnb.core.log.work_events import FindingMade
 from agentnb.core.messages import encodable
@@ -47,8 +48,10 @@ def log_stop(log: EventLog, verdict: Stop, component: str = "") -> None:
 
 def _log_unknown_facts(log: EventLog) -> None:
     """Warn of guidance that asks for unknown facts, such as mistyped names: nobody can judge whether it was followed."""
-    given = [event.guidance for event in log.run.events if type(event) is e.GuidanceGiven]
-    unknown = {name: guidance for guidance in given if guidance.asks or guidance.forbids for name in unknown_facts(guidance)}
+    unknown: dict[str, Guidance] = {}
+    for event in log.run.events:
+        if type(event) is e.GuidanceGiven and (event.guidance.asks or event.guidance.forbids):
+            unknown |= dict.fromkeys(unknown_facts(event.guidance), event.guidance)
     for name, guidance in unknown.items():
         problem = f"Guidance {guidance.set}/{guidance.cell} asks for {name!r}: nobody can judge whether it was followed"
         log.warn_once(encodable(problem), near(name, SENTENCES))

@@ -132,7 +132,7 @@ class Toolbox:
     @property
     def reads_foreign_text(self) -> bool:
         """Whether it has tools of servers or built-in ones, which read files, pages and the output of commands."""
-        return bool(self.servers) or any(isinstance(tool, BuiltinTool) for tool in self._tools.values())
+        return bool(self.servers or [tool for tool in self._tools.values() if isinstance(tool, BuiltinTool)])
 
     def check_usable(self) -> None:
         """Raise `SettingsError`, with what to install or set, if a built-in tool cannot work here."""

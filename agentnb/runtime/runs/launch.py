@@ -170,7 +170,7 @@ class PendingRun:
             elicitation=elicitation,
             call_sync=plain_tools(options.foreground, host),
             work_dir=work_dir,
-            servers=self._servers(log, options, budget, work_dir),
+            servers=self._servers(log, options, budget, work_dir) if self.server_tools else None,
             open_log=open_log,
             warnings=warnings,
         )
@@ -258,10 +258,8 @@ class PendingRun:
         layers = (*outer, rules.then(own)) if outer or rules or own else ()
         return Permissions(mode, layers, confirms=logged.confirms)
 
-    def _servers(self, log: EventLog, options: RunOptions, budget: Budget, work_dir: Path) -> RunServers | None:
+    def _servers(self, log: EventLog, options: RunOptions, budget: Budget, work_dir: Path) -> RunServers:
         """Return the MCP servers that the run names. Raises `SettingsError` for one that is not configured."""
-        if not self.server_tools:
-            return None
         servers = budget.servers
         if self.recovered is not None:
             check_configured(servers, self.server_tools, self.recovered)
