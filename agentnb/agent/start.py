@@ -40,7 +40,7 @@ from agentnb.policies.permissions.gate import confirms_nothing
 from agentnb.runtime.budget import WithinBudget
 from agentnb.runtime.calls.dispatch import Dispatch
 from agentnb.runtime.calls.run_tools import RunTools
-from agentnb.runtime.calls.todo_sync import TodoSync, todos_at_first
+from agentnb.runtime.calls.todo_sync import TodoSync
 from agentnb.runtime.calls.tool_calls import ToolCalls
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host.consent import with_mode_to_continue
@@ -94,6 +94,7 @@ class AgentRun(PendingRun):
         super().__init__(options, is_fork=is_fork, **resumed)
         self._has_system = is_fork or self.recovered is not None
         """Whether the log has the system prompt already."""
+        self._todos = TodoSync(own_board, self.context.log)
         run = self.context.log.run
         if agent.bundle.detectors:
             run.detect_with(agent.bundle.detectors)
@@ -138,7 +139,6 @@ class AgentRun(PendingRun):
         if agent.context is not None and not self.prompt.text.strip():
             return Clarification(log, agent.context.profile)
         assert self._model is not None, "it is made first"
-        todos = TodoSync(self.own_board, log)
         # A run keeps its own history setting to the end, whatever agent resumes it.
         history = agent.sends if recovered is None else as_sent_then(recovered.settings.get("history"))
         toolbox = self.toolbox
@@ -152,7 +152,7 @@ class AgentRun(PendingRun):
             context,
             tools,
             bundle.direct_gates,
-            todos=todos,
+            todos=self._todos,
             tool_seconds=bundle.tool_seconds,
             context_name=str if agent.context is None else agent.context.canonical,
             own_gates=(*each(agent.extensions, "gates"), *agent.gates),
@@ -163,7 +163,7 @@ class AgentRun(PendingRun):
             context.servers.serve(tools)
         dispatch = Dispatch(log, calls, context.elicitation, can_suspend=context.is_kept)
         builder = RequestBuilder.of_run(first, history) if isinstance(first, RunStarted) else RequestBuilder.rebuilt(log.run)
-        return Loop(self._model, lifecycle, builder, dispatch, bundle, todos, history)
+        return Loop(self._model, lifecycle, builder, dispatch, bundle, self._todos, history)
 
     def first_request(self) -> Request:
         """Return the request that would be sent first. Sends and stores nothing."""
@@ -200,7 +200,7 @@ class AgentRun(PendingRun):
             continued_from=before.id if before is not None else None,
             history=history_of(before) if before is not None else (),
             compacted=before.compacted if before is not None else None,
-            todos=todos_at_first(self.own_board) if self.own_board is not None else (),
+            todos=self._todos.begin(),
             carried_todos=self._carried_todos(before),
         )
         return redact(started, known_secrets())
@@ -208,7 +208,7 @@ class AgentRun(PendingRun):
     def _carried_todos(self, before: Run | None) -> tuple[Todo, ...]:
         """Return the conversation's list, to be carried along by a run that keeps none."""
         if self.carried_board is not None:
-            return todos_at_first(self.carried_board)
+            return TodoSync(self.carried_board, self.context.log).begin()
         return before.conversation_todos if before is not None and self.own_board is None else ()
 
 
