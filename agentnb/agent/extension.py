@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 from agentnb.advice import Plain
@@ -164,7 +166,7 @@ def without_model(extensions: Iterable[Extension]) -> tuple[Extension, ...]:
 
 def each(extensions: Iterable[Extension], part: str) -> Iterator[Any]:
     """Yield what each extension gives of one part."""
-    return (value for one in extensions for value in getattr(one, part))
+    return chain.from_iterable(map(attrgetter(part), extensions))
 
 
 def logged_extensions(run: Run) -> dict[str, dict[str, Any]]:

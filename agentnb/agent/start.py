@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from dataclasses import replace as replace_option
 from datetime import UTC, datetime
 from functools import partial
@@ -45,7 +45,7 @@ from agentnb.runtime.calls.tool_calls import ToolCalls
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host.consent import with_mode_to_continue
 from agentnb.runtime.host.host import host_here
-from agentnb.runtime.host.run_options import AgentRunKeywords, ResumeKeywords, RunOptions, options_of
+from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.replies.side_calls import SideModels
 from agentnb.runtime.runs.continued import end_waiting, opened_after
 from agentnb.runtime.runs.gate_names import check_gates
@@ -210,16 +210,6 @@ class AgentRun(PendingRun):
         if self.carried_board is not None:
             return TodoSync(self.carried_board, self.context.log).begin()
         return before.conversation_todos if before is not None and self.own_board is None else ()
-
-
-def options_of_run(options: RunOptions | None, keywords: Mapping[str, Any], door: str) -> RunOptions:
-    """Return the options of a run with the keywords of its call in place of theirs; ``door``: the call, up to its options."""
-    return options_of(options, keywords, AgentRunKeywords, door)
-
-
-def options_to_resume(options: RunOptions | None, keywords: Mapping[str, Any], door: str) -> RunOptions:
-    """Return the same for a run that is resumed."""
-    return options_of(options, keywords, ResumeKeywords, door)
 
 
 def first_request(agent: AgentSettings, prompt: str | Message, continue_from: Run | None, board: Board | None) -> Request:

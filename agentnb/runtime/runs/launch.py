@@ -33,7 +33,7 @@ from agentnb.policies.permissions.rule_words import known_rules
 from agentnb.policies.permissions.rules import NO_RULES
 from agentnb.runtime.budget import OWN, Budget, current_budget, nested_levels
 from agentnb.runtime.calls.approval import answering
-from agentnb.runtime.calls.run_context import OpenLog, RunContext
+from agentnb.runtime.calls.run_context import RunContext
 from agentnb.runtime.calls.run_servers import RunServers
 from agentnb.runtime.clock import Clock, seconds_taken
 from agentnb.runtime.event_log import EventLog
@@ -137,11 +137,7 @@ class PendingRun:
         log = _log_of(options, recovered)
         if not is_resumed and permissions.loosen:
             note_begun(log.id)
-        open_log: OpenLog | None = None
-        if writer is not None:
-            open_log = partial(_opened, writer)
-        elif (is_fork or not is_resumed) and log.store is not None:
-            open_log = partial(_new_log, log)
+        is_kept = writer is not None or (log.store is not None and (is_fork or not is_resumed))
         budget = _budget_of(self.budget, options, log, recovered)
         budget.is_of_file, budget.host_servers = OWN in self.limits_of_file, host.servers
         clock = Clock(self.max_seconds, before=0.0 if recovered is None else seconds_taken(recovered.events))
@@ -156,7 +152,7 @@ class PendingRun:
             confirms=self.confirms,
             parent=around,
             grants=host.grants,
-            suspends=options.suspend and open_log is not None,
+            suspends=options.suspend and is_kept,
         )
         if is_resumed and not is_fork and options.answers:
             elicitation.book.hand_in(options.answers)
@@ -171,7 +167,7 @@ class PendingRun:
             call_sync=plain_tools(options.foreground, host),
             work_dir=work_dir,
             servers=self._servers(log, options, budget, work_dir) if self.server_tools else None,
-            open_log=open_log,
+            open_log=partial(_opened, log, writer) if is_kept else None,
             warnings=warnings,
         )
 
@@ -237,7 +233,7 @@ class PendingRun:
         if context.elicitation.around is not None and recovered is None:
             context.elicitation.around.began(context.log.id, self.name)
         first = self.first or (self.started() if recovered is None else self._resumed(recovered))
-        return partial(lifecycle.run, self.orchestrator(lifecycle, first), first, context.open_log)
+        return partial(lifecycle.run, self.orchestrator(lifecycle, first), first)
 
     def _permissions(self, options: RunOptions, logged: Permissions, usual: ApprovalMode) -> Permissions:
         """Return the permissions of the run by its options, its log if it is resumed, its agent, and what is ``usual`` here.
@@ -427,14 +423,10 @@ def _budget_of(limit: float | None, options: RunOptions, log: EventLog, recovere
     return budget
 
 
-async def _opened(writer: Writer) -> Writer:
-    """Return the writer of a log that is open."""
-    return writer
-
-
-async def _new_log(log: EventLog) -> Writer:
-    """Return the writer of a new log that holds what the run begins with, as a fork does."""
-    writer = await log.open()
-    for event in log.run.events:
-        writer.append(event)
+async def _opened(log: EventLog, writer: Writer | None) -> Writer:
+    """Return the writer of a log: the one that has it open, else that of a new log with what the run begins with, as a fork."""
+    if writer is None:
+        writer = await log.open()
+        for event in log.run.events:
+            writer.append(event)
     return writer

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Coroutine
 from contextlib import suppress
 from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
 from agentnb.core.inbox import INTERRUPTED, Command, current_inbox
 from agentnb.core.log import events as e
-from agentnb.core.log.stores import Writer
 from agentnb.core.log.work_events import OutcomeGiven
 from agentnb.core.messages import encodable
 from agentnb.core.redaction import redact_error
@@ -92,12 +91,7 @@ class Lifecycle:
         self._seconds_before = sum(one.seconds or 0.0 for one in rounds) if rounds else self.clock.seconds
         """Seconds that the run took in earlier processes, which died."""
 
-    async def run(
-        self,
-        orchestrator: Orchestrator,
-        first: e.AnyEvent,
-        open_log: Callable[[], Awaitable[Writer]] | None = None,
-    ) -> Run:
+    async def run(self, orchestrator: Orchestrator, first: e.AnyEvent) -> Run:
         """Run to completion, or resume a recovered run. What ignores its cancellation is left behind.
 
         Returns the run, however it ended. Four things are raised instead, after the log is closed: a failure that the
@@ -106,7 +100,7 @@ class Lifecycle:
         """
         loop, self._caller = asyncio.get_running_loop(), asyncio.current_task()
         self._cancelled_before = 0 if self._caller is None else self._caller.cancelling()
-        self._task = loop.create_task(self._run_to_end(orchestrator, first, open_log))
+        self._task = loop.create_task(self._run_to_end(orchestrator, first))
         cancelled: asyncio.CancelledError | None = None
         while not self._has_ended:
             self._end = loop.create_future()
@@ -131,15 +125,10 @@ class Lifecycle:
         self._raise_limit()
         return self.log.run
 
-    async def _run_to_end(
-        self,
-        orchestrator: Orchestrator,
-        first: e.AnyEvent,
-        open_log: Callable[[], Awaitable[Writer]] | None,
-    ) -> None:
+    async def _run_to_end(self, orchestrator: Orchestrator, first: e.AnyEvent) -> None:
         """Do the work of the run and keep its error: raised in a task, an interrupt would end the event loop."""
         try:
-            await self._run_in_context(orchestrator, first, open_log)
+            await self._run_in_context(orchestrator, first)
         except BaseException as error:
             if not self._has_ended:
                 self._error = error
@@ -157,12 +146,7 @@ class Lifecycle:
         except RuntimeError:  # collected after its event loop was closed: nobody waits any more
             pass
 
-    async def _run_in_context(
-        self,
-        orchestrator: Orchestrator,
-        first: e.AnyEvent,
-        open_log: Callable[[], Awaitable[Writer]] | None,
-    ) -> None:
+    async def _run_in_context(self, orchestrator: Orchestrator, first: e.AnyEvent) -> None:
         """Run to completion; code that the run calls sees its budget and inbox."""
         self._orchestrator, self._started = orchestrator, perf_counter()
         self._listen()
@@ -172,7 +156,7 @@ class Lifecycle:
         nested_levels.set(nested_levels.get() + 1)
         current_inbox.set(self.inbox)
         try:
-            await self._run_closed(orchestrator, first, open_log)
+            await self._run_closed(orchestrator, first)
         except AgentnbError as error:
             if not self.log.run.events:  # its log could not be created
                 self.log.begin(first)
@@ -189,16 +173,11 @@ class Lifecycle:
             self._leave()
             self._let_go()
 
-    async def _run_closed(
-        self,
-        orchestrator: Orchestrator,
-        first: e.AnyEvent,
-        open_log: Callable[[], Awaitable[Writer]] | None,
-    ) -> None:
+    async def _run_closed(self, orchestrator: Orchestrator, first: e.AnyEvent) -> None:
         """Run, and end the log properly when the run is cancelled or interrupted."""
         try:
             self.check_stop()
-            if open_log is not None:
+            if (open_log := self.context.open_log) is not None:
                 self.log.keep_in(await open_log())  # it may have to wait for other runs to end
             self.log.begin(first)
             for message, advice in self.context.warnings:
