@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from agentnb.advice import AnswerRun
 from agentnb.agent.clarification import Clarification
+from agentnb.agent.conversation_context import ConversationContext
 from agentnb.agent.extension import check_extensions, each, merged
 from agentnb.agent.loop import Loop
 from agentnb.agent.price_check import check_has_price
@@ -250,7 +251,8 @@ def pending_run(agent: AgentSettings, prompt: str | Message, options: RunOptions
         check_of_agent(before, "it has no conversation to continue")
         options = with_mode_to_continue(options)
         agent = _continuing(agent, before)
-    _check_context(agent, options)
+    if agent.context is not None:
+        _check_context(agent.context, options)
     pending = AgentRun(
         agent,
         as_prompt(prompt, may_be_blank=agent.context is not None),
@@ -312,11 +314,8 @@ def _continuing(agent: AgentSettings, before: Run) -> AgentSettings:
     return agent if extensions == tuple(agent.extensions) else replace_option(agent, extensions=extensions)
 
 
-def _check_context(agent: AgentSettings, options: RunOptions) -> None:
+def _check_context(own: ConversationContext, options: RunOptions) -> None:
     """Raise `SettingsError` if the options name another context or entity than the agent works in."""
-    own = agent.context
-    if own is None:
-        return
     context_type = own.canonical(options.context_type)
     for name, given, here in (("context_type", context_type, own.name), ("entity", options.entity, own.entity)):
         if given and given != here:

@@ -167,7 +167,7 @@ class Budget:
 
     def has_limit(self) -> bool:
         """Return whether this budget or an outer one has a limit now."""
-        return self.limit is not None or self._of_outer(lambda outer: outer.has_limit(), False)
+        return self.limit is not None or (self._within is not None and self._of_outer(lambda outer: outer.has_limit(), False))
 
     def has_limit_of_person(self) -> bool:
         """Return whether the person set a limit, here or further out: what a file says loosens none of these."""

@@ -115,7 +115,9 @@ class PendingRun:
         """``recovered``: the interrupted run to resume, whose log ``writer`` has open at its end, or the head of a fork."""
         self.recovered = recovered
         host, around, is_resumed = host_here(), call_around(), recovered is not None
-        options = _without_person(completed(options, host, is_resumed=is_resumed))
+        options = completed(options, host, is_resumed=is_resumed)
+        if around is not None and model_code() is not None:
+            options = _without_person(options)
         work_dir = folder_of(self.work_dir if options.work_dir is None else options.work_dir)
         if options.work_dir is not None:
             options = replace(options, work_dir=work_dir)
@@ -373,12 +375,10 @@ def in_foreground(start: Callable[[RunOptions], LiveRun], options: RunOptions) -
 
 
 def _without_person(options: RunOptions) -> RunOptions:
-    """Return the options of a run that may begin in the code of a model: there, nobody but the run around it asks the person.
+    """Return the options of a run that begins in the code of a model: there, nobody but the run around it asks the person.
 
     Raises `SettingsError` if that code would answer in the person's place.
     """
-    if model_code() is None:
-        return options
     if options.answer is not None or options.answers:
         check_person("Answering a question")
     if options.trust_log:

@@ -88,7 +88,7 @@ class Lifecycle:
         self._over = False
         self._started = perf_counter()
         rounds = self.log.run.rounds
-        self._seconds_before = sum(one.seconds or 0.0 for one in rounds) if rounds else self.clock.seconds
+        self._seconds_before = sum(one.seconds or 0.0 for one in rounds) if rounds else self.clock.taken
         """Seconds that the run took in earlier processes, which died."""
 
     async def run(self, orchestrator: Orchestrator, first: e.AnyEvent) -> Run:
