@@ -169,7 +169,7 @@ class _Held:
 
 
 _held = _Held()
-_VARIABLES: Mapping[Any, Any] = getattr(os.environ, "_data", os.environ)
+_VARIABLES = getattr(os.environ, "_data", os.environ)
 """The environment, by encoded names: `os.environ` takes long to say what is not set, and this runs after each tool call."""
 _encoded = lru_cache(getattr(os.environ, "encodekey", str))
 

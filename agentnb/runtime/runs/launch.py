@@ -43,7 +43,8 @@ from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunOptions, folder_of
 from agentnb.runtime.questions.answerers import Approve
 from agentnb.runtime.questions.current_call import current_call
-from agentnb.runtime.questions.elicitation import Elicitation
+from agentnb.runtime.questions.elicitation import CallElicitor, Elicitation
+from agentnb.runtime.questions.grants import SessionGrants
 from agentnb.runtime.questions.model_code import check_person, model_code
 from agentnb.runtime.runs.lifecycle import Lifecycle, Orchestrator
 from agentnb.runtime.runs.terminal_line import progress_watcher
@@ -126,16 +127,9 @@ class PendingRun:
         logged = _NOTHING_LOGGED
         warnings: list[tuple[str, Advised]] = []
         if recovered is not None and not is_fork:
-            logged = logged_permissions(recovered, options, counts=self.consent != "refused")
-            if self.consent == "refused":
-                options = replace(options, least_mode=least_mode(logged))
-            if not self.consent:
-                warnings.extend(warning_of_lost(recovered, options))
-        permissions = self._permissions(options, logged, NO_MODE if around is not None else _usual_mode(host))
-        if around is not None:
-            permissions = permissions.within(around.elicitation.permissions_of_nested)
-        if not permissions.needs_nothing or self.confirms is not confirms_nothing:
-            follow_threads()
+            options, logged = self._with_log(recovered, options)
+            warnings = [] if self.consent else [*warning_of_lost(recovered, options)]
+        permissions = self._permissions(options, logged, host, around)
         log = _log_of(options, recovered)
         if not is_resumed and permissions.loosen:
             note_begun(log.id)
@@ -143,19 +137,8 @@ class PendingRun:
         budget = _budget_of(self.budget, options, log, recovered)
         budget.is_of_file, budget.host_servers = OWN in self.limits_of_file, host.servers
         clock = Clock(self.max_seconds, before=0.0 if recovered is None else seconds_taken(recovered.events))
-        approve: Any = options.approve or self.approve
-        elicitation = Elicitation(
-            log,
-            can_ask=bool(options.can_ask),
-            clock=clock,
-            answer=None if options.answer is None else answering(options.answer),
-            approve=None if isinstance(approve, str) else approve,
-            permissions=permissions,
-            confirms=self.confirms,
-            parent=around,
-            grants=host.grants,
-            suspends=options.suspend and is_kept,
-        )
+        elicitation = self._elicitation(options, log, clock, permissions, around, host.grants)
+        elicitation.suspends = options.suspend and is_kept
         if is_resumed and not is_fork and options.answers:
             elicitation.book.hand_in(options.answers)
         self.context = RunContext(
@@ -237,12 +220,42 @@ class PendingRun:
         first = self.first or (self.started() if recovered is None else self._resumed(recovered))
         return partial(lifecycle.run, self.orchestrator(lifecycle, first), first)
 
-    def _permissions(self, options: RunOptions, logged: Permissions, usual: ApprovalMode) -> Permissions:
-        """Return the permissions of the run by its options, its log if it is resumed, its agent, and what is ``usual`` here.
+    def _elicitation(
+        self,
+        options: RunOptions,
+        log: EventLog,
+        clock: Clock,
+        permissions: Permissions,
+        around: CallElicitor | None,
+        grants: SessionGrants | None,
+    ) -> Elicitation:
+        """Return the run's `Elicitation`."""
+        approve: Any = options.approve or self.approve
+        return Elicitation(
+            log,
+            can_ask=bool(options.can_ask),
+            clock=clock,
+            answer=None if options.answer is None else answering(options.answer),
+            approve=None if isinstance(approve, str) else approve,
+            permissions=permissions,
+            confirms=self.confirms,
+            parent=around,
+            grants=grants,
+        )
+
+    def _with_log(self, run: Run, options: RunOptions) -> tuple[RunOptions, Permissions]:
+        """Return the options of a run that is resumed, and the permissions in its log."""
+        is_refused = self.consent == "refused"
+        logged = logged_permissions(run, options, counts=not is_refused)
+        return replace(options, least_mode=least_mode(logged)) if is_refused else options, logged
+
+    def _permissions(self, options: RunOptions, logged: Permissions, host: Host, around: CallElicitor | None) -> Permissions:
+        """Return the permissions of the run by its options, its log if it is resumed, its agent, and what is usual here.
 
         The first of them that gives a mode decides it; of a log that does not count, what it forbids is added. The rules of the
-        log, with the outer ones first, hold as well.
+        log, with the outer ones first, hold as well, and so does what the run around it forbids.
         """
+        usual = NO_MODE if around is not None else _usual_mode(host)
         rules = self.rule_list if options.permissions is None else options.permissions.then(self.rule_list)
         if isinstance(self.approve, str):
             usual = ApprovalMode.of(self.approve)
@@ -254,7 +267,12 @@ class PendingRun:
             mode = logged.mode if logged.mode.held else usual
         *outer, own = logged.layers or (NO_RULES,)
         layers = (*outer, rules.then(own)) if outer or rules or own else ()
-        return Permissions(mode, layers, confirms=logged.confirms)
+        permissions = Permissions(mode, layers, confirms=logged.confirms)
+        if around is not None:
+            permissions = permissions.within(around.elicitation.permissions_of_nested)
+        if not permissions.needs_nothing or self.confirms is not confirms_nothing:
+            follow_threads()
+        return permissions
 
     def _servers(self, log: EventLog, options: RunOptions, budget: Budget, work_dir: Path) -> RunServers:
         """Return the MCP servers that the run names. Raises `SettingsError` for one that is not configured."""
