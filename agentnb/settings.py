@@ -168,6 +168,9 @@ class _Held:
 
 
 _held = _Held()
+_VARIABLES = getattr(os.environ, "_data", os.environ)
+"""The environment, by encoded names: `os.environ` takes long to say what is not set, and this runs after each tool call."""
+_encoded = lru_cache(getattr(os.environ, "encodekey", str))
 
 
 def _renew_locks() -> None:
@@ -406,10 +409,10 @@ def known_secrets() -> tuple[str, ...]:
 def secrets() -> tuple[str, ...]:
     """Return `known_secrets` after reading the variables that hold keys: one may have been set since the last call."""
     for variable in (*_USUAL_VARIABLES, *_held.asked_for.copy()):
-        if variable in os.environ:  # quicker than reading what is not set: this runs after each tool call
+        if _encoded(variable) in _VARIABLES:
             _learn(_environment(variable))
     for variable in _held.mentioned.copy():
-        if variable in os.environ:
+        if _encoded(variable) in _VARIABLES:
             _learn_mentioned(variable)
     return _held.known.texts
 
@@ -498,7 +501,7 @@ def _is_path(text: str) -> bool:
 
 
 def _environment(variable: str) -> str:
-    return os.environ.get(variable, "").strip()
+    return os.environ[variable].strip() if _encoded(variable) in _VARIABLES else ""
 
 
 def _number(variable: str, usual: Usual, least: int, most: int = MAX_NUMBER) -> int | Usual:

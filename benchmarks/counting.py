@@ -21,7 +21,6 @@ async def calls_of(work: Work) -> int:
         nonlocal calls
         calls += event == "call"
 
-    gc.collect()
     gc.disable()
     threading.setprofile(note)
     sys.setprofile(note)

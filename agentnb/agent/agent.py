@@ -71,9 +71,11 @@ class Agent(AgentSettings):
         ``context_type``, ``entity``, ``parent_id``: the task, its subject, the parent run. If the first round fails,
         `ModelError` is raised; if a later one fails, the run is returned with status ``failed`` and ``run.error``.
         """
-        from agentnb.agent.start import options_of_run, pending_run
+        from agentnb.agent.start import pending_run
+        from agentnb.runtime.host.run_options import AgentRunKeywords, options_of
 
-        return await pending_run(self, prompt, options_of_run(options, keywords, "agent.run(prompt")).run_here()
+        options = options_of(options, keywords, AgentRunKeywords, "agent.run(prompt")
+        return await pending_run(self, prompt, options).run_here()
 
     def start(self, prompt: str | Message, options: RunOptions | None = None, **keywords: Unpack[AgentRunKeywords]) -> LiveRun:
         """Start a run in the background and return a handle on it at once; keywords as for `run`.
@@ -81,10 +83,10 @@ class Agent(AgentSettings):
         It runs on an event loop of its own, its plain tools in threads, and its questions wait for ``live.answer(...)``,
         unless ``options`` give others.
         """
-        from agentnb.agent.start import options_of_run, pending_run
-        from agentnb.runtime.host.run_options import answerable
+        from agentnb.agent.start import pending_run
+        from agentnb.runtime.host.run_options import AgentRunKeywords, answerable, options_of
 
-        options = options_of_run(options, keywords, "agent.start(prompt")
+        options = options_of(options, keywords, AgentRunKeywords, "agent.start(prompt")
         return pending_run(self, prompt, answerable(options)).start()
 
     def resume(
@@ -99,17 +101,18 @@ class Agent(AgentSettings):
         ``run``, folded from its log, keeps growing. Calls that have ended are not made again. `recover` does all this for a
         run in a store.
         """
-        from agentnb.agent.start import options_to_resume, resumed_run
-        from agentnb.runtime.host.run_options import answerable
+        from agentnb.agent.start import resumed_run
+        from agentnb.runtime.host.run_options import ResumeKeywords, answerable, options_of
 
-        options = options_to_resume(options, keywords, "agent.resume(run, writer")
+        options = options_of(options, keywords, ResumeKeywords, "agent.resume(run, writer")
         return resumed_run(self, run, writer, answerable(options)).start()
 
     async def resume_here(self, run: Run, writer: Writer | None = None, options: RunOptions | None = None) -> Run:
         """Like `resume`, on the running event loop, as a nested run is resumed; return the run when it has ended."""
-        from agentnb.agent.start import options_to_resume, resumed_run
+        from agentnb.agent.start import resumed_run
+        from agentnb.runtime.host.run_options import RunOptions
 
-        return await resumed_run(self, run, writer, options_to_resume(options, {}, "")).run_here()
+        return await resumed_run(self, run, writer, options or RunOptions()).run_here()
 
     def run_sync(self, prompt: str | Message, options: RunOptions | None = None, **keywords: Unpack[AgentRunKeywords]) -> Run:
         """Like `run`, for scripts and for code that cannot await, even inside a running event loop.
@@ -117,19 +120,20 @@ class Agent(AgentSettings):
         The calling thread waits and meanwhile runs the plain tools. An interrupt ends the run, closes its log
         and raises KeyboardInterrupt.
         """
-        from agentnb.agent.start import options_of_run
+        from agentnb.runtime.host.run_options import AgentRunKeywords, options_of
         from agentnb.runtime.runs.launch import in_foreground
 
-        options = options_of_run(options, keywords, "agent.run_sync(prompt")
+        options = options_of(options, keywords, AgentRunKeywords, "agent.run_sync(prompt")
         return in_foreground(partial(self.start, prompt), options)
 
     def stream(
         self, prompt: str | Message, options: RunOptions | None = None, **keywords: Unpack[AgentRunKeywords]
     ) -> AsyncIterator[AnyEvent | Delta]:
         """Yield the events and deltas of a run as they come; leaving the loop early cancels the run. Keywords as for `run`."""
-        from agentnb.agent.start import options_of_run, streamed
+        from agentnb.agent.start import streamed
+        from agentnb.runtime.host.run_options import AgentRunKeywords, options_of
 
-        return streamed(partial(self.run, prompt), options_of_run(options, keywords, "agent.stream(prompt"))
+        return streamed(partial(self.run, prompt), options_of(options, keywords, AgentRunKeywords, "agent.stream(prompt"))
 
     def first_request(self, prompt: str | Message, *, continue_from: Run | None = None, board: Board | None = None) -> Request:
         """Return the request that a run would begin with. Sends nothing."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 from agentnb.advice import Plain
-from agentnb.agent.run_context import RunContext
+from agentnb.agent.conversation_context import ConversationContext
 from agentnb.core.schema.json_schema import plain_data
 from agentnb.detect.custom import FunctionDetector
 from agentnb.detect.detector import DetectorMaker
@@ -59,7 +60,7 @@ class Extension:
     keeps: tuple[Callable[[Run], str], ...] = ()
     agent_settings: Mapping[str, Any] = field(default_factory=dict)
     virtual_tools: Mapping[str, Handler] = field(default_factory=dict)
-    context: RunContext | None = None
+    context: ConversationContext | None = None
     continuing: Callable[[Run], Extension] | None = None
 
     def __post_init__(self) -> None:
@@ -145,14 +146,17 @@ def _asks_model(maker: DetectorMaker) -> bool:
     return isinstance(maker, FunctionDetector) and maker.asks_model
 
 
-def context_of(extensions: Iterable[Extension]) -> RunContext | None:
+def context_of(extensions: Iterable[Extension]) -> ConversationContext | None:
     """Return the context of the runs of an agent with these extensions; None without one."""
     return next((one.context for one in extensions if one.context is not None), None)
 
 
 def merged(extensions: Iterable[Extension], part: str) -> dict[str, Any]:
     """Return one part of all extensions that has values by name; of several for one name, that of the first extension."""
-    return dict(ChainMap(*[dict(getattr(one, part)) for one in extensions]))
+    found: dict[str, Any] = {}
+    for one in reversed([*extensions]):
+        found.update(getattr(one, part))
+    return found
 
 
 def without_model(extensions: Iterable[Extension]) -> tuple[Extension, ...]:
@@ -162,7 +166,7 @@ def without_model(extensions: Iterable[Extension]) -> tuple[Extension, ...]:
 
 def each(extensions: Iterable[Extension], part: str) -> Iterator[Any]:
     """Yield what each extension gives of one part."""
-    return (value for one in extensions for value in getattr(one, part))
+    return chain.from_iterable(map(attrgetter(part), extensions))
 
 
 def logged_extensions(run: Run) -> dict[str, dict[str, Any]]:

@@ -34,6 +34,8 @@ from agentnb.runtime.run_end import log_findings
 from agentnb.runtime.runs.interludes import Interludes
 from agentnb.runtime.runs.lifecycle import Lifecycle
 
+_PROMPT = Continue("prompt")
+
 
 class Loop:
     """Orchestrator of an agent's run: works in rounds."""
@@ -54,8 +56,7 @@ class Loop:
         self._lifecycle = lifecycle
         self._inbox = lifecycle.inbox
         self._budget = lifecycle.budget
-        servers = lifecycle.services.servers
-        self._servers = servers if servers is not None and servers.can_change else None
+        self._servers = lifecycle.context.servers
         self._log = log
         self._request_builder = request_builder
         self._dispatch = dispatch
@@ -77,16 +78,22 @@ class Loop:
     async def work(self) -> Stop:
         """Run rounds until a policy stops the run."""
         run = self._log.run
-        verdict: Verdict | Interlude = self._before_end(await self._first_verdict())
-        log_findings(self._log)  # a process that died may not have come to it
+        first = await self._first_verdict()
+        may_be_open = first is not _PROMPT
+        """Whether a process that died, or an interlude, may have left something open."""
+        verdict: Verdict | Interlude = self._before_end(first)
+        if self._has_detectors:
+            log_findings(self._log)  # a process that died may not have come to it
         self._todos.look()  # the run may have waited for the store
         while not isinstance(verdict, Stop):
             if isinstance(verdict, Continue):
                 await self._whole_round(verdict)
             else:
+                may_be_open = True
                 await self._interludes.run(verdict)
             verdict = self._before_end(decide(self._after_calls if run.last_round.records else self._policies, run))
-        self.close_open("cancelled")  # an interlude that a dead process left, if something else ends the run
+        if may_be_open or run.step_records:
+            self.close_open("cancelled")
         return verdict
 
     def _before_end(self, verdict: Verdict) -> Verdict | Interlude:
@@ -142,7 +149,7 @@ class Loop:
             self._todos.look()
         if self._draw is not None and not is_guidance_drawn(run):
             self._draw_guidance(self._draw)
-        return resume_verdict(self._policies, run) if run.rounds else Continue("prompt")
+        return resume_verdict(self._policies, run) if run.rounds else _PROMPT
 
     async def _resume_round(self, current: WorkflowRound) -> None:
         """Finish the round that was open when another process died."""

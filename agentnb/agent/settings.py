@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from agentnb import settings
 
 if TYPE_CHECKING:
+    from agentnb.agent.conversation_context import ConversationContext
     from agentnb.agent.derived_settings import NoLimit
     from agentnb.agent.extension import Extension
     from agentnb.agent.output import Output
-    from agentnb.agent.run_context import RunContext
     from agentnb.context.history import History
     from agentnb.core.guidance import GuidanceTexts
     from agentnb.detect.finding import Detectors
@@ -71,7 +71,7 @@ class AgentSettings:
     sends: History = field(init=False, repr=False, compare=False)
     """How much of a conversation is sent, according to `history`."""
     toolbox: Toolbox = field(init=False, repr=False, compare=False)
-    context: RunContext | None = field(init=False, repr=False, compare=False)
+    context: ConversationContext | None = field(init=False, repr=False, compare=False)
     """The context of its runs, which an extension has; None without one."""
     first_tools: tuple[str, ...] = field(init=False, repr=False, compare=False, default=())
     """The names of the tools that the context of its runs lists first."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from dataclasses import replace as replace_option
 from datetime import UTC, datetime
 from functools import partial
@@ -15,6 +14,7 @@ from msgspec.structs import replace
 
 from agentnb.advice import AnswerRun
 from agentnb.agent.clarification import Clarification
+from agentnb.agent.conversation_context import ConversationContext
 from agentnb.agent.extension import check_extensions, each, merged
 from agentnb.agent.loop import Loop
 from agentnb.agent.price_check import check_has_price
@@ -37,23 +37,21 @@ from agentnb.errors import SettingsError
 from agentnb.guidance.prompts import prompt as prompt_file
 from agentnb.models.model import Model
 from agentnb.models.registry import make_model, may_read_key
-from agentnb.policies.permissions.gate import PermissionGate, confirms_nothing
+from agentnb.policies.permissions.gate import confirms_nothing
 from agentnb.runtime.budget import WithinBudget
-from agentnb.runtime.calls.context_services import CallServices
 from agentnb.runtime.calls.dispatch import Dispatch
 from agentnb.runtime.calls.run_tools import RunTools
-from agentnb.runtime.calls.todo_sync import TodoSync, todos_at_first
+from agentnb.runtime.calls.todo_sync import TodoSync
 from agentnb.runtime.calls.tool_calls import ToolCalls
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host.consent import with_mode_to_continue
 from agentnb.runtime.host.host import host_here
-from agentnb.runtime.host.run_options import AgentRunKeywords, ResumeKeywords, RunOptions, folder_of, options_of
+from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.replies.side_calls import SideModels
 from agentnb.runtime.runs.continued import end_waiting, opened_after
 from agentnb.runtime.runs.gate_names import check_gates
-from agentnb.runtime.runs.launch import PendingRun, RunParts, check_resumable
+from agentnb.runtime.runs.launch import PendingRun, check_resumable
 from agentnb.runtime.runs.lifecycle import Lifecycle, Orchestrator
-from agentnb.runtime.steps.nested_runs import start_nested
 from agentnb.runtime.steps.run_steps import RunSteps
 from agentnb.settings import known_secrets
 from agentnb.tools.read_result import ROOM_FOR_HEADING, ResultReader
@@ -62,49 +60,63 @@ from agentnb.tools.todos.tool import TodoTool
 from agentnb.tools.toolbox import Toolbox
 
 
-@dataclass(kw_only=True)
-class AgentParts(RunParts):
-    """The parts of a run that its agent gives."""
+class AgentRun(PendingRun):
+    """A run of an agent, about to start."""
 
-    agent: AgentSettings
-    prompt: Message
-    own_board: Board | None
-    """The todo list, if the agent keeps one."""
-    carried_board: Board | None = None
-    """The conversation's list, carried along if the agent keeps none."""
-    answers: Mapping[str, Any] = field(default_factory=dict)
-    earlier: Sequence[str] = ()
-    """The names of the tools that the conversation had before, in order."""
-    is_resumed: bool = False
-    """Whether the log has the system prompt already."""
-    toolbox: Toolbox = field(init=False)
-    """All tools of the run, including the todo tool."""
-    _model: Model | None = field(default=None, init=False)
-    _context_prompt: str | None = field(default=None, init=False)
-
-    def __post_init__(self) -> None:
-        agent, own_board = self.agent, self.own_board
+    def __init__(
+        self,
+        agent: AgentSettings,
+        prompt: Message,
+        options: RunOptions,
+        *,
+        own_board: Board | None,
+        carried_board: Board | None = None,
+        earlier: Sequence[str] = (),
+        is_fork: bool = False,
+        **resumed: Any,
+    ) -> None:
+        """``own_board``: the todo list, if the agent keeps one; ``carried_board``: the conversation's, carried along if it does
+        not; ``earlier``: the names of the tools that the conversation had before, in order; ``resumed``: as for `PendingRun`.
+        """
         limits = agent.limits
+        self.agent, self.prompt, self.earlier = agent, prompt, earlier
+        self.own_board, self.carried_board = own_board, carried_board
         self.name, self.budget, self.limits_of_file = agent.name, limits.budget, limits.limits_of_file
         self.max_seconds, self.on_limit = limits.max_seconds, limits.on_limit
-        self.approve, self.rule_list, self.rule_scope = agent.approve, agent.rule_list, agent.rule_scope
+        self.approve, self.rule_list = agent.approve, agent.rule_list
         self.confirms = confirms_nothing if agent.context is None else agent.context.confirms
         self.guidance, self.work_dir = agent.guidance_texts, agent.work_dir
-        self.board = self.carried_board if own_board is None else own_board
+        self.board = carried_board if own_board is None else own_board
         self.toolbox = agent.toolbox if own_board is None else agent.toolbox.with_tool(TodoTool(own_board))
+        """All tools of the run, including the todo tool."""
         self.server_tools = self.toolbox.servers
+        self._model: Model | None = None
+        self._context_prompt: str | None = None
+        super().__init__(options, is_fork=is_fork, **resumed)
+        self._has_system = is_fork or self.recovered is not None
+        """Whether the log has the system prompt already."""
+        self._todos = TodoSync(own_board, self.context.log)
+        run = self.context.log.run
+        if agent.bundle.detectors:
+            run.detect_with(agent.bundle.detectors)
+        run.read_output_as(None if agent.output_form is None else agent.output_form.read)
+
+    @property
+    def rule_scope(self) -> Iterable[Any]:
+        """The tools of the agent, and the names that its extensions answer."""
+        return self.agent.rule_scope
 
     @property
     def is_slow(self) -> bool:
         """Whether a key may have to be read, from the system's keyring, or a text about the entity of the context."""
         context = self.agent.context
-        loads = context is not None and context.loads and not self.is_resumed
+        loads = context is not None and context.loads and not self._has_system
         return loads or may_read_key(self.agent.used_model)
 
     def prepare(self) -> None:
         """Make the model and, for a new run, the section of the system prompt about the context."""
         self._model = make_model(self.agent.used_model)
-        if not self.is_resumed:
+        if self.agent.context is not None and not self._has_system:
             _ = self.context_prompt
 
     @property
@@ -115,21 +127,19 @@ class AgentParts(RunParts):
             self._context_prompt = context.prompt(self.agent.first_tools)
         return self._context_prompt or ""
 
-    def check(self, pending: PendingRun[Any]) -> None:
+    def check(self) -> None:
         """Raise `SettingsError` if a built-in tool cannot work here, or if a budget needs a price that is unknown."""
         self.toolbox.check_usable()
-        if pending.budget.has_limit():
+        if self.context.budget.has_limit():
             assert self._model is not None, "it is made first"
-            check_has_price(self._model, self.agent, pending.budget)
+            check_has_price(self._model, self.agent, self.context.budget)
 
-    def orchestrator(self, pending: PendingRun[Any], lifecycle: Lifecycle, first: AnyEvent) -> Orchestrator:
+    def orchestrator(self, lifecycle: Lifecycle, first: AnyEvent) -> Orchestrator:
         """Return the loop of the run, or what answers a blank message."""
-        context = self.agent.context
-        if context is not None and not self.prompt.text.strip():
-            return Clarification(lifecycle.log, context.profile)
+        agent, context, log, recovered = self.agent, self.context, self.context.log, self.recovered
+        if agent.context is not None and not self.prompt.text.strip():
+            return Clarification(log, agent.context.profile)
         assert self._model is not None, "it is made first"
-        agent, log, recovered, services = self.agent, pending.log, pending.recovered, lifecycle.services
-        todos = TodoSync(self.own_board, log)
         # A run keeps its own history setting to the end, whatever agent resumes it.
         history = agent.sends if recovered is None else as_sent_then(recovered.settings.get("history"))
         toolbox = self.toolbox
@@ -137,46 +147,37 @@ class AgentParts(RunParts):
             toolbox = toolbox.knowing(ResultReader(log.run.result_of, history.result_characters - ROOM_FOR_HEADING))
         handlers = merged(agent.extensions, "virtual_tools")
         tools, bundle = RunTools(log, toolbox, earlier=self.earlier, handlers=handlers), agent.bundle
-        if pending.budget.may_run_out():
-            bundle = bundle.also_asking(WithinBudget(pending.budget))
-        work_dir = self._folder(pending.options)
-        calls = CallServices(
-            services.elicitation,
-            services.call_sync,
-            work_dir,
+        if context.budget.may_run_out():
+            bundle = bundle.also_asking(WithinBudget(context.budget))
+        calls = ToolCalls(
+            context,
+            tools,
             bundle.direct_gates,
-            PermissionGate(pending.permissions, work_dir, self.confirms),
-            todos,
-            partial(start_nested, log),
-            own_gates=(*each(agent.extensions, "gates"), *agent.gates),
-            steps=RunSteps(log, services.elicitation, services.work_dir),
-            models=SideModels(self._model, log, pending.budget, lifecycle.is_cancelled, lifecycle.settle),
-            context_name=str if agent.context is None else agent.context.canonical,
+            todos=self._todos,
             tool_seconds=bundle.tool_seconds,
-            suspends=pending.options.suspend and pending.is_kept,
+            context_name=str if agent.context is None else agent.context.canonical,
+            own_gates=(*each(agent.extensions, "gates"), *agent.gates),
+            models=SideModels(self._model, log, context.budget, lifecycle.is_cancelled, lifecycle.settle),
+            steps=RunSteps(context),
         )
-        if services.servers is not None:
-            services.servers.serve(tools)
-        dispatch = Dispatch(log, ToolCalls(log, tools, calls), services.elicitation, can_suspend=pending.is_kept)
+        if context.servers is not None:
+            context.servers.serve(tools)
+        dispatch = Dispatch(log, calls, context.elicitation, can_suspend=context.is_kept)
         builder = RequestBuilder.of_run(first, history) if isinstance(first, RunStarted) else RequestBuilder.rebuilt(log.run)
-        return Loop(self._model, lifecycle, builder, dispatch, bundle, todos, history)
+        return Loop(self._model, lifecycle, builder, dispatch, bundle, self._todos, history)
 
-    def first_request(self, pending: PendingRun[Any]) -> Request:
+    def first_request(self) -> Request:
         """Return the request that would be sent first. Sends and stores nothing."""
-        log, started, bundle = EventLog(pending.log.id), self.started(pending), self.agent.bundle
+        log, started, bundle = EventLog(self.context.log.id), self.started(), self.agent.bundle
         log.append(started)
         log.emit(RoundStarted, index=0, reason="prompt", note=bundle.note(log.run))
         for guidance in filter(None, [guide(log.run) for guide in bundle.guides]):
             log.emit(GuidanceGiven, guidance=guidance)
         return RequestBuilder.of_run(started).request(log.run, ephemeral_text(log.run))
 
-    def _folder(self, options: RunOptions) -> Path:
-        """Return the tools' working folder: that of the options, else the agent's, else the current one."""
-        return folder_of(self.agent.work_dir if options.work_dir is None else options.work_dir)
-
-    def started(self, pending: PendingRun[Any]) -> RunStarted:
+    def started(self) -> RunStarted:
         """Return the first event of a new run, already redacted: requests are built from it too."""
-        agent, options, log = self.agent, pending.options, pending.log
+        agent, options, log = self.agent, self.context.options, self.context.log
         before = options.continue_from
         started = RunStarted(
             seq=0,
@@ -187,15 +188,11 @@ class AgentParts(RunParts):
             prompt=self.prompt,
             agent=encodable(agent.name),
             model=encodable(agent.model_name),
-            system=system_prompt(agent, self.toolbox, self._folder(options), self.context_prompt),
+            system=system_prompt(agent, self.toolbox, self.context.work_dir, self.context_prompt),
             tools=self.toolbox.specs,
-            settings={
-                **agent.settings,
-                **pending.servers.as_logged,
-                **pending.permissions.as_logged,
-            },
+            settings={**agent.settings, **self.logged_settings},
             guidance=agent.guidance_texts.texts,
-            tags=tuple([encodable(one) for one in options.tags]),
+            tags=tuple(map(encodable, options.tags)),
             conversation=before.conversation if before is not None else "",
             context_type=options.context_type if agent.context is None else agent.context.name,
             entity=options.entity if agent.context is None else agent.context.entity,
@@ -204,7 +201,7 @@ class AgentParts(RunParts):
             continued_from=before.id if before is not None else None,
             history=history_of(before) if before is not None else (),
             compacted=before.compacted if before is not None else None,
-            todos=todos_at_first(self.own_board) if self.own_board is not None else (),
+            todos=self._todos.begin(),
             carried_todos=self._carried_todos(before),
         )
         return redact(started, known_secrets())
@@ -212,24 +209,13 @@ class AgentParts(RunParts):
     def _carried_todos(self, before: Run | None) -> tuple[Todo, ...]:
         """Return the conversation's list, to be carried along by a run that keeps none."""
         if self.carried_board is not None:
-            return todos_at_first(self.carried_board)
+            return TodoSync(self.carried_board, self.context.log).begin()
         return before.conversation_todos if before is not None and self.own_board is None else ()
-
-
-def options_of_run(options: RunOptions | None, keywords: Mapping[str, Any], door: str) -> RunOptions:
-    """Return the options of a run with the keywords of its call in place of theirs; ``door``: the call, up to its options."""
-    return options_of(options, keywords, AgentRunKeywords, door)
-
-
-def options_to_resume(options: RunOptions | None, keywords: Mapping[str, Any], door: str) -> RunOptions:
-    """Return the same for a run that is resumed."""
-    return options_of(options, keywords, ResumeKeywords, door)
 
 
 def first_request(agent: AgentSettings, prompt: str | Message, continue_from: Run | None, board: Board | None) -> Request:
     """Return the request that a run would begin with. Sends nothing."""
-    pending = pending_run(agent, prompt, RunOptions(continue_from=continue_from, board=board))
-    return pending.parts.first_request(pending)
+    return pending_run(agent, prompt, RunOptions(continue_from=continue_from, board=board)).first_request()
 
 
 async def streamed(
@@ -258,51 +244,53 @@ async def streamed(
             run.exception()  # retrieved, so that asyncio does not report it as never retrieved
 
 
-def pending_run(agent: AgentSettings, prompt: str | Message, options: RunOptions) -> PendingRun[AgentParts]:
+def pending_run(agent: AgentSettings, prompt: str | Message, options: RunOptions) -> AgentRun:
     """Return a new run, about to start; raises `SettingsError` for a prompt or options that cannot work."""
     given, before = options.board, options.continue_from
     if before is not None:
         check_of_agent(before, "it has no conversation to continue")
         options = with_mode_to_continue(options)
         agent = _continuing(agent, before)
-    _check_context(agent, options)
-    parts = AgentParts(
-        agent=agent,
-        prompt=as_prompt(prompt, may_be_blank=agent.context is not None),
+    if agent.context is not None:
+        _check_context(agent.context, options)
+    pending = AgentRun(
+        agent,
+        as_prompt(prompt, may_be_blank=agent.context is not None),
+        options,
         own_board=given if given is not None and agent.keeps_todos else board_of(agent, before),
-        carried_board=given if not agent.keeps_todos else None,
+        carried_board=None if given is None or agent.keeps_todos else given,
         earlier=() if before is None else [tool.name for tool in before.tools],
     )
-    pending = _pending(parts, options)
     if before is not None and waits_for_drafts(before):
-        if pending.open_log is None:
+        context = pending.context
+        if context.open_log is None:
             end_waiting(before)
         else:
-            pending.open_log = partial(opened_after, before, pending.log.store, pending.open_log)
+            context.open_log = partial(opened_after, before, context.log.store, context.open_log)
     return pending
 
 
-def resumed_run(agent: AgentSettings, run: Run, writer: Writer | None, options: RunOptions) -> PendingRun[AgentParts]:
+def resumed_run(agent: AgentSettings, run: Run, writer: Writer | None, options: RunOptions) -> AgentRun:
     """Return a run about to be resumed; raises `SettingsError` if it has ended. ``writer``: its log, open at its end."""
     check_resumable(run, options)
     check_extensions(run, agent.extensions)
     check_gates(run, agent.gates)
     answers = _checked_answers(run, options)
+    if answers:
+        options = replace_option(options, answers=answers)
     given = board_of(agent, run) or TodoBoard(run.conversation_todos)
-    parts = AgentParts(
-        agent=agent,
-        prompt=user(run.prompt),
+    return AgentRun(
+        agent,
+        user(run.prompt),
+        options,
         own_board=given if agent.keeps_todos else None,
         carried_board=None if agent.keeps_todos else given,
-        answers=answers,
-        is_resumed=True,
+        recovered=run,
+        writer=writer,
     )
-    return _pending(parts, options, recovered=run, writer=writer)
 
 
-def forked_run(
-    agent: AgentSettings, events: Sequence[AnyEvent], options: RunOptions, earlier: Sequence[str] = ()
-) -> PendingRun[AgentParts]:
+def forked_run(agent: AgentSettings, events: Sequence[AnyEvent], options: RunOptions, earlier: Sequence[str] = ()) -> AgentRun:
     """Return a run that begins as another did, with these events, and goes on by itself. They have its own id.
 
     ``earlier``: the tools that the other run had by then.
@@ -310,17 +298,12 @@ def forked_run(
     The answers in the events count: the caller leaves out those that do not. The permissions are those of the options alone.
     """
     *before, first = events
-    head = Run.from_events(before)
     options = replace_option(options, store=options.store or host_here().store, trust_log=True)
-    begun = Run.from_events(events)
-    board = board_of(agent, begun)
-    parts = AgentParts(agent=agent, prompt=user(begun.prompt), own_board=board, earlier=earlier, is_resumed=True)
     if not before:
-        pending = _pending(parts, replace_option(options, run_id=first.run_id))
-    else:
-        pending = _pending(parts, options, recovered=head, is_fork=True)
-        if pending.log.store is not None:
-            pending.open_log = partial(_opened_with, pending.log)
+        options = replace_option(options, run_id=first.run_id)
+    begun, head = Run.from_events(events), Run.from_events(before) if before else None
+    board = board_of(agent, begun)
+    pending = AgentRun(agent, user(begun.prompt), options, own_board=board, earlier=earlier, recovered=head, is_fork=True)
     pending.first = first
     return pending
 
@@ -331,32 +314,13 @@ def _continuing(agent: AgentSettings, before: Run) -> AgentSettings:
     return agent if extensions == tuple(agent.extensions) else replace_option(agent, extensions=extensions)
 
 
-def _check_context(agent: AgentSettings, options: RunOptions) -> None:
+def _check_context(own: ConversationContext, options: RunOptions) -> None:
     """Raise `SettingsError` if the options name another context or entity than the agent works in."""
-    own = agent.context
-    if own is None:
-        return
     context_type = own.canonical(options.context_type)
     for name, given, here in (("context_type", context_type, own.name), ("entity", options.entity, own.entity)):
         if given and given != here:
             hint = "Leave it out, or apply that context: ContextType.named(NAME).apply(agent, entity=ID)"
             raise SettingsError(f"{name}={given!r}, but the agent works in the context {own.name}", hint)
-
-
-def _pending(parts: AgentParts, options: RunOptions, **resumed: Any) -> PendingRun[AgentParts]:
-    agent, pending = parts.agent, PendingRun(parts, options, **resumed)
-    if agent.bundle.detectors:
-        pending.log.run.detect_with(agent.bundle.detectors)
-    pending.log.run.read_output_as(None if agent.output_form is None else agent.output_form.read)
-    return pending
-
-
-async def _opened_with(log: EventLog) -> Writer:
-    """Return the writer of a new log that holds what the run begins with."""
-    writer = await log.open()
-    for event in log.run.events:
-        writer.append(event)
-    return writer
 
 
 def _checked_answers(run: Run, options: RunOptions) -> dict[str, Any]:
@@ -402,7 +366,7 @@ def system_prompt(agent: AgentSettings, toolbox: Toolbox, folder: Path, context:
         *[one.prompt.strip() for one in agent.extensions],
         "" if agent.output_form is None else agent.output_form.prompt,
     )
-    return encodable("\n\n".join(part for part in parts if part))
+    return encodable("\n\n".join(filter(None, parts)))
 
 
 def as_prompt(prompt: str | Message, *, may_be_blank: bool = False) -> Message:

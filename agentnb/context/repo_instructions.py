@@ -33,6 +33,9 @@ class RepoInstructions:
         return f"{HEADING}\n\n{self.text}" if self.text else ""
 
 
+NO_INSTRUCTIONS = RepoInstructions()
+
+
 def repo_instructions(folder: Path) -> RepoInstructions:
     """Return the instructions of the repository that this folder is in or, without a repository, of the folder itself.
 
@@ -42,9 +45,9 @@ def repo_instructions(folder: Path) -> RepoInstructions:
     """
     root = _root(folder)
     for file in FILES:
-        if text := _text(root, file):
+        if os.access(f"{root}/{file}", os.F_OK) and (text := _text(root, file)):
             return RepoInstructions(file, text)
-    return RepoInstructions()
+    return NO_INSTRUCTIONS
 
 
 def repo_root(folder: Path) -> Path:
@@ -73,10 +76,7 @@ def _upward(folder: str) -> tuple[str, ...]:
 
 def _text(root: str, file: str) -> str:
     """Return the instructions in this file; empty if it has none that may be used."""
-    name = f"{root}/{file}"
-    if not os.access(name, os.F_OK):
-        return ""
-    path = Path(os.path.realpath(name))
+    path = Path(os.path.realpath(f"{root}/{file}"))
     try:
         # Only a plain file: opening a pipe would block until there is a writer.
         if not (path.is_relative_to(os.path.realpath(root)) and path.is_file()):

@@ -190,9 +190,9 @@ def _searched(run: Run) -> tuple[str, Collection[str]]:
     Only text alone is searched; and no answer that follows a JSON Schema, which may well have the form of a call.
     """
     last = run.last_round
-    if last.records or last.metadata.get(BY_SCHEMA):
+    if last.records or last.reply is None or last.metadata.get(BY_SCHEMA):
         return "", ()
-    text = last.text
+    text = last.reply.text
     has_escapes = "\\" in text  # JSON may write a name with escapes
     named = {tool.name for tool in run.tools if has_escapes or tool.name in text}
     return (text, named) if named and run.output_schema is None else ("", ())

@@ -14,7 +14,7 @@ from agentnb.agent.agent import Agent
 from agentnb.agent.extension import Extension
 from agentnb.agent.from_log import limits_again, limits_of_file, logged_model, with_builtins
 from agentnb.agent.output import Output
-from agentnb.agent.start import AgentParts, forked_run
+from agentnb.agent.start import AgentRun, forked_run
 from agentnb.chat.logged_context import context_again
 from agentnb.chat.plans.plans import plans_again
 from agentnb.context.history import as_sent_then
@@ -52,7 +52,7 @@ from agentnb.rerun.variant import Variant, is_own, variant_of
 from agentnb.runtime.host.consent import with_permissions_of
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunKeywords, RunOptions, options_of
-from agentnb.runtime.runs.launch import PendingRun, in_foreground, new_run_id
+from agentnb.runtime.runs.launch import in_foreground, new_run_id
 from agentnb.settings import known_secrets
 from agentnb.tools.mcp.server import ServerTools, servers_among
 from agentnb.tools.todos.board import TodoBoard
@@ -155,7 +155,7 @@ def pending_of(
     options: RunOptions | None = None,
     is_fork: bool = True,
     **changes: Any,
-) -> PendingRun[AgentParts]:
+) -> AgentRun:
     """Return the fork, about to start; ``changes`` as for `variant_of`. ``is_fork``: whether it says what it is a fork of."""
     options = options or RunOptions()
     fallback = _with_builtins(run, given) if (given := tuple(fallback)) else ()
@@ -246,9 +246,7 @@ def _tools(run: Run, at_round: int, tools: Any, fallback: Iterable[Any], *, is_f
     return [*tools] if is_fork else [*with_builtins(run, tools)]
 
 
-def _pending(
-    agent: Agent, before: Sequence[AnyEvent], forked_from: ForkedFrom | None, options: RunOptions
-) -> PendingRun[AgentParts]:
+def _pending(agent: Agent, before: Sequence[AnyEvent], forked_from: ForkedFrom | None, options: RunOptions) -> AgentRun:
     """Return a run that begins with these events of another one, under an id of its own, with this agent."""
     offered = [event.tools for event in before if isinstance(event, ToolsOffered)][-1]
     kept = [event for event in before[1:] if not isinstance(event, ToolsOffered | ServerStarted)]  # the first has its tools
@@ -260,17 +258,17 @@ def _pending(
     return forked_run(agent, [started, *others], options, [tool.name for tool in offered])
 
 
-def _started(first: AnyEvent, pending: PendingRun[AgentParts], forked_from: ForkedFrom | None) -> RunStarted:
+def _started(first: AnyEvent, pending: AgentRun, forked_from: ForkedFrom | None) -> RunStarted:
     assert isinstance(first, RunStarted), "a run begins with it"
-    agent, options = pending.parts.agent, pending.options
+    options = pending.context.options
     return structs.replace(
         first,
         at=first.at or datetime.now(UTC),
         schema=SCHEMA,
-        model=agent.model_name,
-        tools=pending.parts.toolbox.specs,
-        settings={**agent.settings, **pending.servers.as_logged, **pending.permissions.as_logged},
-        guidance=agent.guidance_texts.texts,
+        model=pending.agent.model_name,
+        tools=pending.toolbox.specs,
+        settings={**pending.agent.settings, **pending.logged_settings},
+        guidance=pending.agent.guidance_texts.texts,
         origin=None,
         forked_from=forked_from,
         tags=tuple([encodable(one) for one in options.tags]) or first.tags,

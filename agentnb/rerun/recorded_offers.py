@@ -19,17 +19,12 @@ class RecordedOffers(RunServers):
 
     def __init__(self, run: Run, log: EventLog) -> None:
         """``run``: the recorded one; ``log``: that of the run that is made."""
-        super().__init__(log, (), Servers(), Path(), owns=False)
+        super().__init__(log, (), Servers(), Path())
         self._made = log.run
         self._by_round = _tools_by_round(run)
         results = RecordedResults(run)
         ever = {spec.name: spec for specs in self._by_round for spec in specs}
         self._recorded = [RecordedTool(spec, results) for spec in ever.values()]
-
-    @property
-    def can_change(self) -> bool:
-        """Always."""
-        return True
 
     @property
     def has_news(self) -> bool:

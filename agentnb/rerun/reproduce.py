@@ -11,7 +11,7 @@ from typing import Any, Literal, Unpack
 import msgspec
 from msgspec import structs
 
-from agentnb.agent.start import AgentParts
+from agentnb.agent.start import AgentRun
 from agentnb.core.inbox import Inbox
 from agentnb.core.log.events import RoundFinished
 from agentnb.core.log.work_events import GrantGiven
@@ -32,7 +32,6 @@ from agentnb.runtime.host.run_options import RunKeywords, RunOptions, options_of
 from agentnb.runtime.questions.answerers import AnswerQuestion
 from agentnb.runtime.questions.grants import is_copy
 from agentnb.runtime.runs.gate_names import missing_gates, names_of_gates
-from agentnb.runtime.runs.launch import PendingRun
 from agentnb.runtime.workers.foreground import Foreground
 from agentnb.tools.mcp.server import PREFIX
 
@@ -99,7 +98,7 @@ def _pending(
     gates: Iterable[Gate],
     detect: Detectors | None,
     options: RunOptions | None,
-) -> tuple[PendingRun[AgentParts], RecordedModel]:
+) -> tuple[AgentRun, RecordedModel]:
     if not is_own(run):
         raise SettingsError(f"Run {run.id} was made by another product", "Replay it, or fork it: fork(run, at_round)")
     if run.status in BY_OTHERS:
@@ -111,8 +110,8 @@ def _pending(
     options = replace(options, watch=says, answer=options.answer or (_answers_of(run) if counts else None))
     pending = pending_of(run, 1, model=model, tools=tools, gates=gates, detect=detect, options=options, is_fork=False)
     if tools == RECORDED and has_changing_tools(run):
-        pending.servers = RecordedOffers(run, pending.log)
-    says.inbox = pending.inbox
+        pending.context.servers = RecordedOffers(run, pending.context.log)
+    says.inbox = pending.context.inbox
     return pending, model
 
 
@@ -164,11 +163,11 @@ class _Says:
                 self.inbox.put("say", text)
 
 
-def _failed(run: Run, pending: PendingRun[AgentParts], model: RecordedModel, error: AgentnbError) -> Run:
+def _failed(run: Run, pending: AgentRun, model: RecordedModel, error: AgentnbError) -> Run:
     """Return the run of which this is the error, if the recorded one failed too."""
     if model.diverged is None and run.error is None:
         raise error
-    return pending.log.run
+    return pending.context.log.run
 
 
 def _checked(run: Run, found: Run, model: RecordedModel) -> Run:

@@ -81,8 +81,10 @@ class Budget:
         self.spent = spent + inside
         self.log: EventLog | None = None
         """The log of the run that owns this budget; None for a session's budget."""
-        self.servers: Servers | None = None
-        """The MCP servers of the run that owns this budget, whose connections its nested runs share."""
+        self.host_servers: Servers | None = None
+        """The MCP servers of the host in which its run began."""
+        self.own_servers: Servers | None = None
+        """The MCP servers whose connections end with its run."""
         self.detached = False
         """The run is not awaited: it continues after its parent run has ended."""
         self.closed = False
@@ -101,7 +103,8 @@ class Budget:
         if own == before or (own.is_nothing and usage.cost is not None):
             return
         with self._lock:
-            more = NestedUsage(spent - before.spent, usage.since(before.usage))
+            is_first = not before.spent and before.usage is NOTHING_USED
+            more = own if is_first else NestedUsage(spent - before.spent, usage.since(before.usage))
             self._own = own
         self._spend("" if self.log is None else self.log.id, more)
 
@@ -117,6 +120,18 @@ class Budget:
                 self._inside[run_id] = nested if before is None else before.including(nested)
         self._spend(run_id, nested)
         self.on_paid_inside()
+
+    @property
+    def servers(self) -> Servers:
+        """The MCP servers of its run: those of the run around it, else of its host, else its own, made when they are needed."""
+        outer = self._within
+        if isinstance(outer, Budget) and outer.log is not None:
+            return outer.servers
+        with self._lock:
+            servers = self.host_servers or self.own_servers
+            if servers is None:
+                servers = self.own_servers = Servers()
+            return servers
 
     @property
     def has_news(self) -> bool:
@@ -152,7 +167,7 @@ class Budget:
 
     def has_limit(self) -> bool:
         """Return whether this budget or an outer one has a limit now."""
-        return self.limit is not None or self._of_outer(lambda outer: outer.has_limit(), False)
+        return self.limit is not None or (self._within is not None and self._of_outer(lambda outer: outer.has_limit(), False))
 
     def has_limit_of_person(self) -> bool:
         """Return whether the person set a limit, here or further out: what a file says loosens none of these."""

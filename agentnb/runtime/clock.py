@@ -29,7 +29,8 @@ class Clock:
     def __init__(self, limit: float | None = None, *, before: float = 0.0) -> None:
         """``limit``: seconds until the time is up, None for no limit; ``before``: seconds already taken."""
         self.limit = limit
-        self._taken = before
+        self.taken = before
+        """Seconds taken until it was last halted."""
         self._since: float | None = None
         self._holds = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -61,15 +62,16 @@ class Clock:
     @property
     def seconds(self) -> float:
         """Seconds taken so far."""
-        return self._taken + (0.0 if self._since is None else perf_counter() - self._since)
+        return self.taken + (0.0 if self._since is None else perf_counter() - self._since)
 
     def _go(self) -> None:
         self._since = perf_counter()
         if self.limit is not None:
-            self._timer = asyncio.get_running_loop().call_later(max(0.0, self.limit - self._taken), self._up)
+            self._timer = asyncio.get_running_loop().call_later(max(0.0, self.limit - self.taken), self._up)
 
     def _halt(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._taken, self._since = self.seconds, None
+        if self._since is not None:
+            self.taken, self._since = self.seconds, None

@@ -59,7 +59,7 @@ class EventLog:
         self.run = Run() if run is None else run
         self.store = store
         self.parent_id = parent_id
-        self._seq = len(self.run.events)
+        self._seq = 0 if run is None else len(run.events)
         self._writer: Writer | None = None
         self._keep_before: Callable[[FileBefore], None] | None = None
         self._closed = False
@@ -227,7 +227,8 @@ class EventLog:
 
     def close(self) -> None:
         """Close the log and its writer, if any, and take nothing more: the run is over."""
-        self._tell_untold()  # the last event of the run may be the one that could not be stored
+        if self._untold is not None:  # the last event of the run may be the one that could not be stored
+            self._tell_untold()
         self._closed = True
         if self._writer is not None:
             self._writer.close()

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
 from queue import SimpleQueue
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 from weakref import WeakSet
 
 from agentnb.core.forks import after_fork
@@ -203,19 +203,42 @@ time_limit: ContextVar[asyncio.Timeout | None] = ContextVar("time_limit", defaul
 class AwakeForInterrupts:
     """Wakes the main thread's event loop ten times a second: ipykernel's interrupt does not wake a sleeping loop."""
 
-    def __enter__(self) -> None:
-        self._handle: asyncio.Handle | None = None
-        if threading.current_thread() is threading.main_thread():
-            # When the loop next runs, and not at once: many runs end before, and a timer takes long to make. Until then it
-            # must keep nothing of the run alive, so it has a context of its own.
-            self._handle = asyncio.get_running_loop().call_soon(self._tick, context=contextvars.Context())
+    _of_loop: ClassVar[_Alarm | None] = None
+    """The alarm of the loop that was last awake."""
+    _alarm: _Alarm | None = None
 
-    def _tick(self) -> None:
-        self._handle = asyncio.get_running_loop().call_later(TICK, self._tick)
+    def __enter__(self) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return
+        loop, alarm = asyncio.get_running_loop(), AwakeForInterrupts._of_loop
+        if alarm is None or alarm.loop is not loop:
+            alarm = AwakeForInterrupts._of_loop = _Alarm(loop)
+        alarm.awaited += 1
+        self._alarm = alarm
+        if not alarm.is_set:
+            alarm.is_set = True
+            # When the loop next runs, and not at once: nothing may be awaited by then, and a timer takes long to make. It has
+            # a context of its own, which keeps nothing of a run alive.
+            loop.call_soon(alarm.ring, context=contextvars.Context())
 
     def __exit__(self, *_: object) -> None:
-        if self._handle is not None:
-            self._handle.cancel()
+        if self._alarm is not None:
+            self._alarm.awaited -= 1
+
+
+class _Alarm:
+    """Wakes an event loop while something is awaited there, and once after that: runs that follow one another share it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.awaited = 0
+        self.is_set = False
+
+    def ring(self) -> None:
+        """Set it again, unless nothing is awaited any more."""
+        self.is_set = self.awaited > 0
+        if self.is_set:
+            self.loop.call_later(TICK, self.ring)
 
 
 def is_running(task: asyncio.Task[Any] | None) -> bool:

@@ -223,11 +223,14 @@ class _Docstring(NamedTuple):
 
 def _read_docstring(function: Callable[..., Any], *, is_short: bool) -> _Docstring:
     """Read a docstring; ``is_short``: no more of it than every request can hold."""
-    from docstring_parser import parse
-
     code = _called(function)
     # Not the object's own docstring: for a partial or a callable object that is the one of its class.
-    parsed = parse(inspect.getdoc(function if isinstance(code, WrapperDescriptorType) else code) or "")
+    text = inspect.getdoc(function if isinstance(code, WrapperDescriptorType) else code) or ""
+    if not set(text).intersection("\n:@"):  # a line that describes no parameter: the parser would try each of its styles
+        return _Docstring(short_description(text) if is_short else text.strip(), {}, {})
+    from docstring_parser import parse
+
+    parsed = parse(text)
     description = "\n\n".join([part.strip() for part in (parsed.short_description, parsed.long_description) if part])
     described = [
         (name, parameter)

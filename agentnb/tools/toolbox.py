@@ -36,7 +36,8 @@ class Toolbox:
             for tool in tools_of(value):
                 if self._tools.get(tool.spec.name) is not tool or not isinstance(tool, BuiltinTool):
                     self.register(tool)
-        self.servers = with_given(servers)
+        if servers:
+            self.servers = with_given(servers)
 
     def register(self, tool: Tool) -> None:
         """Add a tool. Raises `InvalidTool` if its name is taken or its schema is nested too deep."""
@@ -131,7 +132,7 @@ class Toolbox:
     @property
     def reads_foreign_text(self) -> bool:
         """Whether it has tools of servers or built-in ones, which read files, pages and the output of commands."""
-        return bool(self.servers) or any(isinstance(tool, BuiltinTool) for tool in self)
+        return bool(self.servers or [tool for tool in self._tools.values() if isinstance(tool, BuiltinTool)])
 
     def check_usable(self) -> None:
         """Raise `SettingsError`, with what to install or set, if a built-in tool cannot work here."""

@@ -61,7 +61,7 @@ def test_they_are_those_of_the_folder_that_tools_work_in(
     of_the_agent = Agent(ScriptedModel([]), tools=[add], system="Base.", work_dir=tmp_path)
     assert "Of the current folder." in of_the_agent.first_request("go").system
     of_the_options = pending_run(of_the_agent, "go", RunOptions(work_dir=repo))
-    assert of_the_options.parts.first_request(of_the_options).system == f"Base.\n\n{SECTION}"
+    assert of_the_options.first_request().system == f"Base.\n\n{SECTION}"
 
 
 @pytest.mark.req("R2.37", "KX.7")

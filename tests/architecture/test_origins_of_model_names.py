@@ -19,7 +19,7 @@ ALLOWED = {
     ],
     "agent/portable.py": ["_model_again: endpoint_of"],  # with the origin that the model had
     "cli/resumed_runs.py": ["_started_with: is_trusted"],  # of modules with tools, not of a model
-    "agent/start.py": ["AgentParts.prepare: make_model"],  # of the agent's
+    "agent/start.py": ["AgentRun.prepare: make_model"],  # of the agent's
     "experiments/form/names.py": ["Names.model: FileModelName"],
     "chat/plans/plan_execution.py": ["model_of: make_model"],  # of plans and reviewer, as the person names them in Plans(...)
     "experiments/planning/problems.py": ["_price_problems: make_model"],  # of the experiment's

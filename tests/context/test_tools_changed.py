@@ -12,7 +12,7 @@ from scripted_runs import bare
 from sent_requests import assert_made_again
 
 from agentnb import Store, ToolCall
-from agentnb.agent.start import AgentParts, pending_run
+from agentnb.agent.start import AgentRun, pending_run
 from agentnb.context.request_builder import RequestBuilder
 from agentnb.context.request_history import sent_requests
 from agentnb.core.log.events import ModelReplied, RoundFinished, RunStarted
@@ -22,7 +22,6 @@ from agentnb.core.request import ToolSpec
 from agentnb.detect.run import Run
 from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.host.run_options import RunOptions
-from agentnb.runtime.runs.launch import PendingRun
 from agentnb.tools.read_result import SPEC as READ_SPEC
 
 LOOK, WORK, WRITE = ToolSpec("look", "Looks."), ToolSpec("work", "Works."), ToolSpec("write", "Writes.", role="work")
@@ -78,11 +77,11 @@ def test_nothing_is_looked_at_in_a_round_of_a_run_whose_tools_stay(monkeypatch: 
 def changing(folder: Path) -> tuple[Run, ScriptedModel]:
     """A run one of whose tools changes the tools, and the model that it was with."""
     model = ScriptedModel([ToolCall("learn"), ToolCall("work"), "Done."])
-    pending: list[PendingRun[AgentParts]] = []
+    pending: list[AgentRun] = []
 
     async def learn() -> str:
         """Changes the tools."""
-        log = pending[0].log
+        log = pending[0].context.log
         log.emit(ToolsChanged, tools=tuple(one for one in log.run.tools if one.name == "work"))
         return "learned"
 

@@ -288,6 +288,18 @@ class RecordingTimers(VirtualTimeLoop):
         return super().call_later(delay, callback, *args, context=context)
 
 
+def test_what_is_awaited_one_after_the_other_shares_a_timer() -> None:
+    async def awake() -> None:
+        for _ in range(3):
+            with AwakeForInterrupts():
+                await asyncio.sleep(0)
+
+    loop = RecordingTimers()
+    loop.run_until_complete(awake())
+    assert loop.delays.count(TICK) == 1
+    loop.close()
+
+
 def test_a_loop_that_waits_wakes_ten_times_a_second_and_one_that_does_not_sets_no_timer(subtests: pytest.Subtests) -> None:
     async def awake(seconds: float) -> None:
         with AwakeForInterrupts():

@@ -256,7 +256,7 @@ async def run_plan(plan: Plan, replies: tuple[Any, ...], store: Store, before: R
 
     options = RunOptions(store=store, continue_from=before, watch=watch, board=board, can_ask=True)
     pending = pending_run(agent, user("Go, \ud83d go"), options)
-    pending.inbox = inbox
+    pending.context.inbox = inbox
     try:
         return await pending.run_here()
     except AgentnbError as error:

@@ -24,15 +24,15 @@ from agentnb.models.scripted import Line, ScriptedModel
 from agentnb.policies import Policy, PolicyBundle
 from agentnb.policies.gates import Gate
 from agentnb.runtime.budget import Budget
-from agentnb.runtime.calls.context_services import CallServices
 from agentnb.runtime.calls.dispatch import Dispatch
+from agentnb.runtime.calls.run_context import RunContext
 from agentnb.runtime.calls.run_tools import RunTools
 from agentnb.runtime.calls.tool_calls import ToolCalls
 from agentnb.runtime.clock import Clock
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host.run_options import AgentRunKeywords, folder_of
 from agentnb.runtime.questions.elicitation import Elicitation
-from agentnb.runtime.runs.lifecycle import Lifecycle, RunServices
+from agentnb.runtime.runs.lifecycle import Lifecycle
 from agentnb.runtime.workers.worker_calls import call_in_thread
 from agentnb.tools.function import FunctionTool
 from agentnb.tools.toolbox import Toolbox
@@ -180,10 +180,19 @@ async def loop_alone(
     log = EventLog("r-1", watchers=(watch,) if watch else ())
     toolbox = Toolbox(tools)
     elicitation = Elicitation(log, can_ask=False)
-    lifecycle = Lifecycle(RunServices(log, inbox or Inbox(), Clock(), Budget(), elicitation))
+    context = RunContext(
+        log=log,
+        inbox=inbox or Inbox(),
+        clock=Clock(),
+        budget=Budget(),
+        elicitation=elicitation,
+        call_sync=call_in_thread,
+        work_dir=folder_of(None),
+    )
+    lifecycle = Lifecycle(context)
     run_tools = RunTools(log, toolbox)
     with_tools(run_tools)
-    calls = ToolCalls(log, run_tools, CallServices(elicitation, call_in_thread, folder_of(None), gates=gates))
+    calls = ToolCalls(context, run_tools, gates)
     dispatch = Dispatch(log, calls, elicitation)
     bundle = PolicyBundle(policies, tuple(guides), tuple(gates))
     loop = Loop(model, lifecycle, RequestBuilder("", toolbox.specs, {}), dispatch, bundle)

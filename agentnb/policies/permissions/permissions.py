@@ -97,7 +97,7 @@ class Permissions:
     @property
     def loosen(self) -> bool:
         """Whether they let calls run that the defaults would ask about."""
-        return self.mode.is_auto or any(layer.allows for layer in self.layers[:1])
+        return self.mode.is_auto or bool(self.layers and self.layers[0].allows)
 
     def within(self, outer: Permissions) -> Permissions:
         """Return the permissions of a run with these that is nested in a run with others, which it never exceeds."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
-from collections.abc import Awaitable, Callable, Container, Coroutine, Sequence
+from collections.abc import Callable, Container, Coroutine, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,24 +21,21 @@ from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, ToolFailed
 from agentnb.models.model import Model, Reply
 from agentnb.policies.gates import Gate
-from agentnb.policies.permissions.gate import PermissionGate
 from agentnb.runtime.calls.call_reports import CallPrints, CallProgress
-from agentnb.runtime.calls.todo_sync import TodoSync
-from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.calls.run_context import RunContext
 from agentnb.runtime.host.host import main_thread_is_held
+from agentnb.runtime.host.run_options import RunOptions
 from agentnb.runtime.questions.current_call import current_call
-from agentnb.runtime.questions.elicitation import CallElicitor, Elicitation
+from agentnb.runtime.questions.elicitation import CallElicitor
 from agentnb.runtime.questions.model_code import ModelCode, leave_code
 from agentnb.runtime.replies.side_calls import SideModels
 from agentnb.runtime.threads import running_loop, wait_until_over
 from agentnb.runtime.workers.main_thread import call_on_main_thread
 from agentnb.runtime.workers.tool_threads import call_around, follow_threads
 from agentnb.settings import permissions_kept
-from agentnb.tools.tool import CallSync, Code, Schedule, Tool, ToolOutcome
+from agentnb.tools.tool import Code, Schedule, Tool, ToolOutcome
 
 T = TypeVar("T")
-StartRun: TypeAlias = Callable[[Any, Any], Awaitable[Any]]
-"""Begins a nested run of an agent, workflow or orchestration with a prompt, and waits for its end."""
 CallInside: TypeAlias = Callable[[str, str, Any], Coroutine[Any, Any, ToolOutcome]]
 """Runs a call: the id of the call that makes it, the name of the tool and the arguments."""
 
@@ -81,57 +79,30 @@ class _CallReports:
         return Reported(progress, "" if self.prints is None else self.prints.close(), tuple(self.nested))
 
 
-async def cannot_start(runnable: Any, prompt: Any) -> Any:
-    """Refuse to begin a nested run."""
-    raise SettingsError("This run cannot begin others", "Write: await agent.run(...)")
-
-
-@dataclass(frozen=True, slots=True)
-class CallServices:
-    """The surroundings of a run's tool calls."""
-
-    elicitation: Elicitation
-    call_sync: CallSync
-    """Runs plain functions in the right thread."""
-    work_dir: Path
-    """The folder that tools work in."""
-    gates: Sequence[Gate] = ()
-    permission_gate: PermissionGate | None = None
-    """That of the permissions, which is asked after all gates."""
-    todos: TodoSync | None = None
-    start_run: StartRun = cannot_start
-    """Begins the nested runs of tools."""
-    models: SideModels | None = None
-    """The models that tools may ask beside the conversation."""
-    steps: RunSteps | None = None
-    """The steps of the run that are nested runs."""
-    own_gates: Sequence[Gate] = ()
-    """The gates that the person has given, which judge the calls of its steps too."""
-    context_name: Callable[[str], str] = str
-    """Returns the name of a context, by its name or an alias."""
-    tool_seconds: float | None = None
-    """Time for a call of a tool without a time limit of its own, nested runs apart; None for no limit."""
-    suspends: bool = False
-    """Whether a call stays open, rather than denied, if its question finds nobody to answer."""
-
-
 class ContextServices:
     """The services of a run for all its calls, on the event loop of the run. Nearly all calls use none of them."""
 
     def __init__(
         self,
-        log: EventLog,
-        services: CallServices,
+        context: RunContext,
         running: Container[str],
         call: CallInside,
         tools: Callable[[], tuple[Tool, ...]],
+        *,
+        own_gates: Sequence[Gate] = (),
+        models: SideModels | None = None,
+        steps: RunSteps | None = None,
     ) -> None:
-        """``running``: the ids of the calls that have begun and not ended; ``call``: a method; ``tools``: those on offer."""
-        self._services = services
-        self.own_gates = services.own_gates
-        self.held = services.elicitation.held
+        """``running``: the ids of the calls that have begun and not ended; ``call``: a method; ``tools``: those on offer;
+        ``own_gates``, ``models``, ``steps``: as for `ToolCalls`.
+        """
+        self._context = context
+        self.own_gates = own_gates
+        self._models = models
+        self._steps = steps
+        self.held = context.elicitation.held
         """Holds the clock of the run."""
-        self._log = log
+        self._log = context.log
         self._tools = tools
         self._running = running
         self._call = WeakMethod(call)  # else the calls of a run would keep each other, and it, in memory after its end
@@ -173,7 +144,7 @@ class ContextServices:
         """Keep a file as it is before this call changes it, from any thread. Raises if it must not be changed."""
         if call_id not in self._running:  # it was given up: its result says so
             raise asyncio.CancelledError("The call has ended")
-        self._log.keep_before(FileBefore(call_id, self._services.work_dir, path, before, after))
+        self._log.keep_before(FileBefore(call_id, self._context.work_dir, path, before, after))
 
     def close(self, call_id: str) -> Reported:
         """Take no more reports of this call, which has ended, and return what is kept of them."""
@@ -230,7 +201,7 @@ class ContextServices:
         def here() -> Any:
             return work() if threading.current_thread() is threading.main_thread() else _ELSEWHERE
 
-        outcome = await self._services.call_sync(here, False)
+        outcome = await self._context.call_sync(here, False)
         if outcome is _ELSEWHERE:
             outcome = await call_on_main_thread(work, schedule)
         return outcome  # type: ignore[no-any-return]  # what `code` returns
@@ -252,14 +223,13 @@ class ContextServices:
     @property
     def model(self) -> Model | None:
         """The model of the run, which tools may ask."""
-        models = self._services.models
-        return None if models is None else models.model
+        return None if self._models is None else self._models.model
 
     async def ask_model(self, request: Request, operation: str, model: Model | None = None, **about: str) -> Reply:
         """Return what a model replies beside the conversation, by default that of the run."""
-        if (models := self._services.models) is None:
+        if self._models is None:
             raise SettingsError("The tools of this run cannot ask a model", "Give the tool one of its own")
-        return await self._on_loop(models.ask(request, operation, model, **about))
+        return await self._on_loop(self._models.ask(request, operation, model, **about))
 
     def record(self, kind: Any, **fields: Any) -> None:
         """Log an event of the work that a call does, on the event loop of the run."""
@@ -272,17 +242,16 @@ class ContextServices:
 
     async def start_run(self, runnable: Any, prompt: Any) -> Any:
         """Begin a nested run and wait for its end."""
-
-        async def started() -> Any:
-            return await self._services.start_run(runnable, prompt)
-
-        return await self._on_loop(started())
+        if not inspect.iscoroutinefunction(getattr(runnable, "run", None)):
+            what = f"{runnable!r} is not an Agent, a Workflow or an Orchestration"
+            raise SettingsError(what, "Write: await context.start_run(Agent(...), PROMPT)")
+        return await self._on_loop(runnable.run(prompt, RunOptions(parent=self._log)))
 
     async def start_step(self, path: str, runnable: Any, output: Callable[[Run], Any], **about: Any) -> Any:
         """Begin a nested run as a step of the run, or resume the one that a dead process had begun, and wait for its end."""
-        if (steps := self._services.steps) is None:
+        if self._steps is None:
             raise SettingsError("This run has no steps", "Write: await context.start_run(...)")
-        return await steps.run(path, runnable, output, **about)
+        return await self._steps.run(path, runnable, output, **about)
 
     async def _on_loop(self, work: Coroutine[Any, Any, T]) -> T:
         if asyncio.get_running_loop() is self._running_loop:

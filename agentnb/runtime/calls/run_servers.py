@@ -37,16 +37,13 @@ class RunServers:
         servers: Servers,
         work_dir: Path,
         rules: Iterable[Rule] = (),
-        *,
-        owns: bool,
     ) -> None:
-        """``rules``: those that the person gives the run; ``owns``: whether the connections end with the run."""
+        """``rules``: those that the person gives the run."""
         self._rules = rules
         self._log = log
         self._items = items
         self._servers = servers
         self._work_dir = work_dir
-        self._owns = owns
         self._live: dict[LiveServer, list[ServerTools]] = {}
         """The servers, each with the items that name tools of it."""
         self._seen: dict[LiveServer, int] = {}
@@ -67,11 +64,6 @@ class RunServers:
     def serve(self, tools: RunTools) -> None:
         """Have these tools of the run include those of the servers, from `connect` on."""
         self._run_tools.append(tools)
-
-    @property
-    def can_change(self) -> bool:
-        """Whether the tools of the run may change while it continues."""
-        return bool(self._items)
 
     @property
     def has_news(self) -> bool:
@@ -102,11 +94,6 @@ class RunServers:
         except (SettingsError, ServerFailed) as error:
             self._seen.update(versions)
             self._log.warn_once(f"The tools of MCP servers have changed, and stay as they were in this run: {error.what}")
-
-    async def close(self) -> None:
-        """End the connections, unless they live longer than the run."""
-        if self._owns and self._servers.used:
-            await asyncio.to_thread(self._servers.close)
 
     async def _offer(self, versions: Mapping[LiveServer, int]) -> Sequence[MCPTool]:
         """Offer the tools that the run names, and return all that its servers have. ``versions``: what the run knows then."""

@@ -31,6 +31,18 @@ class TodoSync:
         self._seen: object = _NOT_YET
         self._failed = False
 
+    def begin(self) -> Todos:
+        """Return the list that the run begins with; empty if it cannot be read, which its first `look` reports."""
+        if self._board is None:
+            return ()
+        try:
+            found = self._board.read()
+            todos = settled_todos(found)
+        except Exception:
+            return ()
+        self._seen = found
+        return todos
+
     def look(self) -> None:
         """Read the board and log its changes. If it cannot be read, warn and keep the list as last known."""
         if self._board is None:
@@ -71,14 +83,6 @@ class TodoSync:
             words = encodable(f"{type(error).__name__}: {error}")
             message = f"The todo list could not be read ({words}). The run continues with the list as last known"
             self._log.warn(message)
-
-
-def todos_at_first(board: Board) -> Todos:
-    """Return the list that a run begins with; empty if it cannot be read, which the run's first `look` reports."""
-    try:
-        return settled_todos(board.read())
-    except Exception:
-        return ()
 
 
 def settled_todos(found: Any) -> Todos:

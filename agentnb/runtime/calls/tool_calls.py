@@ -23,6 +23,7 @@ from agentnb.core.schema.nesting import text_is_too_deep
 from agentnb.core.todos import TODO_TOOL
 from agentnb.policies.gates import Ask, Block, Gate, denied, judge
 from agentnb.policies.gates.verdicts import AskByRules
+from agentnb.policies.permissions.gate import PermissionGate
 from agentnb.runtime.calls.approval import (
     KEEPS_CHANGING,
     Approval,
@@ -31,13 +32,14 @@ from agentnb.runtime.calls.approval import (
     is_of_this_tool,
     is_outdated,
 )
-from agentnb.runtime.calls.context_services import CallServices, ContextServices
+from agentnb.runtime.calls.context_services import ContextServices, RunSteps
 from agentnb.runtime.calls.context_shift import ContextShift, shift_of
 from agentnb.runtime.calls.open_calls import MODEL, NO_PLACE, Begun, Caller, EarlierCall, PlacedCall
+from agentnb.runtime.calls.run_context import RunContext
 from agentnb.runtime.calls.run_tools import RunTools
 from agentnb.runtime.calls.todo_sync import TodoSync
 from agentnb.runtime.calls.tool_runner import ToolRun, ToolRunner, given_arguments
-from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.replies.side_calls import SideModels
 from agentnb.tools import tool_errors
 from agentnb.tools.tool import Tool, ToolOutcome
 
@@ -58,22 +60,41 @@ class _Turn:
 class ToolCalls:
     """The tool calls of one run."""
 
-    def __init__(self, log: EventLog, tools: RunTools, services: CallServices) -> None:
-        self._log = log
+    def __init__(
+        self,
+        context: RunContext,
+        tools: RunTools,
+        gates: Sequence[Gate] = (),
+        *,
+        todos: TodoSync | None = None,
+        tool_seconds: float | None = None,
+        context_name: Callable[[str], str] = str,
+        own_gates: Sequence[Gate] = (),
+        models: SideModels | None = None,
+        steps: RunSteps | None = None,
+    ) -> None:
+        """``tool_seconds``: the time for a call of a tool without a time limit of its own, nested runs apart; None for no
+        limit. ``context_name``: returns the name of a conversation's context, by its name or an alias. ``own_gates``: the
+        gates that the person has given, which judge the calls of its steps too. ``models``: those that tools may ask beside
+        the conversation. ``steps``: the steps of the run that are nested runs.
+        """
+        log = self._log = context.log
+        elicitation = self._elicitation = context.elicitation
         self.tools = tools
-        self._gates = services.gates
-        self._todos = services.todos or TodoSync(None, log)
+        self._gates = gates
+        self._todos = todos or TodoSync(None, log)
         self._unanswered: set[str] = set()
-        self.inside = ContextServices(log, services, self._unanswered, self._call_inside, tools.offered)
-        self._runner = ToolRunner(log, services, self.inside)
-        self._elicitation = services.elicitation
-        self._approval = Approval(log.run, services.elicitation, services.call_sync)
-        self._grants = services.elicitation.grants
-        self._work_dir = services.work_dir
-        self._context_name = services.context_name
-        self._permission_gate = services.permission_gate
-        self._suspends = services.suspends
-        self._steps = services.steps
+        self.inside = ContextServices(
+            context, self._unanswered, self._call_inside, tools.offered, own_gates=own_gates, models=models, steps=steps
+        )
+        self._permission_gate = PermissionGate(elicitation.permissions, context.work_dir, elicitation.confirms)
+        self._runner = ToolRunner(context, self._permission_gate, self.inside, tool_seconds)
+        self._approval = Approval(log.run, elicitation, context.call_sync)
+        self._grants = elicitation.grants
+        self._work_dir = context.work_dir
+        self._context_name = context_name
+        self._suspends = elicitation.suspends
+        self._steps = steps
         self.waits_for_person = False
         """Whether a call was left open because its question found nobody to answer."""
         self._edited: set[str] = set()
@@ -246,7 +267,7 @@ class ToolCalls:
 
     def _judge_by(self, gates: Sequence[Gate], call: ToolCall, tool: Tool | None) -> Ask | Block | None:
         """Return what these gates and the permissions say of a call."""
-        permitted = () if self._permission_gate is None else (partial(self._permission_gate, tool),)
+        permitted = (partial(self._permission_gate, tool),)
         return judge((*gates, *permitted), call, self._log.run)
 
     def _question(self, call: ToolCall, tool: Tool | None, verdict: Ask | None) -> WaitingOnUser | None:

@@ -11,13 +11,13 @@ import msgspec
 
 from agentnb.core.messages import ToolCall
 from agentnb.errors import NestedTooDeep, NotAnswered, ToolFailed
-from agentnb.runtime.calls.context_services import CallServices
-from agentnb.runtime.event_log import EventLog
+from agentnb.policies.permissions.gate import PermissionGate
+from agentnb.runtime.calls.run_context import RunContext
 from agentnb.runtime.questions.elicitation import CallElicitor
 from agentnb.runtime.threads import is_running, time_limit
 from agentnb.tools import tool_errors
 from agentnb.tools.agent_tool import AgentTool
-from agentnb.tools.tool import Inside, Tool, ToolContext, ToolOutcome, no_files
+from agentnb.tools.tool import Inside, Tool, ToolContext, ToolOutcome
 
 
 class ToolRun(msgspec.Struct, frozen=True):
@@ -33,15 +33,13 @@ class ToolRun(msgspec.Struct, frozen=True):
 class ToolRunner:
     """Runs the tools of one run."""
 
-    def __init__(self, log: EventLog, services: CallServices, inside: Inside) -> None:
-        self._log = log
-        self._work_dir = services.work_dir
-        self._call_sync = services.call_sync
-        self._elicitation = services.elicitation
-        self._tool_seconds = services.tool_seconds
+    def __init__(self, context: RunContext, gate: PermissionGate, inside: Inside, tool_seconds: float | None) -> None:
+        """``tool_seconds``: as for `ToolCalls`."""
+        self._context = context
+        self._elicitation = context.elicitation
+        self._tool_seconds = tool_seconds
         self._inside = inside
-        gate = services.permission_gate
-        self._hidden_files = no_files if gate is None else gate.hidden_files
+        self._hidden_files = gate.hidden_files
         self._askers: dict[str, CallElicitor] = {}
         """By the id of a call, until it has ended."""
 
@@ -60,10 +58,9 @@ class ToolRunner:
         asker.may_wait = may_wait
         asker.inside = self._inside
         asker.tool, asker.call = tool, call
-        store = getattr(self._log.store, "folder", None)
-        context = ToolContext(
-            self._log.id, call.id, self._work_dir, self._call_sync, asker, self._inside, store, self._hidden_files
-        )
+        run = self._context
+        store = getattr(run.log.store, "folder", None)
+        context = ToolContext(run.log.id, call.id, run.work_dir, run.call_sync, asker, self._inside, store, self._hidden_files)
         traceback, own_task = "", asyncio.current_task()
         started = perf_counter()
         with asker:

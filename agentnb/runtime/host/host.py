@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from agentnb.runtime.questions.grants import SessionGrants
     from agentnb.runtime.servers.servers import Servers
     from agentnb.runtime.threads import LoopThread
+    from agentnb.runtime.workers.foreground import Foreground
     from agentnb.tools.tool import CallSync
 
 
@@ -183,10 +184,10 @@ def _called(host: Host, function: Callable[[], Any]) -> Any:
         return function()
 
 
-def plain_tools(foreground: CallSync | None) -> CallSync:
+def plain_tools(foreground: Foreground | None, host: Host) -> CallSync:
     """Return what runs the plain tools of a run: its own foreground, else the host's, else threads."""
     if foreground is not None:
-        return on_main_thread(foreground)
+        return on_main_thread(foreground.call)
     from agentnb.runtime.workers.worker_calls import call_in_thread
 
-    return host_here().call_sync or call_in_thread
+    return host.call_sync or call_in_thread

@@ -111,7 +111,8 @@ class RunOptions:
             raise SettingsError(f"work_dir={self.work_dir!r} is not a folder", "Give a path, or None for the current folder")
         if self.budget is not None and not all(callable(getattr(self.budget, name, None)) for name in SPENDING):
             raise SettingsError(f"budget={self.budget!r} is not a budget", f"A budget has the methods {', '.join(SPENDING)}")
-        check_approve(self.approve)
+        if self.approve is not None:
+            check_approve(self.approve)
         if isinstance(self.approve, str):
             object.__setattr__(self, "approval_mode", self.approve)
             object.__setattr__(self, "approve", None)

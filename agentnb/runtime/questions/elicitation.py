@@ -55,15 +55,14 @@ class Elicitation:
         confirms: Confirms = confirms_nothing,
         parent: CallElicitor | None = None,
         grants: SessionGrants | None = None,
-        suspends: bool = False,
     ) -> None:
         """``can_ask``: whether the caller holds a handle to answer the run's questions; ``clock``: the run's, held while a
         question is open; ``answer``: answers in the person's place; ``approve``: decides in their place whether a call may
         run; ``permissions``: what needs their permission; ``confirms``: as for `PermissionGate`; ``parent``: the call of
-        another run that awaits this run, whose person is asked if this run has none; ``grants``: those of the session;
-        ``suspends``: whether the run is suspended where a question must wait.
+        another run that awaits this run, whose person is asked if this run has none; ``grants``: those of the session.
         """
-        self.suspends = suspends
+        self.suspends = False
+        """Whether the run is suspended where a question must wait."""
         outer = () if parent is None else parent.elicitation.approvers
         self.approvers: tuple[Approve | None, ...] = (*outer, approve)
         """The functions that decide whether a call may run, of the outermost run and of each run within it; None for none."""

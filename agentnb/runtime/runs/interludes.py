@@ -30,7 +30,7 @@ class Interludes:
 
     def __init__(self, lifecycle: Lifecycle, dispatch: Dispatch) -> None:
         self._lifecycle = lifecycle
-        self._elicitation = lifecycle.services.elicitation
+        self._elicitation = lifecycle.context.elicitation
         self._dispatch = dispatch
 
     async def run(self, interlude: Interlude) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from agentnb.advice import Advised, RaiseSessionBudget
 from agentnb.core.guidance import GuidanceTexts
@@ -33,21 +33,22 @@ from agentnb.policies.permissions.rule_words import known_rules
 from agentnb.policies.permissions.rules import NO_RULES
 from agentnb.runtime.budget import OWN, Budget, current_budget, nested_levels
 from agentnb.runtime.calls.approval import answering
+from agentnb.runtime.calls.run_context import RunContext
 from agentnb.runtime.calls.run_servers import RunServers
 from agentnb.runtime.clock import Clock, seconds_taken
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host.consent import consent_to, least_mode, logged_permissions, note_begun, takes_log, warning_of_lost
-from agentnb.runtime.host.host import Beginning, Host, completed, host_here, hosted, on_main_thread
+from agentnb.runtime.host.host import Beginning, Host, completed, host_here, hosted, on_main_thread, plain_tools
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunOptions, folder_of
 from agentnb.runtime.questions.answerers import Approve
 from agentnb.runtime.questions.current_call import current_call
-from agentnb.runtime.questions.elicitation import Elicitation
+from agentnb.runtime.questions.elicitation import CallElicitor, Elicitation
+from agentnb.runtime.questions.grants import SessionGrants
 from agentnb.runtime.questions.model_code import check_person, model_code
-from agentnb.runtime.runs.lifecycle import Lifecycle, Orchestrator, RunServices
+from agentnb.runtime.runs.lifecycle import Lifecycle, Orchestrator
 from agentnb.runtime.runs.terminal_line import progress_watcher
 from agentnb.runtime.servers.recovered import changed_servers, check_configured
-from agentnb.runtime.servers.servers import Servers
 from agentnb.runtime.threads import AwakeForInterrupts, LoopThread
 from agentnb.runtime.workers.foreground import Foreground
 from agentnb.runtime.workers.tool_threads import call_around, follow_threads
@@ -57,6 +58,7 @@ from agentnb.tools.todos.board import Board
 
 Life: TypeAlias = Callable[[], Coroutine[Any, Any, Run]]
 """Makes the coroutine of a run."""
+_NOTHING_LOGGED = Permissions()
 MAX_LEVELS = 20
 """Runs that tools begin, one within the other."""
 
@@ -78,23 +80,19 @@ def check_resumable(run: Run, options: RunOptions) -> None:
         raise SettingsError(f"The questions of run {run.id} are asked again", "Resume it first, without answers")
 
 
-class RunParts:
-    """The parts of a run that its agent or orchestration gives."""
+class PendingRun:
+    """A run about to start, or to be resumed: what its agent or orchestration gives, and its context."""
 
     name: str
     """Name of the agent."""
     budget: float | None
-    """Its own limit in US dollars."""
+    """Its own budget in US dollars."""
     limits_of_file: Iterable[str]
     """Names of the limits that only a file sets."""
     max_seconds: float | None
     """Its time limit."""
-    answers: Mapping[str, Any]
-    """Answers to the questions that the run asked before it was suspended, by id."""
     server_tools: Sequence[ServerTools]
     """The tools of MCP servers that it names."""
-    rule_scope: Iterable[Any]
-    """The toolboxes, agents and names that rules may name."""
     on_limit: OnLimit = "stop"
     """The end of a run at a limit."""
     approve: Approve | str | None = None
@@ -109,6 +107,61 @@ class RunParts:
     """The todo list that the run keeps or carries along."""
     work_dir: str | Path | None = None
     """The folder of its tools where its options name none; None: the current one."""
+    first: AnyEvent | None = None
+    """The event with which the run goes on, if it is neither a new one nor a resumed one: that of a fork."""
+
+    def __init__(
+        self, options: RunOptions, *, recovered: Run | None = None, writer: Writer | None = None, is_fork: bool = False
+    ) -> None:
+        """``recovered``: the interrupted run to resume, whose log ``writer`` has open at its end, or the head of a fork."""
+        self.recovered = recovered
+        host, around, is_resumed = host_here(), call_around(), recovered is not None
+        options = completed(options, host, is_resumed=is_resumed)
+        if around is not None and model_code() is not None:
+            options = _without_person(options)
+        work_dir = folder_of(self.work_dir if options.work_dir is None else options.work_dir)
+        if options.work_dir is not None:
+            options = replace(options, work_dir=work_dir)
+        self.consent: Consent = "" if recovered is None else consent_to(recovered, options)
+        """The person's decision about the log of a resumed run, as `RunRecovered` logs it."""
+        logged = _NOTHING_LOGGED
+        warnings: list[tuple[str, Advised]] = []
+        if recovered is not None and not is_fork:
+            options, logged = self._with_log(recovered, options)
+            warnings = [] if self.consent else [*warning_of_lost(recovered, options)]
+        permissions = self._permissions(options, logged, host, around)
+        log = _log_of(options, recovered)
+        if not is_resumed and permissions.loosen:
+            note_begun(log.id)
+        is_kept = writer is not None or (log.store is not None and (is_fork or not is_resumed))
+        budget = _budget_of(self.budget, options, log, recovered)
+        budget.is_of_file, budget.host_servers = OWN in self.limits_of_file, host.servers
+        clock = Clock(self.max_seconds, before=0.0 if recovered is None else seconds_taken(recovered.events))
+        elicitation = self._elicitation(options, log, clock, permissions, around, host.grants)
+        elicitation.suspends = options.suspend and is_kept
+        if is_resumed and not is_fork and options.answers:
+            elicitation.book.hand_in(options.answers)
+        self.context = RunContext(
+            options=options,
+            host=host,
+            log=log,
+            inbox=Inbox(current_inbox.get()),
+            clock=clock,
+            budget=budget,
+            elicitation=elicitation,
+            call_sync=plain_tools(options.foreground, host),
+            work_dir=work_dir,
+            servers=self._servers(log, options, budget, work_dir) if self.server_tools else None,
+            open_log=partial(_opened, log, writer) if is_kept else None,
+            warnings=warnings,
+        )
+
+    # What its agent or orchestration does
+
+    @property
+    def rule_scope(self) -> Iterable[Any]:
+        """The toolboxes, agents and names that rules may name."""
+        return ()
 
     @property
     def is_slow(self) -> bool:
@@ -118,141 +171,120 @@ class RunParts:
     def prepare(self) -> None:
         """Make what the run needs, such as its model."""
 
-    def check(self, pending: PendingRun[Any]) -> None:
+    def check(self) -> None:
         """Raise `SettingsError` for what cannot work within the budget of the run."""
 
-    def started(self, pending: PendingRun[Any]) -> AnyEvent:
+    def started(self) -> AnyEvent:
         """Return the first event of a new run, already redacted."""
         raise NotImplementedError
 
-    def orchestrator(self, pending: PendingRun[Any], lifecycle: Lifecycle, first: AnyEvent) -> Orchestrator:
+    def orchestrator(self, lifecycle: Lifecycle, first: AnyEvent) -> Orchestrator:
         """Return the orchestrator of the run."""
         raise NotImplementedError
 
+    @property
+    def logged_settings(self) -> dict[str, Any]:
+        """The MCP servers and the permissions, for the settings of the log."""
+        servers, permissions = self.context.servers, self.context.elicitation.permissions
+        return permissions.as_logged if servers is None else {**servers.as_logged, **permissions.as_logged}
 
-PartsT = TypeVar("PartsT", bound=RunParts)
-
-
-class PendingRun(Generic[PartsT]):
-    """A run about to start, or to be resumed, of an agent or an orchestration: its parts, options, log, inbox and budget."""
-
-    def __init__(
-        self,
-        parts: PartsT,
-        options: RunOptions,
-        *,
-        recovered: Run | None = None,
-        writer: Writer | None = None,
-        is_fork: bool = False,
-    ) -> None:
-        """``recovered``: the interrupted run to resume, whose log ``writer`` has open at its end, or the head of a fork."""
-        self.parts = parts
-        self._host = host_here()
-        self.options = _without_person(completed(options, self._host, is_resumed=recovered is not None))
-        self.recovered = recovered
-        around = self._around = call_around()
-        self.consent: Consent = ""
-        """The person's decision about the log of a resumed run, as `RunRecovered` logs it."""
-        if recovered is not None:
-            self.consent = consent_to(recovered, self.options)
-        logged = Permissions()
-        self._warnings: tuple[tuple[str, Advised], ...] = ()
-        if recovered is not None and not is_fork:
-            logged = logged_permissions(recovered, self.options, counts=self.consent != "refused")
-            if self.consent == "refused":
-                self.options = replace(self.options, least_mode=least_mode(logged))
-            self._warnings = tuple(warning_of_lost(recovered, self.options)) if not self.consent else ()
-        self.permissions = _permissions(parts, self.options, logged, NO_MODE if around is not None else _usual_mode(self._host))
-        if around is not None:
-            self.permissions = self.permissions.within(around.elicitation.permissions_of_nested)
-        if not self.permissions.needs_nothing or parts.confirms is not confirms_nothing:
-            follow_threads()
-        self.log = _log_of(self.options, recovered)
-        if recovered is None and self.permissions.loosen:
-            note_begun(self.log.id)
-        self.first: AnyEvent | None = None
-        """The event with which the run goes on, if it is neither a new one nor a resumed one: that of a fork."""
-        self.open_log: Callable[[], Awaitable[Writer]] | None = None
-        """Opens the log in its store; None if nothing keeps it."""
-        if writer is not None:
-            self.open_log = partial(_opened, writer)
-        elif recovered is None and self.log.store is not None:
-            self.open_log = self.log.open
-        self.inbox = Inbox(current_inbox.get())
-        self.budget = _budget_of(parts.budget, self.options, self.log, recovered)
-        self.budget.is_of_file = OWN in parts.limits_of_file
+    # Its start
 
     async def run_here(self) -> Run:
         """Run to the end, on the running event loop; plain tools run in threads."""
-        if self.parts.is_slow:
-            await asyncio.to_thread(self.parts.prepare)
+        if self.is_slow:
+            await asyncio.to_thread(self.prepare)
         else:
-            self.parts.prepare()
-        with AwakeForInterrupts() if self.options.parent is None else nullcontext():  # else the run around it is awake
-            lifecycle, orchestrator, first = self._assembled()
-            return await self._here(partial(lifecycle.run, orchestrator, first, self.open_log))
+            self.prepare()
+        with AwakeForInterrupts() if self.context.options.parent is None else nullcontext():  # else the run around it is awake
+            return await self._here(self._assembled())
 
     def start(self) -> LiveRun:
         """Start on an event loop in a thread and return a handle at once."""
-        self.budget.detached = self.options.foreground is None
-        self.parts.prepare()
-        lifecycle, orchestrator, first = self._assembled()
-        return self._in_background(partial(lifecycle.run, orchestrator, first, self.open_log))
+        self.context.budget.detached = self.context.options.foreground is None
+        self.prepare()
+        return self._in_background(self._assembled())
 
-    def _assembled(self) -> tuple[Lifecycle, Orchestrator, AnyEvent]:
-        """Assemble lifecycle, orchestrator and first event. Raises `SettingsError` if the budget is spent or cannot work."""
+    def _assembled(self) -> Life:
+        """Return the maker of its coroutine. Raises `SettingsError` if the budget is spent or cannot work."""
+        context, recovered, servers = self.context, self.recovered, self.context.host.servers
         self._check_left()
-        known_rules(self.options.permissions or NO_RULES, self.parts.rule_scope, self._configured_servers)
-        self.parts.check(self)
-        clock = self._clock()
-        elicitation = self._elicitation(clock)
-        elicitation.book.hand_in(self.parts.answers)
-        work_dir = None if self.options.work_dir is None else folder_of(self.options.work_dir)
-        foreground = self.options.foreground
-        services = RunServices(
-            self.log, self.inbox, clock, self.budget, elicitation, foreground, work_dir, self._all_warnings(), self.servers
+        if (rules := context.options.permissions) is not None:
+            known_rules(rules, self.rule_scope, () if servers is None else servers.configuration.known)
+        self.check()
+        if recovered is not None:
+            context.warnings.extend(changed_servers(recovered, () if context.servers is None else context.servers.items))
+        lifecycle = Lifecycle(context, on_limit=self.on_limit)
+        if context.elicitation.around is not None and recovered is None:
+            context.elicitation.around.began(context.log.id, self.name)
+        first = self.first or (self.started() if recovered is None else self._resumed(recovered))
+        return partial(lifecycle.run, self.orchestrator(lifecycle, first), first)
+
+    def _elicitation(
+        self,
+        options: RunOptions,
+        log: EventLog,
+        clock: Clock,
+        permissions: Permissions,
+        around: CallElicitor | None,
+        grants: SessionGrants | None,
+    ) -> Elicitation:
+        """Return the run's `Elicitation`."""
+        approve: Any = options.approve or self.approve
+        return Elicitation(
+            log,
+            can_ask=bool(options.can_ask),
+            clock=clock,
+            answer=None if options.answer is None else answering(options.answer),
+            approve=None if isinstance(approve, str) else approve,
+            permissions=permissions,
+            confirms=self.confirms,
+            parent=around,
+            grants=grants,
         )
-        lifecycle = Lifecycle(services, on_limit=self.parts.on_limit)
-        if self._around is not None and self.recovered is None:
-            self._around.began(self.log.id, self.parts.name)
-        first = self.first or (self.parts.started(self) if self.recovered is None else self._resumed(self.recovered))
-        return lifecycle, self.parts.orchestrator(self, lifecycle, first), first
 
-    @cached_property
-    def servers(self) -> RunServers:
-        """The MCP servers of the run: with the connections of the run around it, of its host, or of its own.
+    def _with_log(self, run: Run, options: RunOptions) -> tuple[RunOptions, Permissions]:
+        """Return the options of a run that is resumed, and the permissions in its log."""
+        is_refused = self.consent == "refused"
+        logged = logged_permissions(run, options, counts=not is_refused)
+        return replace(options, least_mode=least_mode(logged)) if is_refused else options, logged
 
-        Raises `SettingsError` for a server that is not configured.
+    def _permissions(self, options: RunOptions, logged: Permissions, host: Host, around: CallElicitor | None) -> Permissions:
+        """Return the permissions of the run by its options, its log if it is resumed, its agent, and what is usual here.
+
+        The first of them that gives a mode decides it; of a log that does not count, what it forbids is added. The rules of the
+        log, with the outer ones first, hold as well, and so does what the run around it forbids.
         """
-        around, chosen = current_budget.get(), self.options.work_dir
-        shared = (None if around is None else around.servers) or self._host.servers
-        servers = self.budget.servers = shared or Servers()
+        usual = NO_MODE if around is not None else _usual_mode(host)
+        rules = self.rule_list if options.permissions is None else options.permissions.then(self.rule_list)
+        if isinstance(self.approve, str):
+            usual = ApprovalMode.of(self.approve)
+        if options.approval_mode is not None:
+            mode = ApprovalMode.of(options.approval_mode)
+        elif options.least_mode:
+            mode = ApprovalMode.of(options.least_mode).within(usual)
+        else:
+            mode = logged.mode if logged.mode.held else usual
+        *outer, own = logged.layers or (NO_RULES,)
+        layers = (*outer, rules.then(own)) if outer or rules or own else ()
+        permissions = Permissions(mode, layers, confirms=logged.confirms)
+        if around is not None:
+            permissions = permissions.within(around.elicitation.permissions_of_nested)
+        if not permissions.needs_nothing or self.confirms is not confirms_nothing:
+            follow_threads()
+        return permissions
+
+    def _servers(self, log: EventLog, options: RunOptions, budget: Budget, work_dir: Path) -> RunServers:
+        """Return the MCP servers that the run names. Raises `SettingsError` for one that is not configured."""
+        servers = budget.servers
         if self.recovered is not None:
-            check_configured(servers, self.parts.server_tools, self.recovered)
-        items = servers.resolved(self.parts.server_tools)
-        folder = folder_of(self.parts.work_dir if chosen is None else chosen) if items else Path()
-        given = (*(self.options.permissions or NO_RULES).rules, *self.parts.rule_list.rules)
-        return RunServers(self.log, items, servers, folder, given, owns=shared is None)
-
-    @property
-    def _configured_servers(self) -> Iterable[str]:
-        """The names of the MCP servers of its session."""
-        servers = self._host.servers
-        return () if servers is None else servers.configuration.known
-
-    def _all_warnings(self) -> tuple[tuple[str, Advised], ...]:
-        """Return the warnings at the beginning of the run, that of servers that are other ones now included."""
-        changed = () if self.recovered is None else changed_servers(self.recovered, self.servers.items)
-        return (*self._warnings, *changed)
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether its log is kept, so that it may be suspended."""
-        return self.open_log is not None
+            check_configured(servers, self.server_tools, self.recovered)
+        given = (*(options.permissions or NO_RULES).rules, *self.rule_list.rules)
+        return RunServers(log, servers.resolved(self.server_tools), servers, work_dir, given)
 
     def _check_left(self) -> None:
         """Raise `SettingsError` if nothing is left to spend; a recovered run ends at its own limit by itself."""
-        spent = self.budget.exhausted()
+        spent = self.context.budget.exhausted()
         if spent is not None and not (self.recovered is not None and spent.name == OWN):
             is_own, more = spent.name == OWN, RaiseSessionBudget(2 * (spent.limit or 1), lead="Raise it")
             raise SettingsError(
@@ -260,14 +292,10 @@ class PendingRun(Generic[PartsT]):
                 "Raise it: budget=" if is_own else more,
             )
 
-    def _clock(self) -> Clock:
-        """Return the clock of the run, which counts on from the seconds that it took in processes that died."""
-        before = 0.0 if self.recovered is None else seconds_taken(self.recovered.events)
-        return Clock(self.parts.max_seconds, before=before)
-
     def _resumed(self, run: Run) -> RunRecovered:
         """Return the event with which this process resumes the run."""
-        words, rules = self.permissions.mode.words, self.permissions.as_logged.get(PERMISSIONS, [])
+        permissions = self.context.elicitation.permissions
+        words, rules = permissions.mode.words, permissions.as_logged.get(PERMISSIONS, [])
         return RunRecovered(
             seq=len(run.events),
             at=datetime.now(UTC),
@@ -277,32 +305,16 @@ class PendingRun(Generic[PartsT]):
             approve="" if words == run.settings.get(MODE, RULES) else words,
             permissions=None if rules == run.settings.get(PERMISSIONS, []) else rules,
             consent=self.consent,
-            guidance=None if self.parts.guidance == run.given_guidance else self.parts.guidance,
-        )
-
-    def _elicitation(self, clock: Clock) -> Elicitation:
-        """Return the run's `Elicitation`."""
-        return Elicitation(
-            self.log,
-            can_ask=bool(self.options.can_ask),
-            clock=clock,
-            answer=None if self.options.answer is None else answering(self.options.answer),
-            approve=_approve(self.options, self.parts),
-            permissions=self.permissions,
-            confirms=self.parts.confirms,
-            parent=self._around,
-            grants=self._host.grants,
-            suspends=self.options.suspend and self.is_kept,
+            guidance=None if self.guidance == run.given_guidance else self.guidance,
         )
 
     async def _here(self, life: Life) -> Run:
         """Await the coroutine of the run on the running event loop; its host gets a handle on it."""
-        host = host_here()
-        if not host:
+        if not self.context.host:
             self._show_in_terminal()
             return await life()
-        inside, ended = self._watched(host, awaited=True), Future[Run]()
-        self._hand_over(host, ended, len(self.log.run.events))
+        inside, ended = self._watched(awaited=True), Future[Run]()
+        self._hand_over(ended, len(self.context.log.run.events))
         try:
             with hosted(inside):
                 run = await life()
@@ -314,8 +326,8 @@ class PendingRun(Generic[PartsT]):
 
     def _in_background(self, life: Life) -> LiveRun:
         """Start the coroutine of the run on an event loop in a thread, and return a handle at once, which its host gets too."""
-        options, host, before = self.options, host_here(), len(self.log.run.events)
-        inside = self._watched(host, awaited=False)
+        options, host, before = self.context.options, self.context.host, len(self.context.log.run.events)
+        inside = self._watched(awaited=False)
         shared = options.thread or (host.thread() if host.thread is not None and options.foreground is None else None)
         thread = shared or LoopThread()
 
@@ -326,11 +338,11 @@ class PendingRun(Generic[PartsT]):
         future = thread.submit(work)
         if shared is None:
             future.add_done_callback(lambda _: thread.close())
-        return self._hand_over(host, future, before)
+        return self._hand_over(future, before)
 
-    def _watched(self, host: Host, *, awaited: bool) -> Host:
+    def _watched(self, *, awaited: bool) -> Host:
         """Have the host watch the run unless its options name a watcher; return the host of its nested runs."""
-        log, options = self.log, self.options
+        log, options, host = self.context.log, self.context.options, self.context.host
         watcher = options.watch
         if host.watch is None:
             self._show_in_terminal()
@@ -342,7 +354,7 @@ class PendingRun(Generic[PartsT]):
                     run_id=log.id,
                     parent_id=log.parent_id,
                     call_id=None if call is None else call.call_id,
-                    agent=self.parts.name,
+                    agent=self.name,
                     awaited=awaited,
                     blocks=awaited or options.foreground is not None,
                     stored=options.store is not None,
@@ -355,17 +367,17 @@ class PendingRun(Generic[PartsT]):
 
     def _show_in_terminal(self) -> None:
         """Have a top-level run without a watcher shown on standard error, if that is a terminal."""
-        log, options = self.log, self.options
+        log, options = self.context.log, self.context.options
         if options.watch is None and options.show and log.parent_id is None and (line := progress_watcher(log.run, log.id)):
             log.watch(line)
 
-    def _hand_over(self, host: Host, ended: Future[Run], before: int) -> LiveRun:
+    def _hand_over(self, ended: Future[Run], before: int) -> LiveRun:
         """Return a handle on the run, which the host gets too. ``before``: how many events it had."""
-        log = self.log
-        board, foreground = self.parts.board, self.options.foreground
-        live = LiveRun(log.id, log.run, self.inbox, ended, board, foreground, before, is_kept=self.is_kept)
-        if host.begun is not None:
-            host.begun(live)
+        context = self.context
+        log, foreground, is_kept = context.log, context.options.foreground, context.is_kept
+        live = LiveRun(log.id, log.run, context.inbox, ended, self.board, foreground, before, is_kept=is_kept)
+        if context.host.begun is not None:
+            context.host.begun(live)
         return live
 
 
@@ -381,12 +393,10 @@ def in_foreground(start: Callable[[RunOptions], LiveRun], options: RunOptions) -
 
 
 def _without_person(options: RunOptions) -> RunOptions:
-    """Return the options of a run that may begin in the code of a model: there, nobody but the run around it asks the person.
+    """Return the options of a run that begins in the code of a model: there, nobody but the run around it asks the person.
 
     Raises `SettingsError` if that code would answer in the person's place.
     """
-    if model_code() is None:
-        return options
     if options.answer is not None or options.answers:
         check_person("Answering a question")
     if options.trust_log:
@@ -394,36 +404,10 @@ def _without_person(options: RunOptions) -> RunOptions:
     return replace(options, can_ask=False)
 
 
-def _permissions(parts: RunParts, options: RunOptions, logged: Permissions, usual: ApprovalMode) -> Permissions:
-    """Return the permissions of a run by its options, its log if it is resumed, its agent, and what is ``usual`` here.
-
-    The first of them that gives a mode decides it; of a log that does not count, what it forbids is added. The rules of the
-    log, with the outer ones first, hold as well.
-    """
-    rules = (options.permissions or NO_RULES).then(parts.rule_list)
-    if isinstance(parts.approve, str):
-        usual = ApprovalMode.of(parts.approve)
-    if options.approval_mode is not None:
-        mode = ApprovalMode.of(options.approval_mode)
-    elif options.least_mode:
-        mode = ApprovalMode.of(options.least_mode).within(usual)
-    else:
-        mode = logged.mode if logged.mode.held else usual
-    *outer, own = logged.layers or (NO_RULES,)
-    layers = (*outer, rules.then(own)) if outer or rules or own else ()
-    return Permissions(mode, layers, confirms=logged.confirms)
-
-
 def _usual_mode(host: Host) -> ApprovalMode:
     """Return the mode of a top-level run that is given none: that of its host, else of the environment."""
     given = "" if host.approval_mode is None else host.approval_mode()
     return ApprovalMode.of(given or agent_mode() or RULES)
-
-
-def _approve(options: RunOptions, parts: RunParts) -> Approve | None:
-    """Return the function that decides about calls in the person's place: that of the options, else of the agent."""
-    given: Any = options.approve or parts.approve
-    return None if isinstance(given, str) else given
 
 
 def _log_of(options: RunOptions, recovered: Run | None) -> EventLog:
@@ -457,6 +441,10 @@ def _budget_of(limit: float | None, options: RunOptions, log: EventLog, recovere
     return budget
 
 
-async def _opened(writer: Writer) -> Writer:
-    """Return the writer of a log that is open."""
+async def _opened(log: EventLog, writer: Writer | None) -> Writer:
+    """Return the writer of a log: the one that has it open, else that of a new log with what the run begins with, as a fork."""
+    if writer is None:
+        writer = await log.open()
+        for event in log.run.events:
+            writer.append(event)
     return writer

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Coroutine
 from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
 from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
-from agentnb.advice import Advised
-from agentnb.core.inbox import INTERRUPTED, Command, Inbox, current_inbox
+from agentnb.core.inbox import INTERRUPTED, Command, current_inbox
 from agentnb.core.log import events as e
-from agentnb.core.log.stores import Writer
 from agentnb.core.log.work_events import OutcomeGiven
 from agentnb.core.messages import encodable
 from agentnb.core.redaction import redact_error
@@ -23,20 +19,14 @@ from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, ServerFailed, StoreError
 from agentnb.policies.limits import OnLimit
 from agentnb.policies.verdict import Stop
-from agentnb.runtime.budget import Budget, current_budget, nested_levels
+from agentnb.runtime.budget import current_budget, nested_levels
 from agentnb.runtime.calls.dispatch import PATIENCE
-from agentnb.runtime.calls.run_servers import RunServers
-from agentnb.runtime.clock import Clock
-from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.calls.run_context import RunContext
 from agentnb.runtime.failure_place import LOOP, WORKFLOW, failure_place
-from agentnb.runtime.host.host import plain_tools
 from agentnb.runtime.host.process_end import process_end
-from agentnb.runtime.questions.elicitation import Elicitation
 from agentnb.runtime.run_end import Suspended, check_within_limits, log_stop, run_error
 from agentnb.runtime.runs.assessing import assessments_at
 from agentnb.runtime.threads import is_running, running_loop
-from agentnb.runtime.workers.foreground import Foreground
-from agentnb.tools.tool import CallSync
 
 T = TypeVar("T")
 
@@ -63,39 +53,15 @@ class Orchestrator(Protocol):
         """Leave open what waits for the person: the run is suspended when what runs has ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunServices:
-    """The log, the time, the money and the person of one run."""
-
-    log: EventLog
-    inbox: Inbox
-    clock: Clock
-    budget: Budget
-    elicitation: Elicitation
-    foreground: Foreground | None = None
-    """Runs plain tools on the thread that waits for the run."""
-    work_dir: Path | None = None
-    """The folder that the options of the run name for its tools."""
-    warnings: tuple[tuple[str, Advised], ...] = ()
-    """Warnings to the person at the beginning, each with advice."""
-    servers: RunServers | None = None
-    """The MCP servers of the run."""
-
-    @property
-    def call_sync(self) -> CallSync:
-        """Runs plain tools in the right thread."""
-        return plain_tools(None if self.foreground is None else self.foreground.call)
-
-
 class Lifecycle:
     """Takes one run from its first event to its last. Lives in one task of one event loop."""
 
-    def __init__(self, services: RunServices, *, on_limit: OnLimit = "stop") -> None:
-        self.services = services
-        self.log = services.log
-        self.clock = services.clock
-        self.budget = services.budget
-        self.inbox = services.inbox
+    def __init__(self, context: RunContext, *, on_limit: OnLimit = "stop") -> None:
+        self.context = context
+        self.log = context.log
+        self.clock = context.clock
+        self.budget = context.budget
+        self.inbox = context.inbox
         self._on_limit = on_limit
         self._orchestrator: Orchestrator | None = None
         self._task: asyncio.Task[None] | None = None
@@ -111,8 +77,10 @@ class Lifecycle:
         """Whether an abandonment waits once more, for the nested runs that are being abandoned too."""
         self._error: BaseException | None = None
         """What the run raises to its caller."""
-        self._ended = asyncio.Event()
-        """Set when the caller gets the run or its error, also if something ignores its cancellation."""
+        self._has_ended = False
+        """Whether the caller gets the run or its error now, also if something ignores its cancellation."""
+        self._end: asyncio.Future[None] | None = None
+        """What the caller waits for."""
         self._own_cancellations = 0
         self._is_interrupted = False
         """Whether an interrupt stopped it, as far as is known of a cancellation."""
@@ -120,28 +88,24 @@ class Lifecycle:
         self._over = False
         self._started = perf_counter()
         rounds = self.log.run.rounds
-        self._seconds_before = sum(one.seconds or 0.0 for one in rounds) if rounds else self.clock.seconds
+        self._seconds_before = sum(one.seconds or 0.0 for one in rounds) if rounds else self.clock.taken
         """Seconds that the run took in earlier processes, which died."""
 
-    async def run(
-        self,
-        orchestrator: Orchestrator,
-        first: e.AnyEvent,
-        open_log: Callable[[], Awaitable[Writer]] | None = None,
-    ) -> Run:
+    async def run(self, orchestrator: Orchestrator, first: e.AnyEvent) -> Run:
         """Run to completion, or resume a recovered run. What ignores its cancellation is left behind.
 
         Returns the run, however it ended. Four things are raised instead, after the log is closed: a failure that the
         orchestrator raises, a log that cannot be written, a limit with ``on_limit="raise"``, and a cancellation other than
         the person's stop.
         """
-        self._caller = asyncio.current_task()
+        loop, self._caller = asyncio.get_running_loop(), asyncio.current_task()
         self._cancelled_before = 0 if self._caller is None else self._caller.cancelling()
-        self._task = asyncio.ensure_future(self._run_to_end(orchestrator, first, open_log))
+        self._task = loop.create_task(self._run_to_end(orchestrator, first))
         cancelled: asyncio.CancelledError | None = None
-        while not self._ended.is_set():
+        while not self._has_ended:
+            self._end = loop.create_future()
             try:
-                await self._ended.wait()
+                await self._end
             except asyncio.CancelledError as error:
                 cancelled, self._is_interrupted = error, True
                 asks = self.log.store and waiting_for_approval(self.log.run)
@@ -149,7 +113,7 @@ class Lifecycle:
                     self._cancel(own=False)
             except BaseException:  # nobody waits any more, perhaps in another thread
                 with suppress(RuntimeError):  # the loop is closed
-                    self._task.get_loop().call_soon_threadsafe(self._task.cancel)
+                    loop.call_soon_threadsafe(self._task.cancel)
                 raise
         try:
             if self._error is not None:
@@ -161,38 +125,38 @@ class Lifecycle:
         self._raise_limit()
         return self.log.run
 
-    async def _run_to_end(
-        self,
-        orchestrator: Orchestrator,
-        first: e.AnyEvent,
-        open_log: Callable[[], Awaitable[Writer]] | None,
-    ) -> None:
+    async def _run_to_end(self, orchestrator: Orchestrator, first: e.AnyEvent) -> None:
         """Do the work of the run and keep its error: raised in a task, an interrupt would end the event loop."""
         try:
-            await self._run_in_context(orchestrator, first, open_log)
+            await self._run_in_context(orchestrator, first)
         except BaseException as error:
-            if not self._ended.is_set():
+            if not self._has_ended:
                 self._error = error
-        if self.services.servers is not None:
-            await self.services.servers.close()
-        with suppress(RuntimeError):  # collected after its event loop was closed: nobody waits any more
-            self._ended.set()
+        if (own := self.budget.own_servers) is not None and own.used:
+            await asyncio.to_thread(own.close)
+        self._release_caller()
 
-    async def _run_in_context(
-        self,
-        orchestrator: Orchestrator,
-        first: e.AnyEvent,
-        open_log: Callable[[], Awaitable[Writer]] | None,
-    ) -> None:
+    def _release_caller(self) -> None:
+        """Give the caller the run, or its error."""
+        self._has_ended = True
+        if self._end is None or self._end.done():
+            return
+        try:  # noqa: SIM105  # in every run: `suppress` would take longer
+            self._end.set_result(None)
+        except RuntimeError:  # collected after its event loop was closed: nobody waits any more
+            pass
+
+    async def _run_in_context(self, orchestrator: Orchestrator, first: e.AnyEvent) -> None:
         """Run to completion; code that the run calls sees its budget and inbox."""
         self._orchestrator, self._started = orchestrator, perf_counter()
         self._listen()
         for event in self.log.run.events:
             self.log.tell(event)  # a watcher sees a recovered run, or a fork, from its beginning
-        outer_budget, outer_levels = current_budget.set(self.budget), nested_levels.set(nested_levels.get() + 1)
-        outer_inbox = current_inbox.set(self.inbox)
+        current_budget.set(self.budget)  # in the context of its own task, which ends with it
+        nested_levels.set(nested_levels.get() + 1)
+        current_inbox.set(self.inbox)
         try:
-            await self._run_closed(orchestrator, first, open_log)
+            await self._run_closed(orchestrator, first)
         except AgentnbError as error:
             if not self.log.run.events:  # its log could not be created
                 self.log.begin(first)
@@ -206,26 +170,17 @@ class Lifecycle:
                 self._fail(error, "agentnb")
             raise
         finally:
-            with suppress(ValueError):  # a run that was not awaited is closed from another context
-                current_budget.reset(outer_budget)
-                nested_levels.reset(outer_levels)
-                current_inbox.reset(outer_inbox)
             self._leave()
             self._let_go()
 
-    async def _run_closed(
-        self,
-        orchestrator: Orchestrator,
-        first: e.AnyEvent,
-        open_log: Callable[[], Awaitable[Writer]] | None,
-    ) -> None:
+    async def _run_closed(self, orchestrator: Orchestrator, first: e.AnyEvent) -> None:
         """Run, and end the log properly when the run is cancelled or interrupted."""
         try:
             self.check_stop()
-            if open_log is not None:
+            if (open_log := self.context.open_log) is not None:
                 self.log.keep_in(await open_log())  # it may have to wait for other runs to end
             self.log.begin(first)
-            for message, advice in self.services.warnings:
+            for message, advice in self.context.warnings:
                 self.log.warn_once(message, advice)
             await self._conclude(orchestrator, await self._verdict(orchestrator))
         except Suspended as suspended:
@@ -253,8 +208,8 @@ class Lifecycle:
         """Work until a policy or the time limit stops the run, and return that verdict."""
         self.clock.start(self._note_time_up)
         try:
-            if self.services.servers is not None:
-                await self.services.servers.connect()
+            if self.context.servers is not None:
+                await self.context.servers.connect()
             return await orchestrator.work()
         except asyncio.CancelledError:
             if self._time_up is None or self._over or self._cancelled_by_others(self.inbox.stop_requested):
@@ -282,7 +237,7 @@ class Lifecycle:
             self.check_stop()
             if not paused:
                 return
-            with self.services.elicitation.held():
+            with self.context.elicitation.held():
                 await self._woken.wait()
 
     async def hear_while(self, work: Coroutine[Any, Any, T]) -> T | None:
@@ -348,9 +303,9 @@ class Lifecycle:
 
         def heed(command: Command) -> None:
             if command.answer is not None:
-                self.services.elicitation.take(command.answer)
+                self.context.elicitation.take(command.answer)
             elif command.name == "withdraw" and not self._over:
-                self.services.elicitation.grants.update()
+                self.context.elicitation.grants.update()
             elif command.name == "stop" and not self._over:
                 self._is_interrupted = command.text == INTERRUPTED
                 self._cancel()
@@ -360,7 +315,7 @@ class Lifecycle:
 
         def wake(command: Command) -> None:
             if command.name == "withdraw":
-                self.services.elicitation.grants.withdraw(command.text)
+                self.context.elicitation.grants.withdraw(command.text)
             if not self._over:
                 loop.call_soon_threadsafe(heed, command)
 
@@ -384,8 +339,8 @@ class Lifecycle:
         if not self._over and self._task is not None and not self.inbox.stop_requested:
             self._time_up = Stop("max_seconds", "limited", limit=self.clock.limit)
             self._cancel()
-            if self.services.foreground is not None:
-                self.services.foreground.end_tool()
+            if (foreground := self.context.options.foreground) is not None:
+                foreground.end_tool()
 
     def _take_command(self) -> Command | None:
         command = self.inbox.take()
@@ -460,7 +415,7 @@ class Lifecycle:
 
     def _close_open(self, status: e.RoundStatus) -> None:
         """Withdraw open questions and close whatever else is open."""
-        self.services.elicitation.close()
+        self.context.elicitation.close()
         if self._orchestrator is not None:
             self._orchestrator.close_open(status)
 
@@ -483,11 +438,11 @@ class Lifecycle:
         except StoreError as error:
             self._fail(error, "store")
         self._leave()
-        self._ended.set()
+        self._release_caller()
 
     def _leave(self) -> None:
         self._over = self.budget.closed = True
-        self.services.elicitation.end_code()
+        self.context.elicitation.end_code()
         self.clock.stop()
         self.log.close()
 
@@ -499,8 +454,8 @@ class Lifecycle:
 
     def _log_late_commands(self) -> None:
         """Log commands that came too late for a round all the same."""
-        while self._take_command() is not None:
-            pass
+        while self.inbox.unread:
+            self._take_command()
 
     def _finish(self, status: e.Status, stop_reason: str, last_round: e.RoundStatus = "") -> None:
         self._log_late_commands()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -23,7 +23,7 @@ from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunKeywords, RunOptions, answerable, options_of
 from agentnb.runtime.questions.elicitation import Elicitation
 from agentnb.runtime.runs.gate_names import check_gates
-from agentnb.runtime.runs.launch import PendingRun, RunParts, check_resumable, in_foreground
+from agentnb.runtime.runs.launch import PendingRun, check_resumable, in_foreground
 from agentnb.runtime.runs.lifecycle import Lifecycle, Orchestrator
 from agentnb.settings import known_secrets
 from agentnb.tools.agent_tool import ToolOffer, neutral_description
@@ -112,7 +112,7 @@ class Orchestration:
             options = replace(options, answers=checked_answers(run, options.answers))
         return self._resumed(run, writer, answerable(options or RunOptions())).start()
 
-    def _pending(self, prompt: str, options: RunOptions) -> PendingRun[_Parts]:
+    def _pending(self, prompt: str, options: RunOptions) -> _OrchestratedRun:
         for name in ("continue_from", "board"):
             if getattr(options, name) is not None:
                 hint = "Leave it out. A workflow begins with the outputs of an earlier run with rerun_from=STEP, of=run"
@@ -121,38 +121,43 @@ class Orchestration:
             asks_nothing = options.approval_mode is not None
             counts = self.begins_with.gives_consent if asks_nothing else takes_log(self.begins_with, options)
             options = with_permissions_of(self.begins_with, options, counts=counts)
-        return PendingRun(_Parts(self, prompt, options.answers), options)
+        return _OrchestratedRun(self, prompt, options)
 
-    def _resumed(self, run: Run, writer: Writer | None, options: RunOptions) -> PendingRun[_Parts]:
+    def _resumed(self, run: Run, writer: Writer | None, options: RunOptions) -> _OrchestratedRun:
         check_resumable(run, options)
         self.check_same(run)
-        return PendingRun(_Parts(self, run.prompt, options.answers), options, recovered=run, writer=writer)
+        return _OrchestratedRun(self, run.prompt, options, recovered=run, writer=writer)
 
 
-class _Parts(RunParts):
-    """The parts of a run that its orchestration gives."""
+class _OrchestratedRun(PendingRun):
+    """A run of an orchestration, about to start."""
 
-    def __init__(self, orchestration: Orchestration, prompt: str, answers: Mapping[str, Any] | None) -> None:
+    def __init__(self, orchestration: Orchestration, prompt: str, options: RunOptions, **resumed: Any) -> None:
         self._orchestration = orchestration
         self._prompt = prompt
         self.name, self.budget, self.max_seconds = orchestration.name, orchestration.budget, orchestration.max_seconds
         self.limits_of_file = orchestration.limits_of_file
-        self.answers = answers or {}
         self.server_tools = orchestration.server_tools
-        self.rule_scope = (*orchestration.server_tools, *(orchestration.rule_scope or (orchestration.make,)))
+        super().__init__(options, **resumed)
 
-    def check(self, pending: PendingRun[Any]) -> None:
+    @property
+    def rule_scope(self) -> Iterable[Any]:
+        """Its servers, and the toolboxes and agents of its steps."""
+        what = self._orchestration
+        return (*what.server_tools, *(what.rule_scope or (what.make,)))
+
+    def check(self) -> None:
         """Raise `SettingsError` for what cannot work within the budget of a new run."""
-        if pending.recovered is None and self._orchestration.check is not None:
-            self._orchestration.check(pending.budget)
+        if self.recovered is None and self._orchestration.check is not None:
+            self._orchestration.check(self.context.budget)
 
-    def orchestrator(self, pending: PendingRun[Any], lifecycle: Lifecycle, first: AnyEvent) -> Orchestrator:
+    def orchestrator(self, lifecycle: Lifecycle, first: AnyEvent) -> Orchestrator:
         """Return the orchestrator of the run."""
-        return self._orchestration.make(lifecycle, lifecycle.services.elicitation)
+        return self._orchestration.make(lifecycle, self.context.elicitation)
 
-    def started(self, pending: PendingRun[Any]) -> RunStarted:
+    def started(self) -> RunStarted:
         """Return the first event of a new run, already redacted."""
-        what, options, log = self._orchestration, pending.options, pending.log
+        what, options, log = self._orchestration, self.context.options, self.context.log
         limits: dict[str, Any] = {name: value for name in ("max_seconds", OWN) if (value := getattr(what, name)) is not None}
         if what.limits_of_file:
             limits[OF_FILE] = list(what.limits_of_file)
@@ -169,8 +174,7 @@ class _Parts(RunParts):
             settings={
                 **(what.settings if what.is_plain else plain_data(dict(what.settings))),
                 **limits,
-                **pending.servers.as_logged,
-                **pending.permissions.as_logged,
+                **self.logged_settings,
             },
             tags=tuple([encodable(one) for one in options.tags]),
             context_type=options.context_type,

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable
 from contextlib import nullcontext
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from agentnb.core.log import work_events as w
 from agentnb.core.log.events import RunRecovered
@@ -18,9 +16,9 @@ from agentnb.core.usage import COST_DIGITS, NestedUsage
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError, SettingsError, StoreError
 from agentnb.runtime.budget import Budget
-from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.calls.run_context import RunContext
 from agentnb.runtime.host.run_options import RunOptions
-from agentnb.runtime.questions.elicitation import CallElicitor, Elicitation
+from agentnb.runtime.questions.elicitation import CallElicitor
 from agentnb.runtime.run_end import Suspended
 from agentnb.runtime.steps.attempt import Attempt
 
@@ -38,11 +36,11 @@ class Runnable(Protocol):
 class NestedRuns:
     """Runs the nested runs of one run."""
 
-    def __init__(self, log: EventLog, elicitation: Elicitation, work_dir: Path | None = None) -> None:
-        """``work_dir``: the folder of nested runs whose options name none."""
-        self._log = log
-        self._elicitation = elicitation
-        self._work_dir = work_dir
+    def __init__(self, context: RunContext) -> None:
+        self._log = context.log
+        self._elicitation = context.elicitation
+        self._work_dir = context.options.work_dir
+        """The folder of nested runs whose options name none."""
 
     async def run(
         self,
@@ -163,12 +161,3 @@ async def _ended_run(run: Awaitable[Run]) -> Run:
         if isinstance(error, StoreError) or not isinstance(error.run, Run) or error.run.should_continue:
             raise
         return error.run
-
-
-async def start_nested(log: EventLog, runnable: Any, prompt: Any) -> Run:
-    """Begin a run for a tool of the run with this log, and wait for its end: of an agent, a workflow or an orchestration."""
-    if not inspect.iscoroutinefunction(getattr(runnable, "run", None)):
-        what = f"{runnable!r} is not an Agent, a Workflow or an Orchestration"
-        raise SettingsError(what, "Write: await context.start_run(Agent(...), PROMPT)")
-    run: Run = await runnable.run(prompt, RunOptions(parent=log))
-    return run

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -13,8 +12,7 @@ from agentnb.core.messages import encodable
 from agentnb.core.plans.plan_steps import CALL
 from agentnb.detect.run import Run
 from agentnb.errors import AgentnbError
-from agentnb.runtime.event_log import EventLog
-from agentnb.runtime.questions.elicitation import Elicitation
+from agentnb.runtime.calls.run_context import RunContext
 from agentnb.runtime.run_end import Suspended
 from agentnb.runtime.runs.launch import new_run_id
 from agentnb.runtime.steps.attempt import Attempt, Place
@@ -24,9 +22,9 @@ from agentnb.runtime.steps.nested_runs import NestedRuns, Runnable
 class RunSteps:
     """The steps of one run of an agent."""
 
-    def __init__(self, log: EventLog, elicitation: Elicitation, work_dir: Path | None = None) -> None:
-        self._log = log
-        self._nested = NestedRuns(log, elicitation, work_dir)
+    def __init__(self, context: RunContext) -> None:
+        self._log = context.log
+        self._context = context
 
     async def run(
         self,
@@ -44,7 +42,7 @@ class RunSteps:
         ``output``: returns the output of the step; ``seconds``: its time limit, which stands still while the person is asked;
         ``in_call``: whether a tool does it in its call. Raises `TimeoutError` at the limit.
         """
-        record = self._log.run.step_records.get(path)
+        nested, record = NestedRuns(self._context), self._log.run.step_records.get(path)
         is_new = record is None or record.status != "running"
         run_id = new_run_id() if record is None or is_new else record.nested
         if is_new:
@@ -53,11 +51,11 @@ class RunSteps:
         began, limit = perf_counter(), asyncio.timeout(seconds)
         try:
             async with limit:
-                run = await self._nested.run(Attempt(Place(path), limit, run_id, is_new), runnable, "", in_call=in_call)
+                run = await nested.run(Attempt(Place(path), limit, run_id, is_new), runnable, "", in_call=in_call)
         except Suspended:
             raise
         except TimeoutError as error:
-            left = self._nested.logged(run_id)  # what it did so far
+            left = nested.logged(run_id)  # what it did so far
             given = None if left is None else output(left)
             words = f"It took longer than {seconds:g} s" if limit.expired() else encodable(str(error))
             self._finish(path, "failed", began, output=given, error=words)

@@ -58,10 +58,8 @@ class StepRunner:
         self.elicitation = elicitation
         self.is_cancelled = lifecycle.is_cancelled
         self.settle = lifecycle.settle
-        self.call_sync = lifecycle.services.call_sync
-        self.work_dir = lifecycle.services.work_dir
-        self.servers = lifecycle.services.servers
-        self.nested = NestedRuns(self.log, elicitation, self.work_dir)
+        self.context = lifecycle.context
+        self.nested = NestedRuns(self.context)
         self.journal = StepJournal(self.log.run.events)
         self.side_by_side = SideBySide(WeakMethod(self._note_left))
         self.calls: ToolCalls | None = None

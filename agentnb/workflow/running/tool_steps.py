@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from agentnb.core.log.events import ToolFinished, ToolStarted
@@ -16,17 +15,13 @@ from agentnb.core.schema.json_schema import plain_data
 from agentnb.errors import SettingsError
 from agentnb.policies.gates import Block, Gate
 from agentnb.policies.permissions.approval_mode import advice_on_denial
-from agentnb.policies.permissions.gate import PermissionGate
-from agentnb.runtime.calls.context_services import CallServices
 from agentnb.runtime.calls.open_calls import Caller, EarlierCall
 from agentnb.runtime.calls.run_tools import RunTools
 from agentnb.runtime.calls.tool_calls import ToolCalls
 from agentnb.runtime.host.consent import since_refusal
-from agentnb.runtime.host.run_options import folder_of
 from agentnb.runtime.questions.question_book import since_start
 from agentnb.runtime.run_end import Suspended
 from agentnb.runtime.steps.attempt import Attempt
-from agentnb.runtime.steps.nested_runs import start_nested
 from agentnb.runtime.steps.step_failures import StepEndedBadly, StepFailure
 from agentnb.runtime.steps.step_runner import StepRunner
 from agentnb.tools import tool_errors
@@ -43,23 +38,12 @@ class ToolSteps:
 
     def __init__(self, steps: StepRunner, toolbox: Toolbox, gates: Iterable[Gate] = ()) -> None:
         self._log = steps.log
-        elicitation = steps.elicitation
         self._runs = steps.nested
-        self._book = elicitation.book
+        self._book = steps.elicitation.book
         tools = self._run_tools = RunTools(steps.log, toolbox, logs_changes=False)
-        if steps.servers is not None:
-            steps.servers.serve(tools)
-        work_dir = folder_of(steps.work_dir)
-        services = CallServices(
-            elicitation,
-            steps.call_sync,
-            work_dir,
-            gates=(*gates,),
-            permission_gate=PermissionGate(elicitation.permissions, work_dir),
-            start_run=partial(start_nested, steps.log),
-            suspends=elicitation.suspends,
-        )
-        self._calls = steps.calls = ToolCalls(steps.log, tools, services)
+        if steps.context.servers is not None:
+            steps.context.servers.serve(tools)
+        self._calls = steps.calls = ToolCalls(steps.context, tools, (*gates,))
 
     @property
     def toolbox(self) -> Toolbox:

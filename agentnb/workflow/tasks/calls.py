@@ -19,7 +19,6 @@ from agentnb.errors import Declined, ExpressionError, QuestionCancelled
 from agentnb.policies.gates import Ask, Block, Deny, Gate
 from agentnb.policies.permissions.gate import shown
 from agentnb.policies.permissions.rules import Rule
-from agentnb.runtime.host.run_options import folder_of
 from agentnb.runtime.steps.attempt import Attempt, Place
 from agentnb.runtime.steps.nested_runs import Runnable
 from agentnb.runtime.steps.step_failures import FailedStep, StepEndedBadly, StepFailure
@@ -124,7 +123,7 @@ class ActionCall:
     @property
     def work_dir(self) -> Path:
         """The folder of the run."""
-        return folder_of(self._calls.steps.work_dir)
+        return self._calls.steps.context.work_dir
 
     async def call_tool(
         self, execution: Execution, tool: Tool, arguments: Any, block: Block | None = None

@@ -1,4 +1,4 @@
-"""The context of a run, as an agent sees it: its part of the system prompt, its profile, and the calls it confirms."""
+"""The context of a conversation, as an agent sees it: its part of the system prompt, its profile, and the calls it confirms."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, Protocol
 from agentnb.policies.permissions.rules import Rule
 
 
-class RunContext(Protocol):
-    """The context of an agent's runs. An `Extension` has one."""
+class ConversationContext(Protocol):
+    """The context of an agent's conversations. An `Extension` has one."""
 
     @property
     def name(self) -> str:

@@ -1,0 +1,55 @@
+"""The context of a run: all that it has, for its lifecycle, its orchestrator and its tool calls."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from agentnb.advice import Advised
+from agentnb.core.inbox import Inbox
+from agentnb.core.log.stores import Writer
+from agentnb.runtime.budget import Budget
+from agentnb.runtime.calls.run_servers import RunServers
+from agentnb.runtime.clock import Clock
+from agentnb.runtime.event_log import EventLog
+from agentnb.runtime.host.host import Host
+from agentnb.runtime.host.run_options import RunOptions
+from agentnb.runtime.questions.elicitation import Elicitation
+from agentnb.tools.tool import CallSync
+
+OpenLog: TypeAlias = Callable[[], Awaitable[Writer]]
+"""Opens the log of a run in its store."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class RunContext:
+    """The context of one run: its log, time, money, person, threads, folder and servers.
+
+    Its permissions and the call that awaits it are those of its elicitation.
+    """
+
+    log: EventLog
+    inbox: Inbox
+    clock: Clock
+    budget: Budget
+    elicitation: Elicitation
+    call_sync: CallSync
+    """Runs plain functions in the right thread."""
+    work_dir: Path
+    """The folder that its tools work in."""
+    options: RunOptions = field(default_factory=RunOptions)
+    """What the person and the host say about it; its folder is absolute."""
+    host: Host = field(default_factory=Host)
+    servers: RunServers | None = None
+    """The MCP servers that it names; None if it names none."""
+    open_log: OpenLog | None = None
+    """Opens the log; None if nothing keeps it."""
+    warnings: list[tuple[str, Advised]] = field(default_factory=list)
+    """Warnings to the person at the beginning, each with advice."""
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether its log is kept, so that it may be suspended."""
+        return self.open_log is not None
