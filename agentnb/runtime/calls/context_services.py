@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Container, Coroutine, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 from weakref import WeakMethod
 
-from agentnb.core.log.events import NestedStart, Progress
+from agentnb.core.log.events import NestedStart
 from agentnb.core.log.stores import FileBefore
 from agentnb.core.messages import encodable
 from agentnb.core.request import Request
@@ -21,7 +21,8 @@ from agentnb.errors import SettingsError, ToolFailed
 from agentnb.models.model import Model, Reply
 from agentnb.policies.gates import Gate
 from agentnb.policies.permissions.gate import PermissionGate
-from agentnb.runtime.calls.call_reports import CallPrints, CallProgress
+from agentnb.runtime.calls.call import Call
+from agentnb.runtime.calls.call_reports import NOTHING_REPORTED, CallPrints, CallProgress, CallReports, Reported
 from agentnb.runtime.calls.todo_sync import TodoSync
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host.host import main_thread_is_held
@@ -53,32 +54,7 @@ class RunSteps(Protocol):
         """Log the end of the steps that are open."""
 
 
-class Reported(NamedTuple):
-    """The reports of an ended call, as its log holds them."""
-
-    progress: Progress | None = None
-    """The last."""
-    printed: str = ""
-    nested: tuple[NestedStart, ...] = ()
-    """The runs that it began."""
-
-
-NOTHING_REPORTED = Reported()
 _ELSEWHERE = object()
-
-
-@dataclass(slots=True)
-class _CallReports:
-    """The reports of a running call."""
-
-    progress: CallProgress | None = None
-    prints: CallPrints | None = None
-    nested: list[NestedStart] = field(default_factory=list)
-
-    def close(self) -> Reported:
-        """Take no more of them, and return what is kept."""
-        progress = None if self.progress is None else self.progress.close()
-        return Reported(progress, "" if self.prints is None else self.prints.close(), tuple(self.nested))
 
 
 async def cannot_start(runnable: Any, prompt: Any) -> Any:
@@ -122,24 +98,22 @@ class ContextServices:
         self,
         log: EventLog,
         services: CallServices,
-        running: Container[str],
+        calls: Mapping[str, Call],
         call: CallInside,
         tools: Callable[[], tuple[Tool, ...]],
     ) -> None:
-        """``running``: the ids of the calls that have begun and not ended; ``call``: a method; ``tools``: those on offer."""
+        """``calls``: those that have begun and not ended, by id; ``call``: a method; ``tools``: those on offer."""
         self._services = services
         self.own_gates = services.own_gates
         self.held = services.elicitation.held
         """Holds the clock of the run."""
         self._log = log
         self._tools = tools
-        self._running = running
+        self._calls = calls
         self._call = WeakMethod(call)  # else the calls of a run would keep each other, and it, in memory after its end
         self.loop: asyncio.AbstractEventLoop | None = None
         """That of the run, since its first call."""
         self._lock = threading.RLock()  # a finalizer may print meanwhile
-        self._reports: dict[str, _CallReports] = {}
-        """By the id of the call."""
 
     def report(self, call_id: str, done: float, total: float | None, text: str) -> None:
         """Take how far this call has come, from any thread."""
@@ -171,19 +145,22 @@ class ContextServices:
 
     def keep_before(self, call_id: str, path: Path, before: bytes | None, after: bytes) -> None:
         """Keep a file as it is before this call changes it, from any thread. Raises if it must not be changed."""
-        if call_id not in self._running:  # it was given up: its result says so
+        if call_id not in self._calls:  # it was given up: its result says so
             raise asyncio.CancelledError("The call has ended")
         self._log.keep_before(FileBefore(call_id, self._services.work_dir, path, before, after))
 
-    def close(self, call_id: str) -> Reported:
-        """Take no more reports of this call, which has ended, and return what is kept of them."""
+    def close(self, call: Call) -> Reported:
+        """Return what is kept of the reports of a call that has ended: it takes no more."""
         with self._lock:  # also if there are none yet: a thread that is in it may add the first
-            reports = self._reports.pop(call_id, None)
+            reports = call.reports
         return NOTHING_REPORTED if reports is None else reports.close()
 
-    def _reports_of(self, call_id: str) -> _CallReports | None:
+    def _reports_of(self, call_id: str) -> CallReports | None:
         """Return the reports of a call, to add to while the lock is held; None if the call has ended."""
-        return self._reports.setdefault(call_id, _CallReports()) if call_id in self._running else None
+        call = self._calls.get(call_id)
+        if call is not None and call.reports is None:
+            call.reports = CallReports()
+        return None if call is None else call.reports
 
     @property
     def _running_loop(self) -> asyncio.AbstractEventLoop:
@@ -215,7 +192,7 @@ class ContextServices:
             return await self.call(call_id, name, arguments)
 
         return wait_until_over(
-            asyncio.run_coroutine_threadsafe(called(), self._running_loop), lambda: call_id not in self._running
+            asyncio.run_coroutine_threadsafe(called(), self._running_loop), lambda: call_id not in self._calls
         )
 
     async def run_code(self, call_id: str, code: Code, schedule: Schedule) -> ToolOutcome:
