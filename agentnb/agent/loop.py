@@ -168,19 +168,14 @@ class Loop:
         self._round_started = perf_counter()
         last = run.last_finished_round
         is_told = why.is_news or (last is not None and not last.records and not run.pending)
-        seq, at, run_id, parent_id = log.head()
-        started = e.RoundStarted(
-            seq,
-            at,
-            run_id,
-            parent_id,
+        log.emit(
+            e.RoundStarted,
             index=0 if last is None else last.index + 1,
             reason=why.reason,
             before=why.round_status,
             continuation=(final_words or why.message or prompt("continue")) if is_told else "",
             note="" if final_words and is_told else final_words or self._note(run),
         )
-        log.append(started)
         if not final_words:
             self._guide(why.guidance)
         await self._reply(may_call=not final_words)
@@ -238,8 +233,7 @@ class Loop:
             if found is not None:
                 guidance.append(found)
         for one in guidance[given:]:
-            seq, at, run_id, parent_id = log.head()
-            log.append(e.GuidanceGiven(seq, at, run_id, parent_id, guidance=one))
+            log.emit(e.GuidanceGiven, guidance=one)
 
     def _status_of_reply(self, has_calls: bool) -> e.RoundStatus:
         if has_calls:
@@ -252,8 +246,6 @@ class Loop:
         log, seconds = self._log, perf_counter() - self._round_started
         if self._budget.has_news:
             self._lifecycle.log_nested_usage()
-        seq, at, run_id, parent_id = log.head()
-        index = log.run.last_round.index
-        log.append(e.RoundFinished(seq, at, run_id, parent_id, index=index, status=status, seconds=seconds))
+        log.emit(e.RoundFinished, index=log.run.last_round.index, status=status, seconds=seconds)
         if self._has_detectors:
             log_findings(log)

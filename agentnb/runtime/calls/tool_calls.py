@@ -153,12 +153,8 @@ class ToolCalls:
             outcome = tool_errors.edited(outcome, made)
         self._end(call, outcome)
         reported = self.inside.close(call)
-        seq, at, run_id, parent_id = self._log.head()
-        finished = ToolFinished(
-            seq,
-            at,
-            run_id,
-            parent_id,
+        self._log.emit(
+            ToolFinished,
             result=outcome.as_result(made.id, made.name),
             seconds=seconds,
             traceback=traceback,
@@ -169,24 +165,14 @@ class ToolCalls:
             step=call.step,
             nested=reported.nested,
         )
-        self._log.append(finished)
 
     def _start(self, call: Call) -> None:
         """Log the start of a call, unless an earlier process has: its tool gets the arguments as logged, redacted."""
         call.state = "started"
         if call.started is None:
-            seq, at, run_id, parent_id = self._log.head()
-            started = ToolStarted(
-                seq,
-                at,
-                run_id,
-                parent_id,
-                call=call.made,
-                edited=call.is_edited,
-                parent_call=call.parent_call,
-                step=call.step,
-            )
-            call.started = self._log.append(started).call
+            made, parent_call, step = call.made, call.parent_call, call.step
+            logged = self._log.emit(ToolStarted, call=made, edited=call.is_edited, parent_call=parent_call, step=step)
+            call.started = logged.call
 
     def _end(self, call: Call, outcome: ToolOutcome) -> None:
         """Note the end of a call, which its result or verdict in the log follows."""
