@@ -382,7 +382,7 @@ def ephemeral_text(run: Run) -> str:
     current = run.open_round
     if current is None:
         return ""
-    texts = [guidance.text for guidance in current.guidance]
-    if current.note:
-        texts.append(current.note)
-    return "\n\n".join(texts)
+    text = current.note
+    for guidance in reversed(current.guidance):  # a plain loop: this runs in every round
+        text = f"{guidance.text}\n\n{text}" if text else guidance.text
+    return text

@@ -141,6 +141,10 @@ class Run(RunFacts):
         attrgetter("_judged"), doc="What is judged about its rounds: what policies and guides count. Do not change it."
     )
 
+    last_round_had_tool_results: bool = property(  # type: ignore[assignment]
+        attrgetter("_judged.called"), doc="Whether the round before the open one (or the last, between rounds) ran tools."
+    )
+
     @property
     def detected(self) -> View[Finding]:
         """What its detectors found, in order; `findings` are those that its log holds."""

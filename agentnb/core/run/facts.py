@@ -380,12 +380,6 @@ class RunFacts:
         rounds = self._rounds
         return len(rounds) + (not rounds or rounds[-1].status != "running")
 
-    @property
-    def last_round_had_tool_results(self) -> bool:
-        """Whether the round before the open one (or the last, between rounds) ran tools."""
-        last = self.last_finished_round
-        return last is not None and last.records != ()
-
     def has_call_id(self, call_id: str) -> bool:
         """Return whether a call of this conversation already has this id."""
         return call_id in self._results

@@ -77,6 +77,8 @@ class RuleMatcher:
     def of(cls, placed: Iterable[tuple[int, Rule]], kind: SubjectKind | None, work_dir: Path) -> RuleMatcher:
         """Return the matcher of rules with their places. Rules after one that is about every call never decide."""
         given = list(placed)
+        if not given:  # as for most tools
+            return NO_MATCHER
         for_all = next((index for index, (_, rule) in enumerate(given) if not rule.pattern), None)
         globs = [_glob_of(rule, kind, work_dir) for _, rule in given[:for_all]]
         joined = "|".join(f"(?:{glob})()" for glob in globs)
@@ -129,6 +131,8 @@ class RuleMatcher:
 
 NEVER = r"(?!)"
 """The regular expression that matches nothing."""
+NO_MATCHER = RuleMatcher((), (), re.compile(NEVER), None)
+"""That of no rules."""
 
 
 def matchers_of(rules: Sequence[Rule], kind: SubjectKind | None, work_dir: Path) -> tuple[RuleMatcher, RuleMatcher]:

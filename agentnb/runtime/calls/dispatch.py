@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from agentnb.core.log.events import TodosChanged, ToolAdmitted, ToolStarted, Warned
 from agentnb.core.messages import Text, ToolCall
@@ -50,12 +51,42 @@ class Dispatch:
         self._calls.inside.loop = asyncio.get_running_loop()
         return self._calls.inside
 
-    def run(self, calls: Sequence[ToolCall], check_stop: Callable[[], None]) -> Awaitable[None]:
+    async def run(self, calls: Sequence[Call], check_stop: Callable[[], None]) -> None:
         """Judge and run the calls.
 
         ``check_stop`` raises if the run was stopped: a tool that swallowed its cancellation must not be followed by another.
         """
-        return self._run_in_order([*map(Call, calls)], self._checking(check_stop))
+        if self._can_suspend:
+            check_stop = partial(self._check, check_stop)
+        if len(calls) == 1:  # the usual case: nothing runs beside it
+            calls[0].tool = self._calls.tools.get(calls[0].made.name)
+            work = self._calls.begin(calls[0])
+            if work is not None:
+                await work
+                check_stop()
+            return
+        tasks: list[asyncio.Task[None]] = []
+        try:
+            for place, call in enumerate(calls):
+                call.tool = self._calls.tools.get(call.made.name)  # those before it may have changed the tools
+                is_safe = runs_beside_others(call.tool)
+                if tasks and not is_safe:
+                    await _ended(tasks)
+                    check_stop()
+                work = self._calls.begin(call)
+                if work is None:
+                    continue
+                if (is_safe or call.waits_for_person) and (tasks or place + 1 < len(calls)):
+                    tasks.append(asyncio.ensure_future(work))
+                else:
+                    await work
+                    check_stop()
+            if tasks:
+                await _ended(tasks)
+                check_stop()
+        finally:
+            if tasks:
+                await _cancelled(tasks)
 
     async def resume(self, calls: Sequence[ToolCall], check_stop: Callable[[], None]) -> None:
         """Answer the calls of the open round that were left open when another process died.
@@ -95,19 +126,13 @@ class Dispatch:
                 left.append(call)
             else:
                 self._calls.finish(call, tool_errors.interrupted(made.name, asked.get(made.id, ())))
-        await self._run_in_order(left, self._checking(check_stop))
+        await self.run(left, check_stop)
 
-    def _checking(self, check_stop: Callable[[], None]) -> Callable[[], None]:
-        """Return the check between calls, which raises if the run was stopped or is to be suspended."""
-        if not self._can_suspend:
-            return check_stop
-
-        def check() -> None:
-            if self._calls.waits_for_person or self.suspending:
-                raise Suspended(self.suspending or "nobody_here")
-            check_stop()
-
-        return check
+    def _check(self, check_stop: Callable[[], None]) -> None:
+        """Raise between calls if the run is to be suspended, or was stopped."""
+        if self._calls.waits_for_person or self.suspending:
+            raise Suspended(self.suspending or "nobody_here")
+        check_stop()
 
     def suspend(self, why: str) -> None:
         """Suspend the run when the calls that run have ended, and leave open what gates and drafts ask. No-op without any.
@@ -135,37 +160,6 @@ class Dispatch:
         self._calls.close_steps()
         if left:
             self._log.emit(Warned, message=tool_errors.left_behind(left.values()))
-
-    async def _run_in_order(self, calls: Sequence[Call], check_stop: Callable[[], None]) -> None:
-        if len(calls) == 1:  # the usual case: nothing runs beside it
-            calls[0].tool = self._calls.tools.get(calls[0].made.name)
-            work = self._calls.begin(calls[0])
-            if work is not None:
-                await work
-                check_stop()
-            return
-        tasks: list[asyncio.Task[None]] = []
-        try:
-            for place, call in enumerate(calls):
-                call.tool = self._calls.tools.get(call.made.name)  # those before it may have changed the tools
-                is_safe = runs_beside_others(call.tool)
-                if tasks and not is_safe:
-                    await _ended(tasks)
-                    check_stop()
-                work = self._calls.begin(call)
-                if work is None:
-                    continue
-                if (is_safe or call.waits_for_person) and (tasks or place + 1 < len(calls)):
-                    tasks.append(asyncio.ensure_future(work))
-                else:
-                    await work
-                    check_stop()
-            if tasks:
-                await _ended(tasks)
-                check_stop()
-        finally:
-            if tasks:
-                await _cancelled(tasks)
 
 
 async def _ended(tasks: list[asyncio.Task[None]]) -> None:

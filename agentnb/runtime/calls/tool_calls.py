@@ -105,8 +105,9 @@ class ToolCalls:
     def refuse(self, call: Call, block: Block) -> None:
         """Log that a call does not run, by this verdict."""
         result = block.result
-        self._end(call, ToolOutcome(False, result.parts, error_code=result.error_code))
-        call.block = block
+        call.state, call.block = "ended", block
+        call.outcome = ToolOutcome(False, result.parts, error_code=result.error_code)
+        self._open.pop(call.made.id, None)
         parent_call, step = call.parent_call, call.step
         self._log.emit(CallBlocked, call=call.made, result=result, rule=block.rule, parent_call=parent_call, step=step)
 
@@ -151,7 +152,8 @@ class ToolCalls:
                 self.finish(inner, tool_errors.cancelled())  # its tool did not wait for it
         if call.is_edited:
             outcome = tool_errors.edited(outcome, made)
-        self._end(call, outcome)
+        call.state, call.outcome = "ended", outcome
+        self._open.pop(made.id, None)
         reported = self.inside.close(call)
         self._log.emit(
             ToolFinished,
@@ -173,11 +175,6 @@ class ToolCalls:
             made, parent_call, step = call.made, call.parent_call, call.step
             logged = self._log.emit(ToolStarted, call=made, edited=call.is_edited, parent_call=parent_call, step=step)
             call.started = logged.call
-
-    def _end(self, call: Call, outcome: ToolOutcome) -> None:
-        """Note the end of a call, which its result or verdict in the log follows."""
-        call.state, call.outcome = "ended", outcome
-        self._open.pop(call.made.id, None)
 
     async def _call_inside(self, parent: str, name: str, arguments: Any) -> ToolOutcome:
         """Run a call that a tool makes itself."""

@@ -51,7 +51,7 @@ class ToolRunner:
         """
         made = call.started or call.made
         arguments = given_arguments(made)
-        asker = call.elicitor = self._elicitation.asker(made.id)
+        asker = call.elicitor = CallElicitor(self._elicitation, made.id)
         asker.may_wait = may_wait
         asker.inside = self._inside
         asker.tool, asker.call = tool, made
