@@ -121,13 +121,6 @@ class Judgements:
             self.reasons.since_progress.clear()
         self.reasons.since_call.clear()
 
-    def _note_work(self, one: WorkflowRound, worked: bool) -> None:
-        """Note whether the last change of the list that ended a todo came after the last work."""
-        if one.completed or one.blocked:
-            self._work_since_mark = any(record.is_work and record.ran for record in one.records[self._todos_before[-1][0] :])
-        elif worked:
-            self._work_since_mark = True
-
     def _count_batch(self, one: WorkflowRound) -> None:
         # The call window handles a single call.
         batch = sorted([call_key(record.call) for record in one.records]) if len(one.records) > 1 else []
@@ -201,7 +194,7 @@ def _round_finished(self: Judgements, event: e.RoundFinished, run: RunFacts) -> 
         run.annotate(said_before=said_before)
     self.failures.ended(one, self._todos)
     if records:
-        self._note_work(one, worked)
+        self._work_since_mark = _worked_since(self, one) if one.completed or one.blocked else worked or self._work_since_mark
         self._count_calls(one, worked)
     if one.completed:
         self.reasons.since_progress.clear()
@@ -209,6 +202,11 @@ def _round_finished(self: Judgements, event: e.RoundFinished, run: RunFacts) -> 
         self.repeated += 1
     if len(records) > 1 or self._batch or self.same_batch:
         self._count_batch(one)
+
+
+def _worked_since(self: Judgements, one: WorkflowRound) -> bool:
+    """Return whether work ran after the last change of the list that ended a todo, in the round of that change."""
+    return any(record.is_work and record.ran for record in one.records[self._todos_before[-1][0] :])
 
 
 def _judge_guidance(self: Judgements, run: RunFacts, one: WorkflowRound, worked: bool) -> None:

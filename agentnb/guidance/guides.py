@@ -9,6 +9,7 @@ from typing import TypeAlias
 from agentnb.core.guidance import Guidance
 from agentnb.core.run.rounds import PLAN_DECLINED, PLAN_EXECUTED
 from agentnb.core.todos import has_open
+from agentnb.detect.judgements import MATRIX_CELLS
 from agentnb.detect.rules import ALREADY_SAID, FAILURE_LOOP, INTERVENTION, TODO_LIST, TOOL_FAILED, WORKFLOW
 from agentnb.detect.run import Run
 from agentnb.detect.tool_failures import LOOP_FROM
@@ -54,7 +55,7 @@ class FourCells:
         text = run.guidance_in_force.texts.get(cell)
         if not text:
             return None
-        level = min(1 + run.judged.ignored_cells // IGNORED_A_LEVEL, len(LEVELS))
+        level = min(1 + run.judged.ignored.get(MATRIX_CELLS, 0) // IGNORED_A_LEVEL, len(LEVELS))
         if level > 1:
             text = f"{run.guidance_in_force.text(STRONGER[level - 2])}\n\n{text}".strip()
         return _guidance_for(cell, text, level, current.reason, run)

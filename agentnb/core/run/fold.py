@@ -40,6 +40,7 @@ def _run_started(run: RunFacts, event: e.RunStarted) -> None:
     run._context_type, run._entity = event.context_type, event.entity
     run._contexts = (event.context_type,) if event.context_type else ()
     run._settings = event.settings
+    run._max_rounds = event.settings.get("max_rounds")
     run._guidance = run._given_guidance = _guidance_of(event)
     if isinstance(variables := event.settings.get("variables"), dict):  # of a task file
         run._variables.update(variables, **event.settings.get("inputs") or {})

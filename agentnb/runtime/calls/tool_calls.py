@@ -36,7 +36,7 @@ from agentnb.runtime.calls.context_services import CallServices, ContextServices
 from agentnb.runtime.calls.context_shift import ContextShift, shift_of
 from agentnb.runtime.calls.run_tools import RunTools
 from agentnb.runtime.calls.todo_sync import TodoSync
-from agentnb.runtime.calls.tool_runner import ToolRunner, given_arguments
+from agentnb.runtime.calls.tool_runner import ToolRunner
 from agentnb.runtime.event_log import EventLog
 from agentnb.tools import tool_errors
 from agentnb.tools.tool import Tool, ToolOutcome
@@ -233,7 +233,7 @@ class ToolCalls:
         if type(call.arguments) is str and text_is_too_deep(call.arguments):
             return tool_errors.too_deep(call.name)
         check = getattr(tool, "refusal", None) if checks else None
-        return None if check is None else check(given_arguments(redact(call)))
+        return None if check is None else check({} if call.arguments is None else redact(call).arguments)
 
     async def _run_if_approved(self, call: Call, tool: Tool, question: WaitingOnUser) -> None:
         # A question from inside a tool cannot wait so long.
@@ -274,9 +274,9 @@ class ToolCalls:
             self._todos.called(run.outcome, call.made.id)
         if name in self.tools.hidden and not call.parent_call and not call.step:
             self.tools.offer([name])  # the model calls it without having found it
-        was_open = call.state != "ended"
+        shifts = call.state != "ended" and getattr(tool, "shifts_context", False)
         self.finish(call, run.outcome, run.seconds, run.traceback)
-        if was_open and (shift := shift_of(tool, run.outcome)) is not None:
+        if shifts and (shift := shift_of(run.outcome)) is not None:
             self._shift(call.made.id, shift)
 
     def _shift(self, call_id: str, shift: ContextShift) -> None:

@@ -50,7 +50,7 @@ class ToolRunner:
         ``may_wait``: where nobody answers its question, that stays open.
         """
         made = call.started or call.made
-        arguments = given_arguments(made)
+        arguments = {} if made.arguments is None else made.arguments  # some models send null for none
         asker = call.elicitor = CallElicitor(self._elicitation, made.id)
         asker.may_wait = may_wait
         asker.inside = self._inside
@@ -89,11 +89,6 @@ class ToolRunner:
                 outcome, traceback = tool_errors.raised(made.name, error), tool_errors.users_traceback(error)
         self._elicitation.book.check()
         return ToolRun(outcome, perf_counter() - started - asker.waited, traceback, asker.is_suspended)
-
-
-def given_arguments(call: ToolCall) -> Any:
-    """Return the arguments as a tool takes them: some models send null for none."""
-    return {} if call.arguments is None else call.arguments
 
 
 async def _within(
