@@ -22,7 +22,7 @@ from agentnb.models.model import Model, Reply
 from agentnb.policies.gates import Gate
 from agentnb.policies.permissions.gate import PermissionGate
 from agentnb.runtime.calls.call import Call
-from agentnb.runtime.calls.call_reports import NOTHING_REPORTED, CallPrints, CallProgress, CallReports, Reported
+from agentnb.runtime.calls.call_reports import CallPrints, CallProgress, CallReports
 from agentnb.runtime.calls.todo_sync import TodoSync
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host.host import main_thread_is_held
@@ -113,11 +113,12 @@ class ContextServices:
         self._call = WeakMethod(call)  # else the calls of a run would keep each other, and it, in memory after its end
         self.loop: asyncio.AbstractEventLoop | None = None
         """That of the run, since its first call."""
-        self._lock = threading.RLock()  # a finalizer may print meanwhile
+        self.lock = threading.RLock()  # a finalizer may print meanwhile
+        """Held while a call gets its first report, or ends."""
 
     def report(self, call_id: str, done: float, total: float | None, text: str) -> None:
         """Take how far this call has come, from any thread."""
-        with self._lock:
+        with self.lock:
             reports = self._reports_of(call_id)
             if reports is None:
                 return
@@ -128,7 +129,7 @@ class ContextServices:
         """Take a text that this call prints, from any thread; False if the call has ended, or nobody shows it there."""
         if not self._log.shows_prints:
             return False
-        with self._lock:
+        with self.lock:
             reports = self._reports_of(call_id)
             if reports is None:
                 return False
@@ -138,7 +139,7 @@ class ContextServices:
 
     def begun(self, call_id: str, run_id: str, agent: str) -> None:
         """Note a run that this call begins, from any thread."""
-        with self._lock:
+        with self.lock:
             reports = self._reports_of(call_id)
             if reports is not None:
                 reports.nested.append(NestedStart(run_id, encodable(agent)))
@@ -148,12 +149,6 @@ class ContextServices:
         if call_id not in self._calls:  # it was given up: its result says so
             raise asyncio.CancelledError("The call has ended")
         self._log.keep_before(FileBefore(call_id, self._services.work_dir, path, before, after))
-
-    def close(self, call: Call) -> Reported:
-        """Return what is kept of the reports of a call that has ended: it takes no more."""
-        with self._lock:  # also if there are none yet: a thread that is in it may add the first
-            reports = call.reports
-        return NOTHING_REPORTED if reports is None else reports.close()
 
     def _reports_of(self, call_id: str) -> CallReports | None:
         """Return the reports of a call, to add to while the lock is held; None if the call has ended."""

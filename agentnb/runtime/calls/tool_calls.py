@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -21,7 +21,7 @@ from agentnb.core.run.inner_calls import count_of, with_inner
 from agentnb.core.run.rounds import CallRecord
 from agentnb.core.schema.nesting import text_is_too_deep
 from agentnb.core.todos import TODO_TOOL
-from agentnb.policies.gates import Ask, Block, Gate, denied, judge
+from agentnb.policies.gates import Ask, Block, denied, judge
 from agentnb.policies.gates.verdicts import AskByRules
 from agentnb.runtime.calls.approval import (
     KEEPS_CHANGING,
@@ -32,6 +32,7 @@ from agentnb.runtime.calls.approval import (
     is_outdated,
 )
 from agentnb.runtime.calls.call import Call
+from agentnb.runtime.calls.call_reports import NOTHING_REPORTED
 from agentnb.runtime.calls.context_services import CallServices, ContextServices
 from agentnb.runtime.calls.context_shift import ContextShift, shift_of
 from agentnb.runtime.calls.run_tools import RunTools
@@ -76,14 +77,14 @@ class ToolCalls:
         made, tool, asked = call.made, call.tool, call.question
         verdict: Ask | None = None
         if asked is None or not is_of_this_tool(asked, tool):
-            # The verdict of other gates stands: they may count calls. What is permitted may have changed.
-            judged = self._judge(made, tool) if call.state == "proposed" else self._judge_by((), made, tool)
+            judged = self._judge(made, tool, again=call.state != "proposed")  # what is permitted may have changed
             if isinstance(judged, Block):
                 self.refuse(call, judged)
                 return None
             asked, verdict = None, judged
         is_asked = asked is not None or verdict is not None
-        refusal = self._refusal(made, tool, checks=is_asked)
+        can_run = tool is not None and not is_asked and type(made.arguments) is not str  # nearly all can
+        refusal = None if can_run else self._refusal(made, tool, checks=is_asked)
         if refusal is not None or (asked is None and (is_asked or self._elicitation.book.earlier)):
             asked = self._question(call, verdict if refusal is None else None)
         self._open[made.id] = call
@@ -154,7 +155,9 @@ class ToolCalls:
             outcome = tool_errors.edited(outcome, made)
         call.state, call.outcome = "ended", outcome
         self._open.pop(made.id, None)
-        reported = self.inside.close(call)
+        with self.inside.lock:  # also if it has none yet: a thread that is in it may add the first
+            reports = call.reports
+        reported = NOTHING_REPORTED if reports is None else reports.close()
         self._log.emit(
             ToolFinished,
             result=outcome.as_result(made.id, made.name),
@@ -194,20 +197,20 @@ class ToolCalls:
             raise asyncio.CancelledError("The call has ended")
         return inner.outcome
 
-    def _judge(self, call: ToolCall, tool: Tool | None) -> Ask | Block | None:
-        if call.name == TODO_TOOL:
-            self._todos.look()  # the gates need the current list
-        if self._log.run.has_grants:
-            self._grants.update()
-        verdict = self._judge_by(self._gates, call, tool)
-        if isinstance(verdict, AskByRules) and self._grants.update():  # they may have come from outside meanwhile
-            return self._judge_by(self._gates, call, tool)
-        return verdict
-
-    def _judge_by(self, gates: Sequence[Gate], call: ToolCall, tool: Tool | None) -> Ask | Block | None:
-        """Return what these gates and the permissions say of a call."""
+    def _judge(self, made: ToolCall, tool: Tool | None, *, again: bool = False) -> Ask | Block | None:
+        """Return what the gates and the permissions say of a call. ``again``: the permissions alone."""
+        run = self._log.run
         permitted = () if self._permission_gate is None else (partial(self._permission_gate, tool),)
-        return judge((*gates, *permitted), call, self._log.run)
+        if again:  # the verdict of other gates stands: they may count calls
+            return judge(permitted, made, run)
+        if made.name == TODO_TOOL:
+            self._todos.look()  # the gates need the current list
+        if run.has_grants:
+            self._grants.update()
+        verdict = judge((*self._gates, *permitted), made, run)
+        if isinstance(verdict, AskByRules) and self._grants.update():  # they may have come from outside meanwhile
+            return judge((*self._gates, *permitted), made, run)
+        return verdict
 
     def _question(self, call: Call, verdict: Ask | None) -> WaitingOnUser | None:
         """Return the question of a gate about a call, if one asks; log that the call waits, unless it was asked before."""

@@ -300,7 +300,9 @@ class CallElicitor(CallClock):
             current_call.reset(self._before)
         except ValueError:  # a run that was not awaited is closed from another context
             pass
-        self.close()
+        self._over = True
+        if self._open or self._inner:
+            self.close()
 
     async def ask(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind, url: str = "") -> Any:
         """Ask and await the answer, on any event loop."""
