@@ -51,11 +51,6 @@ class ReasonCounts:
         for counts in (self.in_run, self.since_progress, self.since_call):
             counts[reason] = counts.get(reason, 0) + 1
 
-    def progressed(self) -> None:
-        """Begin the counts anew that progress ends: a work tool ran, or the person spoke."""
-        self.since_progress.clear()
-        self.since_call.clear()
-
 
 @dataclasses.dataclass(slots=True)
 class Judgements:
@@ -111,11 +106,11 @@ class Judgements:
         for record in one.records:  # one plain loop: it runs in every round
             is_work = is_work or record.role == "work"
             blocked = blocked and record.result is not None and record.result.error_code == DUPLICATE
-        self.planning_only = planning = 0 if is_work or one.completed else self.planning_only + 1
-        self.all_blocked = all_blocked = self.all_blocked + 1 if blocked else 0
-        if planning <= 1:
+        self.planning_only = 0 if is_work or one.completed else self.planning_only + 1
+        self.all_blocked = self.all_blocked + 1 if blocked else 0
+        if self.planning_only <= 1:
             self.planning_since = one.index
-        if all_blocked <= 1:
+        if self.all_blocked <= 1:
             self.blocked_since = one.index
         if worked:
             self.reasons.since_progress.clear()
@@ -226,7 +221,8 @@ def _command_received(self: Judgements, event: e.CommandReceived, run: RunFacts)
     """Reset what is counted in a row when the person has said something new."""
     if not event.is_from_person:
         return
-    self.reasons.progressed()
+    self.reasons.since_progress.clear()
+    self.reasons.since_call.clear()
     self.ignored.clear()
     self.planning_only = self.repeated = self.all_blocked = self.same_batch = 0
     self.failures.person_spoke()
@@ -277,7 +273,7 @@ def _is_repeat(self: Judgements, record: CallRecord, one: WorkflowRound, run: Ru
 
     While todos are open, a failure may be tried once more in a later round than the next.
     """
-    result, key = record.result, call_key(record.call)
+    result, key = record.result, run.calls.key_of(record.call)
     if result is None:
         return False
     if result.error_code == DUPLICATE or (result.is_error and key in self.failures.calls):

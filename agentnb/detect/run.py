@@ -198,8 +198,9 @@ class Run(RunFacts):
         again = Run.from_events(self._events, detectors)
         self._detectors, self._detected = again._detectors, again._detected
         self._failed_detectors = again._failed_detectors
-        logged = {(one.rule, one.family, one.first, one.last) for one in self.findings}
-        self._unlogged = [one for one in again._detected if (one.rule, one.family, one.first, one.last) not in logged]
+        key = attrgetter("rule", "family", "first", "last")
+        logged = {*map(key, self.findings)}
+        self._unlogged = [one for one in again._detected if key(one) not in logged]
 
     def take_failures(self) -> list[tuple[Detector, Exception]]:
         """Return the detectors that failed and were dropped; each is returned once."""

@@ -32,10 +32,8 @@ better wording is not a repeat."""
 
 def cell_of(run: Run) -> str:
     """Return which of the four cells the run is in: are todos open, and did the round before use tools?"""
-    todos = bool(run.todos) and has_open(run.todos)
-    if run.last_round_had_tool_results:
-        return "todos_tools" if todos else "tools"
-    return "todos_text" if todos else "text"
+    used = "tools" if run.last_round_had_tool_results else "text"
+    return f"todos_{used}" if run.todos and has_open(run.todos) else used
 
 
 @dataclass(frozen=True, slots=True)

@@ -220,18 +220,17 @@ def _tool_finished(run: RunFacts, event: e.ToolFinished) -> None:
     if event.parent_call:
         inner_calls.finished(run, event)
         return
-    if event.step:
-        step_calls.finished(run, event)
-        run._agent_states.end_call(event.result.call_id, event.step)
-        return
     result = event.result
     call_id = result.call_id
-    place = run._call_places.get(call_id)
-    if place is not None:
-        _replace_record(run, place, run._rounds[-1].records[place].ended(event))
-    run._results[call_id] = result
-    run._calls.finished(result)
-    run._agent_states.end_call(call_id, error_code=result.error_code)
+    if event.step:
+        step_calls.finished(run, event)
+    else:
+        place = run._call_places.get(call_id)
+        if place is not None:
+            _replace_record(run, place, run._rounds[-1].records[place].ended(event))
+        run._results[call_id] = result
+        run._calls.finished(result)
+    run._agent_states.end_call(call_id, event.step, result.error_code)
 
 
 @handles
@@ -239,14 +238,14 @@ def _call_blocked(run: RunFacts, event: e.CallBlocked) -> None:
     if event.parent_call:
         inner_calls.blocked(run, event)
         return
+    call, result = event.call, event.result
     if event.step:
         step_calls.blocked(run, event)
-        run._agent_states.end_call(event.call.id, event.step)
-        return
-    _put_record(run, event.call.id, result=event.result, rule=event.rule, waits=False)
-    run._results[event.call.id] = event.result
-    run._calls.blocked(event.call)
-    run._agent_states.end_call(event.call.id, error_code=event.result.error_code)
+    else:
+        _put_record(run, call.id, result=result, rule=event.rule, waits=False)
+        run._results[call.id] = result
+        run._calls.blocked(call)
+    run._agent_states.end_call(call.id, event.step, result.error_code)
 
 
 @handles

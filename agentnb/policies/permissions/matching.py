@@ -79,10 +79,9 @@ class RuleMatcher:
         given = list(placed)
         if not given:  # as for most tools
             return NO_MATCHER
-        for_all = next((index for index, (_, rule) in enumerate(given) if not rule.pattern), None)
-        globs = [_glob_of(rule, kind, work_dir) for _, rule in given[:for_all]]
-        joined = "|".join(f"(?:{glob})()" for glob in globs)
-        places, rules = tuple([place for place, _ in given]), tuple([rule for _, rule in given])
+        places, rules = zip(*given, strict=True)
+        for_all = next((index for index, rule in enumerate(rules) if not rule.pattern), None)
+        joined = "|".join(f"(?:{_glob_of(rule, kind, work_dir)})()" for rule in rules[:for_all])
         by_program = defaultdict[str, list[int]](list)
         for index, rule in enumerate(rules[:for_all] if kind == "command" else ()):
             by_program[command_pattern(rule.pattern).program].append(index)

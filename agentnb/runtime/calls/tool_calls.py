@@ -250,6 +250,8 @@ class ToolCalls:
             decision = await self._approval.ask(made, question, suspends=suspends)
         else:
             decision = Decision(False, KEEPS_CHANGING)
+        if call.state == "ended":  # answered meanwhile: nothing awaits it any more
+            return
         if decision is None:
             self.waits_for_person = True
             return
