@@ -150,8 +150,7 @@ def _check_tracked(self: Judgements, run: RunFacts, call_id: str) -> None:
 
     The list counts as it was at the call's place in the reply: calls that run side by side all run after the todo tool.
     """
-    records = run.last_round.records
-    place = next((place for place, record in enumerate(records) if record.call.id == call_id), None)
+    records, place = run.last_round.records, run.place_of_call(call_id)
     if place is None:
         return
     todos = next((before for later, before in self._todos_before if later > place), run.todos)
@@ -166,8 +165,7 @@ def _violated(run: RunFacts, violation: TodoViolation) -> None:
 def _todos_changed(self: Judgements, event: e.TodosChanged, run: RunFacts) -> None:
     before, self._todos = self._todos, event.todos
     if event.by == "model" and run.rounds:
-        places = (place for place, record in enumerate(run.last_round.records) if record.call.id == event.call_id)
-        self._todos_before.append((next(places, 0), before))
+        self._todos_before.append((run.place_of_call(event.call_id) or 0, before))
         for todo in newly_completed(before, event.todos):
             if todo.identity not in self._todos_begun:
                 _violated(run, TodoViolation(UNTRACKED_COMPLETION, event.call_id, todo.id))

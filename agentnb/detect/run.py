@@ -52,6 +52,7 @@ OF_POLICIES = frozenset(
         "open_step_call",
         "open_round",
         "pending",
+        "place_of_call",
         "plain_output",
         "read_output_as",
         "result_of",

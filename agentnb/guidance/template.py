@@ -65,10 +65,10 @@ def failed_tools(run: Run, about: tuple[str, ...] = ()) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def failed_rounds(run: Run, about: tuple[str, ...] = ()) -> str:
+def failed_rounds(run: Run, about: tuple[str, ...] = ()) -> int:
     """Return in how many rounds in a row all of these tools failed."""
     rows = run.judged.failures.in_a_row
-    return str(min([rows.get(name, 0) for name in about or failing(run)], default=0))
+    return min([rows.get(name, 0) for name in about or failing(run)], default=0)
 
 
 VARIABLES: dict[str, Callable[[Run, _About], object]] = {

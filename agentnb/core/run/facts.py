@@ -381,6 +381,9 @@ class RunFacts:
     has_call_id: Callable[[str], bool] = _read(
         "_results.__contains__", "Return whether a call of this conversation already has this id."
     )
+    place_of_call: Callable[[str], int | None] = _read(
+        "_call_places.get", "Return the place of a call in the reply of the newest round; None for any other call."
+    )
     result_of: Callable[[str], ToolResult | None] = _read(
         "_results.get", "Return the result of this call of the conversation; None if there is no result, or no such call."
     )
