@@ -105,8 +105,9 @@ class AgentStateMachine:
 
     def end_step(self, path: str) -> None:
         """Note that a plan is over; the next event shows what the agent does then."""
-        self._held = self.state
-        self.executions.pop(path, None)
+        if path in self.executions:
+            self._held = self.state
+            del self.executions[path]
 
     def wait(self, is_waiting: bool) -> None:
         """Wait for the person, or continue what runs when all is answered."""

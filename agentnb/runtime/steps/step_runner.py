@@ -316,7 +316,8 @@ class StepRunner:
         began = self._open.pop(step, None)
         if began is None:
             return
-        self._close_left(step)
+        if step in self.journal.within:
+            self._close_left(step)
         self._close_call(step)
         finished = self.log.emit(
             w.StepFinished,
@@ -334,7 +335,7 @@ class StepRunner:
 
     def _close_left(self, block: str) -> None:
         """Log the end of the steps in a block that a process that died had begun, and this one has not begun again."""
-        for path in reversed(self.journal.within(block)):
+        for path in reversed(self.journal.within[block]):
             if path not in self._open and self.log.run.step_records[path].status == "running":
                 self._close_call(path)
                 self.log.emit(w.StepFinished, step=path, status="cancelled", seconds=None, reason=NOT_NEEDED)
