@@ -92,8 +92,7 @@ class ToolSteps:
             self._book.drop(step)
         if read is not None and not attempt.is_new and (ended := self._logged_outcome(step)) is not None:
             return read(_text(tool, ended))
-        if not attempt.is_new:
-            call.started = self._logged_start(step)
+        call.started = None if attempt.is_new else self._logged_start(step)
         if call.started is not None and not (repeats or self._is_repeated(tool, step)):
             outcome = tool_errors.interrupted(tool.spec.name)
             self._calls.close(step, outcome)
