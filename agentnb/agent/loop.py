@@ -25,6 +25,7 @@ from agentnb.guidance.prompts import prompt
 from agentnb.models.model import Model
 from agentnb.policies.bundle import PolicyBundle
 from agentnb.policies.verdict import Continue, Interlude, Stop, Verdict, before_end, decide, news_of
+from agentnb.runtime.calls.call import Call
 from agentnb.runtime.calls.dispatch import Dispatch
 from agentnb.runtime.calls.todo_sync import TodoSync
 from agentnb.runtime.replies.asked_detectors import AskedDetectors
@@ -91,13 +92,15 @@ class Loop:
             else:
                 may_be_open = True
                 await self._interludes.run(verdict)
-            verdict = self._before_end(decide(self._after_calls if run.last_round.records else self._policies, run))
+            verdict = decide(self._after_calls if run.last_round.records else self._policies, run)
+            if self._endings:
+                verdict = self._before_end(verdict)
         if may_be_open or run.step_records:
             self.close_open("cancelled")
         return verdict
 
     def _before_end(self, verdict: Verdict) -> Verdict | Interlude:
-        return before_end(verdict, self._endings, self._policies, self._log.run) if self._endings else verdict
+        return before_end(verdict, self._endings, self._policies, self._log.run)
 
     async def _whole_round(self, why: Continue) -> None:
         """Read what came from outside, run a round, and look at what it left."""
@@ -167,7 +170,7 @@ class Loop:
         else:
             open_calls = [record.call for record in current.records if record.result is None]
             await self._dispatch.resume(open_calls, self._lifecycle.check_stop)
-            self._finish_round(self._status_of_reply(bool(current.records)))
+            self._finish_round("success" if current.records else self._status_of_answer())
 
     async def _round(self, why: Continue, final_words: str = "") -> None:
         """Run one round. With ``final_words`` it is the last: the model gets this text, and may call no tool."""
@@ -175,19 +178,14 @@ class Loop:
         self._round_started = perf_counter()
         last = run.last_finished_round
         is_told = why.is_news or (last is not None and not last.records and not run.pending)
-        seq, at, run_id, parent_id = log.head()
-        started = e.RoundStarted(
-            seq,
-            at,
-            run_id,
-            parent_id,
+        log.emit(
+            e.RoundStarted,
             index=0 if last is None else last.index + 1,
             reason=why.reason,
             before=why.round_status,
             continuation=(final_words or why.message or prompt("continue")) if is_told else "",
             note="" if final_words and is_told else final_words or self._note(run),
         )
-        log.append(started)
         if not final_words:
             self._guide(why.guidance)
         await self._reply(may_call=not final_words)
@@ -202,10 +200,10 @@ class Loop:
             self._lifecycle.settle()  # before its tools spend, and even if the reply failed
         check_stop()
         if calls and may_call:
-            await self._dispatch.run(calls, check_stop)
+            await self._dispatch.run([*map(Call, calls)], check_stop)
         elif calls:
             self._dispatch.answer_open_calls()
-        self._finish_round(self._status_of_reply(bool(calls)))
+        self._finish_round("success" if calls else self._status_of_answer())
 
     async def _model_reply(self, may_call: bool) -> Message:
         run = self._log.run
@@ -245,12 +243,9 @@ class Loop:
             if found is not None:
                 guidance.append(found)
         for one in guidance[given:]:
-            seq, at, run_id, parent_id = log.head()
-            log.append(e.GuidanceGiven(seq, at, run_id, parent_id, guidance=one))
+            log.emit(e.GuidanceGiven, guidance=one)
 
-    def _status_of_reply(self, has_calls: bool) -> e.RoundStatus:
-        if has_calls:
-            return "success"
+    def _status_of_answer(self) -> e.RoundStatus:
         last = self._log.run.last_round
         announced = last.stop_reason in ASKED_FOR_TOOLS
         return "unexpected_empty_tools" if announced and not last.text.strip() else "success"
@@ -259,8 +254,6 @@ class Loop:
         log, seconds = self._log, perf_counter() - self._round_started
         if self._budget.has_news:
             self._lifecycle.log_nested_usage()
-        seq, at, run_id, parent_id = log.head()
-        index = log.run.last_round.index
-        log.append(e.RoundFinished(seq, at, run_id, parent_id, index=index, status=status, seconds=seconds))
+        log.emit(e.RoundFinished, index=log.run.last_round.index, status=status, seconds=seconds)
         if self._has_detectors:
             log_findings(log)

@@ -156,7 +156,10 @@ class RequestBuilder:
         if self.truncated_by and has_open(run.conversation_todos):  # the calls that wrote the todos may be left out
             ephemeral_text = "\n\n".join([headed(run.conversation_todos), *([ephemeral_text] if ephemeral_text else [])])
         self.ephemeral = ephemeral_text
-        last = _with(items[-1], ephemeral_text) if ephemeral_text else None
+        last = None
+        if ephemeral_text:  # a part of its own of the last message, which is never the assistant's
+            parts = (*items[-1].parts, Text(system_reminder(ephemeral_text)))
+            last = replace(items[-1], parts=parts)
         return Request(self._system, Sent(items, len(items), last, kept), tools, settings)
 
     def tokens(self, run: Run) -> int:
@@ -303,11 +306,6 @@ class RequestBuilder:
         self._take_again(run, start, self._taken)
 
 
-def _with(last: Message, ephemeral_text: str) -> Message:
-    """Return the last message of a request, which is never the assistant's, with the reminder as a part of its own."""
-    return replace(last, parts=(*last.parts, Text(system_reminder(ephemeral_text))))
-
-
 def _without_empty(message: Message) -> Message:
     """Return the message without its empty parts; the same object if there are none."""
     for part in message.parts:  # a plain loop: this runs in every round
@@ -379,7 +377,7 @@ def ephemeral_text(run: Run) -> str:
     current = run.open_round
     if current is None:
         return ""
-    texts = [guidance.text for guidance in current.guidance]
-    if current.note:
-        texts.append(current.note)
-    return "\n\n".join(texts)
+    text = current.note
+    for guidance in reversed(current.guidance):  # a plain loop: this runs in every round
+        text = f"{guidance.text}\n\n{text}" if text else guidance.text
+    return text

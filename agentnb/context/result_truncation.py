@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from agentnb.context.defaults import HEAD, TAIL
-from agentnb.core.messages import AnyPart, Image, Message, Text, ToolResult
+from agentnb.core.messages import Image, Message, Text, ToolResult
 from agentnb.tools.read_result import READ_TOOL
 
 
@@ -14,27 +14,20 @@ def truncate_results(message: Message, most: int, *, can_read_on: bool = True) -
 
     The same object if there is none. ``can_read_on``: whether the model has the tool to read on, and is told of it.
     """
-    for part in message.parts:  # a plain loop: this runs in every round
-        if _is_long(part, most):
-            break
-    else:
-        return message
-    parts = [_truncated_result(part, most, can_read_on) if _is_long(part, most) else part for part in message.parts]
-    return replace(message, parts=tuple(parts))
+    parts = message.parts
+    for place, part in enumerate(parts):  # plain loops: this runs in every round
+        if type(part) is not ToolResult:
+            continue
+        length = 0
+        for one in part.parts:
+            if type(one) is Text:
+                length += len(one.text)
+        if length > most:
+            parts = (*parts[:place], _truncated_result(part, most, can_read_on), *parts[place + 1 :])
+    return message if parts is message.parts else replace(message, parts=parts)
 
 
-def _is_long(part: AnyPart, most: int) -> bool:
-    if type(part) is not ToolResult:
-        return False
-    length = 0
-    for one in part.parts:
-        if type(one) is Text:
-            length += len(one.text)
-    return length > most
-
-
-def _truncated_result(result: AnyPart, most: int, can_read_on: bool) -> ToolResult:
-    assert isinstance(result, ToolResult)
+def _truncated_result(result: ToolResult, most: int, can_read_on: bool) -> ToolResult:
     text = result.text
     head, tail = min(HEAD, most // 2), min(TAIL, most // 8)
     note = f"{len(text):,} characters, too long to be shown whole: characters 0 to {head:,} and the last {tail:,}."

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from agentnb.core.log import events as e
 from agentnb.core.run.call_window import call_key
 from agentnb.core.run.facts import RunFacts
-from agentnb.core.run.rounds import DUPLICATE, NOT_RUN, CallRecord, TodoViolation, WorkflowRound, is_blocked
+from agentnb.core.run.rounds import DUPLICATE, CallRecord, TodoViolation, WorkflowRound
 from agentnb.core.todos import Todo, all_open_are_blocked, has_one_in_progress, has_open, newly_completed, open_todos
 from agentnb.core.view import with_item
 from agentnb.detect.rules import CELLS, RoundFacts, judged
@@ -51,11 +51,6 @@ class ReasonCounts:
         for counts in (self.in_run, self.since_progress, self.since_call):
             counts[reason] = counts.get(reason, 0) + 1
 
-    def progressed(self) -> None:
-        """Begin the counts anew that progress ends: a work tool ran, or the person spoke."""
-        self.since_progress.clear()
-        self.since_call.clear()
-
 
 @dataclasses.dataclass(slots=True)
 class Judgements:
@@ -78,6 +73,10 @@ class Judgements:
     """Index of the first of these rounds; of the last round with calls if there are none."""
     same_batch: int = 0
     """Rounds in a row with exactly the calls of the round before."""
+    called: bool = False
+    """Whether the last finished round called tools."""
+    said_before: int | None = None
+    """Index of the round whose answer the last finished round repeats."""
     failures: ToolFailures = dataclasses.field(default_factory=ToolFailures)
     """Counts of failing tools."""
     _answers: Answers = dataclasses.field(default_factory=Answers)
@@ -102,33 +101,20 @@ class Judgements:
         """Return how many rounds began for these reasons since the model last called a tool, or the person spoke."""
         return _count_of(self.reasons.since_call, reasons)
 
-    def _count_calls(self, one: WorkflowRound) -> None:
-        is_work = worked = False
-        blocked = True
+    def _count_calls(self, one: WorkflowRound, worked: bool) -> None:
+        is_work, blocked = worked, True
         for record in one.records:  # one plain loop: it runs in every round
-            result = record.result
-            code = None if result is None else result.error_code
-            if record.role == "work":
-                is_work = True
-                worked = worked or (result is not None and code not in NOT_RUN)
-            blocked = blocked and code == DUPLICATE
-        self.planning_only = planning = 0 if is_work or one.completed else self.planning_only + 1
-        self.all_blocked = all_blocked = self.all_blocked + 1 if blocked else 0
-        if planning <= 1:
+            is_work = is_work or record.role == "work"
+            blocked = blocked and record.result is not None and record.result.error_code == DUPLICATE
+        self.planning_only = 0 if is_work or one.completed else self.planning_only + 1
+        self.all_blocked = self.all_blocked + 1 if blocked else 0
+        if self.planning_only <= 1:
             self.planning_since = one.index
-        if all_blocked <= 1:
+        if self.all_blocked <= 1:
             self.blocked_since = one.index
         if worked:
-            self.reasons.progressed()
-        else:
-            self.reasons.since_call.clear()
-
-    def _note_work(self, one: WorkflowRound) -> None:
-        """Note whether the last change of the list that ended a todo came after the last work."""
-        if one.completed or one.blocked:
-            self._work_since_mark = any(record.is_work and record.ran for record in one.records[self._todos_before[-1][0] :])
-        elif one.worked:
-            self._work_since_mark = True
+            self.reasons.since_progress.clear()
+        self.reasons.since_call.clear()
 
     def _count_batch(self, one: WorkflowRound) -> None:
         # The call window handles a single call.
@@ -164,8 +150,7 @@ def _check_tracked(self: Judgements, run: RunFacts, call_id: str) -> None:
 
     The list counts as it was at the call's place in the reply: calls that run side by side all run after the todo tool.
     """
-    records = run.last_round.records
-    place = next((place for place, record in enumerate(records) if record.call.id == call_id), None)
+    records, place = run.last_round.records, run.place_of_call(call_id)
     if place is None:
         return
     todos = next((before for later, before in self._todos_before if later > place), run.todos)
@@ -180,8 +165,7 @@ def _violated(run: RunFacts, violation: TodoViolation) -> None:
 def _todos_changed(self: Judgements, event: e.TodosChanged, run: RunFacts) -> None:
     before, self._todos = self._todos, event.todos
     if event.by == "model" and run.rounds:
-        places = (place for place, record in enumerate(run.last_round.records) if record.call.id == event.call_id)
-        self._todos_before.append((next(places, 0), before))
+        self._todos_before.append((run.place_of_call(event.call_id) or 0, before))
         for todo in newly_completed(before, event.todos):
             if todo.identity not in self._todos_begun:
                 _violated(run, TodoViolation(UNTRACKED_COMPLETION, event.call_id, todo.id))
@@ -192,16 +176,19 @@ def _todos_changed(self: Judgements, event: e.TodosChanged, run: RunFacts) -> No
 def _round_finished(self: Judgements, event: e.RoundFinished, run: RunFacts) -> None:
     one = run.last_round
     records, said_before = one.records, None
+    self.called = records != ()
+    worked = self.called and one.worked
     if not records and one.reply is not None:
         said_before = self._answers.add(one.index, one.text)
+    self.said_before = said_before
     if one.guidance:
-        _judge_guidance(self, run, one, said_before)
+        _judge_guidance(self, run, one, worked)
     elif said_before is not None:
         run.annotate(said_before=said_before)
     self.failures.ended(one, self._todos)
     if records:
-        self._note_work(one)
-        self._count_calls(one)
+        self._work_since_mark = _worked_since(self, one) if one.completed or one.blocked else worked or self._work_since_mark
+        self._count_calls(one, worked)
     if one.completed:
         self.reasons.since_progress.clear()
     if said_before is not None:
@@ -210,8 +197,13 @@ def _round_finished(self: Judgements, event: e.RoundFinished, run: RunFacts) -> 
         self._count_batch(one)
 
 
-def _judge_guidance(self: Judgements, run: RunFacts, one: WorkflowRound, said_before: int | None) -> None:
-    facts = _facts(self, run, one, said_before is not None)
+def _worked_since(self: Judgements, one: WorkflowRound) -> bool:
+    """Return whether work ran after the last change of the list that ended a todo, in the round of that change."""
+    return any(record.is_work and record.ran for record in one.records[self._todos_before[-1][0] :])
+
+
+def _judge_guidance(self: Judgements, run: RunFacts, one: WorkflowRound, worked: bool) -> None:
+    facts = _facts(self, run, one, worked)
     verdicts = []
     for guidance in one.guidance:
         again = guidance.about and self.failures.failed_again(one, guidance.about)
@@ -220,14 +212,15 @@ def _judge_guidance(self: Judgements, run: RunFacts, one: WorkflowRound, said_be
         if verdict.followed is not None:
             cell = MATRIX_CELLS if guidance.cell in CELLS else guidance.cell
             self.ignored[cell] = 0 if verdict.followed else self.ignored.get(cell, 0) + 1
-    run.annotate(followed=tuple(verdicts), said_before=said_before)
+    run.annotate(followed=tuple(verdicts), said_before=self.said_before)
 
 
 def _command_received(self: Judgements, event: e.CommandReceived, run: RunFacts) -> None:
     """Reset what is counted in a row when the person has said something new."""
     if event.person_message is None:
         return
-    self.reasons.progressed()
+    self.reasons.since_progress.clear()
+    self.reasons.since_call.clear()
     self.ignored.clear()
     self.planning_only = self.repeated = self.all_blocked = self.same_batch = 0
     self.failures.person_spoke()
@@ -235,22 +228,22 @@ def _command_received(self: Judgements, event: e.CommandReceived, run: RunFacts)
     self._answers.clear()
 
 
-def _facts(self: Judgements, run: RunFacts, one: WorkflowRound, repeats: bool) -> RoundFacts:
+def _facts(self: Judgements, run: RunFacts, one: WorkflowRound, worked: bool) -> RoundFacts:
     """Return the facts of a round that is over; the counts are still those of the rounds before."""
     failures, todos = self.failures, self._todos
-    called, failed = bool(one.records), bool(failures.tools)
+    called, failed, repeats = self.called, bool(failures.tools), self.said_before is not None
     answered = not called and bool(one.text.strip())
     acted = worked_anew = False
     for record in one.records:  # a plain loop: it runs in every round
         if record.role == "work" and not _is_repeat(self, record, one, run):
             acted, worked_anew = True, worked_anew or record.ran
-    begun, beside, planned = _changes(self)
+    begun, beside, planned = _changes(self) if self._todos_before else (False, False, False)
     violations = one.todo_violations
     return RoundFacts(
         one.reply is not None and one.stop_reason != "broken_off",
         called,
         answered,
-        called and one.worked,
+        worked,
         one.completed != (),
         one.blocked != (),
         bool(violations) and any(violation.rule == UNTRACKED_WORK for violation in violations),
@@ -262,7 +255,7 @@ def _facts(self: Judgements, run: RunFacts, one: WorkflowRound, repeats: bool) -
         answered and all_open_are_blocked(todos),
         acted=acted,
         worked_anew=worked_anew,
-        marked=one.completed != () and (self._work_since_mark or one.worked),
+        marked=one.completed != () and (self._work_since_mark or worked),
         begun=begun and not beside,
         begun_beside=beside,
         planned=planned,
@@ -278,10 +271,10 @@ def _is_repeat(self: Judgements, record: CallRecord, one: WorkflowRound, run: Ru
 
     While todos are open, a failure may be tried once more in a later round than the next.
     """
-    result, key = record.result, call_key(record.call)
+    result, key = record.result, run.calls.key_of(record.call)
     if result is None:
         return False
-    if is_blocked(record) or (result.is_error and key in self.failures.calls):
+    if result.error_code == DUPLICATE or (result.is_error and key in self.failures.calls):
         return True
     if run.calls.counts.get(key, 0) < 2 or (result.is_error and has_open(self._todos)):
         return False
@@ -304,8 +297,6 @@ def _uses_results(one: WorkflowRound, run: RunFacts) -> bool:
 
 def _changes(self: Judgements) -> tuple[bool, bool, bool]:
     """Return whether the model, in the round that is over, began a todo, began one beside others, and wrote new ones down."""
-    if not self._todos_before:
-        return False, False, False
     before, after = self._todos_before[0][1], self._todos
     were, are = _in_progress(before), _in_progress(after)
     alone = {todo.id for todo in after if not todo.can_run_parallel}

@@ -52,6 +52,7 @@ OF_POLICIES = frozenset(
         "open_step_call",
         "open_round",
         "pending",
+        "place_of_call",
         "plain_output",
         "read_output_as",
         "result_of",
@@ -142,6 +143,10 @@ class Run(RunFacts):
         attrgetter("_judged"), doc="What is judged about its rounds: what policies and guides count. Do not change it."
     )
 
+    last_round_had_tool_results: bool = property(  # type: ignore[assignment]
+        attrgetter("_judged.called"), doc="Whether the round before the open one (or the last, between rounds) ran tools."
+    )
+
     @property
     def detected(self) -> View[Finding]:
         """What its detectors found, in order; `findings` are those that its log holds."""
@@ -195,8 +200,9 @@ class Run(RunFacts):
         again = Run.from_events(self._events, detectors)
         self._detectors, self._detected = again._detectors, again._detected
         self._failed_detectors = again._failed_detectors
-        logged = {(one.rule, one.family, one.first, one.last) for one in self.findings}
-        self._unlogged = [one for one in again._detected if (one.rule, one.family, one.first, one.last) not in logged]
+        key = attrgetter("rule", "family", "first", "last")
+        logged = {*map(key, self.findings)}
+        self._unlogged = [one for one in again._detected if key(one) not in logged]
 
     def take_failures(self) -> list[tuple[Detector, Exception]]:
         """Return the detectors that failed and were dropped; each is returned once."""

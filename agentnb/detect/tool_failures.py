@@ -55,9 +55,10 @@ class ToolFailures:
 
     def ended(self, one: WorkflowRound, todos: Iterable[Todo] = ()) -> None:
         """Count a round that has ended. ``todos``: the list as it was then."""
-        failed = [
-            record for record in one.records if record.result is not None and record.result.is_error and is_failure(record)
-        ]
+        failed: list[CallRecord] = []
+        for record in one.records:  # a plain loop: this runs in every round
+            if record.result is not None and record.result.is_error and is_failure(record):
+                failed.append(record)  # noqa: PERF401
         self.unfinished = frozenset()
         if failed and not any(record.success and record.is_work for record in one.records):
             self.unfinished = frozenset([todo.id for todo in todos if todo.status == "in-progress"])

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from agentnb.core.guidance import Guidance
 from agentnb.core.run.rounds import PLAN_DECLINED, PLAN_EXECUTED
 from agentnb.core.todos import has_open
+from agentnb.detect.judgements import MATRIX_CELLS
 from agentnb.detect.rules import ALREADY_SAID, FAILURE_LOOP, INTERVENTION, TODO_LIST, TOOL_FAILED, WORKFLOW
 from agentnb.detect.run import Run
 from agentnb.detect.tool_failures import LOOP_FROM
@@ -31,10 +32,8 @@ better wording is not a repeat."""
 
 def cell_of(run: Run) -> str:
     """Return which of the four cells the run is in: are todos open, and did the round before use tools?"""
-    todos = has_open(run.todos)
-    if run.last_round_had_tool_results:
-        return "todos_tools" if todos else "tools"
-    return "todos_text" if todos else "text"
+    used = "tools" if run.last_round_had_tool_results else "text"
+    return f"todos_{used}" if run.todos and has_open(run.todos) else used
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +50,10 @@ class FourCells:
         if not current.index or not run.tools or current.reason in WITHOUT_CELL:
             return None
         cell = cell_of(run)
-        text = run.guidance_in_force.text(cell)
+        text = run.guidance_in_force.texts.get(cell)
         if not text:
             return None
-        level = min(1 + run.judged.ignored_cells // IGNORED_A_LEVEL, len(LEVELS))
+        level = min(1 + run.judged.ignored.get(MATRIX_CELLS, 0) // IGNORED_A_LEVEL, len(LEVELS))
         if level > 1:
             text = f"{run.guidance_in_force.text(STRONGER[level - 2])}\n\n{text}".strip()
         return _guidance_for(cell, text, level, current.reason, run)
@@ -79,11 +78,11 @@ class AlreadySaid:
 
     def __call__(self, run: Run) -> Guidance | None:
         """Return guidance if the round before repeats one of the last answers."""
-        last = run.last_finished_round
-        if last is None or last.said_before is None:
+        said_before = run.judged.said_before
+        if said_before is None:
             return None
         text = run.guidance_in_force.text(ALREADY_SAID)
-        return _guidance_for(ALREADY_SAID, text, 1, f"repeats rounds[{last.said_before}]", run) if text else None
+        return _guidance_for(ALREADY_SAID, text, 1, f"repeats rounds[{said_before}]", run) if text else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +125,7 @@ def workflow_reminder(run: Run) -> tuple[Guidance, ...]:
 
 def where_it_stands(run: Run) -> str:
     """Return the line sent with every request: which round this is, of how many."""
-    return rendered(run.guidance_in_force.text(NOTE), run)
+    return rendered(run.guidance_in_force.texts.get(NOTE, ""), run)
 
 
 def _guidance_for(cell: str, text: str, level: int, trigger: str, run: Run, about: tuple[str, ...] = ()) -> Guidance:

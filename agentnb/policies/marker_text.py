@@ -34,11 +34,12 @@ def without_markers(message: Message) -> tuple[Message, tuple[str, ...]]:
     parts: list[AnyPart] = []
     for part in message.parts:
         markers = _find_markers(part.text) if isinstance(part, Text) else []
-        signals += [_signal(marker) for marker in markers]
         if not markers or not isinstance(part, Text):
             parts.append(part)
+            continue
+        signals += [_signal(marker) for marker in markers]
         # no more is stripped than that: it could turn another line into a marker
-        elif (text := _cut(part.text, markers).rstrip(" \t\r\n")).strip():
+        if (text := _cut(part.text, markers).rstrip(" \t\r\n")).strip():
             parts.append(replace(part, text=text))
     return (Message(message.role, tuple(parts)), tuple(signals)) if signals else (message, ())
 

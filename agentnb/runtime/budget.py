@@ -99,8 +99,11 @@ class Budget:
 
     def settle(self, spent: float, usage: Usage = NOTHING_USED) -> None:
         """Update the totals that this budget's own run has spent and used so far, without its nested runs."""
-        before, own = self._own, NestedUsage(spent, usage)
-        if own == before or (own.is_nothing and usage.cost is not None):
+        before = self._own
+        if (spent, usage) == before:  # as for a model that reports nothing
+            return
+        own = NestedUsage(spent, usage)
+        if own.is_nothing and usage.cost is not None:
             return
         with self._lock:
             is_first = not before.spent and before.usage is NOTHING_USED

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from agentnb.advice import Advised, AnyAdvice, FreeDisk, advised
 from agentnb.core.log.event_bounds import EventTooLarge, cut_event
@@ -32,7 +32,6 @@ from agentnb.errors import StoreError
 from agentnb.settings import SHORTEST_SECRET, known, secrets
 
 AnEvent = TypeVar("AnEvent", bound=Event)
-Logged = TypeVar("Logged", bound=AnyEvent)
 _now = datetime.now
 ROOM = FreeDisk()
 ROOM_FOR_COPY = "Copies are kept so that changes can be undone. See that the folder of the run log can be written and has room"
@@ -134,13 +133,6 @@ class EventLog:
             has_open(run.todos),
         )
 
-    def emit(self, kind: type[AnEvent], **fields: Any) -> AnEvent:
-        """Make an event of this kind and append it. Return it as logged, redacted.
-
-        To make it with what `head` returns, by position, and `append` it takes half the time: for events that each round has.
-        """
-        return self.append(kind(*self.head(), **fields))  # type: ignore[type-var]  # a kind with its own fields is one of AnyEvent
-
     def warn_once(self, message: str, advice: Advised = "", topic: Topic = "") -> None:
         """Log a warning, unless the same one is in the log: a process that died may have written it."""
         warning = (message, advised(advice), topic)
@@ -163,8 +155,14 @@ class EventLog:
         self.run.set_consent(True)
         self.append(first)
 
-    def append(self, event: Logged) -> Logged:
-        """Redact, store and fold the event, and send it to the watchers; return it redacted, and cut if the log has no room.
+    def append(self, event: AnEvent) -> AnEvent:
+        """Log an event that is made already."""
+        return self.emit(event)
+
+    def emit(self, kind: type[AnEvent] | AnEvent, **fields: Any) -> AnEvent:
+        """Make an event of this kind, redact, store and fold it, and send it to the watchers. ``kind`` may be one that is made.
+
+        Return it as logged: redacted, and cut if the log has no room.
 
         If it cannot be stored, the run in memory still takes it in, nothing more is stored, and `StoreError` is raised: once.
         Watchers get that event with the next one, when it is known that the log has failed.
@@ -172,6 +170,7 @@ class EventLog:
         if self._closed:
             # The caller belongs to a run that has ended without waiting for it.
             raise asyncio.CancelledError
+        event: Any = kind(self._seq, _now(UTC), self.id, self.parent_id, **fields) if isinstance(kind, type) else kind
         # A tool may set a variable that holds a key, and print it: search again only after a tool.
         texts = secrets() if type(event) is ToolFinished and _could_show_a_key(event) else self._known.texts
         if texts:
@@ -186,7 +185,7 @@ class EventLog:
             if self._streaming is not None:
                 self._end_stream()
             self.tell(event)
-        return event
+        return event  # type: ignore[no-any-return]  # of this kind
 
     def stream(self, delta: Delta) -> None:
         """Send a delta to the watchers, redacted: the beginning of a possible key is held until more characters come."""
@@ -238,7 +237,7 @@ class EventLog:
         if untold is not None:
             self.tell(untold)
 
-    def _store(self, event: Logged, writer: Writer) -> Logged:
+    def _store(self, event: AnyEvent, writer: Writer) -> AnyEvent:
         """Store the event and return it as stored; if that fails, fold it all the same, and raise `StoreError`.
 
         An end that could not be stored is not taken in: the run then ends as failed.
@@ -247,7 +246,7 @@ class EventLog:
             try:
                 writer.append(event)
             except EventTooLarge as error:
-                event = cast("Logged", cut_event(event, error.most))
+                event = cut_event(event, error.most)
                 writer.append(event)
         except OSError as error:
             writer.close()

@@ -30,7 +30,7 @@ from agentnb.models.scripted import ScriptedModel
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host.live import LiveRun
 from agentnb.runtime.host.run_options import RunOptions
-from agentnb.runtime.questions.elicitation import Elicitation
+from agentnb.runtime.questions.elicitation import CallElicitor, Elicitation
 from agentnb.runtime.threads import LoopThread
 from agentnb.runtime.workers.foreground import Foreground
 from agentnb.store.store import Store
@@ -457,7 +457,7 @@ def test_an_answer_that_comes_while_the_question_is_given_up_is_for_nobody() -> 
         log = EventLog("r-1")
         log.append(opening())
         elicitation = Elicitation(log, can_ask=True)
-        asked = asyncio.ensure_future(elicitation.asker("c1").ask("Well?", None, "elicitation"))
+        asked = asyncio.ensure_future(CallElicitor(elicitation, "c1").ask("Well?", None, "elicitation"))
         await asyncio.sleep(0)
         asked.cancel()
         elicitation.take(Answer("q1", "late"))

@@ -225,6 +225,29 @@ def test_a_call_that_its_tool_did_not_wait_for_is_cancelled_with_it() -> None:
     assert inner(run)[0].result is not None and inner(run)[0].result.error_code == "cancelled"
 
 
+def test_a_call_that_ends_after_its_tool_keeps_its_one_result() -> None:
+    kept: list[asyncio.Future[Any]] = []
+    begun, released = asyncio.Event(), asyncio.Event()
+
+    @tool(parallel_safe=True)
+    async def late() -> None:
+        begun.set()
+        await released.wait()
+
+    async def leaves(context: ToolContext) -> None:
+        kept.append(asyncio.ensure_future(context.call("late")))
+        await begun.wait()
+
+    async def releases() -> None:
+        released.set()
+        await asyncio.wait(kept)
+
+    script = ScriptedModel([[ToolCall("leaves")], [ToolCall("releases")], "Done."])
+    run = checked(Agent(script, tools=[late, leaves, releases], todos=False).run_sync("go"))
+    assert [one.result.error_code for one in inner(run) if one.result is not None] == ["cancelled"]
+    assert isinstance(kept[0].exception(), ToolFailed)
+
+
 @pytest.mark.req("KX.11")
 def test_after_a_death_its_open_calls_are_answered_and_ids_go_on() -> None:
     whole = agent(call(1, 2)).run_sync("go")

@@ -34,6 +34,8 @@ class EventTooLarge(Exception):
 
 def check_event(event: AnyEvent, length: int, size: int) -> None:
     """Raise `EventTooLarge` if an event is too large for a log of ``size`` bytes, and OSError if that takes no more."""
+    if length <= MIN_EVENT_BYTES and size <= MAX_LOG_BYTES:
+        return  # nearly all
     most = MAX_EVENT_BYTES if isinstance(event, _ENDS) else max_event_bytes(size)
     if length > most:
         raise EventTooLarge(most)

@@ -38,18 +38,29 @@ class AgentStateMachine:
     answered and nothing runs, the state stays until the next event shows what the agent does.
     """
 
-    state: AgentState | None = None
-    """None before the first round or step, and when the run has ended without words for the person."""
     executions: dict[str, tuple[str, int]] = dataclasses.field(default_factory=dict)
     """The plans that run, by the path of the task or the id of the call that runs each: the path of the step that began last,
     and how many steps there are.
     """
     _calls: set[tuple[str, str]] = dataclasses.field(default_factory=set)
     """Open tool calls, by step and id."""
+    _held: AgentState | Literal["works"] | None = None
+    """The state that stays until the next event, whatever runs; ``works`` if what runs decides."""
     _waits: bool = False
     """Whether a question is open, or the run is paused."""
     _has_words: bool = False
     """Whether the last reply ended the turn with words."""
+
+    @property
+    def state(self) -> AgentState | None:
+        """None before the first round or step, and when the run has ended without words for the person."""
+        if self._held != "works":
+            return self._held
+        if self._waits:
+            return "waiting_on_user"
+        if self.executions:
+            return "executing_plan"
+        return "executing_tool" if self._calls else "thinking"
 
     @property
     def position(self) -> PlanPosition | None:
@@ -61,53 +72,54 @@ class AgentStateMachine:
         """Think: a round begins. Its trace may lack results of the round before."""
         self._calls.clear()
         self._has_words = False
-        self._work()
+        self._held = "works"
 
     def say(self) -> None:
         """Wait for the person: the model's words end its turn."""
-        self.state = "waiting_on_user"
+        self._held = "waiting_on_user"
         self._has_words = True
 
     def start_call(self, call_id: str, name: str, step: str = "") -> None:
         """Execute a tool, or think about a plan."""
         if name != PLAN_TOOL:
             self._calls.add((step, call_id))
-        self._work()
+        self._held = "works"
 
     def end_call(self, call_id: str, step: str = "", error_code: str | None = None) -> None:
         """Think again when the last open call has ended, unless the end of the turn cut it off."""
+        self._held = "works" if step or error_code not in CUT_OFF else self.state
         self._calls.discard((step, call_id))
         self.executions.pop(call_id, None)
-        if step or error_code not in CUT_OFF:
-            self._work()
 
     def begin_step(self, path: str) -> None:
         """Count a step of a running plan; any other is thought, until it calls a tool."""
         execution = path.rpartition("/")[0] if self.executions else ""
         if (running := self.executions.get(execution)) is not None:
             self.executions[execution] = path, running[1]
-        self._work()
+        self._held = "works"
 
     def begin_plan(self, path: str, steps: int) -> None:
         """Execute a plan."""
         self.executions[path] = "", steps
-        self._work()
+        self._held = "works"
 
     def end_step(self, path: str) -> None:
         """Note that a plan is over; the next event shows what the agent does then."""
-        self.executions.pop(path, None)
+        if path in self.executions:
+            self._held = self.state
+            del self.executions[path]
 
     def wait(self, is_waiting: bool) -> None:
         """Wait for the person, or continue what runs when all is answered."""
+        works = is_waiting or self._calls or self.executions
+        self._held = "works" if works else self.state
         self._waits = is_waiting
-        if is_waiting or self._calls or self.executions:
-            self._work()
 
     def resume(self, is_waiting: bool) -> None:
         """Continue in another process, which begins the open calls again, and continues the plans."""
         self._calls.clear()
         self._waits = is_waiting
-        self._work()
+        self._held = "works"
 
     def end(self, status: Status) -> None:
         """End the run: it waits for the person if words ended its turn, and it neither failed nor was stopped."""
@@ -115,15 +127,7 @@ class AgentStateMachine:
         self.executions.clear()
         has_words = self._has_words and status in _WITH_WORDS
         self._waits = self._has_words = False
-        self.state = "waiting_on_user" if has_words else None
-
-    def _work(self) -> None:
-        if self._waits:
-            self.state = "waiting_on_user"
-        elif self.executions:
-            self.state = "executing_plan"
-        else:
-            self.state = "executing_tool" if self._calls else "thinking"
+        self._held = "waiting_on_user" if has_words else None
 
 
 def plan_step_number(path: str) -> int:

@@ -75,7 +75,8 @@ class CallWindow:
 
     def started(self, call: ToolCall) -> None:
         """Record a call that was admitted."""
-        key, executed, counts = self.key_of(call), self.executed, self.counts
+        known, executed, counts = self._known, self.executed, self.counts
+        key = known[1] if known[0] is call else self.key_of(call)  # usually a guard has just asked for it
         self._ask(key)
         if len(executed) == LONGEST:
             self._forget(executed[0])

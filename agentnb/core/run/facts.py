@@ -59,7 +59,7 @@ class RunFacts:
     __slots__ = (
         *("_opening", "_prompt", "_tools", "_roles", "_settings", "_guidance", "_given_guidance", "_inherited", "_output_type"),
         *("_events", "_messages", "_pending", "_rounds", "_last_round", "_views", "_call_places", "_inner_places", "_results"),
-        *("_compacted", "_recovered", "_todos", "_carried_todos", "_todos_done", "_todos_unseen"),
+        *("_max_rounds", "_compacted", "_recovered", "_todos", "_carried_todos", "_todos_done", "_todos_unseen"),
         *("_counters", "_calls", "_loops", "_usage", "_nested", "_text", "_warned"),
         *("_status", "_paused", "_suspended", "_waiting", "_questions", "_grants"),
         *("_stop_reason", "_error", "_failed_at", "_limit", "_started_at", "_ended_at", "_seconds"),
@@ -80,6 +80,7 @@ class RunFacts:
         self._roles: dict[str, ToolRole] = {}
         """What each tool is for."""
         self._settings: dict[str, Any] = {}
+        self._max_rounds: int | None = None
         self._guidance = self._given_guidance = GuidanceTexts()
         self._prompt = self._context_type = self._entity = ""
         self._contexts: tuple[str, ...] = ()
@@ -201,10 +202,7 @@ class RunFacts:
         """The agent's settings that affect the course of a run."""
         return dict(self._settings)
 
-    @property
-    def max_rounds(self) -> int | None:
-        """Maximum number of rounds."""
-        return self._settings.get("max_rounds")
+    max_rounds: int | None = _read("_max_rounds", "Maximum number of rounds.")
 
     # Its conversation and its course
 
@@ -383,19 +381,15 @@ class RunFacts:
         rounds = self._rounds
         return len(rounds) + (not rounds or rounds[-1].status != "running")
 
-    @property
-    def last_round_had_tool_results(self) -> bool:
-        """Whether the round before the open one (or the last, between rounds) ran tools."""
-        last = self.last_finished_round
-        return last is not None and last.records != ()
-
-    def has_call_id(self, call_id: str) -> bool:
-        """Return whether a call of this conversation already has this id."""
-        return call_id in self._results
-
-    def result_of(self, call_id: str) -> ToolResult | None:
-        """Return the result of this call of the conversation; None if there is no result, or no such call."""
-        return self._results.get(call_id)
+    has_call_id: Callable[[str], bool] = _read(
+        "_results.__contains__", "Return whether a call of this conversation already has this id."
+    )
+    place_of_call: Callable[[str], int | None] = _read(
+        "_call_places.get", "Return the place of a call in the reply of the newest round; None for any other call."
+    )
+    result_of: Callable[[str], ToolResult | None] = _read(
+        "_results.get", "Return the result of this call of the conversation; None if there is no result, or no such call."
+    )
 
     # What it used
 

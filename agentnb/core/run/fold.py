@@ -40,6 +40,7 @@ def _run_started(run: RunFacts, event: e.RunStarted) -> None:
     run._context_type, run._entity = event.context_type, event.entity
     run._contexts = (event.context_type,) if event.context_type else ()
     run._settings = event.settings
+    run._max_rounds = event.settings.get("max_rounds")
     run._guidance = run._given_guidance = _guidance_of(event)
     if isinstance(variables := event.settings.get("variables"), dict):  # of a task file
         run._variables.update(variables, **event.settings.get("inputs") or {})
@@ -200,19 +201,12 @@ def _tool_started(run: RunFacts, event: e.ToolStarted) -> None:
     else:
         records = run._rounds[-1].records
         if len(records) != 1 or records[0].call is not call or records[0].waits:
-            _put_started(run, call)  # usually it is the model's own, and the only one; a person may have changed it
+            # Usually it is the model's own, and the only one; a person may have changed it.
+            _put_record(run, call.id, call=call, waits=False)
         run._calls.started(call)
         run._agent_states.start_call(call.id, call.name)
     counters.calls += 1
     counters.calls_this_turn += 1
-
-
-def _put_started(run: RunFacts, call: ToolCall) -> None:
-    place = run._call_places.get(call.id)
-    record = run._rounds[-1].records[place] if place is not None else None
-    if record is not None and (record.call is call or record.call == call) and not record.waits:
-        return
-    _put_record(run, call.id, call=call, waits=False)
 
 
 @handles

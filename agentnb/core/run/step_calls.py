@@ -26,5 +26,5 @@ def put(run: RunFacts, step: str, record: CallRecord, **changes: Any) -> None:
         run._step_calls.append(StepCall(step, record, **changes))
     if record.result is not None:
         del opened[call_id]
-        for _, inner in with_inner(record.inner):  # other open calls are not looked at
+        for _, inner in with_inner(record.inner) if record.inner else ():
             opened.pop(inner.call.id, None)

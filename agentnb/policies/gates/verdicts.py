@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
+import msgspec
 from msgspec.structs import replace
 
 from agentnb.core.messages import Text, ToolCall, ToolResult, encodable
@@ -92,7 +92,7 @@ Gate: TypeAlias = Callable[[ToolCall, Run], Verdict]
 
 def as_copy(call: ToolCall) -> ToolCall:
     """Return the call with arguments of its own, for code that may change them in place: that changes nothing of what runs."""
-    return replace(call, arguments=deepcopy(call.arguments))
+    return replace(call, arguments=msgspec.to_builtins(call.arguments))
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -77,10 +77,11 @@ class RuleMatcher:
     def of(cls, placed: Iterable[tuple[int, Rule]], kind: SubjectKind | None, work_dir: Path) -> RuleMatcher:
         """Return the matcher of rules with their places. Rules after one that is about every call never decide."""
         given = list(placed)
-        for_all = next((index for index, (_, rule) in enumerate(given) if not rule.pattern), None)
-        globs = [_glob_of(rule, kind, work_dir) for _, rule in given[:for_all]]
-        joined = "|".join(f"(?:{glob})()" for glob in globs)
-        places, rules = tuple([place for place, _ in given]), tuple([rule for _, rule in given])
+        if not given:  # as for most tools
+            return NO_MATCHER
+        places, rules = zip(*given, strict=True)
+        for_all = next((index for index, rule in enumerate(rules) if not rule.pattern), None)
+        joined = "|".join(f"(?:{_glob_of(rule, kind, work_dir)})()" for rule in rules[:for_all])
         by_program = defaultdict[str, list[int]](list)
         for index, rule in enumerate(rules[:for_all] if kind == "command" else ()):
             by_program[command_pattern(rule.pattern).program].append(index)
@@ -129,6 +130,8 @@ class RuleMatcher:
 
 NEVER = r"(?!)"
 """The regular expression that matches nothing."""
+NO_MATCHER = RuleMatcher((), (), re.compile(NEVER), None)
+"""That of no rules."""
 
 
 def matchers_of(rules: Sequence[Rule], kind: SubjectKind | None, work_dir: Path) -> tuple[RuleMatcher, RuleMatcher]:

@@ -38,7 +38,7 @@ from agentnb.policies.gates.verdicts import AskByRules, AskUnsettled
 from agentnb.policies.permissions.approval_mode import declared_effects
 from agentnb.policies.permissions.offered_grants import grants_about
 from agentnb.runtime.questions.answerers import AnswerQuestion, Approve, Program, QuestionSuspended, Unanswered
-from agentnb.runtime.questions.elicitation import Elicitation
+from agentnb.runtime.questions.elicitation import CallElicitor, Elicitation
 from agentnb.runtime.workers.worker_calls import call_in_thread
 from agentnb.tools.builtin.files.confined import Place, first_bytes, opened_file, opened_folder, place_of
 from agentnb.tools.builtin.files.nature import may_hold_keys
@@ -253,7 +253,7 @@ class Approval:
                 book.drop_permission(call.id)
                 return Decision(False, _with_rule(NEVER_ASKED, question))
         program: Program | None = partial(self._decided, call) if any(self._elicitation.approvers) else None
-        asker = self._elicitation.asker(call.id)
+        asker = CallElicitor(self._elicitation, call.id)
         try:
             made = decision(await asker.ask_question(question, program, may_wait=suspends))
         except NobodyToAsk:

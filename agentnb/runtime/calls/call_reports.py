@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from agentnb.core.log.events import Progress, ToolPrinted, ToolProgress
+from agentnb.core.log.events import NestedStart, Progress, ToolPrinted, ToolProgress
 from agentnb.core.messages import encodable
 from agentnb.core.redaction import StreamRedactor, redact
 from agentnb.errors import SettingsError
@@ -125,3 +127,30 @@ def as_shown(text: str) -> str:
     shown = [line.rstrip("\r").rpartition("\r")[2] for line in lines]
     kept = last.rstrip("\r")
     return "\n".join([*shown, kept.rpartition("\r")[2] + last[len(kept) :]])
+
+
+class Reported(NamedTuple):
+    """The reports of an ended call, as its log holds them."""
+
+    progress: Progress | None = None
+    """The last."""
+    printed: str = ""
+    nested: tuple[NestedStart, ...] = ()
+    """The runs that it began."""
+
+
+NOTHING_REPORTED = Reported()
+
+
+@dataclass(slots=True)
+class CallReports:
+    """The reports of a running call."""
+
+    progress: CallProgress | None = None
+    prints: CallPrints | None = None
+    nested: list[NestedStart] = field(default_factory=list)
+
+    def close(self) -> Reported:
+        """Take no more of them, and return what is kept."""
+        progress = None if self.progress is None else self.progress.close()
+        return Reported(progress, "" if self.prints is None else self.prints.close(), tuple(self.nested))

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-from collections.abc import Callable, Container, Coroutine, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 from weakref import WeakMethod
 
-from agentnb.core.log.events import NestedStart, Progress
+from agentnb.core.log.events import NestedStart
 from agentnb.core.log.stores import FileBefore
 from agentnb.core.messages import encodable
 from agentnb.core.request import Request
@@ -21,7 +20,8 @@ from agentnb.detect.run import Run
 from agentnb.errors import SettingsError, ToolFailed
 from agentnb.models.model import Model, Reply
 from agentnb.policies.gates import Gate
-from agentnb.runtime.calls.call_reports import CallPrints, CallProgress
+from agentnb.runtime.calls.call import Call
+from agentnb.runtime.calls.call_reports import CallPrints, CallProgress, CallReports
 from agentnb.runtime.calls.run_context import RunContext
 from agentnb.runtime.host.host import main_thread_is_held
 from agentnb.runtime.host.run_options import RunOptions
@@ -51,32 +51,7 @@ class RunSteps(Protocol):
         """Log the end of the steps that are open."""
 
 
-class Reported(NamedTuple):
-    """The reports of an ended call, as its log holds them."""
-
-    progress: Progress | None = None
-    """The last."""
-    printed: str = ""
-    nested: tuple[NestedStart, ...] = ()
-    """The runs that it began."""
-
-
-NOTHING_REPORTED = Reported()
 _ELSEWHERE = object()
-
-
-@dataclass(slots=True)
-class _CallReports:
-    """The reports of a running call."""
-
-    progress: CallProgress | None = None
-    prints: CallPrints | None = None
-    nested: list[NestedStart] = field(default_factory=list)
-
-    def close(self) -> Reported:
-        """Take no more of them, and return what is kept."""
-        progress = None if self.progress is None else self.progress.close()
-        return Reported(progress, "" if self.prints is None else self.prints.close(), tuple(self.nested))
 
 
 class ContextServices:
@@ -85,7 +60,7 @@ class ContextServices:
     def __init__(
         self,
         context: RunContext,
-        running: Container[str],
+        calls: Mapping[str, Call],
         call: CallInside,
         tools: Callable[[], tuple[Tool, ...]],
         *,
@@ -93,7 +68,7 @@ class ContextServices:
         models: SideModels | None = None,
         steps: RunSteps | None = None,
     ) -> None:
-        """``running``: the ids of the calls that have begun and not ended; ``call``: a method; ``tools``: those on offer;
+        """``calls``: those that have begun and not ended, by id; ``call``: a method; ``tools``: those on offer;
         ``own_gates``, ``models``, ``steps``: as for `ToolCalls`.
         """
         self._context = context
@@ -104,17 +79,16 @@ class ContextServices:
         """Holds the clock of the run."""
         self._log = context.log
         self._tools = tools
-        self._running = running
+        self._calls = calls
         self._call = WeakMethod(call)  # else the calls of a run would keep each other, and it, in memory after its end
         self.loop: asyncio.AbstractEventLoop | None = None
         """That of the run, since its first call."""
-        self._lock = threading.RLock()  # a finalizer may print meanwhile
-        self._reports: dict[str, _CallReports] = {}
-        """By the id of the call."""
+        self.lock = threading.RLock()  # a finalizer may print meanwhile
+        """Held while a call gets its first report, or ends."""
 
     def report(self, call_id: str, done: float, total: float | None, text: str) -> None:
         """Take how far this call has come, from any thread."""
-        with self._lock:
+        with self.lock:
             reports = self._reports_of(call_id)
             if reports is None:
                 return
@@ -125,7 +99,7 @@ class ContextServices:
         """Take a text that this call prints, from any thread; False if the call has ended, or nobody shows it there."""
         if not self._log.shows_prints:
             return False
-        with self._lock:
+        with self.lock:
             reports = self._reports_of(call_id)
             if reports is None:
                 return False
@@ -135,26 +109,23 @@ class ContextServices:
 
     def begun(self, call_id: str, run_id: str, agent: str) -> None:
         """Note a run that this call begins, from any thread."""
-        with self._lock:
+        with self.lock:
             reports = self._reports_of(call_id)
             if reports is not None:
                 reports.nested.append(NestedStart(run_id, encodable(agent)))
 
     def keep_before(self, call_id: str, path: Path, before: bytes | None, after: bytes) -> None:
         """Keep a file as it is before this call changes it, from any thread. Raises if it must not be changed."""
-        if call_id not in self._running:  # it was given up: its result says so
+        if call_id not in self._calls:  # it was given up: its result says so
             raise asyncio.CancelledError("The call has ended")
         self._log.keep_before(FileBefore(call_id, self._context.work_dir, path, before, after))
 
-    def close(self, call_id: str) -> Reported:
-        """Take no more reports of this call, which has ended, and return what is kept of them."""
-        with self._lock:  # also if there are none yet: a thread that is in it may add the first
-            reports = self._reports.pop(call_id, None)
-        return NOTHING_REPORTED if reports is None else reports.close()
-
-    def _reports_of(self, call_id: str) -> _CallReports | None:
+    def _reports_of(self, call_id: str) -> CallReports | None:
         """Return the reports of a call, to add to while the lock is held; None if the call has ended."""
-        return self._reports.setdefault(call_id, _CallReports()) if call_id in self._running else None
+        call = self._calls.get(call_id)
+        if call is not None and call.reports is None:
+            call.reports = CallReports()
+        return None if call is None else call.reports
 
     @property
     def _running_loop(self) -> asyncio.AbstractEventLoop:
@@ -186,7 +157,7 @@ class ContextServices:
             return await self.call(call_id, name, arguments)
 
         return wait_until_over(
-            asyncio.run_coroutine_threadsafe(called(), self._running_loop), lambda: call_id not in self._running
+            asyncio.run_coroutine_threadsafe(called(), self._running_loop), lambda: call_id not in self._calls
         )
 
     async def run_code(self, call_id: str, code: Code, schedule: Schedule) -> ToolOutcome:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from agentnb.core.messages import visible
-from agentnb.tools.tool import Tool, ToolOutcome
+from agentnb.tools.tool import ToolOutcome
 
 CONTEXT, ENTITY, REASON = ("new_context", "context_type"), ("entity_id", "entity"), ("message", "reason")
 """The fields of a result that name the new context, the entity and why, by either of two names."""
@@ -28,9 +28,9 @@ class ContextShift(NamedTuple):
     reason: str = ""
 
 
-def shift_of(tool: Tool | None, outcome: ToolOutcome) -> ContextShift | None:
-    """Return the shift in a result; None without one, after an error, and for a tool that does not declare it."""
-    if not outcome.ok or not getattr(tool, "shifts_context", False):
+def shift_of(outcome: ToolOutcome) -> ContextShift | None:
+    """Return the shift in the result of a tool that declares it; None without one, and after an error."""
+    if not outcome.ok:
         return None
     try:
         found = _data(outcome)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from agentnb.core.log.events import TodosChanged, ToolAdmitted, ToolStarted, Warned
 from agentnb.core.messages import Text, ToolCall
 from agentnb.core.run.approvals import waiting_for_approval
 from agentnb.core.todos import TODO_TOOL, headed_or_none
-from agentnb.runtime.calls.open_calls import EarlierCall
+from agentnb.runtime.calls.call import Call
 from agentnb.runtime.calls.tool_calls import ToolCalls, runs_beside_others
 from agentnb.runtime.event_log import EventLog
 from agentnb.runtime.host.consent import since_refusal
@@ -47,15 +48,45 @@ class Dispatch:
 
     def services(self) -> Inside:
         """Return what the run gives to its running calls, for work that is no call of a tool."""
-        self._calls.open()
+        self._calls.inside.loop = asyncio.get_running_loop()
         return self._calls.inside
 
-    def run(self, calls: Sequence[ToolCall], check_stop: Callable[[], None]) -> Awaitable[None]:
+    async def run(self, calls: Sequence[Call], check_stop: Callable[[], None]) -> None:
         """Judge and run the calls.
 
         ``check_stop`` raises if the run was stopped: a tool that swallowed its cancellation must not be followed by another.
         """
-        return self._run_in_order(calls, self._checking(check_stop), {})
+        if self._can_suspend:
+            check_stop = partial(self._check, check_stop)
+        if len(calls) == 1:  # the usual case: nothing runs beside it
+            calls[0].tool = self._calls.tools.get(calls[0].made.name)
+            work = self._calls.begin(calls[0])
+            if work is not None:
+                await work
+                check_stop()
+            return
+        tasks: list[asyncio.Task[None]] = []
+        try:
+            for place, call in enumerate(calls):
+                call.tool = self._calls.tools.get(call.made.name)  # those before it may have changed the tools
+                is_safe = runs_beside_others(call.tool)
+                if tasks and not is_safe:
+                    await _ended(tasks)
+                    check_stop()
+                work = self._calls.begin(call)
+                if work is None:
+                    continue
+                if (is_safe or call.waits_for_person) and (tasks or place + 1 < len(calls)):
+                    tasks.append(asyncio.ensure_future(work))
+                else:
+                    await work
+                    check_stop()
+            if tasks:
+                await _ended(tasks)
+                check_stop()
+        finally:
+            if tasks:
+                await _cancelled(tasks)
 
     async def resume(self, calls: Sequence[ToolCall], check_stop: Callable[[], None]) -> None:
         """Answer the calls of the open round that were left open when another process died.
@@ -74,40 +105,34 @@ class Dispatch:
         changed = {event.call_id for event in events if isinstance(event, TodosChanged)}
         current = self._log.run.open_round
         self._calls.answer_inner(current.records if current is not None else (), tool_errors.interrupted)
-        left: list[ToolCall] = []
+        left: list[Call] = []
         # In early versions, calls were also admitted without a question.
         admitted = {event.call.id for event in logged if isinstance(event, ToolAdmitted) and not event.reason}
-        judged: dict[str, EarlierCall] = {}
-        for call in calls:
+        for made in calls:
+            call = Call(made)
             # The todo list is restored from the log: a call without a logged change has had no effect.
-            unchanged = call.name == TODO_TOOL and call.id not in changed
-            if call.id not in started:
-                question = book.permission_of(call.id)
-                if question is not None or call.id in admitted:
-                    judged[call.id] = EarlierCall(question)
+            unchanged = made.name == TODO_TOOL and made.id not in changed
+            if made.id not in started:
+                call.question = book.permission_of(made.id)
+                if call.question is not None or made.id in admitted:
+                    call.state = "judged"
                 left.append(call)
                 continue
-            self._calls.reopen(call, edited=started[call.id].edited)
-            if call.id in changed:
-                self._calls.answer(call, ToolOutcome(True, (Text(headed_or_none(self._log.run.todos)),)))
-            elif unchanged or (is_own and getattr(self._calls.tools.get(call.name), "repeatable", False)):
+            call.state, call.started, call.is_edited = "started", made, started[made.id].edited
+            self._calls.reopen(call)
+            if made.id in changed:
+                self._calls.finish(call, ToolOutcome(True, (Text(headed_or_none(self._log.run.todos)),)))
+            elif unchanged or (is_own and getattr(self._calls.tools.get(made.name), "repeatable", False)):
                 left.append(call)
-                judged[call.id] = EarlierCall(start=call)
             else:
-                self._calls.answer(call, tool_errors.interrupted(call.name, asked.get(call.id, ())))
-        await self._run_in_order(left, self._checking(check_stop), judged)
+                self._calls.finish(call, tool_errors.interrupted(made.name, asked.get(made.id, ())))
+        await self.run(left, check_stop)
 
-    def _checking(self, check_stop: Callable[[], None]) -> Callable[[], None]:
-        """Return the check between calls, which raises if the run was stopped or is to be suspended."""
-        if not self._can_suspend:
-            return check_stop
-
-        def check() -> None:
-            if self._calls.waits_for_person or self.suspending:
-                raise Suspended(self.suspending or "nobody_here")
-            check_stop()
-
-        return check
+    def _check(self, check_stop: Callable[[], None]) -> None:
+        """Raise between calls if the run is to be suspended, or was stopped."""
+        if self._calls.waits_for_person or self.suspending:
+            raise Suspended(self.suspending or "nobody_here")
+        check_stop()
 
     def suspend(self, why: str) -> None:
         """Suspend the run when the calls that run have ended, and leave open what gates and drafts ask. No-op without any.
@@ -135,44 +160,6 @@ class Dispatch:
         self._calls.close_steps()
         if left:
             self._log.emit(Warned, message=tool_errors.left_behind(left.values()))
-
-    async def _run_in_order(
-        self,
-        calls: Sequence[ToolCall],
-        check_stop: Callable[[], None],
-        judged: Mapping[str, EarlierCall],
-    ) -> None:
-        """Run the calls. ``judged``: those that no gate is asked about again, by id."""
-        self._calls.open()
-        if len(calls) == 1:  # the usual case: nothing runs beside it
-            call = calls[0]
-            work, _ = self._calls.begin(call, self._calls.tools.get(call.name), judged.get(call.id))
-            if work is not None:
-                await work
-                check_stop()
-            return
-        tasks: list[asyncio.Task[None]] = []
-        try:
-            for place, call in enumerate(calls):
-                tool = self._calls.tools.get(call.name)
-                is_safe = runs_beside_others(tool)
-                if tasks and not is_safe:
-                    await _ended(tasks)
-                    check_stop()
-                work, waits = self._calls.begin(call, tool, judged.get(call.id))
-                if work is None:
-                    continue
-                if (is_safe or waits) and (tasks or place + 1 < len(calls)):
-                    tasks.append(asyncio.ensure_future(work))
-                else:
-                    await work
-                    check_stop()
-            if tasks:
-                await _ended(tasks)
-                check_stop()
-        finally:
-            if tasks:
-                await _cancelled(tasks)
 
 
 async def _ended(tasks: list[asyncio.Task[None]]) -> None:

@@ -48,7 +48,8 @@ class TodoSync:
         if self._board is None:
             return
         try:
-            todos = self._unseen(self._board.read())
+            found = self._board.read()
+            todos = None if found is self._seen and type(found) is tuple else self._unseen(found)
         except Exception as error:
             self._warn(error)
             return
@@ -67,7 +68,7 @@ class TodoSync:
 
     def _unseen(self, found: Any) -> Todos | None:
         """Return the list as logged; None if it is the same object as last time, as in nearly every round."""
-        if found is self._seen and isinstance(found, tuple):  # a mutable list may have changed in place
+        if found is self._seen and type(found) is tuple:  # a mutable list may have changed in place
             return None
         todos = settled_todos(found)
         self._seen = found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -32,13 +32,14 @@ from agentnb.runtime.calls.approval import (
     is_of_this_tool,
     is_outdated,
 )
+from agentnb.runtime.calls.call import Call
+from agentnb.runtime.calls.call_reports import NOTHING_REPORTED
 from agentnb.runtime.calls.context_services import ContextServices, RunSteps
 from agentnb.runtime.calls.context_shift import ContextShift, shift_of
-from agentnb.runtime.calls.open_calls import MODEL, NO_PLACE, Begun, Caller, EarlierCall, PlacedCall
 from agentnb.runtime.calls.run_context import RunContext
 from agentnb.runtime.calls.run_tools import RunTools
 from agentnb.runtime.calls.todo_sync import TodoSync
-from agentnb.runtime.calls.tool_runner import ToolRun, ToolRunner, given_arguments
+from agentnb.runtime.calls.tool_runner import ToolRunner
 from agentnb.runtime.replies.side_calls import SideModels
 from agentnb.tools import tool_errors
 from agentnb.tools.tool import Tool, ToolOutcome
@@ -47,14 +48,6 @@ MAX_CHANGES = 10
 """Questions about one call whose file changes each time before the answer."""
 MAX_INNER_DEPTH = 10
 """Calls that tools make of tools, one within the other."""
-
-
-class _Turn:
-    """The turns of the calls that one tool makes: those that are not parallel-safe run one by one."""
-
-    def __init__(self, count: int) -> None:
-        self.count = count
-        self.lock = asyncio.Lock()
 
 
 class ToolCalls:
@@ -83,9 +76,10 @@ class ToolCalls:
         self.tools = tools
         self._gates = gates
         self._todos = todos or TodoSync(None, log)
-        self._unanswered: set[str] = set()
+        self._open: dict[str, Call] = {}
+        """The calls that have begun and not ended, by id: reports from threads, and records of the log, have no more."""
         self.inside = ContextServices(
-            context, self._unanswered, self._call_inside, tools.offered, own_gates=own_gates, models=models, steps=steps
+            context, self._open, self._call_inside, tools.offered, own_gates=own_gates, models=models, steps=steps
         )
         self._permission_gate = PermissionGate(elicitation.permissions, context.work_dir, elicitation.confirms)
         self._runner = ToolRunner(context, self._permission_gate, self.inside, tool_seconds)
@@ -97,82 +91,58 @@ class ToolCalls:
         self._steps = steps
         self.waits_for_person = False
         """Whether a call was left open because its question found nobody to answer."""
-        self._edited: set[str] = set()
-        """Ids of the calls whose arguments the person changed."""
-        self._turns: dict[str, _Turn] = {}
-        """By the id of a call: the turns of the calls that its tool makes."""
-        self._placed: dict[str, PlacedCall] = {}
-        """The open calls that no model made, by id."""
 
-    def open(self) -> None:
-        """Take calls on the running event loop."""
+    def begin(self, call: Call) -> Coroutine[Any, Any, None] | None:
+        """Judge the call and log its start. Return the work to await, if any is left."""
         self.inside.loop = asyncio.get_running_loop()
-
-    def begin(self, call: ToolCall, tool: Tool | None, earlier: EarlierCall | None = None) -> Begun:
-        """Judge the call and log its start. Return the work to await, if any is left, and whether it waits for the person.
-
-        ``earlier``: what a process that died had logged of it.
-        """
-        asked = None if earlier is None or not earlier.is_judged else earlier.question
+        made, tool, asked = call.made, call.tool, call.question
         verdict: Ask | None = None
         if asked is None or not is_of_this_tool(asked, tool):
-            asked, was_judged = None, earlier is not None and earlier.is_judged
-            # The verdict of other gates stands: they may count calls. What is permitted may have changed.
-            judged = self._judge_by((), call, tool) if was_judged else self._judge(call, tool)
+            judged = self._judge(made, tool, again=call.state != "proposed")  # what is permitted may have changed
             if isinstance(judged, Block):
-                self._block(call, judged)
-                return None, False
-            verdict = judged
-        question, is_asked = asked, asked is not None or verdict is not None
-        refusal = self._refusal(call, tool, checks=is_asked)
-        if refusal is not None or (asked is None and (is_asked or earlier is not None)):
-            question = self._question(call, tool, verdict if refusal is None else None)
-        self._unanswered.add(call.id)
-        start = None if earlier is None else earlier.start
-        if question is not None and tool is not None:
-            return self._run_if_approved(call, tool, question, start), True
-        if start is None:
-            # A tool gets the arguments as logged, redacted.
-            parent_call, step = self._caller_of(call).place if self._placed else NO_PLACE
-            seq, at, run_id, parent_id = self._log.head()
-            started = ToolStarted(seq, at, run_id, parent_id, call=call, parent_call=parent_call, step=step)
-            start = self._log.append(started).call
+                self.refuse(call, judged)
+                return None
+            asked, verdict = None, judged
+        is_asked = asked is not None or verdict is not None
+        can_run = tool is not None and not is_asked and type(made.arguments) is not str  # nearly all can
+        refusal = None if can_run else self._refusal(made, tool, checks=is_asked)
+        if refusal is not None or (asked is None and (is_asked or self._elicitation.book.earlier)):
+            asked = self._question(call, verdict if refusal is None else None)
+        self._open[made.id] = call
+        if asked is not None and tool is not None:
+            call.state = "asked"
+            return self._run_if_approved(call, tool, asked)
+        self._start(call)
         if tool is None or refusal is not None:
-            self.finish(start, ToolRun(refusal or self.tools.not_found(call.name)))
-            return None, False
-        return self._run(start, tool), tool.blocking
+            self.finish(call, refusal or self.tools.not_found(made.name))
+            return None
+        return self._run(call, tool)
 
-    async def call(self, call: ToolCall, tool: Tool | None, caller: Caller, earlier: EarlierCall | None = None) -> PlacedCall:
-        """Run a call that no model made to its end. ``earlier``: what a process that died had logged of it.
-
-        Returns it without an outcome if the run was stopped, or if it waits for a person who is not here.
-        """
-        placed = self._placed[call.id] = PlacedCall(call, caller)
-        work, _ = self.begin(call, tool, earlier)
+    async def run(self, call: Call) -> None:
+        """Run a call to its end."""
+        work = self.begin(call)
         if work is not None:
             await work
-        return placed
 
-    def refuse(self, call: ToolCall, caller: Caller, block: Block) -> PlacedCall:
-        """Log that a call that no model made does not run, by a verdict that its maker has."""
-        placed = self._placed[call.id] = PlacedCall(call, caller)
-        self._block(call, block)
-        return placed
+    def refuse(self, call: Call, block: Block) -> None:
+        """Log that a call does not run, by this verdict."""
+        result = block.result
+        call.state, call.block = "ended", block
+        call.outcome = ToolOutcome(False, result.parts, error_code=result.error_code)
+        self._open.pop(call.made.id, None)
+        parent_call, step = call.parent_call, call.step
+        self._log.emit(CallBlocked, call=call.made, result=result, rule=block.rule, parent_call=parent_call, step=step)
 
-    def reopen(self, call: ToolCall, *, edited: bool) -> None:
-        """Take an open call of a process that died. ``edited``: whether the person had changed its arguments."""
-        self._unanswered.add(call.id)
-        if edited:
-            self._edited.add(call.id)
+    def reopen(self, call: Call) -> None:
+        """Take a call that a process which died had begun."""
+        self._open[call.made.id] = call
 
-    def close(self, call_id: str, outcome: ToolOutcome) -> None:
-        """Give an open call of a step its result: nothing awaits it any more. No-op if it has one."""
-        opened = self._log.run.open_step_call(call_id)
+    def close(self, step: str, outcome: ToolOutcome) -> None:
+        """Give the open call of a step its result: nothing awaits it any more. No-op if it has one."""
+        opened = self._log.run.open_step_call(step)
         if opened is not None:
-            records = (opened.record,)
-            self.answer_inner(records, lambda name: outcome)
-            self._placed.setdefault(call_id, PlacedCall(opened.record.call, Caller("step", opened.step)))
-            self.answer(opened.record.call, outcome)
+            self.answer_inner((opened.record,), lambda name: outcome)
+            self.answer(opened.record.call, outcome, step=opened.step)
 
     def close_steps(self) -> None:
         """Log the end of the steps of an agent's run that are open."""
@@ -181,107 +151,100 @@ class ToolCalls:
 
     def still_running(self, records: Iterable[CallRecord]) -> dict[str, str]:
         """Return the tools of open calls that were given up and still run in a worker thread, by the ids of the calls."""
-        unfinished = [record.call for _, record in with_inner(tuple(records)) if record.result is None]
-        return {call.id: call.name for call in unfinished if self._runner.still_runs(call.id)}
+        logged = [record.call for _, record in with_inner(tuple(records)) if record.result is None]
+        return {made.id: made.name for made in logged if made.id in self._open and self._open[made.id].still_runs}
 
     def answer_inner(self, records: Iterable[CallRecord], outcome: Callable[[str], ToolOutcome]) -> None:
         """Answer all open calls that the tools of these calls made. ``outcome``: returns the result by the name of a tool."""
         for parent, record in [*with_inner(tuple(records))][::-1]:
             if parent and record.result is None:
-                self._unanswered.add(record.call.id)
-                self._placed.setdefault(record.call.id, PlacedCall(record.call, Caller("call", parent)))
-                self.finish(record.call, ToolRun(outcome(record.call.name)))
+                self.answer(record.call, outcome(record.call.name), parent_call=parent)
 
-    def answer(self, call: ToolCall, outcome: ToolOutcome) -> None:
-        """Give a call that is not run any further its result."""
-        self._unanswered.add(call.id)
-        self.finish(call, ToolRun(outcome))
+    def answer(self, made: ToolCall, outcome: ToolOutcome, *, parent_call: str = "", step: str = "") -> None:
+        """Give a call that the log has as open its result, whichever process has begun it."""
+        self.finish(self._open.get(made.id) or Call(made, parent_call=parent_call, step=step), outcome)
 
-    def finish(self, call: ToolCall, run: ToolRun) -> None:
+    def finish(self, call: Call, outcome: ToolOutcome, seconds: float = 0.0, traceback: str = "") -> None:
         """Log the one result of a call; no-op for a call that has it, such as one whose tool ignored its cancellation."""
-        call_id = call.id
-        if call_id not in self._unanswered:
+        if call.state == "ended":
             return
-        outcome = run.outcome
-        if call_id in self._turns:  # its tool has made calls
-            for inner in [one for one in self._placed.values() if one.caller == ("call", call_id)]:
-                self.finish(inner.call, ToolRun(tool_errors.cancelled()))  # its tool did not wait for it
-        self._unanswered.discard(call_id)
-        if call_id in self._edited:
-            outcome = tool_errors.edited(outcome, call)
-        parent_call, step = self._ended(call, outcome).place if self._placed else NO_PLACE
-        result = outcome.as_result(call_id, call.name)
-        display = outcome.display.mapped(encodable) if isinstance(outcome.display, Table) else None
-        reported = self.inside.close(call_id)
-        seq, at, run_id, parent_id = self._log.head()
-        finished = ToolFinished(
-            seq,
-            at,
-            run_id,
-            parent_id,
-            result=result,
-            seconds=run.seconds,
-            traceback=run.traceback,
-            display=display,
+        made = call.started or call.made
+        if call.turn is not None:  # its tool has made calls
+            for inner in [one for one in self._open.values() if one.parent_call == made.id]:
+                self.finish(inner, tool_errors.cancelled())  # its tool did not wait for it
+        if call.is_edited:
+            outcome = tool_errors.edited(outcome, made)
+        call.state, call.outcome = "ended", outcome
+        self._open.pop(made.id, None)
+        with self.inside.lock:  # also if it has none yet: a thread that is in it may add the first
+            reports = call.reports
+        reported = NOTHING_REPORTED if reports is None else reports.close()
+        self._log.emit(
+            ToolFinished,
+            result=outcome.as_result(made.id, made.name),
+            seconds=seconds,
+            traceback=traceback,
+            display=outcome.display.mapped(encodable) if isinstance(outcome.display, Table) else None,
             progress=reported.progress,
-            parent_call=parent_call,
+            parent_call=call.parent_call,
             printed=reported.printed,
-            step=step,
+            step=call.step,
             nested=reported.nested,
         )
-        self._log.append(finished)
-        if self._turns:
-            self._turns.pop(call_id, None)
+
+    def _start(self, call: Call) -> None:
+        """Log the start of a call, unless an earlier process has: its tool gets the arguments as logged, redacted."""
+        call.state = "started"
+        if call.started is None:
+            made, parent_call, step = call.made, call.parent_call, call.step
+            logged = self._log.emit(ToolStarted, call=made, edited=call.is_edited, parent_call=parent_call, step=step)
+            call.started = logged.call
 
     async def _call_inside(self, parent: str, name: str, arguments: Any) -> ToolOutcome:
         """Run a call that a tool makes itself."""
-        if parent not in self._unanswered:
+        outer = self._open.get(parent)
+        if outer is None:
             raise asyncio.CancelledError("The call has ended")
-        if self._inner_depth(parent) >= MAX_INNER_DEPTH:
+        if outer.depth >= MAX_INNER_DEPTH:
             return tool_errors.too_many_levels(name, MAX_INNER_DEPTH)
-        tool, turn = self.tools.get(name), self._turns.setdefault(parent, _Turn(count_of(self._log.run, parent)))
-        async with nullcontext() if runs_beside_others(tool) else turn.lock:
-            turn.count += 1
-            call = ToolCall(encodable(name), arguments, f"{parent}.{turn.count}")
-            inner = await self.call(call, self.tools.get(name), Caller("call", parent))
+        if outer.turn is None:
+            outer.turn, outer.inner_count = asyncio.Lock(), count_of(self._log.run, parent)
+        async with nullcontext() if runs_beside_others(self.tools.get(name)) else outer.turn:
+            outer.inner_count += 1
+            made = ToolCall(encodable(name), arguments, f"{parent}.{outer.inner_count}")
+            inner = Call(made, self.tools.get(name), parent, depth=outer.depth + 1)
+            await self.run(inner)
         if inner.outcome is None:  # the run was stopped
             raise asyncio.CancelledError("The call has ended")
         return inner.outcome
 
-    def _inner_depth(self, call_id: str) -> int:
-        """Return how many calls of tools, one within the other, led to this call."""
-        depth = 0
-        while (placed := self._placed.get(call_id)) is not None and placed.caller.kind == "call":
-            call_id, depth = placed.caller.id, depth + 1
-        return depth
-
-    def _judge(self, call: ToolCall, tool: Tool | None) -> Ask | Block | None:
-        if call.name == TODO_TOOL:
+    def _judge(self, made: ToolCall, tool: Tool | None, *, again: bool = False) -> Ask | Block | None:
+        """Return what the gates and the permissions say of a call. ``again``: the permissions alone."""
+        run = self._log.run
+        permitted = (partial(self._permission_gate, tool),)  # which is asked after all gates
+        if again:  # the verdict of other gates stands: they may count calls
+            return judge(permitted, made, run)
+        if made.name == TODO_TOOL:
             self._todos.look()  # the gates need the current list
-        if self._log.run.has_grants:
+        if run.has_grants:
             self._grants.update()
-        verdict = self._judge_by(self._gates, call, tool)
+        verdict = judge((*self._gates, *permitted), made, run)
         if isinstance(verdict, AskByRules) and self._grants.update():  # they may have come from outside meanwhile
-            return self._judge_by(self._gates, call, tool)
+            return judge((*self._gates, *permitted), made, run)
         return verdict
 
-    def _judge_by(self, gates: Sequence[Gate], call: ToolCall, tool: Tool | None) -> Ask | Block | None:
-        """Return what these gates and the permissions say of a call."""
-        permitted = (partial(self._permission_gate, tool),)
-        return judge((*gates, *permitted), call, self._log.run)
-
-    def _question(self, call: ToolCall, tool: Tool | None, verdict: Ask | None) -> WaitingOnUser | None:
+    def _question(self, call: Call, verdict: Ask | None) -> WaitingOnUser | None:
         """Return the question of a gate about a call, if one asks; log that the call waits, unless it was asked before."""
-        question = None
-        if verdict is not None and tool is not None:
+        made, question = call.made, None
+        if verdict is not None and call.tool is not None:
             known = {"has_session": self._grants.has_session, "keeps_files": self._log.keeps_files}
-            question = approval_question(verdict, call, tool, self._work_dir, **known)
+            question = approval_question(verdict, made, call.tool, self._work_dir, **known)
         book = self._elicitation.book
         if question is None or book.expected(question) is None:
-            book.drop_permission(call.id)
+            book.drop_permission(made.id)
             if question is not None:
-                parent_call, step = self._caller_of(call).place
-                self._log.emit(ToolAdmitted, call=call, reason=_rule_of(question), parent_call=parent_call, step=step)
+                reason = _rule_of(question)
+                self._log.emit(ToolAdmitted, call=made, reason=reason, parent_call=call.parent_call, step=call.step)
         return question
 
     def _refusal(self, call: ToolCall, tool: Tool | None, *, checks: bool) -> ToolOutcome | None:
@@ -294,79 +257,60 @@ class ToolCalls:
         if type(call.arguments) is str and text_is_too_deep(call.arguments):
             return tool_errors.too_deep(call.name)
         check = getattr(tool, "refusal", None) if checks else None
-        return None if check is None else check(given_arguments(redact(call)))
+        return None if check is None else check({} if call.arguments is None else redact(call).arguments)
 
-    async def _run_if_approved(self, call: ToolCall, tool: Tool, question: WaitingOnUser, start: ToolCall | None) -> None:
+    async def _run_if_approved(self, call: Call, tool: Tool, question: WaitingOnUser) -> None:
         # A question from inside a tool cannot wait so long.
-        suspends = self._suspends and self._caller_of(call).kind != "call"
-        decision = await self._approval.ask(call, question, suspends=suspends)
+        made, suspends = call.made, self._suspends and not call.parent_call
+        decision = await self._approval.ask(made, question, suspends=suspends)
         for _ in range(MAX_CHANGES):
             is_made = decision is not None and decision.approved
-            if not is_made or not is_outdated(question, call, tool, self._work_dir):
+            if not is_made or not is_outdated(question, made, tool, self._work_dir):
                 break
-            question = asked_anew(question, call, tool, self._work_dir, keeps_files=self._log.keeps_files)
-            decision = await self._approval.ask(call, question, suspends=suspends)
+            question = asked_anew(question, made, tool, self._work_dir, keeps_files=self._log.keeps_files)
+            decision = await self._approval.ask(made, question, suspends=suspends)
         else:
             decision = Decision(False, KEEPS_CHANGING)
+        if call.state == "ended":  # answered meanwhile: nothing awaits it any more
+            return
         if decision is None:
             self.waits_for_person = True
             return
         if not decision.approved:
-            self._block(call, denied(call, _rule_of(question), decision.reason))
+            self.refuse(call, denied(made, _rule_of(question), decision.reason))
             return
         edited = decision.arguments is not None
-        allowed = replace(call, arguments=decision.arguments) if edited else call
+        allowed = replace(made, arguments=decision.arguments) if edited else made
         verdict = self._judge(allowed, tool)  # other arguments may be denied, or a limit was reached meanwhile
         if isinstance(verdict, Block):
-            self._block(call, verdict)
+            self.refuse(call, verdict)
             return
-        if edited:
-            self._edited.add(call.id)
-        if start is None:
-            parent_call, step = self._caller_of(call).place
-            start = self._log.emit(ToolStarted, call=allowed, edited=edited, parent_call=parent_call, step=step).call
-        await self._run(start, tool)
+        call.made, call.is_edited = allowed, call.is_edited or edited
+        self._start(call)
+        await self._run(call, tool)
 
-    def _block(self, call: ToolCall, block: Block) -> None:
-        self._unanswered.discard(call.id)
-        result = block.result
-        parent_call, step = self._ended(call, ToolOutcome(False, result.parts, error_code=result.error_code), block).place
-        self._log.emit(CallBlocked, call=call, result=result, rule=block.rule, parent_call=parent_call, step=step)
-
-    async def _run(self, call: ToolCall, tool: Tool) -> None:
+    async def _run(self, call: Call, tool: Tool) -> None:
         # The call of a step is made again when the run is resumed, if its server says that it may be.
-        may_wait = self._suspends and self._caller_of(call).kind == "step" and getattr(tool, "may_repeat", False)
-        run = await self._runner.run(call, tool, may_wait=may_wait)
+        may_wait = self._suspends and call.step != "" and getattr(tool, "may_repeat", False)
+        run, name = await self._runner.run(call, tool, may_wait=may_wait), call.made.name
         if run.is_suspended:
             self.waits_for_person = True
             return
-        if call.name == TODO_TOOL:
-            self._todos.called(run.outcome, call.id)
-        if call.name in self.tools.hidden and self._caller_of(call).kind == "round":
-            self.tools.offer([call.name])  # the model calls it without having found it
-        was_open = call.id in self._unanswered
-        self.finish(call, run)
-        if was_open and (shift := shift_of(tool, run.outcome)) is not None:
-            self._shift(call, shift)
+        if name == TODO_TOOL:
+            self._todos.called(run.outcome, call.made.id)
+        if name in self.tools.hidden and not call.parent_call and not call.step:
+            self.tools.offer([name])  # the model calls it without having found it
+        shifts = call.state != "ended" and getattr(tool, "shifts_context", False)
+        self.finish(call, run.outcome, run.seconds, run.traceback)
+        if shifts and (shift := shift_of(run.outcome)) is not None:
+            self._shift(call.made.id, shift)
 
-    def _shift(self, call: ToolCall, shift: ContextShift) -> None:
+    def _shift(self, call_id: str, shift: ContextShift) -> None:
         """Log a change of scope, unless nothing changes."""
         run, context = self._log.run, self._context_name(shift.context_type)
         entity = shift.entity or (run.entity if context == run.context_type else "")
         if (context, entity) != (run.context_type, run.entity):
-            self._log.emit(ContextShifted, context_type=context, entity=entity, call_id=call.id, reason=shift.reason)
-
-    def _caller_of(self, call: ToolCall) -> Caller:
-        placed = self._placed.get(call.id)
-        return MODEL if placed is None else placed.caller
-
-    def _ended(self, call: ToolCall, outcome: ToolOutcome, block: Block | None = None) -> Caller:
-        """Hand the outcome of a call to its maker, unless that is the model. Return the maker."""
-        placed = self._placed.pop(call.id, None)
-        if placed is None:
-            return MODEL
-        placed.outcome, placed.block = outcome, block
-        return placed.caller
+            self._log.emit(ContextShifted, context_type=context, entity=entity, call_id=call_id, reason=shift.reason)
 
 
 def _rule_of(question: WaitingOnUser) -> str:

@@ -12,6 +12,7 @@ import msgspec
 from agentnb.core.messages import ToolCall
 from agentnb.errors import NestedTooDeep, NotAnswered, ToolFailed
 from agentnb.policies.permissions.gate import PermissionGate
+from agentnb.runtime.calls.call import Call
 from agentnb.runtime.calls.run_context import RunContext
 from agentnb.runtime.questions.elicitation import CallElicitor
 from agentnb.runtime.threads import is_running, time_limit
@@ -40,27 +41,21 @@ class ToolRunner:
         self._tool_seconds = tool_seconds
         self._inside = inside
         self._hidden_files = gate.hidden_files
-        self._askers: dict[str, CallElicitor] = {}
-        """By the id of a call, until it has ended."""
 
-    def still_runs(self, call_id: str) -> bool:
-        """Return whether the plain function of this call still runs in a worker thread, although the call was given up."""
-        asker = self._askers.pop(call_id, None)
-        return asker is not None and asker.worker is not None and asker.worker.is_running
-
-    async def run(self, call: ToolCall, tool: Tool, *, may_wait: bool = False) -> ToolRun:
+    async def run(self, call: Call, tool: Tool, *, may_wait: bool = False) -> ToolRun:
         """Run the tool. Whatever it raises is an outcome, except what ends the run.
 
         ``may_wait``: where nobody answers its question, that stays open.
         """
-        arguments = given_arguments(call)
-        asker = self._askers[call.id] = self._elicitation.asker(call.id)
+        made = call.started or call.made
+        arguments = {} if made.arguments is None else made.arguments  # some models send null for none
+        asker = call.elicitor = CallElicitor(self._elicitation, made.id)
         asker.may_wait = may_wait
         asker.inside = self._inside
-        asker.tool, asker.call = tool, call
+        asker.tool, asker.call = tool, made
         run = self._context
         store = getattr(run.log.store, "folder", None)
-        context = ToolContext(run.log.id, call.id, run.work_dir, run.call_sync, asker, self._inside, store, self._hidden_files)
+        context = ToolContext(run.log.id, made.id, run.work_dir, run.call_sync, asker, self._inside, store, self._hidden_files)
         traceback, own_task = "", asyncio.current_task()
         started = perf_counter()
         with asker:
@@ -70,33 +65,27 @@ class ToolRunner:
                 if seconds is None:
                     outcome = await tool.run(arguments, context)
                 else:
-                    outcome = await _within(seconds, tool, call, arguments, context, asker)
+                    outcome = await _within(seconds, tool, made, arguments, context, asker)
             except NotAnswered as error:
                 outcome = tool_errors.not_answered(error)
             except NestedTooDeep as error:
-                outcome = tool_errors.too_many_nested_runs(call.name, error)
+                outcome = tool_errors.too_many_nested_runs(made.name, error)
             except ToolFailed as error:
-                outcome = tool_errors.inner_failed(call.name, error)
+                outcome = tool_errors.inner_failed(made.name, error)
             except asyncio.CancelledError as error:
                 task = asyncio.current_task()
                 if task is None or task.cancelling():
                     raise
-                outcome, traceback = tool_errors.raised(call.name, error), tool_errors.users_traceback(error)
+                outcome, traceback = tool_errors.raised(made.name, error), tool_errors.users_traceback(error)
             except BaseException as error:
                 if isinstance(error, GeneratorExit) and not is_running(own_task):
                     raise
                 # SystemExit too: a tool that calls exit() must not take the kernel with it.
                 if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
                     raise
-                outcome, traceback = tool_errors.raised(call.name, error), tool_errors.users_traceback(error)
-        self._askers.pop(call.id, None)
+                outcome, traceback = tool_errors.raised(made.name, error), tool_errors.users_traceback(error)
         self._elicitation.book.check()
         return ToolRun(outcome, perf_counter() - started - asker.waited, traceback, asker.is_suspended)
-
-
-def given_arguments(call: ToolCall) -> Any:
-    """Return the arguments as a tool takes them: some models send null for none."""
-    return {} if call.arguments is None else call.arguments
 
 
 async def _within(

@@ -117,11 +117,6 @@ class Elicitation:
             if around is not None:
                 around.cancel()
 
-    def asker(self, call_id: str) -> CallElicitor:
-        """Return the elicitor of this tool call."""
-        outer = current_call.get()
-        return CallElicitor(self, call_id, outer if outer is not None and outer.is_of(self) else None)
-
     @property
     def has_anybody(self) -> bool:
         """Whether there is a person to answer, or a program in their place."""
@@ -283,11 +278,12 @@ class CallElicitor(CallClock):
     """Whether a question of it stays open, and the run is suspended."""
     _before: Token[CallElicitor | None]
 
-    def __init__(self, elicitation: Elicitation, call_id: str, outer: CallElicitor | None = None) -> None:
-        """``outer``: the call whose tool makes this one; its time stands still too while this one asks."""
+    def __init__(self, elicitation: Elicitation, call_id: str) -> None:
+        """The time of the call whose tool makes this one stands still too while this one asks."""
         self.elicitation = elicitation
-        self._outer = outer
-        if outer is not None:
+        outer = current_call.get()
+        if outer is not None and outer.elicitation is elicitation:
+            self._outer = outer
             outer._inner = (*outer._inner, self)
         self._call_id = call_id
         self._loop = asyncio.get_running_loop()
@@ -303,7 +299,9 @@ class CallElicitor(CallClock):
             current_call.reset(self._before)
         except ValueError:  # a run that was not awaited is closed from another context
             pass
-        self.close()
+        self._over = True
+        if self._open or self._inner:
+            self.close()
 
     async def ask(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind, url: str = "") -> Any:
         """Ask and await the answer, on any event loop."""
@@ -337,10 +335,6 @@ class CallElicitor(CallClock):
     def call_id(self) -> str:
         """Id of the call."""
         return self._call_id
-
-    def is_of(self, elicitation: Elicitation) -> bool:
-        """Return whether it asks for the same run."""
-        return self.elicitation is elicitation
 
     def ask_sync(self, message: str, schema: dict[str, Any] | None, kind: QuestionKind, url: str = "") -> Any:
         """Ask and block this thread until the answer, an interrupt or the end of the call."""

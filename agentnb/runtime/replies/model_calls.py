@@ -213,12 +213,8 @@ class ModelCalls:
         if self._usage_check.is_needed:
             reply = self._usage_check.complete(request, reply)
         message, signals = without_markers(reply.message) if self._markers else (reply.message, ())
-        seq, at, run_id, parent_id = self._log.head()
-        replied = e.ModelReplied(
-            seq,
-            at,
-            run_id,
-            parent_id,
+        logged = self._log.emit(
+            e.ModelReplied,
             message=message,
             signals=signals,
             usage=reply.usage,
@@ -226,7 +222,6 @@ class ModelCalls:
             seconds=seconds if reply.seconds is None else reply.seconds,
             metadata=reply.metadata,
         )
-        logged = self._log.append(replied)
         if self._usage_check.is_needed:
             self._usage_check.warn(reply)
         return logged.message

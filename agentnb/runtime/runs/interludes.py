@@ -39,7 +39,7 @@ class Interludes:
             await self._lifecycle.read_inbox()
             if self._lifecycle.log.run.pending:  # the model reads that first
                 return
-        with self._elicitation.asker(interlude.place) as asker:
+        with CallElicitor(self._elicitation, interlude.place) as asker:
             self._elicitation.book.recall(self._since_change(interlude.place), interlude.place)
             try:
                 await interlude.work(self._dispatch.services(), partial(self._ask, asker))

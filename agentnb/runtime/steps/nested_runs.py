@@ -80,7 +80,7 @@ class NestedRuns:
 
     def asker(self, attempt: Attempt) -> CallElicitor:
         """Return what asks the person of the run; the time limit of the step stands still meanwhile."""
-        asker = self._elicitation.asker(attempt.place.path)
+        asker = CallElicitor(self._elicitation, attempt.place.path)
         asker.limit = attempt.limit
         asker.asked_by = attempt.place.path
         asker.names = f"{self._elicitation.book.ids.prefix}{attempt.place.path}/"

@@ -7,7 +7,7 @@ again, and a failed attempt is not waited for again.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from agentnb.core.log import work_events as w
@@ -22,8 +22,8 @@ class StepJournal:
     def __init__(self, events: Iterable[Event]) -> None:
         self.left: dict[str, deque[Any]] = {}
         """The events of the log that the run has not come to again, by step; empty for a run that is not recovered."""
-        self._within: dict[str, list[str]] = {}
-        """By path, the steps that are within it."""
+        self.within: dict[str, list[str]] = {}
+        """By path, the steps that are within it, in the order of their first events."""
         for event in events:
             if isinstance(event, w.StepEvent):
                 if event.step not in self.left:
@@ -59,17 +59,13 @@ class StepJournal:
         left = self.left.get(step)
         return bool(left) and type(left[0]) is kind  # type: ignore[index]  # not empty
 
-    def within(self, block: str) -> Sequence[str]:
-        """Return the steps within a block that the log has, in the order of their first events."""
-        return self._within.get(block, ())
-
     def pass_over(self, block: str, before: int) -> Counter[str]:
         """Count the events of steps within a block as come to, up to the event of the log with this number.
 
         Returns how often each of these steps was begun there.
         """
         begun: Counter[str] = Counter()
-        for step in self.within(block):
+        for step in self.within.get(block, ()):
             begun[step] += self.pass_over_step(step, before)
         return begun
 
@@ -86,5 +82,5 @@ class StepJournal:
     def _note_around(self, step: str) -> None:
         around = step.rpartition("/")[0]
         while around:
-            self._within.setdefault(around, []).append(step)
+            self.within.setdefault(around, []).append(step)
             around = around.rpartition("/")[0]

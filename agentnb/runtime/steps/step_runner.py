@@ -240,8 +240,8 @@ class StepRunner:
         self._open[path] = perf_counter()
         if self.journal.left and (logged := self.journal.take_start(path)) is not None:
             return logged, False
-        started = w.StepStarted(
-            *self.log.head(),
+        started = self.log.emit(
+            w.StepStarted,
             step=path,
             step_kind=kind,
             title=encodable(title) if title else "",
@@ -252,7 +252,7 @@ class StepRunner:
             agent=agent,
             attempt=attempt,
         )
-        return self.log.append(started), True
+        return started, True
 
     def _logged_end(self, path: str) -> w.StepFinished | w.StepAttempted | None:
         """Return how an attempt ended in the process that died, if it did; what went on within it is over too."""
@@ -318,10 +318,11 @@ class StepRunner:
         began = self._open.pop(step, None)
         if began is None:
             return
-        self._close_left(step)
+        if step in self.journal.within:
+            self._close_left(step)
         self._close_call(step)
-        finished = w.StepFinished(
-            *self.log.head(),
+        finished = self.log.emit(
+            w.StepFinished,
             step=step,
             status=status,
             output=output,
@@ -332,11 +333,11 @@ class StepRunner:
             words=words,
             reason=reason,
         )
-        self.on_end(self.log.append(finished))
+        self.on_end(finished)
 
     def _close_left(self, block: str) -> None:
         """Log the end of the steps in a block that a process that died had begun, and this one has not begun again."""
-        for path in reversed(self.journal.within(block)):
+        for path in reversed(self.journal.within[block]):
             if path not in self._open and self.log.run.step_records[path].status == "running":
                 self._close_call(path)
                 self.log.emit(w.StepFinished, step=path, status="cancelled", seconds=None, reason=NOT_NEEDED)

@@ -15,7 +15,7 @@ from agentnb.core.schema.json_schema import plain_data
 from agentnb.errors import SettingsError
 from agentnb.policies.gates import Block, Gate
 from agentnb.policies.permissions.approval_mode import advice_on_denial
-from agentnb.runtime.calls.open_calls import Caller, EarlierCall
+from agentnb.runtime.calls.call import Call
 from agentnb.runtime.calls.run_tools import RunTools
 from agentnb.runtime.calls.tool_calls import ToolCalls
 from agentnb.runtime.host.consent import since_refusal
@@ -67,34 +67,34 @@ class ToolSteps:
         Raises `StepEndedBadly` if it fails or may not be called, `UnknownTool`, and `Suspended` where nobody is here to ask.
         """
         tool = self._run_tools.toolbox.get(name) or tool_named(name, self.toolbox)
-        call, attempt.is_plain = ToolCall(tool.spec.name, arguments, attempt.place.path), True
+        step, attempt.is_plain = attempt.place.path, True
+        call = Call(ToolCall(tool.spec.name, arguments, step), tool, step=step)
         if block is not None:
-            self._calls.refuse(call, Caller("step", call.id), block)
+            self._calls.refuse(call, block)
             raise StepEndedBadly(_blocked(tool, block))
         if self._book.earlier:
-            self._book.drop(call.id)
-        if read is not None and not attempt.is_new and (ended := self._logged_outcome(call.id)) is not None:
+            self._book.drop(step)
+        if read is not None and not attempt.is_new and (ended := self._logged_outcome(step)) is not None:
             return read(_text(tool, ended))
-        earlier = None if attempt.is_new else self._earlier(call.id)
-        self._calls.open()
-        if earlier is not None and earlier.start is not None and not (repeats or self._is_repeated(tool, call.id)):
+        call.started = None if attempt.is_new else self._logged_start(step)
+        if call.started is not None and not (repeats or self._is_repeated(tool, step)):
             outcome = tool_errors.interrupted(tool.spec.name)
-            self._calls.close(call.id, outcome)
+            self._calls.close(step, outcome)
             raise StepEndedBadly(replace(_failed(tool, outcome), is_final=True))
         try:
             with self._runs.asker(attempt):
-                placed = await self._calls.call(call, tool, Caller("step", call.id), earlier)
+                await self._calls.run(call)
         except asyncio.CancelledError:
             is_late = attempt.limit is not None and attempt.limit.expired()
-            self._calls.close(call.id, tool_errors.out_of_time("step") if is_late else tool_errors.cancelled())
+            self._calls.close(step, tool_errors.out_of_time("step") if is_late else tool_errors.cancelled())
             raise
-        if placed.block is not None:
-            raise StepEndedBadly(_blocked(tool, placed.block))
-        if placed.outcome is None:
+        if call.block is not None:
+            raise StepEndedBadly(_blocked(tool, call.block))
+        if call.outcome is None:
             raise Suspended("nobody_here")
-        if not placed.outcome.ok:
-            raise StepEndedBadly(_failed(tool, placed.outcome))
-        return _output(placed.outcome)
+        if not call.outcome.ok:
+            raise StepEndedBadly(_failed(tool, call.outcome))
+        return _output(call.outcome)
 
     def _is_repeated(self, tool: Tool, call_id: str) -> bool:
         """Return whether a call that was cut off is made again: of a repeatable tool, or as its MCP server allows."""
@@ -108,14 +108,13 @@ class ToolSteps:
         result = next((event.result for event in events if isinstance(event, ToolFinished) and event.step == step), None)
         return None if result is None else ToolOutcome(not result.is_error, result.parts, error_code=result.error_code)
 
-    def _earlier(self, step: str) -> EarlierCall:
-        """Return the call of a step as a process that died had logged it. The gates judge it again."""
+    def _logged_start(self, step: str) -> ToolCall | None:
+        """Return the call of a step as its tool had begun to run it when the process died, if it had; recall its questions."""
         events = since_refusal(since_start(self._log.run.events, step))
         self._book.recall(events, step)
-        start = None
-        if self._log.run.open_step_call(step) is not None:
-            start = next((event.call for event in events if isinstance(event, ToolStarted) and event.step == step), None)
-        return EarlierCall(start=start, is_judged=False)
+        if self._log.run.open_step_call(step) is None:
+            return None
+        return next((event.call for event in events if isinstance(event, ToolStarted) and event.step == step), None)
 
 
 def _blocked(tool: Tool, block: Block) -> StepFailure:
