@@ -77,17 +77,22 @@ def own_data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder with those of tests that ask for none."""
-    return tmp_path_factory.mktemp("folders")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The folders of tests that ask for none: the last one serves until a test leaves something in it, with its servers."""
+    return [tmp_path_factory.mktemp("folder")]
 
 
 @pytest.fixture(autouse=True)
-def own_folder(request: pytest.FixtureRequest, folders: Path) -> Iterator[None]:
+def own_folder(request: pytest.FixtureRequest, folders: list[Path]) -> Iterator[None]:
     """Each test works in a folder of its own, which is ``tmp_path`` if it asks for that, and without the keys of another."""
     before = settings._held
     settings._held = settings._Held()
-    os.chdir(request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else mkdtemp(dir=folders))
+    if "tmp_path" in request.fixturenames:
+        os.chdir(request.getfixturevalue("tmp_path"))
+    else:
+        if not folders[-1].exists() or any(folders[-1].iterdir()):
+            folders.append(Path(mkdtemp(dir=folders[0].parent)))
+        os.chdir(folders[-1])
     yield
-    os.chdir(folders)  # a test may have deleted its own
+    os.chdir(folders[0].parent)  # a test may have deleted its own
     settings._held = before

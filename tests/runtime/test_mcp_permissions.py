@@ -240,7 +240,7 @@ def test_gate_of_an_agent_lifts_no_question_about_a_change(servers: Servers) -> 
 
 def of(servers: Servers, server: MCPServer) -> LiveServer:
     """Return the connection of a server that a run has used."""
-    return next(live for live in servers.used if live.server == server)
+    return next(live for live in reversed([*servers.used]) if live.server == server)  # others are of earlier folders
 
 
 def accept_now(servers: Servers, server: MCPServer) -> list[str]:
