@@ -29,6 +29,8 @@ from agentnb.experiments.running.spending import CellSpending
 
 POLL = 0.2
 """Seconds between looks at a future that calls nobody back."""
+MAX_WAITS = 10
+"""Deaths of workers at which a cell waits before they count as its own: what begins may not be told before a death."""
 SCHEDULER = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0}
 """What a Dask scheduler must be set to: else it runs cells of a dead worker again unseen, or blames cells that only waited."""
 
@@ -68,7 +70,8 @@ class InPool:
         if self._checked is None:
             self._checked = asyncio.ensure_future(self._check())
         await asyncio.shield(self._checked)
-        for _ in range(MAX_DEATHS + 1):
+        deaths = waits = 0
+        while deaths <= MAX_DEATHS:
             name = f"{job.cell.key}-{uuid4().hex[:8]}"
             self._under_way[name] = job
             try:
@@ -78,9 +81,14 @@ class InPool:
             except Exception as error:  # of the pool: a run that fails is a row
                 if isinstance(error, BrokenExecutor) or (self._dask is None and isinstance(error, CancelledError)):
                     raise _broken(error) from error
-                self._lose(name, _words(error))
                 if self._dask is not None:
                     await asyncio.to_thread(self._dask.scatter, self._data)
+                    if name not in self._dask.begun and waits < MAX_WAITS:  # it only waited at a worker that died
+                        waits += 1
+                        del self._under_way[name]
+                        continue
+                deaths += 1
+                self._lose(name, _words(error))
                 job = job._replace(redone=True)
                 continue
             del self._under_way[name]
@@ -150,6 +158,8 @@ class _Dask:
         self._topic = f"agentnb-{uuid4().hex}"
         self._spent: Counter[str] = Counter()
         """By attempt, the US dollars that its worker has told of."""
+        self.begun: set[str] = set()
+        """The attempts that have begun."""
         self._data: Any = None
 
     @property
@@ -168,7 +178,9 @@ class _Dask:
 
         def note(event: tuple[Any, Any]) -> None:
             told = event[1]
-            if told["kind"] == "paid":
+            if told["kind"] == "began":
+                self.begun.add(told["attempt"])
+            elif told["kind"] == "paid":
                 self._spent[told["attempt"]] += told["dollars"]
                 spending.pay(told["dollars"])
 
