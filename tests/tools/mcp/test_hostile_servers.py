@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 from mcp import MCPError
 from mcp import types as t
+from pydantic import ValidationError
 
 from agentnb.core.schema.json_schema import MAX_REPAIRS
 from agentnb.core.schema.nesting import MAX_DEPTH
@@ -18,6 +19,7 @@ from agentnb.policies.permissions.rules import Rule
 from agentnb.settings import Key
 from agentnb.tools.mcp.connections.catalogue import CLOSED, MAX_PAGES, tools_of
 from agentnb.tools.mcp.connections.connection import _PIPE_BYTES, MAX_LINE_CHARACTERS, MAX_LINES, StderrTail
+from agentnb.tools.mcp.connections.lenient_results import BARE, readable_message
 from agentnb.tools.mcp.connections.live_server import LiveServer, _asker, reason
 from agentnb.tools.mcp.questions import CallQuestions
 from agentnb.tools.mcp.server import MCPServer
@@ -131,6 +133,12 @@ def test_late_question_of_a_call_that_is_over_is_cancelled() -> None:
         return await question
 
     assert asyncio.run(ask()).action == "cancel" and not asked
+
+
+def test_odd_answer_with_more_digits_than_python_reads_is_read() -> None:
+    with pytest.raises(ValidationError) as caught:
+        t.jsonrpc_message_adapter.validate_json('{"jsonrpc": "2.0", "id": 3, "result": [%s]}' % ("9" * 5_000))
+    assert readable_message(caught.value) == {"jsonrpc": "2.0", "id": 3, "result": {BARE: ["9" * 5_000]}}
 
 
 def test_list_without_an_end_is_read_no_further() -> None:
